@@ -42,7 +42,7 @@ class Layout:
 
     @staticmethod
     def from_pjrt_layout(pjrt_layout: Any) -> Layout:
-        """The layout that an executable tells of."""
+        """The layout that an executable reports."""
         found = pjrt_layout._xla_layout()
         return Layout(tuple(found.minor_to_major()[::-1]), tuple(map(tuple, found.tiling())), found.element_size_in_bits())
 

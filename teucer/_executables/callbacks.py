@@ -66,13 +66,13 @@ def trampolines(owner: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Tr
 
 
 def note_failure(error: BaseException, where: str) -> None:
-    """Remember what a function raised, until the runtime tells of it by an error of its own."""
+    """Remember what a function raised, until the runtime reports it by an error of its own."""
     with _lock:
         _new.append(Failure(error, where))
 
 
 def explained(err: BaseException) -> BaseException:
-    """An error of the runtime, with the exception of the function that it tells of as its cause; what ends the process itself."""
+    """An error of the runtime, caused by the exception of the function that failed; or that exception, if it ends the process."""
     if not isinstance(err, errors.JaxRuntimeError) or err.__cause__ is not None:
         return err
     said = str(err)
@@ -92,7 +92,7 @@ def explained(err: BaseException) -> BaseException:
 
 
 def was_told(err: BaseException) -> bool:
-    """Whether a caller has heard of the function that an error of the runtime tells of, and none is new."""
+    """Whether all failures that an error of the runtime reports have reached a caller already."""
     said = str(err)
     with _lock:
         known = any(failure.is_told_by(said) for failure in _told)

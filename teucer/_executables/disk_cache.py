@@ -236,7 +236,7 @@ def _unpacked(data: bytes) -> UseCounts:
 
 
 def _hold(handle: int) -> bool:
-    """Have a file for oneself until it is closed, if it is free."""
+    """Try to lock the file exclusively, until it is closed."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -83,7 +83,7 @@ def span(name: str, start: float, end: float, **about: Any) -> None:
 
 
 def took(name: str, seconds: float, **about: Any) -> None:
-    """Tell of something that has just ended, by all kinds of listeners."""
+    """Report to listeners of every kind that something has just ended."""
     if not _listeners:
         return
     now = time.time()

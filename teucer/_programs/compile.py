@@ -130,7 +130,7 @@ class _Pieces(NamedTuple):
 
 
 def _pieces_of(job: Job) -> _Pieces | None:
-    """The pieces of a prepared job that calls large functions again and again; None if it had better be a whole."""
+    """The pieces of a prepared job that calls large functions again and again; None if it stays whole."""
     jaxpr, placement, start = job.jaxpr, job.placement, time.perf_counter()
     laid_out = placement.in_layouts or placement.out_layouts
     if (placement.mesh is not None or laid_out or outlined_call_p not in [eqn.primitive for eqn in jaxpr.eqns]

@@ -18,7 +18,7 @@ class Job(NamedTuple):
     """A jaxpr without constants that is to run on devices.
 
     donated: which of its arguments the program may overwrite. keep_unused: whether it takes those too that it does not use.
-    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process has left word of.
+    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process recorded of it.
     quiet: nothing of it is logged or dumped.
     """
 

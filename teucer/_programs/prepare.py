@@ -16,9 +16,9 @@ __all__ = ["is_over_mesh", "prepared"]
 
 
 def prepared(job: Job) -> Job:
-    """The job with its jaxpr optimised, and as the compiler of its platform had better be given it.
+    """The job with its jaxpr optimised, and rewritten for the compiler of its platform.
 
-    What is lowered to be read is as its user wrote it.
+    A job that is lowered only to be read stays as its user wrote it.
     """
     with rarely_collected:  # no decorator, which costs calls and depth
         jaxpr = discharge(lower_high(job.jaxpr))

@@ -44,7 +44,7 @@ class Target:
     compiles_alone: ClassVar[bool] = False
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
-        """A jaxpr that the passes have optimised, as this compiler had better be given it."""
+        """An optimised jaxpr, rewritten into what this compiler handles best."""
         if mode != "force" or has_symbolic_sizes(jaxpr):
             return jaxpr
         # Here and below, for the few programs that need it: `import teucer` would take longer.
@@ -53,7 +53,7 @@ class Target:
         return outlined(jaxpr, FORCED_COSTS)
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
-        """The executables that a prepared jaxpr had better be; None for one."""
+        """The executables into which a prepared jaxpr is cut; None if it stays one."""
         from teucer._targets.cpu.constants import FORCED_LIMITS
         from teucer._targets.cpu.pieces import cut
         return cut(jaxpr, FORCED_LIMITS) if mode == "force" else cut(jaxpr)

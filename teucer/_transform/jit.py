@@ -84,7 +84,7 @@ class JitOptions(NamedTuple):
 class Staged(NamedTuple):
     """A function traced for a signature: a jaxpr whose constants are its first inputs, their values, and the results' tree.
 
-    forecast: what an earlier process has left word of its program.
+    forecast: what an earlier process recorded of its program.
     """
 
     jaxpr: ClosedJaxpr

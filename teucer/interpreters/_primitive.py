@@ -41,7 +41,7 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
     """
 
     __slots__ = ()
-    # A library may have state that its rules do not tell of.
+    # The rules of a library may use state that they do not declare.
     mergeable = False
     impl_rule: Rule | None = None
     type_rule: Rule | None = None

@@ -18,8 +18,8 @@ __all__ = ["erf_near", "erf_inv_of", "erfc_of", "exp_of_square", "scaled_erfc"]
 
 
 def exp_of_square(x: Array, scale: float) -> Any:
-    """e^(-scale x^2) for scale 1 or 1/2. The square is rounded, and the exponential makes its error x^2 times as large:
-    hence of a part of x of which the square is exact, and of the rest."""
+    """e^(-scale x^2) for scale 1 or 1/2. The square is rounded, and the exponential makes its error x^2 times as large.
+    So x is split into a part whose square is exact, and the rest."""
     a = min(abs(x), scalar_like(x, 64))  # enough that the result is 0
     high, low = halves(a)
     rest = mul(low, add(a, high))

@@ -52,7 +52,7 @@ def _rational(u: Any) -> Any:
 def _wofz(z: Any) -> Any:
     is_upper = z.imag >= 0
     upper = _rational(-1j * jnp.where(is_upper, z, -z))
-    # Only where it is needed, lest it overflow.
+    # Computed only where it is needed: elsewhere it may overflow.
     below = jnp.where(is_upper, 0, z)
     return jnp.where(is_upper, upper, 2 * jnp.exp(-below * below) - upper)
 

@@ -123,7 +123,7 @@ class ShardMap(Primitive):
         return inner.split(self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params))
 
     def on_low(self, operands: Any, avals: Any, **params: Any) -> Any:
-        """A value of a high type is divided as its spec says of what it is made of."""
+        """The call on low values: the parts of a high value are divided as its spec says."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         refuse_mutable(self, avals)
         given = taken_apart(operands, avals)

@@ -105,8 +105,8 @@ PLAIN_PART = 1 / 16
 
 # For each of many matrices of such sizes XLA calls a library; a loop is 3 to 25 times as fast.
 SMALL_ROWS, SMALL_COLUMNS, SMALL_MANY = range(4, 8), range(3, 8), 32
-# Products that XLA had better be given by rows: of many matrices those with so few or so many multiplications each; of one
-# those that are short sums or narrow, but for sums that are long for the size of the result.
+# Products whose left operand is copied to rows first. Of many matrices: those with so few or so many multiplications each. Of
+# one matrix: short sums and narrow results, but not sums that are long for the size of the result.
 ROWS_SMALL, ROWS_LARGE = 1 << 13, 1 << 24
 ROWS_SHORT, ROWS_NARROW, ROWS_LONG = 8, 16, 32
 
@@ -121,7 +121,8 @@ EIGEN_FEW, EIGEN_FEATURES, EIGEN_LONG = 1 << 21, 8, 256
 # How many times over the products count that Eigen loses: of windows that do not overlap, and of gradients of kernels, for each
 # feature. Measured: the same.
 EIGEN_APART, EIGEN_GRADIENTS = 4, 8
-# The part of the products of convolutions by which those that had better be Eigen's must outweigh the others. Measured: the same.
+# Eigen computes the convolutions of a program if the products that it wins outweigh the others by this part of all. Measured: the
+# same.
 EIGEN_CLEAR = 3 / 4
 
 

@@ -46,7 +46,7 @@ class CutProgram(NamedTuple):
 
 
 def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> CutProgram | None:
-    """The pieces of a jaxpr without constants; None where it had better stay whole."""
+    """The pieces of a jaxpr without constants; None if it stays whole."""
     calls = [eqn for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p and carried(_function(eqn)) >= limits.carried
              and len(_function(eqn).eqns) != 1]  # what is merely expensive is no piece
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}

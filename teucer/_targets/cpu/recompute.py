@@ -71,13 +71,13 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]
 
 
 def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
-    """By variable, the cheap equation that makes it, through other such, of one array that is there anyway and smaller ones.
+    """By variable, the cheap equation to compute it again from one array that is live anyway, and smaller ones.
 
     One: what a step of a recurrence makes of the step before and of something else is kept. Else the steps would not be alike,
     some kept and some computed again from further and further back.
     """
     there = set(jaxpr.invars)  # arguments, constants, and what is kept
-    constant: set[Any] = set()  # outlining writes what is made of constants alone where it is used
+    constant: set[Any] = set()  # derived from constants alone: outlining copies these to their uses
     again: dict[Any, Eqn] = {}
     cost: dict[Any, tuple[int, frozenset[Any]]] = {}  # how many equations make it of which large arrays
     sizes: dict[Any, int] = {}  # in bytes, by type

@@ -20,15 +20,15 @@ from teucer._targets.cpu.constants import EIGEN_CLEAR, PLAIN_CACHED, PLAIN_FEW, 
 
 __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 
-# For primitives that may be YNNPACK's or Eigen's: (*avals of operands and results, **params) -> products, gain: those that are
-# one's or the other's, and those that had better be Eigen's, less those that had not.
+# For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) -> products, gain. `products` counts
+# the multiplications; `gain` those that Eigen wins, less those that it loses.
 by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
 
 
 class LoopCounts(NamedTuple):
     """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows, infinitely many where nothing
     is known of the loops. computed: elements in all. products: multiplications of convolutions that are YNNPACK's or Eigen's.
-    eigen: those that had better be Eigen's, less those that had not."""
+    eigen: products that Eigen wins, less those that it loses."""
 
     moved: float
     computed: float

@@ -22,7 +22,7 @@ from teucer.experimental.pallas._records import Block, Kernel
 
 __all__ = ["Lanes", "ONE_BY_ONE", "Parts", "body_of", "lanes_of", "over_lanes", "parts_of"]
 
-# How many elements the blocks of a step had better have: benchmarks/notes/kernels.md.
+# Steps are merged until their blocks have so many elements: benchmarks/notes/kernels.md.
 _ENOUGH = 2**22
 
 

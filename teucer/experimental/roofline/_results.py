@@ -124,4 +124,4 @@ class RooflineRuleContext:
 
 
 Rule: TypeAlias = Callable[..., RooflineResult]
-"""From a context, the shapes of the operands and the parameters to what there is to do."""
+"""(context, shapes of operands, parameters) -> the work and the traffic of an operation."""
