@@ -205,3 +205,9 @@ def test_vmap():
     np.testing.assert_array_equal(jax.vmap(lambda r: jnp.unique(r, size=5))(X)[0][:len(first)], first)
     counts = jax.vmap(lambda r: jnp.bincount(r, length=3))(np.array([[0, 1, 1], [2, 2, 2]]))
     assert counts.tolist() == [[1, 2, 0], [0, 0, 3]]
+
+
+def test_derivatives_of_sets():
+    x, y = np.float32([3, 1, 2]), np.float32([2, 5])
+    assert jax.grad(lambda v: (jnp.intersect1d(v, y) * 3).sum())(x).tolist() == [0, 0, 3]
+    assert jax.grad(lambda v: (jnp.setxor1d(v, y) * np.float32([1, 2, 4])).sum())(x).tolist() == [2, 1, 0]

@@ -363,3 +363,7 @@ def test_log1p_of_least_normal_numbers():
 def test_entropies_are_of_real_numbers(name):
     with pytest.raises(ValueError, match=f"{name} does not support complex-valued inputs"):
         getattr(special, name)(*[1j] * (1 if name == "entr" else 2))
+
+
+def test_what_is_infinite_has_no_slope():
+    assert jax.grad(special.kl_div, (0, 1))(1.0, -1.0) == (0.0, 0.0)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import final
 
+from teucer._base.lazy import listing
 from teucer._devices import meshes
+
+__all__ = ["thread_resources"]  # noqa: F822  # __getattr__ gives it
+__dir__ = listing(__name__, __all__)
 
 
 @final
@@ -30,7 +34,3 @@ def __getattr__(name: str) -> _Resources:
     warnings.warn("jax.interpreters.pxla.thread_resources is deprecated. Set the mesh by `with jax.set_mesh(mesh):` and ask "
                   "jax.sharding.get_abstract_mesh().", DeprecationWarning, stacklevel=2)
     return _thread_resources
-
-
-def __dir__() -> list[str]:
-    return ["thread_resources"]

@@ -161,9 +161,16 @@ def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
     return div(real(mul(conj(x), t)), where_else(eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
 
 
-sign_p, sign = unary("sign", NUMERIC, _lower_sign, None,
-                     Checked(-9, 9, 2, "formulas.unit", exceptions={
-                         "gradient": "is 0 by definition, as in JAX, also where complex x / |x| turns"}),
+def _tangent_sign(t: Array, y: Array, x: Array) -> Any:
+    """Only a complex sign moves: it turns by the part of t that lies across x."""
+    if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
+        return None
+    size = abs(x)
+    turn = div(imag(mul(conj(y), t)), where_else(eq(size, scalar_like(size, 0)), scalar_like(size, 1), size))
+    return mul(y, complex(_structure.full(typeof(turn).shape, 0, typeof(turn).dtype), turn))
+
+
+sign_p, sign = unary("sign", NUMERIC, _lower_sign, _tangent_sign, Checked(-9, 9, 2, "formulas.unit"),
                      "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cost=CHEAP, numpy="sign")
 abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
                    "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cost=CHEAP,
@@ -341,7 +348,8 @@ min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
                     (_share, lambda t, z, x, y: _share(t, z, y, x)), Checked(-9, 9, 0, "formulas.lesser"),
                     "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
                     fold=by_kind(np.minimum), numpy="minimum")
-nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after", None, Checked(-9, 9, 0, widen="no"),
+nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after",
+                                (lambda t, z, x, y: t, None), Checked(-9, 9, 0, widen="no"),
                                 "Next representable number after x1 in the direction of x2.", names=("x1", "x2"),
                                 numpy="nextafter")
 

@@ -10,7 +10,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_symbolic, max_dim
-from teucer.lax import _dot, _reductions, _slicing, _structure
+from teucer.lax import _dot, _elementwise, _reductions, _slicing, _structure
 from teucer.lax._control.iteration import fori_loop, scan
 from teucer.lax._precision import Precision
 from teucer.lax.linalg import _eigen as _linalg_eigen
@@ -348,7 +348,7 @@ def _fit(x: Any, y: Any, w: Any, degree: int, rcond: float) -> Any:
     if w is not None:
         powers = powers * _structure.reshape(w, (w.shape[0], 1))
         target = target * (w if y.ndim == 1 else _structure.reshape(w, (w.shape[0], 1)))
-    scale = _ufuncs.sqrt(_structure.reduce_sum(_ufuncs.real(powers * _ufuncs.conj(powers)), [0]))
+    scale = _elementwise.sqrt(_structure.reduce_sum(_ufuncs.real(powers * _ufuncs.conj(powers)), [0]))
     scale = where(scale == 0, 1, scale)
     row = _structure.reshape(scale, (1, scale.shape[0]))
     scaled = powers / row

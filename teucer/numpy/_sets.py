@@ -21,7 +21,7 @@ from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import axis_of, index_dtype, is_unknown, operand, operands, promoted
+from teucer.numpy._operands import axis_of, concrete, index_dtype, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert
 from teucer.numpy._sorting import searchsorted
 from teucer.numpy._taking import take
@@ -263,13 +263,16 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
 
 
 def _intersection(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> Any:
-    for v in (x, y):
-        _known("intersect1d", v)
-    common = np.intersect1d(np.asarray(x), np.asarray(y), assume_unique=assume_unique, return_indices=return_indices)
-    if not return_indices:
-        return _like(common, x)
-    values, i, j = common
-    return _like(values, x), asarray(i.astype(index_dtype())), asarray(j.astype(index_dtype()))
+    a, b = (_values("intersect1d", v) for v in (x, y))
+    _, i, j = np.intersect1d(a, b, assume_unique=assume_unique, return_indices=True)
+    values = _like(take(x, i), x)
+    return (values, *(asarray(v.astype(index_dtype())) for v in (i, j))) if return_indices else values
+
+
+def _values(name: str, x: Any) -> np.ndarray[Any, Any]:
+    """The elements, also of an array that is being differentiated."""
+    _known(name, x)
+    return concrete(x, name, "")
 
 
 class _Padded(NamedTuple):
@@ -335,9 +338,10 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *,
     """
     x, y = (ravel(v) for v in promoted("setxor1d", ANY, ar1, ar2))
     if size is None:
-        for v in (x, y):
-            _known("setxor1d", v)
-        return _like(np.setxor1d(np.asarray(x), np.asarray(y), assume_unique), x)
+        a, b = (_values("setxor1d", v) for v in (x, y))
+        distinct, places = np.unique(np.concatenate([a, b]), return_index=True)
+        only = np.setxor1d(a, b, assume_unique)
+        return _like(take(_joining.concatenate([x, y], 0), places[np.searchsorted(distinct, only)]), x)
     a, b = _padded_set(x, assume_unique), _padded_set(y, assume_unique)
     values = _joining.concatenate([a.values, b.values], 0)
     only = _joining.concatenate([_elementwise.bitwise_and(s.exists, _elementwise.bitwise_not(_member(s.values, other)))

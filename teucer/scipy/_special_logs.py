@@ -112,7 +112,8 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     p, q = real("kl_div", p, q, error=ValueError)
-    return rel_entr(p, q) - p + q
+    entropy = rel_entr(p, q)
+    return jnp.where(entropy == jnp.inf, entropy, entropy - p + q)
 
 
 @fast

@@ -68,7 +68,7 @@ BETA = Continuous(
     shown={"cdf": 0.525, "logcdf": -0.645, "logpdf": 0.547, "logsf": -0.744, "pdf": 1.728, "sf": 0.475})
 
 CAUCHY = Continuous(
-    name="cauchy", logpdf=lambda z: -jnp.log(math.pi * (1 + z * z)),
+    name="cauchy", analytic=True, logpdf=lambda z: -jnp.log(math.pi * (1 + z * z)),
     cdf=lambda z: jnp.arctan2(1.0, -z) / math.pi, sf=lambda z: jnp.arctan2(1.0, z) / math.pi,
     ppf=_tangent, isf=lambda q: -_tangent(q),
     shown={"cdf": 0.648, "isf": 1.0, "logcdf": -0.435, "logpdf": -1.368, "logsf": -1.043, "pdf": 0.255,
@@ -126,7 +126,7 @@ LOGISTIC = Continuous(
             "pdf": 0.235, "ppf": -1.099, "sf": 0.378})
 
 NORM = Continuous(
-    name="norm", logpdf=lambda z: -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi), cdf=special.ndtr,
+    name="norm", analytic=True, logpdf=lambda z: -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi), cdf=special.ndtr,
     logcdf=special.log_ndtr, sf=lambda z: special.ndtr(-z), logsf=lambda z: special.log_ndtr(-z),
     ppf=special.ndtri, isf=lambda q: -special.ndtri(q),
     shown={"cdf": 0.691, "isf": 0.674, "logcdf": -0.369, "logpdf": -1.044, "logsf": -1.176,
@@ -141,7 +141,7 @@ PARETO = Continuous(
             "ppf": 1.155, "sf": 0.444})
 
 T = Continuous(
-    name="t", shapes="df", logpdf=_t_log_density, cdf=lambda z, df: _below(z, _t_tail(z, df)),
+    name="t", analytic=True, shapes="df", logpdf=_t_log_density, cdf=lambda z, df: _below(z, _t_tail(z, df)),
     sf=lambda z, df: _below(-z, _t_tail(z, df)), example=(0.5, 2.0),
     shown={"cdf": 0.667, "logcdf": -0.405, "logpdf": -1.216, "logsf": -1.099, "pdf": 0.296, "sf": 0.333})
 

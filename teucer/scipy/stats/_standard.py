@@ -38,6 +38,7 @@ class Continuous:
     inner: a point of the support: functions are evaluated there for what is outside, so that derivatives are 0 and not nan.
     logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a probability q and these.
     valid: where shape parameters are those of a distribution; elsewhere results are nan.
+    analytic: whether the formulas hold for complex numbers; else these are refused.
     quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give, to three digits.
     """
 
@@ -54,6 +55,7 @@ class Continuous:
     high: Point | None = None
     inner: Point = 0.5
     valid: Function | None = None
+    analytic: bool = False
     quantile: str = "q"
     example: tuple[float, ...] = (0.5,)
     shown: Mapping[str, float] = field(default_factory=dict)
@@ -96,15 +98,15 @@ class Continuous:
 
     def _quantile(self, kind: str) -> Function:
         def quantile(q: Any, *parameters: Any) -> Any:
-            q, *shapes, loc, scale = inexact(f"{self.name}.{kind}", q, *parameters)
+            q, *shapes, loc, scale = real(f"{self.name}.{kind}", q, *parameters)
             q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
             return loc + getattr(self, kind)(q, *shapes) * scale
 
         return quantile
 
     def _standard(self, kind: str, x: Any, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
-        """(x - loc) / scale, the shape parameters, and scale. Where the support has ends, numbers are real."""
-        promote = inexact if self.low is None and self.high is None else real
+        """(x - loc) / scale, the shape parameters, and scale."""
+        promote = inexact if self.analytic else real
         x, *shapes, loc, scale = promote(f"{self.name}.{kind}", x, *parameters)
         return ((x - loc) / scale, *shapes, scale)
 
