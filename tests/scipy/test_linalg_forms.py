@@ -258,3 +258,9 @@ def test_named_matrices():
 def test_mistakes_with_named_matrices(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_derivative_of_rsf2csf_of_a_triangle():
+    t = np.triu(np.arange(1, 10).reshape(3, 3)).astype(np.float32)
+    slope = jax.grad(lambda t: linalg.rsf2csf(t, np.eye(3, dtype=np.float32))[0].real.sum())(t)
+    np.testing.assert_array_equal(slope, np.triu(np.ones((3, 3))))

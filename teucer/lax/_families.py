@@ -127,8 +127,7 @@ class Elementwise(Primitive):
 
     accepts: the dtypes of its operands.
     lower: the StableHLO operation (a name), or a function (ctx, *values) -> value.
-    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None where zero.
-        Such a function may itself give None, where it is zero for the dtype of the operand.
+    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None (or giving None) where zero.
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
     simplify, fold: the rules for the passes over jaxprs, from `_exact`.
@@ -204,10 +203,8 @@ class Elementwise(Primitive):
             if rules is None:
                 self.missing("Differentiation rule", "tangents")
             rule = rules[i]
-            if rule is not None:
-                term = rule(t, y, *primals, **params)
-                if term is None:
-                    continue
+            term = None if rule is None else rule(t, y, *primals, **params)
+            if term is not None:
                 if len(primals) > 1:
                     term = _broadcast_to(term, typeof(y).shape)
                 total = term if total is None else array_ops.add_cotangents(total, term)

@@ -170,12 +170,13 @@ def _to_triangle(block: Any) -> Any:
     (a, b), (c, d) = [[block[..., i, j] for j in range(2)] for i in range(2)]
     eps = jnp.finfo(block.dtype).eps
     is_triangle = jnp.abs(c) <= eps * (jnp.abs(a) + jnp.abs(d))
+    # In the place of a triangle one that has a derivative, and of which the identity comes.
+    a, b, c, d = (jnp.where(is_triangle, one, x) for one, x in ((1.0, a), (0.0, b), (0.0, c), (-1.0, d)))
     half = 0.5 * (a - d)
     # The eigenvalue less d; of a pair the one with the positive imaginary part.
     shift = half + jnp.sqrt(half * half + b * c)
-    r = jnp.sqrt(jnp.abs(shift) ** 2 + jnp.abs(c) ** 2)
-    safe = as_complex(jnp.where(is_triangle, 1.0, r))
-    cosine, sine = jnp.where(is_triangle, 1.0, shift / safe), jnp.where(is_triangle, 0.0, c / safe)
+    r = as_complex(jnp.sqrt(jnp.abs(shift) ** 2 + jnp.abs(c) ** 2))
+    cosine, sine = shift / r, c / r
     return jnp.stack([jnp.stack([jnp.conj(cosine), jnp.conj(sine)], -1), jnp.stack([-sine, cosine], -1)], -2)
 
 
