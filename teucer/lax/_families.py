@@ -127,7 +127,7 @@ class Elementwise(Primitive):
 
     accepts: the dtypes of its operands.
     lower: the StableHLO operation (a name), or a function (ctx, *values) -> value.
-    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None (or giving None) where zero.
+    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None, or giving None, if zero.
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
     simplify, fold: the rules for the passes over jaxprs, from `_exact`.
