@@ -1,9 +1,12 @@
 """Events of tracing and compiling, for listeners; and events of libraries, for the same listeners.
 
-While programs are made these are told, with the function's name as `fun_name`: how long it took to trace a function
-(`/jax/core/compile/jaxpr_trace_duration`), to lower it (`/jax/core/compile/jaxpr_to_mlir_module_duration`), and to compile or
-load it (`/jax/core/compile/backend_compile_duration`); and, as events, whether the cache on disk had it
-(`/jax/compilation_cache/cache_hits`, `/jax/compilation_cache/cache_misses`).
+While programs are made, listeners hear these durations, with the function's name as `fun_name`:
+
+- `/jax/core/compile/jaxpr_trace_duration`: of tracing the function;
+- `/jax/core/compile/jaxpr_to_mlir_module_duration`: of lowering it;
+- `/jax/core/compile/backend_compile_duration`: of compiling or loading it.
+
+The events `/jax/compilation_cache/cache_hits` and `/jax/compilation_cache/cache_misses` say whether the cache on disk had it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which values of a program are in memory at once: its predicted peak, and what `checkpoint` would take off it.
 
-The model: equations run in their order; what compilers compute in the loop of what uses it has no place
-in memory; a value is there from the equation that makes it to the last one that uses it. Arguments stay.
+The model: equations run in their order. A value is in memory from the equation that makes it to the last
+one that uses it, unless compilers fuse it into its use. Arguments stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keys of two words and the bits that the cipher Threefry-2x32 makes of them.
 
-A bit string is the cipher text of counters. In the partitionable form element i of an array has counter i, so that its bits do
-not depend on how the array is cut; in the older form (`jax_threefry_partitionable` off) the counters 0, 1, 2, ... are cut
-into two halves, which are the first and second words.
+A bit string is the cipher text of counters. In the partitionable form element i of an array has counter i, so its bits do not
+depend on how the array is divided. In the older form (`jax_threefry_partitionable` off) the counters 0, 1, 2, ... are cut into
+two halves, which are the first and second words.
 """
 
 from __future__ import annotations

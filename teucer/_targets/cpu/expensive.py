@@ -1,9 +1,9 @@
 """Expensive values that several loops read are computed once, and so is what has long code.
 
-XLA computes an elementwise operation again in every loop that reads its result, and for every element that the loop reads, but
-for a list of operations that are expensive, from which sines and some others are missing. As functions that stay calls they
-end fusion. Operations of long code (`Cost.long`), random bits, are such calls unless they are large and one loop reads them: how
-many loops XLA makes of what reads them is not known here (of `erf_inv` it makes three), and it compiles each copy.
+XLA computes an elementwise operation again in every loop that reads its result, and for every element that the loop reads. Only
+operations on its list of expensive ones are exempt, and sines and some others are not on it. As functions that stay calls they
+end fusion. Operations of long code (`Cost.long`), random bits, are such calls too, unless they are large and one loop reads
+them. How many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles each copy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Updates are computed where what they are made of is there.
+"""Move optimizer updates next to the gradients that they consume.
 
-Users write all gradients and then all updates of parameters: each gradient is kept for so long. Right behind its gradient an
-update becomes a part of the function that outlining makes of the layer's backward pass.
+Users write all gradients first, and then all updates of parameters, so every gradient stays alive until then. Right after its
+gradient, an update becomes a part of the function that outlining makes of the layer's backward pass.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["advance_updates", "updates_of"]
 
 
 def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with its updates right behind the last of what they are made of; the same bits.
+    """The jaxpr with each update right after the last of its operands; the bits are the same.
 
-    What updates make of the program's arguments alone goes where it is used first; scalars (the number of a step) go before
-    everything else, so that layers stay alike, and those made of gradients' scalars (the sum of their squares) as late as may be.
-    What goes to one place stands in the order in which results need it: behind a norm by which all gradients are clipped the
-    updates of a layer stay together.
+    Parts of an update that depend on the program's arguments alone go to their first use. Scalars (the number of a step) go
+    before everything else, so that layers stay alike. Scalars that derive from gradients (the sum of their squares) go as late
+    as possible. Updates that go to one place stand in the order in which results need them. So the updates of a layer stay
+    together after a norm that clips all gradients.
     """
     eqns = jaxpr.eqns
     updates = updates_of(jaxpr)
@@ -44,10 +44,10 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
-    """For each update its number in the order in which results need them, what one is made of before the next.
+    """For each update its number in the order in which results need them, operands before their uses.
 
-    Of the operands of an update that which takes most equations one after the other comes first: a norm of all gradients comes
-    before anything that the first update needs beside it, and that update is like the others.
+    The operand with the longest chain of equations comes first. So a norm of all gradients comes before anything else that the
+    first update needs, and that update is like the others.
     """
     eqns = jaxpr.eqns
     made: dict[Atom, int] = {}

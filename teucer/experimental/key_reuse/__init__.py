@@ -1,7 +1,7 @@
 """Checks that no random key is used twice.
 
-With `jax_debug_key_reuse`, or in `with jax.debug_key_reuse(True)`, a program that uses a key twice raises KeyReuseError before it
-runs, with the line of the second use; so does a call that uses a key which an earlier one has used.
+The check is on with the option `jax_debug_key_reuse`, and within `with jax.debug_key_reuse(True)`. A program that uses a key twice
+raises KeyReuseError before it runs, with the line of the second use. So does a call that uses a key which an earlier one used.
 
 >>> import teucer as jax
 >>> with jax.debug_key_reuse(True):

@@ -1,7 +1,8 @@
 """Which elements of the results of a program depend on which of its arguments, found from its jaxpr.
 
-A value is what it depends on: a matrix of booleans with a row for each of its elements and a column for each element of the
-arguments; or its number, where it depends on none and can be computed. What is found may be too much, never too little.
+A value is represented by what it depends on: a matrix of booleans, with a row for each of its elements and a column for each
+element of the arguments. A value that depends on none of them and can be computed is represented by its number. The
+dependencies found may be too many, never too few.
 """
 
 from __future__ import annotations
