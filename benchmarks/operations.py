@@ -32,21 +32,23 @@ class Row(NamedTuple):
     numpy: Any = None
 
 
-UNARY = """abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e cbrt ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1
-floor is_finite lgamma log log1p logistic neg reciprocal round rsqrt sign sin sinh sqrt square tan tanh"""
+UNARY = """abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e cbrt ceil cos cosh digamma
+erf erf_inv erfc exp exp2 expm1 floor is_finite lgamma log log1p logistic neg reciprocal round
+rsqrt sign sin sinh sqrt square tan tanh"""
 BINARY = "add atan2 div eq igamma igammac lt max mul nextafter pow rem sub zeta"
 INTEGER = "bitwise_and bitwise_or bitwise_xor clz population_count bitwise_not shift_left add mul div rem"
 COMPLEX = "abs add cos div exp expm1 log log1p mul sin sinh sqrt tan tanh"
 SPECIAL = """entr erfcx exp1 expi expit gamma gammaln i0 i1 log_ndtr logit ndtr ndtri sici spence dawsn"""
 NN = "celu elu gelu glu leaky_relu log_sigmoid log_softmax logsumexp mish relu selu silu softmax softplus"
 # Functions of one array of numpy, under the same name in NumPy.
-SAME = """all any argmax argmin argsort arctan2 average ceil clip convolve corrcoef cov cumprod cumsum deg2rad diff ediff1d exp2
-fabs flip floor_divide fmod gradient heaviside histogram hypot interp isnan kron log10 log2 logaddexp max mean median min mod
-nan_to_num nanmean nansum outer percentile power prod ptp rint roll round searchsorted sign sinc sort std sum trapezoid true_divide
-unwrap var where"""
+SAME = """all any argmax argmin argsort arctan2 average ceil clip convolve corrcoef cov cumprod
+cumsum deg2rad diff ediff1d exp2 fabs flip floor_divide fmod gradient heaviside histogram hypot
+interp isnan kron log10 log2 logaddexp max mean median min mod nan_to_num nanmean nansum outer
+percentile power prod ptp rint roll round searchsorted sign sinc sort std sum trapezoid
+true_divide unwrap var where"""
 BINARIES = "arctan2 convolve floor_divide fmod heaviside hypot logaddexp mod power true_divide"
-DISTRIBUTIONS = """bernoulli beta bits categorical cauchy choice dirichlet exponential gamma gumbel laplace normal permutation
-poisson randint rademacher t truncated_normal uniform"""
+DISTRIBUTIONS = """bernoulli beta bits categorical cauchy choice dirichlet exponential gamma
+gumbel laplace normal permutation poisson randint rademacher t truncated_normal uniform"""
 
 
 def elementwise(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:

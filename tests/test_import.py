@@ -39,7 +39,8 @@ def test_small_programs_load_nothing_of_outlining():
     code = """
 import sys, teucer as jax, teucer.numpy as jnp
 jax.jit(lambda x: jnp.sin(x) + 1)(1.0)
-print(*[m for m in ("outline", "pieces", "products", "convolutions") if f"teucer._targets.cpu.{m}" in sys.modules])
+rooms = "outline", "pieces", "products", "convolutions"
+print(*[m for m in rooms if f"teucer._targets.cpu.{m}" in sys.modules])
 """
     assert run(code) == "\n"
 

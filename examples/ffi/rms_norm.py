@@ -38,8 +38,11 @@ def register():
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
     for function in (library.count_type_id, library.count_type_info):
         function.restype = ctypes.c_void_p
-    jax.ffi.register_ffi_type("rms_norm_calls", {"type_id": jax.ffi.pycapsule(library.count_type_id()),
-                                                 "type_info": jax.ffi.pycapsule(library.count_type_info())})  # fmt: skip
+    count = {
+        "type_id": jax.ffi.pycapsule(library.count_type_id()),
+        "type_info": jax.ffi.pycapsule(library.count_type_info()),
+    }
+    jax.ffi.register_ffi_type("rms_norm_calls", count)
     jax.ffi.register_ffi_target("count", {"instantiate": jax.ffi.pycapsule(library.count_start),
                                           "execute": jax.ffi.pycapsule(library.count)})  # fmt: skip
     return library

@@ -16,10 +16,17 @@ def test_the_modules_are_teucers_own():
         import jax, jax.numpy as jnp, jax.random, jax.scipy.special
         from jax import lax, tree_util
         from jax.experimental import checkify
-        assert jax is teucer and jnp is teucer.numpy and jax.random is teucer.random and lax is teucer.lax
-        assert sys.modules["jax.scipy.special"] is teucer.scipy.special and checkify is teucer.experimental.checkify
-        assert (jax.__name__, jnp.__name__, jax.nn.__name__, lax.__name__) == ("jax", "jax.numpy", "jax.nn", "jax.lax")
-        assert jnp.sin.__module__ == "jax.numpy" and jax.jit.__module__ == "jax" and jax.random.normal.__module__ == "jax.random"
+        assert jax is teucer
+        assert jnp is teucer.numpy
+        assert jax.random is teucer.random
+        assert lax is teucer.lax
+        assert sys.modules["jax.scipy.special"] is teucer.scipy.special
+        assert checkify is teucer.experimental.checkify
+        names = jax.__name__, jnp.__name__, jax.nn.__name__, lax.__name__
+        assert names == ("jax", "jax.numpy", "jax.nn", "jax.lax")
+        assert jnp.sin.__module__ == "jax.numpy"
+        assert jax.jit.__module__ == "jax"
+        assert jax.random.normal.__module__ == "jax.random"
         assert jax.errors.UnexpectedTracerError.__module__ == "jax.errors"
         assert jax.grad(jnp.sin)(0.0) == 1.0
     """))
@@ -29,17 +36,21 @@ def test_versions():
     python("""
         import importlib.metadata, importlib.util
         import jax, jax.version, jax.lib
-        assert jax.__version__ == jax.version.__version__ == importlib.metadata.version("jax") == "0.10.2"
+        assert jax.__version__ == jax.version.__version__ == "0.10.2"
+        assert importlib.metadata.version("jax") == "0.10.2"
         assert jax.__version_info__ == jax.version.__version_info__ == (0, 10, 2)
         assert jax.lib.__version__ == importlib.metadata.version("jaxlib")
-        assert importlib.util.find_spec("jax") is not None and importlib.util.find_spec("jax.numpy") is not None
+        assert importlib.util.find_spec("jax") is not None
+        assert importlib.util.find_spec("jax.numpy") is not None
     """)
 
 
 def test_missing_names_raise_as_in_jax():
     python("""
         import importlib.util, jax, pytest
-        assert not hasattr(jax, "tree_map") and not hasattr(jax.numpy, "nope") and hasattr(jax, "jit")
+        assert not hasattr(jax, "tree_map")
+        assert not hasattr(jax.numpy, "nope")
+        assert hasattr(jax, "jit")
         with pytest.raises(AttributeError, match="module 'jax.numpy' has no attribute 'nope'"):
             jax.numpy.nope
         with pytest.raises(ImportError, match="cannot import name 'nope' from 'jax'"):
@@ -68,7 +79,8 @@ def test_private_names():
                         getattr(place, item.partition("=")[0])
         assert jax._src.core.Tracer is jax.core.Tracer and jax._src.traceback_util.api_boundary
         assert not hasattr(jax._src.core, "Nope") and not hasattr(jax._src, "nope")
-        with pytest.raises(ImportError, match="jax._src.core.Nope is private in JAX.* Use a public name"):
+        said = "jax._src.core.Nope is private in JAX.* Use a public name"
+        with pytest.raises(ImportError, match=said):
             from jax._src.core import Nope
         with pytest.raises(ImportError, match="(?s)jax._src.image is private in JAX.*Use jax.image"):
             import jax.image, jax._src.image.scale
@@ -81,18 +93,22 @@ def test_private_adapters_do_something():
         import jax
         from jax._src import core, tree_util, util, distributed, dtypes, traceback_util
         from jax._src.api_util import infer_argnums_and_argnames
-        assert core.trace_state_clean() and not jax.eval_shape(lambda: jax.numpy.asarray(core.trace_state_clean())).shape
+        assert core.trace_state_clean()
+        assert not jax.eval_shape(lambda: jax.numpy.asarray(core.trace_state_clean())).shape
         seen = []
         jax.jit(lambda x: (seen.append(core.trace_state_clean()), x)[1])(1.0)
         assert seen == [False]
         assert dict in tree_util._registry and int not in tree_util._registry
         assert distributed.global_state.process_id == 0 and distributed.global_state.client is None
-        assert util.merge_lists([True, False], *util.partition_list([True, False], [1, 2])) == [1, 2]
-        assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]] and util.unzip2([(1, 2), (3, 4)]) == ((1, 3), (2, 4))
+        parts = util.partition_list([True, False], [1, 2])
+        assert util.merge_lists([True, False], *parts) == [1, 2]
+        assert util.split_list([1, 2, 3], [1]) == [[1], [2, 3]]
+        assert util.unzip2([(1, 2), (3, 4)]) == ((1, 3), (2, 4))
         assert dtypes.supports_inf("float32") and not dtypes.supports_inf("float8_e4m3fn")
         f = lambda a, b, c=1: a
         assert infer_argnums_and_argnames(inspect.signature(f), None, ("b",)) == ((1,), ("b",))
-        assert infer_argnums_and_argnames(inspect.signature(f), (0, 2), None) == ((0, 2), ("a", "c"))
+        signature = inspect.signature(f)
+        assert infer_argnums_and_argnames(signature, (0, 2), None) == ((0, 2), ("a", "c"))
         assert traceback_util.include_frame(sys._getframe())
         traceback_util.register_exclusion(__file__ if "__file__" in globals() else "<string>")
         assert not traceback_util.include_frame(sys._getframe())
@@ -146,7 +162,8 @@ def test_private_names_of_several_processes():
         class Items(list):
             items = lambda self: self
         columns = Blocks((0, (0, 4), (0, 2)), (1, (0, 4), (2, 4)), (2, (0, 4), (2, 4)), (3, (0, 4), (0, 2)))
-        assert get_process_index_and_count(columns, 0, 2) == (0, 1) and get_process_index_and_count(columns, 1, 2) == (1, 2)
+        assert get_process_index_and_count(columns, 0, 2) == (0, 1)
+        assert get_process_index_and_count(columns, 1, 2) == (1, 2)
         assert local_to_global_shape(columns, (3, 5)) == (3, 10)
         overlap = Blocks((0, (0, 2)), (0, (2, 3)), (1, (2, 3)), (1, (3, 4)))
         assert local_to_global_shape(overlap, (3,)) == (None,)
@@ -154,11 +171,13 @@ def test_private_names_of_several_processes():
             get_process_index_and_count(overlap, 0, 1)
         class Slurm(clusters.SlurmCluster): pass
         os.environ.pop("SLURM_JOB_ID", None)
-        assert not Slurm.is_env_present() and clusters.SlurmCluster in clusters.ClusterEnv._cluster_types
+        assert not Slurm.is_env_present()
+        assert clusters.SlurmCluster in clusters.ClusterEnv._cluster_types
         with pytest.raises(RuntimeError, match="does not run on a cluster of the kind 'slurm'"):
             Slurm.get_process_id()
         os.environ.update(SLURM_JOB_ID="7", SLURM_PROCID="2", SLURM_NTASKS="4", SLURM_LOCALID="1", SLURM_JOB_NODELIST="n[3-5]")
-        assert Slurm.get_coordinator_address(3.0).startswith("n3:") and Slurm.get_process_count() == 4
+        assert Slurm.get_coordinator_address(3.0).startswith("n3:")
+        assert Slurm.get_process_count() == 4
         assert (Slurm.get_process_id(), Slurm.get_local_process_id(), Slurm.is_env_present()) == (2, 1, True)
     """)
 
@@ -195,7 +214,8 @@ def test_the_number_of_cpu_devices_can_be_set_before_they_are_started():
         import os
         import jax
         assert (jax._src.xla_bridge._backends or {}).get("cpu") is None
-        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=3"
+        three = " --xla_force_host_platform_device_count=3"
+        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + three
         assert jax.device_count("cpu") == 3
         assert jax._src.xla_bridge._backends["cpu"] is jax.devices("cpu")[0].client
     """, env={"JAX_NUM_CPU_DEVICES": "-1"})
@@ -256,7 +276,8 @@ if __name__ == "__main__":
     assert queue.get(timeout=100) == jax.__file__
     process.join()
     source = "import sys; assert 'teucer' not in sys.modules; import jax; print(jax.numpy.__name__)"
-    print(subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, "-c", source]
+    print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 """
 
 
@@ -295,7 +316,8 @@ def test_the_wheel(tmp_path):
         site.addsitedir({str(tmp_path / "site")!r})
         assert "teucer" not in sys.modules
         import jax, jax.numpy as jnp
-        assert jax.__version__ == importlib.metadata.version("jax") == "0.10.2" and jnp.ones(2).sum() == 2
+        assert jax.__version__ == importlib.metadata.version("jax") == "0.10.2"
+        assert jnp.ones(2).sum() == 2
         assert "cuda12" in importlib.metadata.metadata("jax").get_all("Provides-Extra")
     """, before="")
 

@@ -11,8 +11,11 @@ def same(found):
     assert all(found[name] == OBJECTS[name] for name in ("p", "s", "d", "t", "k", "mesh", "u"))
     for name in ("x", "w"):
         assert isinstance(found[name], jax.Array) and found[name].dtype == OBJECTS[name].dtype
-        assert found[name].weak_type == OBJECTS[name].weak_type and np.array_equal(found[name], OBJECTS[name])
-    assert found["part"](np.ones(2)).tolist() == [2.0, 2.0] and found["q"][1] == jnp.int4 and found["q"][0].shape == (2, 2)
+        assert found[name].weak_type == OBJECTS[name].weak_type
+        assert np.array_equal(found[name], OBJECTS[name])
+    assert found["part"](np.ones(2)).tolist() == [2.0, 2.0]
+    assert found["q"][1] == jnp.int4
+    assert found["q"][0].shape == (2, 2)
     for found, key in zip(found["keys"], OBJECTS["keys"], strict=True):
         assert found.dtype == key.dtype and isinstance(found, jax.Array)
         assert np.array_equal(jax.random.key_data(found), jax.random.key_data(key))
@@ -30,7 +33,8 @@ written = {name: pickle.dumps(value) for name, value in OBJECTS.items()}
 assert not any(b"teucer" in text for text in written.values())
 same({name: pickle.loads(text) for name, text in written.items()})
 key = pickle.loads(pickle.dumps(jax.random.key(3)))
-assert jax.random.key_data(key).tolist() == [0, 3] and pickle.loads(pickle.dumps(jnp.ones(2), protocol=2)).tolist() == [1, 1]
+assert jax.random.key_data(key).tolist() == [0, 3]
+assert pickle.loads(pickle.dumps(jnp.ones(2), protocol=2)).tolist() == [1, 1]
 """)
 
 
@@ -38,11 +42,15 @@ def test_pickles_of_teucer_are_read_under_the_alias(tmp_path):
     path = tmp_path / "plain.pickle"
     python(f"""
 import pickle, teucer, teucer.numpy as jnp
-values = jnp.ones(2), teucer.P("x"), teucer.tree.structure((1, 2)), teucer.ShapeDtypeStruct((2,), "int32")
+tree, struct = teucer.tree.structure((1, 2)), teucer.ShapeDtypeStruct((2,), "int32")
+values = jnp.ones(2), teucer.P("x"), tree, struct
 pickle.dump(values, open({str(path)!r}, "wb"))
 """, before="")
     python(f"""
 import pickle, jax
 x, spec, tree, struct = pickle.load(open({str(path)!r}, "rb"))
-assert x.tolist() == [1, 1] and spec == jax.P("x") and tree == jax.tree.structure((1, 2)) and struct.shape == (2,)
+assert x.tolist() == [1, 1]
+assert spec == jax.P("x")
+assert tree == jax.tree.structure((1, 2))
+assert struct.shape == (2,)
 """)

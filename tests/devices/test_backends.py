@@ -76,7 +76,11 @@ def test_a_library_named_in_the_environment():
 def test_an_unknown_platform_in_the_program(plugins):
     program = """
 import teucer as jax
-for f in (lambda: jax.devices("nonsense"), lambda: jax.jit(lambda x: x, backend="nonsense"), lambda: jax.devices("xla_bogus")):
+for f in (
+    lambda: jax.devices("nonsense"),
+    lambda: jax.jit(lambda x: x, backend="nonsense"),
+    lambda: jax.devices("xla_bogus"),
+):
     try:
         f()
     except RuntimeError as err:
@@ -154,7 +158,8 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         print("looked for", name)
 
-values = [jnp.ones(3).sum(), jnp.arange(3), jnp.ones((2, 0), bool), jnp.ones((), "complex64"), jnp.ones((), "uint8")]
+values = [jnp.ones(3).sum(), jnp.arange(3), jnp.ones((2, 0), bool)]
+values += [jnp.ones((), "complex64"), jnp.ones((), "uint8")]
 sys.meta_path.insert(0, Finder())
 for x in values:
     x.tolist(), np.asarray(x), bytes(x), str(x)
@@ -208,10 +213,12 @@ gpu.plugin_support = SimpleNamespace(import_from_plugin=lambda *names: None)
 gpu.register("cuda", "plugin")  # without the plugin's Python package: nothing
 
 extension = SimpleNamespace(
-    register_custom_call_target=lambda *args: print(*args), register_custom_type=lambda *args: print(*args),
+    register_custom_call_target=lambda *args: print(*args),
+    register_custom_type=lambda *args: print(*args),
     ffi_types=lambda: {"type": 1}, ffi_handlers=lambda: {"callback": 2})
 gpu.plugin_support.import_from_plugin = lambda *names: extension
-gpu.gpu_solver = SimpleNamespace(registrations=lambda: {"CUDA": [("lu", 3, 1)]}, batch_partitionable_targets=lambda: ["lu"])
+gpu.gpu_solver = SimpleNamespace(
+    registrations=lambda: {"CUDA": [("lu", 3, 1)]}, batch_partitionable_targets=lambda: ["lu"])
 gpu.register("cuda", "plugin")
 """
     out, err = run(program)

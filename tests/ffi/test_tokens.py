@@ -18,11 +18,13 @@ SOURCE = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
 static float last = 0;
-static ffi::Error Add(ffi::Token, ffi::BufferR0<ffi::F32> x, ffi::Result<ffi::Token>, ffi::Result<ffi::BufferR0<ffi::F32>> y) {
+static ffi::Error Add(ffi::Token, ffi::BufferR0<ffi::F32> x, ffi::Result<ffi::Token>,
+                      ffi::Result<ffi::BufferR0<ffi::F32>> y) {
   *y->typed_data() = last = 10 * last + *x.typed_data();
   return ffi::Error::Success();
 }
-XLA_FFI_DEFINE_HANDLER_SYMBOL(add, Add, ffi::Ffi::Bind().Arg<ffi::Token>().Arg<ffi::BufferR0<ffi::F32>>()
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    add, Add, ffi::Ffi::Bind().Arg<ffi::Token>().Arg<ffi::BufferR0<ffi::F32>>()
                               .Ret<ffi::Token>().Ret<ffi::BufferR0<ffi::F32>>());
 """
 

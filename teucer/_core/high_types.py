@@ -94,9 +94,9 @@ def state_members(cls: type) -> None:
             setattr(Tracer, operator, _asks_operator(name, operator, getattr(Tracer, operator, None)))
 
 
-_NAMES = """getitem setitem len iter bool int float complex index round trunc floor ceil neg pos abs invert add sub mul matmul
-truediv floordiv mod divmod pow lshift rshift and xor or radd rsub rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift
-rrshift rand rxor ror eq ne lt le gt ge"""
+_NAMES = """getitem setitem len iter bool int float complex index round trunc floor ceil neg pos
+abs invert add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub
+rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand rxor ror eq ne lt le gt ge"""
 _OPERATORS = frozenset(f"__{name}__" for name in _NAMES.split())
 
 

@@ -20,7 +20,9 @@ static ffi::Error Compute(float factor, ffi::Buffer<ffi::F32> x, ffi::ResultBuff
   if (!std::isfinite(factor)) {
     return ffi::Error::InvalidArgument("NAME: factor is " + std::to_string(factor));
   }
-  for (std::size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = factor * x.typed_data()[i];
+  for (std::size_t i = 0; i < x.element_count(); ++i) {
+    y->typed_data()[i] = factor * x.typed_data()[i];
+  }
   return ffi::Error::Success();
 }
 
@@ -55,7 +57,8 @@ def NAME(x, factor):
     _registered()
     result = jax.ShapeDtypeStruct(x.shape, np.float32)
     # An element of the result depends on that of x alone, so a batch is one call on a larger array.
-    return jax.ffi.ffi_call("NAME", result, vmap_method="broadcast_all")(x, factor=np.float32(factor))
+    call = jax.ffi.ffi_call("NAME", result, vmap_method="broadcast_all")
+    return call(x, factor=np.float32(factor))
 
 
 @NAME.defjvp

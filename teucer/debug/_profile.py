@@ -109,11 +109,14 @@ class Profile:
         cells = "".join(f"<th>{name}</th>" for name in head)
         body = "".join('<tr style="background:linear-gradient(to right,#4a90d944 {0}%,transparent {0}%)">{1}</tr>'.format(
             row[0], "".join(f"<td>{html.escape(cell)}</td>" for cell in row)) for row in self.rows())
-        return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><title>profile</title><style>'
+        return ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
+                "<title>profile</title><style>"
                 "body { font: 14px system-ui; margin: 1.5em }"
                 "table { border-collapse: collapse; font: 13px ui-monospace, monospace }"
-                "td, th { padding: .15em .8em; text-align: right } td:nth-child(n+7), th:nth-child(n+7) { text-align: left }"
-                f"</style></head><body><h1>Where the time goes</h1><table><tr>{cells}</tr>{body}</table>"
+                "td, th { padding: .15em .8em; text-align: right }"
+                "td:nth-child(n+7), th:nth-child(n+7) { text-align: left }"
+                "</style></head><body><h1>Where the time goes</h1>"
+                f"<table><tr>{cells}</tr>{body}</table>"
                 f"<pre>{html.escape(str(self))}</pre></body></html>")
 
 

@@ -146,12 +146,17 @@ _PAGE_STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff; }
 h1 { font-size: 1.3em; } h2 { font-size: 1.05em; margin: 1.5em 0 .5em; }
 .passes { display: grid; grid-template-columns: repeat(auto-fit, minmax(30em, 1fr)); gap: 1.5em; }
-table { border-collapse: collapse; font: 13px ui-monospace, monospace; } td, th { padding: .1em .8em; text-align: left; }
-td.r { text-align: right; white-space: nowrap; } .bar { background: #4a90d955; display: block; height: .8em; }
+table { border-collapse: collapse; font: 13px ui-monospace, monospace; }
+td, th { padding: .1em .8em; text-align: left; }
+td.r { text-align: right; white-space: nowrap; }
+.bar { background: #4a90d955; display: block; height: .8em; }
 .hidden { display: none !important; } input { font: inherit; padding: .3em .6em; width: 24em; }
 svg { width: 100%; height: 9em; } svg rect { fill: #4a90d9; } svg rect.top { fill: #d0453e; }
 svg rect:hover { fill: #222; } pre { font: 13px ui-monospace, monospace; }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b; } svg rect:hover { fill: #fff; } }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #1b1b1b; }
+  svg rect:hover { fill: #fff; }
+}
 """
 _SCRIPT = """
 const field = document.getElementById("search");
@@ -186,9 +191,11 @@ def _page(picture: Picture) -> str:
     results = ", ".join(map(rows.printer.name, jaxpr.outvars))
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f"<style>{_PAGE_STYLE}{STYLE}</style></head><body><h1>{title}</h1>"
-            '<p><input id="search" placeholder="search: an operation, a shape, a line"> <span id="found"></span> '
+            '<p><input id="search" placeholder="search: an operation, a shape, a line"> '
+            '<span id="found"></span> '
             '<button id="open">unfold all</button> <button id="close">fold all</button></p>'
-            f'<p class="tj"><span class="h">λ {html.escape(arguments)} → ({html.escape(results)})</span></p>'
+            f'<p class="tj"><span class="h">λ {html.escape(arguments)} → '
+            f"({html.escape(results)})</span></p>"
             f'<div class="passes">{columns}</div>'
             f"<h2>By line</h2>{_table(jaxpr)}<h2>Memory</h2>{_chart(picture.peak)}"
             f"<pre>{html.escape(str(picture.peak))}</pre><script>{_SCRIPT}</script></body></html>")
@@ -216,6 +223,7 @@ def _chart(peak: Peak) -> str:
         height = 100 * size / peak.size
         kind = ' class="top"' if eqn is peak.at else ""
         place = eqn.where("")
+        said = html.escape(f"{size_text(size)}: {eqn.primitive.name} {place}")
         bars.append(f'<rect{kind} x="{i}" y="{100 - height:.2f}" width="0.9" height="{height:.2f}">'
-                    f"<title>{html.escape(f'{size_text(size)}: {eqn.primitive.name} {place}')}</title></rect>")
+                    f"<title>{said}</title></rect>")
     return f'<svg viewBox="0 0 {len(levels)} 100" preserveAspectRatio="none">{"".join(bars)}</svg>'

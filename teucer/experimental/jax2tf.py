@@ -144,8 +144,10 @@ def _sizes(tensor: Any) -> tuple[int | None, ...]:
 def _struct(tensor: Any, name: str, like: Sequence[Any] | None = None) -> ShapeDtypeStruct:
     sizes = _sizes(tensor) if like is None else tuple(like)
     if None in sizes:
-        raise ValueError(f"jax2tf.convert: a size of an argument of '{name}' is not known.\n    tensor: {tensor}\n"
-                         '  Name it: convert(f, polymorphic_shapes=["(b, ...)"]), a text for each positional argument.')
+        raise ValueError(f"jax2tf.convert: a size of an argument of '{name}' is not known.\n"
+                         f"    tensor: {tensor}\n"
+                         '  Name it: convert(f, polymorphic_shapes=["(b, ...)"]), a text for '
+                         "each positional argument.")
     return ShapeDtypeStruct(sizes, dtypes.canonicalize_dtype(tensor.dtype.as_numpy_dtype))
 
 

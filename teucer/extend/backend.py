@@ -14,7 +14,7 @@ from teucer._transform.caches import clear_backends, register
 from teucer._xla import client as _xla
 
 __all__ = ["backend_xla_version", "backends", "clear_backends", "clear_in_memory_compilation_cache", "get_backend",
-           "get_compile_options", "get_default_device", "ifrt_proxy", "register_backend_cache",  # noqa: F822  # __getattr__ gives ifrt_proxy
+           "get_compile_options", "get_default_device", "ifrt_proxy", "register_backend_cache",
            "register_backend_factory"]
 __dir__ = listing(__name__, __all__)
 

@@ -160,8 +160,8 @@ class ModuleContext:
             writer.scalars, writer.avals_out = around
         types, kinds = [text.tensor_type(a) for a in takes], [text.tensor_type(v.aval) for v in outs]
         writer.module.functions.append(
-            f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", function_type = ({", ".join(types)}) -> '
-            f"({', '.join(kinds)})}}> ({region}) : () -> ()")
+            f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", '
+            f"function_type = ({', '.join(types)}) -> ({', '.join(kinds)})}}> ({region}) : () -> ()")
         return self.draft.declare(symbol, types, kinds), self.draft.scalars
 
 

@@ -39,9 +39,9 @@ from teucer.lax._callbacks import pure_callback_p
 __all__ = ["AxisContext", "LoweringParameters", "LoweringResult", "LoweringRule", "LoweringRuleContext", "ModuleContext",
            "SPMDAxisContext", "ShardingContext", "Token", "TokenSet", "Value", "aval_to_ir_type", "aval_to_ir_types",
            "core_call_lowering", "dense_int_array", "dense_int_elements", "dtype_to_ir_type", "emit_python_callback",
-           "flatten_ir_types", "flatten_ir_values", "func_dialect", "hlo", "i32_attr", "i64_attr", "ir", "ir_attribute",  # noqa: F822
+           "flatten_ir_types", "flatten_ir_values", "func_dialect", "hlo", "i32_attr", "i64_attr", "ir", "ir_attribute",
            "ir_constant",
-           "ir_constants", "ir_tree_registry", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "make_ir_context",  # noqa: F822
+           "ir_constants", "ir_tree_registry", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "make_ir_context",
            "lowerable_effects",
            "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler", "register_lowering",
            "shape_tensor", "token_type", "unflatten_ir_values_like_types"]

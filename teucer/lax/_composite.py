@@ -52,7 +52,8 @@ class Composite(Primitive):
               attributes: Sequence[tuple[str, str]]) -> Any:
         listed = ", ".join(f"{key} = {value}" for key, value in attributes)
         return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
-                      f"composite_attributes = {{{listed}}}, decomposition = @{emit_function(ctx, name, jaxpr)}, "
+                      f"composite_attributes = {{{listed}}}, "
+                      f"decomposition = @{emit_function(ctx, name, jaxpr)}, "
                       f'name = "{name}", version = {version} : i32')
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> NoReturn:

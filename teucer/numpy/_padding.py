@@ -160,7 +160,10 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) 
     first, last = _slicing.slice_in_dim(x, 0, 1, axis=axis), _slicing.slice_in_dim(x, n - 1, n, axis=axis)
     shape = [1] * x.ndim
     shape[axis] = n + before + after
-    along = lambda v: _structure.broadcast_to(v.reshape(shape).astype(x.dtype), out.shape, range(x.ndim))  # noqa: E731
+
+    def along(v: Any) -> Any:
+        return _structure.broadcast_to(v.reshape(shape).astype(x.dtype), out.shape, range(x.ndim))
+
     size = n + before + after
     step = _spread(2 * (last - first), size, axis)
     return along(np.where(turned, -1, 1)) * out + along(np.where(turned, 2, 0)) * _spread(last, size, axis) + along(times) * step

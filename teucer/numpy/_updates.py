@@ -268,4 +268,5 @@ def check_cast(x: Any, value: Any) -> None:
     dtypes.report_dropped(dtypes.dtype(value), x.dtype)
 
 
-at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min, max, apply, get.""")
+at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min,
+max, apply, get.""")

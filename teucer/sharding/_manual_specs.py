@@ -195,7 +195,8 @@ def out_specs_of(f: Any, out_specs: Any, outs: Sequence[Any], tree: Any, where: 
 
 def _not_replicated(function: str, result: str, aval: Any, spec: PartitionSpec, extra: frozenset[Any], where: Devices) -> str:
     def listed(names: frozenset[Any]) -> str:
-        return f"{{{','.join(str(n) for n in where.mesh.axis_names if n in names and n in where.manual)}}}"
+        manual = [str(n) for n in where.mesh.axis_names if n in names and n in where.manual]
+        return f"{{{','.join(manual)}}}"
 
     return (f"shard_map applied to the function {function} was given out_specs which require replication which can't be statically "
             f"inferred given the mesh:\n    {_mesh_text(where.mesh)}\n    {result}: {aval.str_short(short_dtypes=True)}, out_specs "

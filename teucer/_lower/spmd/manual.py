@@ -69,7 +69,8 @@ def manual_computation(ctx: Context, mesh: Mesh, axes: Sequence[object], args: S
                   f"#sdy<manual_axes{{{', '.join(text.quoted(str(a)) for a in mesh.axis_names if a in axes)}}}>, out_shardings = "
                   f"#sdy.sharding_per_value<{shardings(avals, out_specs)}>")
     in_types, out_types = (", ".join(map(text.tensor_type, kinds)) for kinds in ([v.aval for v in args], avals))
-    ctx.lines.append(f'{left}"sdy.manual_computation"({", ".join([v.name for v in args])}) <{{{properties}}}> ({region}) : '
+    operands = ", ".join([v.name for v in args])
+    ctx.lines.append(f'{left}"sdy.manual_computation"({operands}) <{{{properties}}}> ({region}) : '
                      f"({in_types}) -> ({out_types}){ctx.location()}")
     return outs
 

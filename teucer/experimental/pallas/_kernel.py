@@ -223,9 +223,10 @@ def _atomic(name: str) -> Callable[..., Any]:
         return _accesses.atomic_rmw_p.call(part.ref, value, filled, *part._operands, views=part.transforms, operation=name)[0]
 
     atomic.__name__ = f"atomic_{name}"
-    atomic.__doc__ = f"""Combine ref[idx] with a value ({name}), as one operation; returns the elements that were there.
+    atomic.__doc__ = f"""Combine ref[idx] with a value ({name}), as one operation.
 
-    mask: elements for which it is false stay as they are. An element that idx names several times is combined as often.
+    It returns the elements that were there. mask: elements for which it is false stay as they are.
+    An element that idx names several times is combined as often.
     """
     return atomic
 

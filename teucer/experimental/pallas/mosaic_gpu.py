@@ -17,17 +17,22 @@ __all__ = ["GMEM", "SMEM", "BlockSpec", "CompilerParams", "MemorySpace", "Semaph
 __dir__ = listing(__name__, __all__)
 
 _MISSING = """
-    ACC as_torch_kernel async_copy_scales_to_tmem async_copy_smem_to_tmem async_copy_sparse_metadata_to_tmem async_load_tmem
-    async_prefetch async_store_smem async_store_tmem atomic_add atomic_and atomic_max atomic_min atomic_or atomic_xor Barrier
-    barrier_arrive barrier_test barrier_wait broadcasted_iota cluster_ref ClusterBarrier commit_smem commit_smem_to_gmem_group
-    commit_tmem copy_gmem_to_smem copy_smem_to_gmem CopyPartition dynamic_scheduling_loop emit_pipeline
-    emit_pipeline_warp_specialized find_swizzle format_tcgen05_sparse_metadata griddepcontrol_launch_dependents
-    griddepcontrol_wait inline_mgpu kernel Layout layout_cast load LoweringSemantics Mesh multicast_ref multimem_load_reduce
-    multimem_store nd_loop NDLoopInfo OOBFillMode PeerMemRef PipelinePipeline planar_snake print_layout query_cluster_cancel
-    RefType RefUnion REGS remote_ref Replicated semaphore_signal semaphore_signal_multicast semaphore_signal_parallel
-    semaphore_wait SemaphoreSignal set_max_registers ShapeDtypeStruct SwizzleTransform tcgen05_commit_arrive tcgen05_mma Tiling
-    TilingTransform TMEM TMEMLayout TraceScope Transform transform_ref transpose_ref try_cluster_cancel TryClusterCancelResult
-    wait_load_tmem wait_smem_to_gmem warp_map WarpMesh wgmma wgmma_accumulator_load wgmma_wait WGMMAAccumulatorRef
+    ACC as_torch_kernel async_copy_scales_to_tmem async_copy_smem_to_tmem
+    async_copy_sparse_metadata_to_tmem async_load_tmem async_prefetch async_store_smem
+    async_store_tmem atomic_add atomic_and atomic_max atomic_min atomic_or atomic_xor Barrier
+    barrier_arrive barrier_test barrier_wait broadcasted_iota cluster_ref ClusterBarrier
+    commit_smem commit_smem_to_gmem_group commit_tmem copy_gmem_to_smem copy_smem_to_gmem
+    CopyPartition dynamic_scheduling_loop emit_pipeline emit_pipeline_warp_specialized
+    find_swizzle format_tcgen05_sparse_metadata griddepcontrol_launch_dependents
+    griddepcontrol_wait inline_mgpu kernel Layout layout_cast load LoweringSemantics Mesh
+    multicast_ref multimem_load_reduce multimem_store nd_loop NDLoopInfo OOBFillMode PeerMemRef
+    PipelinePipeline planar_snake print_layout query_cluster_cancel RefType RefUnion REGS
+    remote_ref Replicated semaphore_signal semaphore_signal_multicast semaphore_signal_parallel
+    semaphore_wait SemaphoreSignal set_max_registers ShapeDtypeStruct SwizzleTransform
+    tcgen05_commit_arrive tcgen05_mma Tiling TilingTransform TMEM TMEMLayout TraceScope Transform
+    transform_ref transpose_ref try_cluster_cancel TryClusterCancelResult wait_load_tmem
+    wait_smem_to_gmem warp_map WarpMesh wgmma wgmma_accumulator_load wgmma_wait
+    WGMMAAccumulatorRef
 """
 
 

@@ -257,9 +257,10 @@ def prng_random_bits(shape: Sequence[int]) -> Any:
 
 
 _MISSING = """
-    BufferedRef BufferedRefBase BufferType ChipVersion CoreType emit_pipeline_with_allocations get_tpu_info_for_chip
-    LoweringException matmul_acc_lhs matmul_pop matmul_push_rhs pack_elementwise sample_block SideEffectType stateful_bernoulli
-    stateful_bits stateful_normal stateful_uniform stochastic_round Tiling to_pallas_key TpuInfo unpack_elementwise
+    BufferedRef BufferedRefBase BufferType ChipVersion CoreType emit_pipeline_with_allocations
+    get_tpu_info_for_chip LoweringException matmul_acc_lhs matmul_pop matmul_push_rhs
+    pack_elementwise sample_block SideEffectType stateful_bernoulli stateful_bits stateful_normal
+    stateful_uniform stochastic_round Tiling to_pallas_key TpuInfo unpack_elementwise
 """
 
 

@@ -189,7 +189,8 @@ def _library(name: str) -> Callable[..., Any]:
 
 def _extern(w: Writer, symbol: str, xs: Any, dtype: Any) -> Value:
     names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
-    return w.make(f'tt.extern_elementwise {names} {{libname = "", libpath = "", pure = true, symbol = "{symbol}"}} : '
+    given = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
+    return w.make(f"tt.extern_elementwise {names} {given} : "
                   f"({kinds}) -> {type_text(dtype, xs[0].shape)}", dtype, xs[0].shape)
 
 

@@ -166,8 +166,10 @@ def _make(mask: Any, *, block_sizes: BlockSizes | None = None, is_mqa: bool, sav
     Raises ValueError for a mask of other ranks and for parts that are not equal.
 
     >>> import teucer.numpy as jnp
-    >>> from teucer.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
-    >>> attend = make_splash_mha(masks.MultiHeadMask([masks.CausalMask((2, 2))]), head_shards=1, q_seq_shards=1)
+    >>> from teucer.experimental.pallas.ops.tpu import splash_attention
+    >>> masks = splash_attention.splash_attention_mask
+    >>> mask = masks.MultiHeadMask([masks.CausalMask((2, 2))])
+    >>> attend = make_splash_mha(mask, head_shards=1, q_seq_shards=1)
     >>> x = jnp.arange(4.0).reshape(1, 2, 2)
     >>> attend(jnp.zeros_like(x), x, x)
     Array([[[0., 1.],
