@@ -75,8 +75,9 @@ def passes(folder: Path, tests: Sequence[str]) -> bool:
     except subprocess.TimeoutExpired:
         return False
     if done.returncode not in (0, 1):
-        # A change may break the import of the tests: 2 and 3 are pytest's words for that, 4 and 5 for names of no test.
-        if done.returncode in (2, 3):
+        # A change may break the import of the tests: 2 and 3 are pytest's words for that, 4 and 5 for names of no test. 4 is also
+        # that for an import that breaks in a conftest.
+        if done.returncode in (2, 3) or "while loading conftest" in done.stderr:
             return False
         raise RuntimeError(f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.returncode == 0

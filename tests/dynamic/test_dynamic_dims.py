@@ -381,6 +381,7 @@ WORKS = {
     "insert": lambda x: (jnp.insert(x, 1, 9.0), jnp.insert(x, -1, 9.0), jnp.insert(x, jnp.array([0, 2]), jnp.array([8.0, 9.0]))),
     "delete": lambda x: (jnp.delete(x, 1), jnp.delete(x, -1), jnp.delete(x, x.argmax())),
     "diagonal": lambda x: jnp.diagonal(squares(x), 1),
+    "diagonal below": lambda x: jnp.diagonal(squares(x), -2),
     "derivative of a diagonal": jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(squares(x)))).sum()),
     "corrcoef": lambda x: jnp.corrcoef(squares(x)),
     "steps": lambda x: x.at[::2].set(0.),

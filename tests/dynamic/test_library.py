@@ -57,6 +57,8 @@ CASES = {
     "associative_scan, reverse": Case(lambda x: lax.associative_scan(jnp.maximum, jnp.sin(x), reverse=True)),
     "associative_scan, pairs": Case(lambda x: lax.associative_scan(affine, (jnp.sin(x), jnp.cos(x)))),
     "prod, gradient": Case(jax.grad(jnp.prod)),
+    "pad, gradient": Case(jax.grad(lambda x: (lax.pad(x, 0.0, ((1, 2, 0),)) ** 2 * x.sum()).sum()), 1),
+    "pad within, gradient": Case(jax.grad(lambda x: (lax.pad(x, 0.0, ((2, -1, 1),)) ** 2 * x.sum()).sum()), 2),
     "prod, Hessian": Case(jax.hessian(jnp.prod), 1),
     "prod with zeros, gradient": Case(jax.grad(lambda x: jnp.prod(x - 2))),
     "prod of rows, gradient": Case(jax.grad(lambda x: jnp.prod(x[:, None] * jnp.arange(1.0, 3.0), 0).sum())),

@@ -187,3 +187,16 @@ def test_dtypes_that_other_libraries_know():
     assert known == ["bool", "int8", "uint64", "bfloat16", "complex128"]
     with pytest.raises(TypeError, match="not understood"):
         is_supported_dtype("int7")
+
+
+def test_diagonals_of_traced_places():
+    for k in (-2, 0, 1, 4):
+        np.testing.assert_array_equal(jax.jit(lambda k: jnp.tri(3, 4, k))(k), np.tri(3, 4, k))
+        np.testing.assert_array_equal(jax.jit(lambda k: jnp.eye(3, 4, k))(k), np.eye(3, 4, k))
+    for f, error in ((jnp.tri, TypeError), (jnp.eye, ValueError)):
+        for k in (1.5, np.array([1])):
+            with pytest.raises(error, match=f"{f.__name__}: .* integer"):
+                jax.jit(lambda k, f=f: f(3, 3, k))(k)
+    for k in (1.5, np.array([1]), "1"):
+        with pytest.raises(ValueError, match="eye: k must be a scalar integer"):
+            jnp.eye(3, 3, k)

@@ -19,6 +19,7 @@ def test_function_is_the_operation_on_promoted_operands(name):
     low, high = row.tested.low, row.tested.high
     x = np.linspace(low, high, 6, dtype=np.float32)
     assert f.__name__ == name
+    assert f.__doc__.splitlines()[0] == g.__doc__.splitlines()[0]
     if row.arity == 1:
         np.testing.assert_array_equal(f(x), g(x))
         operands = [np.int32([1, 1]), np.uint8([1]), True, 1, 1.0]

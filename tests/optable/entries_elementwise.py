@@ -151,10 +151,12 @@ def polynomials(draw: Any) -> Any:
     yield sample(draw(2, 3, low=-2, high=2), [draw(), draw(2, 3), draw(), draw(2, 3)])
     yield sample(draw(low=-1, high=1), [draw(3), draw(3)])
     yield sample(draw(2, low=-1, high=1), [draw(2) for _ in range(10)])
+    yield sample(draw(2, 3), [draw(2, 3)])
+    yield sample(draw(2, 3), [])
 
 
 def powers_summed(x: Any, coeffs: Any) -> Any:
-    return sum(c * x**k for k, c in enumerate(coeffs))
+    return sum((c * x**k for k, c in enumerate(coeffs)), np.zeros_like(x))
 
 
 OPS = [
