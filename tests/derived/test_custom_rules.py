@@ -358,3 +358,18 @@ def test_zeros_of_trees():
     np.testing.assert_array_equal(arrays["a"], [0, 0])
     assert [type(x) for x in jax.tree.leaves(symbolic)] == [jax.custom_derivatives.SymbolicZero] * 3
     assert zeros(()) == () and zeros(None) is None
+
+
+@pytest.mark.parametrize("rules", [(None, lambda res, ct: (ct,)), (lambda x: (x, None), None)])
+def test_custom_vjp_needs_both_rules(rules):
+    f = jax.custom_vjp(lambda x: x)
+    f.defvjp(*rules)
+    with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function"):
+        f(1.0)
+
+
+def test_a_reference_made_by_a_forward_rule_is_no_residual():
+    f = jax.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, jax.new_ref(x)), lambda ref, ct: (ct,))
+    with pytest.raises(ValueError, match="that is none of its arguments"):
+        jax.jit(jax.grad(f))(1.0)

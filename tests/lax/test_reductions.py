@@ -160,3 +160,11 @@ def test_extremes_of_floats_without_infinities(dtype):
     assert lax.cummax(x, reverse=True).tolist() == [2, 2, 2]
     assert lax.cummin(x).tolist() == [1, -3, -3]
     assert lax.reduce_window(x, -np.inf, lax.max, (2,), (1,), "SAME").tolist() == [1, 2, 2]
+
+
+@pytest.mark.parametrize("f", [lax.argmax, lax.argmin])
+def test_places_of_extremes_do_not_move(f):
+    x = np.float32([1, 3, 2])
+    place, moved = jax.jvp(lambda x: f(x, 0, np.int32), (x,), (x,))
+    assert place == f(x, 0, np.int32) and moved.dtype == jax.dtypes.float0
+    assert np.asarray(jax.grad(lambda x: lax.mul(x[f(x, 0, np.int32)], 2.0))(x)).tolist() == [2.0 * (i == place) for i in range(3)]

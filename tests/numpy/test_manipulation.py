@@ -265,3 +265,19 @@ def test_fits_and_correlations_broadcast_nothing_unasked():
     with jax.numpy_rank_promotion("raise"):
         for f, want in zip(calls, expected, strict=True):
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), f(), want)
+
+
+def test_delete_by_mask_and_by_traced_places():
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    mask = np.array([True, False, True, False])
+    np.testing.assert_array_equal(jnp.delete(x, mask, axis=0), np.delete(x, mask, axis=0))
+    with pytest.raises(ValueError, match="boolean array argument obj to delete must be one dimensional"):
+        jnp.delete(x, mask, axis=1)
+    for i in range(-6, 7):  # outside is the nearest place, as in JAX with assume_unique_indices
+        inside = np.clip(i + 4 if i < 0 else i, 0, 3)
+        np.testing.assert_array_equal(jax.jit(lambda i: jnp.delete(x, i, axis=0))(i), np.delete(x, inside, axis=0))
+
+
+def test_insert_takes_a_place_or_a_list_of_them():
+    with pytest.raises(ValueError, match="must be one dimensional or scalar"):
+        jnp.insert(jnp.arange(4), np.array([[1, 2]]), 5)
