@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import teucer.numpy as jnp
+from teucer import jit
 
 COLD = """
 import sys
@@ -49,18 +50,58 @@ WARM = {
 }
 
 
-@pytest.mark.parametrize("name", WARM)
-def test_what_is_compiled_is_one_call_of_cpp(name):
-    """Functions of several operations, called again, check their options and call one program."""
-    x, entered = jnp.asarray(X), []
+# Public functions that are one call of C++, checks included.
+AT_ONCE = {
+    "cumsum": lambda x: jnp.cumsum(x), "diff": lambda x: jnp.diff(x), "flip": lambda x: jnp.flip(x, axis=0),
+    "moveaxis": lambda x: jnp.moveaxis(x[None], 0, 1), "nan_to_num": lambda x: jnp.nan_to_num(x),
+    "argsort": lambda x: jnp.argsort(x, descending=True), "tile": lambda x: jnp.tile(x, (2, 1)),
+    "tril": lambda x: jnp.tril(x[None]), "trace": lambda x: jnp.trace(x[None]),
+}
+
+
+def entered_by(function, x):
+    """What Python functions of Teucer a second call enters, beside `x[None]`; both results."""
+    entered = []
 
     def note(frame, event, _):
         if event == "call" and "teucer" in frame.f_code.co_filename:
             entered.append(frame.f_code.co_name)
 
-    expected = WARM[name](x)
+    expected = function(x)
     sys.setprofile(note)
-    found = WARM[name](x)
+    found = function(x)
     sys.setprofile(None)
+    return entered, expected, found
+
+
+@pytest.mark.parametrize("name", WARM)
+def test_what_is_compiled_is_one_call_of_cpp(name):
+    """Functions of several operations, called again, check their options and call one program."""
+    entered, expected, found = entered_by(WARM[name], jnp.asarray(X))
     # `face` is a library function, `call` a primitive that runs by itself.
     assert found.tolist() == expected.tolist() and entered.count("face") == 1 and "call" not in entered, entered
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_checks_are_part_of_the_program(name):
+    """A public function is one call of C++, and gives what it gives when it is traced."""
+    x = jnp.asarray(X)
+    own, _, _ = entered_by(lambda x: x[None], x)
+    entered, expected, found = entered_by(AT_ONCE[name], x)
+    assert entered in (["face"], [*own, "face"]), entered
+    assert found.tolist() == expected.tolist() == jit(AT_ONCE[name])(x).tolist()
+
+
+def test_what_cpp_does_not_take_runs_as_python():
+    """Lists of axes, arrays in the place of numbers, and what is wrong, told as it was given."""
+    x = jnp.asarray(np.float32([[1, 2], [3, 4]]))
+    assert jnp.moveaxis(x, [0, 1], [1, 0]).tolist() == x.T.tolist()
+    assert jnp.tril(x, jnp.int32(1)).tolist() == x.tolist()
+    assert jnp.tile(x, [1, 2]).shape == (2, 4)
+    with pytest.raises(TypeError, match="flip requires ndarray or scalar arguments, got <class 'list'>") as caught:
+        jnp.flip([1, 2])
+    assert caught.value.__context__ is None
+    with pytest.raises(ValueError, match="axis 5 is out of bounds for array of dimension 2"):
+        jnp.flip(x, 5)
+    with pytest.raises(NotImplementedError, match="'out' argument to jnp.cumsum"):
+        jnp.cumsum(x, out=x)

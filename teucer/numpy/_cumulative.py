@@ -11,7 +11,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _cumulative as lax_cumulative
 from teucer.lax import _elementwise as lax
 from teucer.lax import _joining, _structure
-from teucer.numpy._library import converting, fast
+from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._promotion import convert, refuse_out
 from teucer.numpy._reductions import axis_key, compute_dtype, count, result_dtype, strong
 
@@ -35,6 +35,7 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool,
     return _structure.convert_element_type(run(convert(x, compute_dtype(result)), axis), result)
 
 
+@at_once(static=("axis", "dtype", "out"))
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
            out: None = None) -> Array:
     """The sums of the elements so far along an axis, or in the flattened array.
@@ -49,6 +50,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     return _running("cumsum", a, axis_key(axis), dtype, False, False)
 
 
+@at_once(static=("axis", "dtype", "out"))
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
             out: None = None) -> Array:
     """The products of the elements so far along an axis, or in the flattened array; as `cumsum`.
@@ -60,6 +62,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     return _running("cumprod", a, axis_key(axis), dtype, False, False)
 
 
+@at_once(static=("axis", "dtype", "out"))
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
               out: None = None) -> Array:
     """As `cumsum`, with nan counted as 0.
@@ -71,6 +74,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     return _running("nancumsum", a, axis_key(axis), dtype, False, True)
 
 
+@at_once(static=("axis", "dtype", "out"))
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
                out: None = None) -> Array:
     """As `cumprod`, with nan counted as 1.

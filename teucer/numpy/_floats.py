@@ -16,7 +16,7 @@ from teucer.lax import _elementwise as lax
 from teucer.lax import _special, _structure
 from teucer.lax._families import scalar_like
 from teucer.lax._gamma import is_turned, sine_of_half_turn, sine_of_turns
-from teucer.numpy._library import fast
+from teucer.numpy._library import at_once, fast
 from teucer.numpy._promotion import (
     ANY,
     INEXACT,
@@ -248,6 +248,7 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return x
 
 
+@at_once(static=("copy",))
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
                posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
     """x with nan and infinities replaced: by 0 and the greatest numbers of the dtype, unless values are given.
@@ -419,6 +420,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 # Rounding to decimals
 
+@at_once(static=("decimals", "out"))
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """a rounded to a number of decimals; half way to the even digit. Integers stay.
 

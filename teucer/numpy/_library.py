@@ -14,7 +14,7 @@ from teucer._core.types import high_types
 from teucer._transform.library import library
 from teucer._transform.templates import Templates
 
-__all__ = ["LibraryFunction", "converting", "fast"]
+__all__ = ["LibraryFunction", "at_once", "converting", "fast"]
 
 
 P = ParamSpec("P")
@@ -54,9 +54,18 @@ def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str]
     return _fast(function, static)
 
 
-def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
+def at_once(*, static: Sequence[str]) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]:
+    """As `fast`, for a public function that looks at its arguments: called eagerly it is one call of C++, checks included.
+
+    What C++ does not take (lists of axes, arrays where `static` has numbers) and what fails runs as plain Python. So errors say
+    what the user gave, not what was traced in its place.
+    """
+    return functools.partial(_fast, static=static, plain=True)
+
+
+def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = False) -> Any:
     compiled = library(function, static=static)
-    current, templates = trace._current, Templates(function)
+    current, templates, plainly = trace._current, Templates(function), converting(function)
 
     def face(*args: Any, **kwargs: Any) -> Any:
         if high_types:
@@ -64,7 +73,12 @@ def _fast(function: Callable[..., Any], static: Sequence[str]) -> Any:
         here = current.trace
         if here is trace.EVAL:
             try:
-                return compiled(*args, **kwargs)
+                try:
+                    return compiled(*args, **kwargs)
+                except Exception:
+                    if not plain:
+                        raise
+                return plainly(*args, **kwargs)
             except Exception as err:
                 tracebacks.hide_frames(err)  # of this frame the boundary further in does not know
                 raise

@@ -13,7 +13,7 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _dot, _joining, _slicing, _structure
 from teucer.lax import _elementwise as lax
-from teucer.numpy._library import converting, fast
+from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._promotion import (
     ANY,
     as_value,
@@ -171,7 +171,7 @@ def _outer(a: Any, b: Any) -> Any:
     return lax.bitwise_and(x, y) if typeof(x).dtype == np.bool_ else lax.mul(x, y)
 
 
-@converting
+@at_once(static=("out",))
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of an element of a and one of b; both are flattened.
 

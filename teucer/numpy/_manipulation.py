@@ -14,7 +14,7 @@ from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
-from teucer.numpy._library import converting, fast
+from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 
 __all__ = [
@@ -168,6 +168,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(x, -1, -2)
 
 
+@at_once(static=("axis1", "axis2"))
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """a with two axes exchanged.
 
@@ -181,6 +182,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return _structure.transpose(x, order)
 
 
+@at_once(static=("source", "destination"))
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """a with axes moved to other places; the others keep their order.
 
@@ -216,6 +218,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(x, at, place - (at < place))
 
 
+@at_once(static=("axis",))
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """a with new axes of size 1, which are `axis` of the result.
 
@@ -313,6 +316,7 @@ def atleast_3d(*arys: Any) -> Array | tuple[Array, ...]:
     return _at_least("atleast_3d", lambda x: _shapes.expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys)
 
 
+@at_once(static=("axis",))
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """m with the order of elements along axes reversed, along all by default.
 
@@ -341,6 +345,7 @@ def fliplr(m: ArrayLike) -> Array:
     return flip(m, 1)
 
 
+@at_once(static=("k", "axes"))
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """m turned k times by 90 degrees in the plane of two axes, from the first to the second.
 

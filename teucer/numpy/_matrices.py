@@ -20,7 +20,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._reductions import reduce_sum
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.numpy._creation import asarray, checked_dtype
-from teucer.numpy._library import converting, fast
+from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._operands import positions
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
@@ -104,7 +104,7 @@ def _triangle(m: Any, k: Any, lower: bool) -> Any:
     return lax.select(below, x, zero) if lower else lax.select(below, zero, x)
 
 
-@converting
+@at_once(static=("k",))
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros above the k-th diagonal of its last two axes.
 
@@ -117,7 +117,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _checked_triangle("tril", m, k, True)
 
 
-@converting
+@at_once(static=("k",))
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """m with zeros below the k-th diagonal of its last two axes.
 
@@ -166,7 +166,7 @@ def _diagonal(x: Any, k: Any) -> Any:
     return slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, len(lead))
 
 
-@converting
+@at_once(static=("k",))
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of a vector, the matrix that has it for its k-th diagonal.
 
@@ -207,6 +207,7 @@ def _trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
     return reduce_sum(_structure.convert_element_type(line, result), (len(rest),))
 
 
+@at_once(static=("offset", "axis1", "axis2", "dtype", "out"))
 def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1,
           dtype: DTypeLike | None = None, out: None = None) -> Array:
     """The sum of the elements on a diagonal of two axes.

@@ -16,7 +16,7 @@ from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
 from teucer.numpy import _ufuncs
 from teucer.numpy._averages import average
-from teucer.numpy._library import fast
+from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted, size_as
@@ -88,6 +88,7 @@ def _convolve(x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
     return _structure.reshape(out, out.shape[2:])
 
 
+@at_once(static=("n", "axis"))
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
          append: ArrayLike | None = None) -> Array:
     """The differences of neighbours along an axis, n times over; of booleans, whether they differ.

@@ -17,7 +17,7 @@ from teucer.lax._control.iteration import fori_loop
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers
 from teucer.numpy import _ufuncs
-from teucer.numpy._library import fast
+from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
@@ -35,6 +35,7 @@ def _checked(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tupl
     return (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
 
 
+@at_once(static=("axis", "kind", "order", "stable", "descending"))
 def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
          stable: bool = True, descending: bool = False) -> Array:
     """The elements of a in ascending order along an axis, flattened for None; NaNs come last.
@@ -55,6 +56,7 @@ def _sort(x: Any, axis: int, stable: bool, descending: bool) -> Any:
     return flip(out, axis) if descending else out
 
 
+@at_once(static=("axis", "kind", "order", "stable", "descending", "dtype"))
 def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
             stable: bool = True, descending: bool = False, dtype: Any = None) -> Array:
     """The places that bring a in ascending order along an axis, of the flattened array for None.

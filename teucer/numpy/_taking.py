@@ -15,7 +15,7 @@ from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
-from teucer.numpy._library import converting, fast
+from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, broadcast_value, index_dtype, operand, operands, size_as
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
@@ -27,6 +27,7 @@ _IN_PLACE = ("cannot modify arrays in-place, because JAX arrays are immutable. P
              "array.")
 
 
+@at_once(static=("axis", "out", "mode", "unique_indices", "indices_are_sorted"))
 def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None,
          mode: str | None = None, unique_indices: bool = False, indices_are_sorted: bool = False,
          fill_value: Any = None) -> Array:
