@@ -106,8 +106,9 @@ PLAIN_PART = 1 / 16
 # For each of many matrices of such sizes XLA calls a library; a loop is 3 to 25 times as fast.
 SMALL_ROWS, SMALL_COLUMNS, SMALL_MANY = range(4, 8), range(3, 8), 32
 # Products whose left operand is copied to rows first. Of many matrices: those with so few or so many multiplications each. Of
-# one matrix: short sums and narrow results, but not sums that are long for the size of the result.
-ROWS_SMALL, ROWS_LARGE = 1 << 13, 1 << 24
+# one matrix: short sums and narrow results, but not sums that are long for the size of the result. Of fewer multiplications
+# than ROWS_LEAST they take as long either way, and the copy takes as long to compile. Measured: corpus.md, "Loops".
+ROWS_SMALL, ROWS_LARGE, ROWS_LEAST = 1 << 13, 1 << 24, 1 << 17
 ROWS_SHORT, ROWS_NARROW, ROWS_LONG = 8, 16, 32
 
 

@@ -13,6 +13,7 @@ from teucer._lower import hlo
 from teucer._lower.contractions import roles_of
 from teucer._targets.cpu.constants import (
     ROWS_LARGE,
+    ROWS_LEAST,
     ROWS_LONG,
     ROWS_NARROW,
     ROWS_SHORT,
@@ -75,5 +76,6 @@ def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     if many == 0 or min(sums, rows, columns) < 2:
         return False
     if many == 1:
-        return (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW) and bool(sums**2 <= ROWS_LONG**2 * rows * columns)
+        return (sums * rows * columns >= ROWS_LEAST and (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW)
+                and bool(sums**2 <= ROWS_LONG**2 * rows * columns))
     return not ROWS_SMALL < sums * rows * columns < ROWS_LARGE
