@@ -88,7 +88,9 @@ def test_checks_are_part_of_the_program(name):
     x = jnp.asarray(X)
     own, _, _ = entered_by(lambda x: x[None], x)
     entered, expected, found = entered_by(AT_ONCE[name], x)
-    assert entered in (["face"], [*own, "face"]), entered
+    entered = entered[len(own):] if entered[:len(own)] == own else entered
+    # Arguments are asked whether they are high values once there are types of such.
+    assert entered[0] == "face" and {*entered[1:]} <= {"as_array", "<dictcomp>"}, entered
     assert found.tolist() == expected.tolist() == jit(AT_ONCE[name])(x).tolist()
 
 
