@@ -1,10 +1,12 @@
 """Products against NumPy, traced and eager; their derivatives and errors; Fourier transforms."""
 
 import numpy as np
+import opt_einsum
 import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer.numpy import _einsum
 
 RNG = np.random.default_rng(0)
 
@@ -112,6 +114,21 @@ def test_einsum_sums_in_the_preferred_type(names, dtype, value, preferred):
 
 def test_einsum_of_fractions_is_rounded_at_the_end():
     assert jnp.einsum("i->", np.full(4, 0.5, "float32"), preferred_element_type="int32") == 2
+
+
+PLAIN = ["ij,jk->ik", "ii->i", "ii->", "ij->ji", "i,j->ij", "i,i->", "abc,acd->abd", "ijk->k", "iij,j->i", " i j, j -> i "]
+
+
+@pytest.mark.parametrize("names", PLAIN)
+def test_einsum_of_two_operands_does_without_a_search(names):
+    """Where there is one order of products it is that of opt_einsum, which is not asked."""
+    written = names.replace(" ", "")
+    xs = [r(*["abcdijk".index(c) % 3 + 2 for c in term]) for term in written.split("->")[0].split(",")]
+    shapes = [x.shape for x in xs]
+    _, steps = opt_einsum.contract_path(written, *shapes, shapes=True, einsum_call=True)
+    assert _einsum._parsed(names, xs)[0] == written
+    assert _einsum._contractions(written, shapes, "auto") == tuple((tuple(step[0]), step[2]) for step in steps)
+    np.testing.assert_allclose(jnp.einsum(names, *xs), np.einsum(names, *xs), rtol=1e-4, atol=1e-4)
 
 
 def test_einsum_other_forms():

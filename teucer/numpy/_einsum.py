@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import opt_einsum
-from opt_einsum.parser import parse_einsum_input
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
@@ -22,6 +21,9 @@ from teucer.numpy._linear import product
 from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes, refuse_out
 
 __all__ = ["einsum", "einsum_path"]
+
+# Subscripts of one operand or two that are written out: there is nothing to parse, and one order of products.
+_PLAIN = re.compile("([A-Za-z]+)(?:,([A-Za-z]+))?->([A-Za-z]*)").fullmatch
 
 
 def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto",
@@ -42,10 +44,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     check_arraylike("einsum", *values)
     shapes = [np.shape(v) for v in values]
     _check_sizes(names, shapes)
-    path = optimize if isinstance(optimize, list | tuple) else "optimal" if optimize in (True, "auto") and len(values) <= 4 else (
-        "greedy" if optimize is False else "auto" if optimize is True else optimize)
-    _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
-    contractions = tuple((tuple(step[0]), step[2]) for step in steps)
+    contractions = _contractions(names, shapes, optimize)
     where = explicit_sharding("einsum", out_sharding, len(names.partition("->")[2]))
     if where is not None:
         if where.spec.unreduced:  # the last product, or sum, is not summed over devices
@@ -55,6 +54,18 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     return _einsum(tuple(values), contractions, precision, preferred_element_type)
 
 
+def _contractions(names: str, shapes: Sequence[tuple[Any, ...]], optimize: Any) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """The products in their order: the places of their operands among those that are left, and their subscripts."""
+    if len(shapes) <= 2 and (isinstance(optimize, bool) or optimize == "auto"):
+        inputs, _, output = names.partition("->")
+        return ((tuple(range(len(shapes)))[::-1], ",".join(inputs.split(",")[::-1]) + "->" + output),)
+    import opt_einsum  # here and below: it takes 9 ms, and products of two operands do without
+    path = optimize if isinstance(optimize, list | tuple) else "optimal" if optimize in (True, "auto") and len(shapes) <= 4 else (
+        "greedy" if optimize is False else "auto" if optimize is True else optimize)
+    _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
+    return tuple((tuple(step[0]), step[2]) for step in steps)
+
+
 def einsum_path(subscripts: Any, /, *operands: Any,
                 optimize: Any = "auto") -> tuple[list[Any], Any]:
     """The order of products that `einsum` would take, and a report of its cost.
@@ -62,6 +73,7 @@ def einsum_path(subscripts: Any, /, *operands: Any,
     >>> einsum_path('ij,jk->ik', np.ones((2, 3)), np.ones((3, 4)))[0]
     [(0, 1)]
     """
+    import opt_einsum
     names, values = _parsed(subscripts, operands)
     kind = "optimal" if optimize is True else "greedy" if optimize is False else optimize
     path, report = opt_einsum.contract_path(names, *[_sizes(np.shape(v)) for v in values], shapes=True, optimize=kind)
@@ -79,6 +91,12 @@ def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
     if isinstance(subscripts, str):
         given = [np.asarray(v) if isinstance(v, int | float | complex) else v for v in given]
         check_arraylike("einsum", *given)
+        written = _PLAIN(subscripts.replace(" ", ""))
+        if written is not None and len(given) == 1 + (written[2] is not None):
+            one, two, output = written.groups("")
+            if len(set(output)) == len(output) and set(output) <= set(one + two):
+                return written[0], given
+    from opt_einsum.parser import parse_einsum_input
     inputs, output, values = parse_einsum_input((subscripts.replace(" ", "") if isinstance(subscripts, str) else as_value(
         subscripts), *given))
     for letter in output:
