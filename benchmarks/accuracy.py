@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py --jax JAX/bin/python                   a sample, some minutes
     python benchmarks/accuracy.py --jax JAX/bin/python --all erfc        all 2^32 inputs of float32, of erfc
+    python benchmarks/accuracy.py --all --step 16 erfc                   one of every 16 of these, drawn by chance
 
 An error is |y - f(x)| / ulp(f(x)). The references are NumPy's and SciPy's functions of float64 for float32, NumPy's
 long doubles or mpmath's 60 digits for float64. Inputs and results below the least normal number are left out: XLA
@@ -18,7 +19,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from accuracy_references import by_mpmath, complex_by_mpmath
+from accuracy_references import by_mpmath, complex_by_mpmath, complex_in_more_digits
+from accuracy_sweep import LEFT, decided, sweep
 from libraries import Library
 
 
@@ -37,8 +39,11 @@ def elementary(name: str, *near: float, **more: Any) -> Function:
     return Function(f"numpy.{name}", name, near=near or (0.0,), **more)
 
 
-def special(name: str, exact: str, *near: float, positive: bool = False) -> Function:
-    return Function(f"scipy.special.{name}", f"special.{name}", exact, (0.0 if positive else -np.inf, np.inf), near or (0.0,))
+def special(name: str, exact: str, *near: float, domain: tuple[float, float] = (-np.inf, np.inf)) -> Function:
+    return Function(f"scipy.special.{name}", f"special.{name}", exact, domain, near or (0.0,))
+
+
+POSITIVE, UNIT = (0.0, np.inf), (0.0, 1.0)
 
 
 PI = tuple(k * np.pi / 2 for k in (-7, -3, -2, -1, 1, 2, 3, 4, 5, 22, 355, 1e5))
@@ -54,15 +59,16 @@ ELEMENTARY = (
     elementary("logaddexp", arguments=2),
 )
 SPECIAL = (
-    special("erf", "erf"), special("erfc", "erfc", 0.0, 0.5, 1.0, 4.0, 9.0, 26.0), special("erfinv", "erfinv", 0.0, 1.0, -1.0),
+    special("erf", "erf"), special("erfc", "erfc", 0.0, 0.5, 1.0, 4.0, 9.0, 26.0),
+    special("erfinv", "erfinv", 0.0, 1.0, -1.0, domain=(-1.0, 1.0)),
     special("ndtr", "ncdf"), special("log_ndtr", "log_ncdf", 0.0, -10.0, 5.0, -20.0),
-    special("ndtri", "ncdf_inverse", 0.0, 0.5, 1.0, 0.135, positive=True), special("expit", "expit"),
-    special("logit", "logit", 0.0, 0.5, 1.0),
-    special("entr", "entr", 0.0, 1.0), special("gammaln", "gammaln", 0.0, 1.0, 2.0, positive=True),
-    special("gamma", "gamma", 0.0, 1.0, 10.0, 35.0, 170.0), special("digamma", "digamma", 0.0, 1.4616321449683622, positive=True),
-    special("exp1", "e1", 0.0, 1.0, positive=True), special("expi", "ei", 0.0, 0.37250741078136663, 40.0, 1.0),
+    special("ndtri", "ncdf_inverse", 0.0, 0.5, 1.0, 0.135, domain=UNIT), special("expit", "expit"),
+    special("logit", "logit", 0.0, 0.5, 1.0, domain=UNIT),
+    special("entr", "entr", 0.0, 1.0), special("gammaln", "gammaln", 0.0, 1.0, 2.0, domain=POSITIVE),
+    special("gamma", "gamma", 0.0, 1.0, 10.0, 35.0, 170.0), special("digamma", "digamma", 0.0, 1.4616321449683622, domain=POSITIVE),
+    special("exp1", "e1", 0.0, 1.0, domain=POSITIVE), special("expi", "ei", 0.0, 0.37250741078136663, 40.0, 1.0),
     special("i0", "i0", 0.0, 8.0), special("i0e", "i0e", 0.0, 8.0), special("i1", "i1", 0.0, 8.0), special("i1e", "i1e", 0.0, 8.0),
-    special("spence", "spence", 0.0, 0.5, 1.0, 2.0, positive=True),
+    special("spence", "spence", 0.0, 0.5, 1.0, 2.0, domain=POSITIVE),
 )
 COMPLEX = tuple(elementary(name) for name in (
     "exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh",
@@ -115,13 +121,10 @@ def planes(dtype: Any, count: int) -> np.ndarray:
     return np.concatenate(parts).astype(np.result_type(dtype, np.complex64))
 
 
-def inputs(function: Function, dtype: Any, every: bool, count: int) -> Iterator[tuple[np.ndarray, ...]]:
+def inputs(function: Function, dtype: Any, count: int) -> Iterator[tuple[np.ndarray, ...]]:
     """The inputs of a function, in parts."""
     if function.arguments == 2:
         yield pairs(dtype, count)
-    elif every and dtype == np.float32:
-        for start in range(0, 2 ** 32, 2 ** 22):
-            yield (np.arange(start, start + 2 ** 22, dtype=np.uint32).view(np.float32),)
     else:
         yield (samples(function, dtype, count),)
 
@@ -175,11 +178,28 @@ def wide_reference(function: Function, arguments: tuple[np.ndarray, ...]) -> np.
     return values[0]
 
 
-def measured(function: Function, dtype: Any, libraries: list[Library], every: bool) -> list[Worst]:
-    """The largest error of each library."""
+def measured_everywhere(function: Function, libraries: list[Library], step: int) -> list[Worst]:
+    """The largest error of each library over all inputs of float32, or one of every `step`."""
+    def usable(x: np.ndarray) -> np.ndarray:
+        low, high = function.domain
+        return normal(x) & (x >= low) & (x <= high)
+
+    def applied(library: Library) -> Any:
+        return lambda x: library.apply(function.path, x).value
+
+    found = sweep(lambda x: wide_reference(function, (x,)), usable, list(map(applied, libraries)), errors, step)
+    if function.exact:
+        found = [decided(one, lambda x: by_mpmath(function.exact, x), errors) for one in found]
+    return [Worst(one[-1].error, (one[-1].x,)) if one else Worst(0.5, ()) for one in found]
+
+
+def measured(function: Function, dtype: Any, libraries: list[Library], step: int | None) -> list[Worst]:
+    """The largest error of each library. step: of all inputs of float32, one of so many."""
+    if step and dtype == np.float32 and function.arguments == 1:
+        return measured_everywhere(function, libraries, step)
     found = [Worst(0.0, ())] * len(libraries)
     slow = bool(function.exact) and dtype == np.float64
-    for arguments in inputs(function, dtype, every, 800 if slow else 2 ** 20):
+    for arguments in inputs(function, dtype, 800 if slow else 2 ** 20):
         low, high = function.domain
         usable = np.all([normal(x) & (x >= low) & (x <= high) for x in arguments], axis=0)
         exact = by_mpmath(function.exact, arguments[0]) if slow else wide_reference(function, arguments)
@@ -191,30 +211,36 @@ def measured(function: Function, dtype: Any, libraries: list[Library], every: bo
 
 
 def measured_complex(function: Function, dtype: Any, libraries: list[Library]) -> list[Worst]:
-    """The largest error of a part of the result, in ulp of that part."""
+    """The largest error of a part of the result, in ulp of that part.
+
+    Of complex64 a reference in more digits chooses the inputs at which mpmath decides.
+    """
     z = planes(dtype, 2 ** 14 if dtype == np.float32 else 300)
-    if dtype == np.float32:
-        wide = getattr(np, function.wide)(z.astype(np.complex128))
-        parts = (wide.real, wide.imag)
-    else:
-        parts = complex_by_mpmath(function.wide, z)
+    z = z[normal(z.real) & normal(z.imag)]
     found = []
     for library in libraries:
-        y, most = library.apply(function.path, z).value, Worst(0.0, ())
-        for part, exact in zip((y.real, y.imag), parts, strict=True):
-            most = worst(most, errors(part, exact, normal(z.real) & normal(z.imag) & np.isfinite(exact)), z)
-        found.append(most)
+        at, y = z, library.apply(function.path, z).value
+        if dtype == np.float32:
+            chosen = np.argsort(part_errors(y, complex_in_more_digits(function.wide, z)))[-LEFT:]
+            at, y = z[chosen], y[chosen]
+        found.append(worst(Worst(0.0, ()), part_errors(y, complex_by_mpmath(function.wide, at)), at))
     return found
+
+
+def part_errors(y: np.ndarray, parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The larger of the errors of the parts."""
+    return np.maximum(*(errors(part, exact, np.isfinite(exact)) for part, exact in zip((y.real, y.imag), parts, strict=True)))
 
 
 def seconds(function: Function, dtype: Any, libraries: list[Library]) -> list[float]:
     """The CPU time of 10^5 elements of usual size, the least of sixty calls in turns."""
-    arguments = np.random.default_rng(1).uniform(0.01, 0.99, (function.arguments, 10 ** 5)).astype(dtype)
+    numbers = np.random.default_rng(1).uniform(0.01, 0.99, (2 * function.arguments, 10 ** 5))
+    arguments = (numbers[::2] + (1j * numbers[1::2] if np.dtype(dtype).kind == "c" else 0)).astype(dtype)
     return [min(times) for times in zip(*([library.apply(function.path, *arguments, repetitions=20).cpu for library in libraries]
                                           for _ in range(3)), strict=True)]
 
 
-def print_table(title: str, functions: list[Function], names: list[str], libraries: list[Library], every: bool) -> None:
+def print_table(title: str, functions: list[Function], names: list[str], libraries: list[Library], step: int | None) -> None:
     heads = [f"{name} {library.name}" for name in names for library in libraries] + [f"{name} time" for name in names]
     print(f"\n## {title}\n\n| function | {' | '.join(heads)} |\n|{' --- |' * (1 + len(heads))}")
     for function in functions:
@@ -222,7 +248,7 @@ def print_table(title: str, functions: list[Function], names: list[str], librari
         for name in names:
             dtype = np.finfo(name).dtype
             found = (measured_complex(function, dtype, libraries) if name.startswith("complex")
-                     else measured(function, dtype, libraries, every))
+                     else measured(function, dtype, libraries, step))
             cells += [str(one) for one in found]
             spent = seconds(function, np.dtype(name), libraries)
             times.append(f"{spent[0] * 1e3:.3f} ms" + (f", {spent[0] / spent[1]:.2f} of JAX's" if len(spent) > 1 else ""))
@@ -233,6 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jax", help="the Python that has JAX; without, Teucer alone")
     parser.add_argument("--all", action="store_true", help="all inputs of float32")
+    parser.add_argument("--step", type=int, default=1, help="with --all, one of so many inputs")
     parser.add_argument("--dtypes", default="float32,float64,complex64,complex128")
     parser.add_argument("names", nargs="*", help="functions; all without")
     options = parser.parse_args()
@@ -245,7 +272,7 @@ def main() -> None:
             chosen = [f for f in table if not options.names or f.path.rpartition(".")[2] in options.names]
             dtypes = [name for name in options.dtypes.split(",") if name.startswith(kind)]
             if chosen and dtypes:
-                print_table(title, chosen, dtypes, libraries, options.all)
+                print_table(title, chosen, dtypes, libraries, options.step if options.all else None)
 
 
 if __name__ == "__main__":

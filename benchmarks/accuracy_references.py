@@ -57,3 +57,19 @@ def complex_by_mpmath(name: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]
             y = f(mp.mpc(value))
             parts[:, i] = as_long(y.real), as_long(y.imag)
     return parts[0], parts[1]
+
+
+def complex_in_more_digits(name: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of a function of complex64, of float64 or long doubles; NumPy's expm1 and log1p cancel."""
+    a, b = (part.astype(np.longdouble) for part in (z.real, z.imag))
+    with np.errstate(all="ignore"):
+        if name == "expm1":
+            return np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2, np.exp(a) * np.sin(b)
+        wide = getattr(np, name)(z.astype(np.complex128))
+        if name == "log1p":
+            x, y = np.where(abs(a) > abs(b), [2 * a, b * b], [b * b, 2 * a])  # a^2 and b^2 are exact
+            total = x + y
+            excess = total + (a * a + (y - (total - x)))
+            near = abs(excess) < 0.5
+            return np.where(near, np.log1p(np.where(near, excess, 0)) / 2, wide.real), wide.imag
+        return wide.real, wide.imag

@@ -19,7 +19,7 @@ from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._terms import plus, times
 
-__all__ = ["exact_product", "halves", "log_in_two"]
+__all__ = ["exact_product", "halves", "log_in_two", "sum_of_two"]
 
 
 def _bitcast(x: Array, dtype: np.dtype[Any]) -> Any:
@@ -30,8 +30,10 @@ def halves(x: Array) -> tuple[Any, Any]:
     """x as the sum of two numbers of half as many digits, of which products are exact."""
     dtype = typeof(x).dtype
     bits = np.dtype(f"u{dtype.itemsize}")
-    mask = np.asarray(~np.uint64((1 << (dtypes.finfo(dtype).nmant // 2 + 1)) - 1)).astype(bits)[()]
-    high = _bitcast(bitwise_and(_bitcast(x, bits), mask), dtype)
+    unit = 1 << (dtypes.finfo(dtype).nmant // 2 + 1)
+    # Rounded, since float64 has 53 digits: the second number has 26 and a sign.
+    rounded = add(_bitcast(x, bits), np.asarray(unit // 2, bits))
+    high = _bitcast(bitwise_and(rounded, np.asarray(~np.uint64(unit - 1)).astype(bits)[()]), dtype)
     return high, sub(x, high)
 
 
@@ -39,6 +41,16 @@ def exact_product(x: Array, y: Array) -> tuple[Any, Any]:
     """x y as the sum of two numbers, the first of them exact."""
     (a, b), (c, d) = halves(x), halves(y)
     return mul(a, c), add(add(mul(a, d), mul(b, c)), mul(b, d))
+
+
+def sum_of_two(x: Array, y: Array) -> tuple[Any, Any]:
+    """x + y, and its error; x is no constant, since XLA takes (x + y) - x for y then.
+
+    Knuth, The Art of Computer Programming 2, 4.2.2.
+    """
+    total = add(x, y)
+    other = sub(total, x)
+    return total, add(sub(x, sub(total, other)), sub(y, other))
 
 
 def log_in_two(x: Array) -> tuple[Any, Any]:

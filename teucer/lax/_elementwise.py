@@ -23,7 +23,6 @@ from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, s
 from teucer.lax._arithmetic import (
     abs,
     add,
-    bitwise_and,
     clamp,
     div,
     eq,
@@ -32,7 +31,6 @@ from teucer.lax._arithmetic import (
     integer_pow,
     lt,
     mul,
-    ne,
     neg,
     round,
     shift_left,
@@ -60,7 +58,7 @@ from teucer.lax._selection import where_else
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Dims, DTypeLike
+    from teucer._core.typing import Dims
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -155,166 +153,33 @@ def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
     return lower
 
 
-# Complex functions by those of their parts. XLA's cancel where a part is small, and are nan where a factor overflows alone.
-# Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical Analysis (1987).
+def _complex(name: str) -> Function:
+    """The lowering of a function of complex numbers by those of their parts."""
+    def lower(ctx: Context, z: Value) -> Any:
+        from teucer.lax import _complex_parts  # for the few programs that have complex numbers
 
-def _of_parts(f: Callable[[Any, Any], tuple[Any, Any]]) -> Function:
-    """The lowering of a function of complex numbers by its parts: what f gives for the real and the imaginary part."""
-    return traced(lambda z: _arithmetic.complex(*f(_arithmetic.real(z), _arithmetic.imag(z))))
+        return _complex_parts.lower(name, _complex_parts.Elementary(sin, cos, exp, expm1, log, log1p, atan2), ctx, z)
 
-
-def _hyperbolic(x: Array) -> tuple[Any, Any, Any]:
-    """sinh(x) and cosh(x) without a factor, and that factor: e^(|x| / 2) where e^-|x| is too small to count, else 1."""
-    size = abs(x)
-    large = gt(size, scalar_like(x, 0.5 * math.log(2) * (dtypes.finfo(typeof(x).dtype).nmant + 3)))
-    root = where_else(large, exp(_times(0.5, size)), scalar_like(x, 1))
-    half, (s, c) = _times(0.5, root), _sinh_and_cosh(where_else(large, scalar_like(x, 0), x))
-    return where_else(large, mul(sign(x), half), s), where_else(large, half, c), root
-
-
-def _sinh_and_cosh(x: Array) -> tuple[Any, Any]:
-    """By e^|x| - 1, so that sinh is odd to the bit."""
-    less = expm1(abs(x))
-    power = _plus(less, 1)
-    return mul(sign(x), _times(0.5, add(less, div(less, power)))), _times(0.5, add(power, div(scalar_like(x, 1), power)))
-
-
-def _product(x: Array, y: Array, factor: object) -> Any:
-    """x y factor, where a zero x or y is zero though another is infinite or nan."""
-    one = scalar_like(x, 1)
-    x_none, y_none = (eq(v, scalar_like(v, 0)) for v in (x, y))
-    x, y = where_else(y_none, _unit(x), x), where_else(x_none, _unit(y), y)
-    return mul(mul(x, y), where_else(_arithmetic.bitwise_or(x_none, y_none), one, factor))
-
-
-def _unit(x: Array) -> Any:
-    return where_else(ne(x, x), scalar_like(x, 1), sign(x))
-
-
-def _turned(angle: object, x: Array, factor: object) -> Any:
-    """cos(angle) x factor, infinite where x is, whatever the angle."""
-    turn = cos(angle)
-    lost = bitwise_and(ne(turn, turn), eq(abs(x), scalar_like(x, np.inf)))
-    return _product(where_else(lost, scalar_like(x, 1), turn), x, factor)
-
-
-def _sin_of_parts(a: ArrayLike, b: Array) -> tuple[Any, Any]:
-    s, c, factor = _hyperbolic(b)
-    return _product(sin(a), c, factor), _turned(a, s, factor)
-
-
-def _cos_of_parts(a: ArrayLike, b: Array) -> tuple[Any, Any]:
-    s, c, factor = _hyperbolic(b)
-    return _turned(a, c, factor), neg(_product(sin(a), s, factor))
-
-
-def _sinh_of_parts(a: Array, b: ArrayLike) -> tuple[Any, Any]:
-    s, c, factor = _hyperbolic(a)
-    return _turned(b, s, factor), _product(sin(b), c, factor)
-
-
-def _cosh_of_parts(a: Array, b: ArrayLike) -> tuple[Any, Any]:
-    s, c, factor = _hyperbolic(a)
-    return _turned(b, c, factor), _product(sin(b), s, factor)
-
-
-def _tanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
-    far = gt(abs(a), scalar_like(a, 0.25 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
-    safe = where_else(far, scalar_like(a, 0), a)
-    t, (s, c) = tan(b), _sinh_and_cosh(safe)
-    beta = _plus(square(t), 1)
-    below = _plus(mul(beta, square(s)), 1)
-    re, im = div(mul(beta, mul(s, c)), below), div(t, below)
-    # Of a large |a| the imaginary part is sin(2 b) 2 e^(-2 |a|); of an infinite one it is a zero, whatever b is.
-    small = _times(2, exp(neg(abs(a))))  # whose square may be below the least normal number where the product is not
-    tail = mul(mul(mul(sin(b), cos(b)), small), small)
-    tail = where_else(_arithmetic.is_finite(b), tail, scalar_like(a, 0))
-    re, im = where_else(far, sign(a), re), where_else(far, tail, im)
-    # A part that is zero stays so, though the other is nan.
-    zero = scalar_like(a, 0)
-    return where_else(eq(a, zero), a, re), where_else(eq(b, zero), b, im)
-
-
-def _tan_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
-    # tan z = -i tanh(i z)
-    re, im = _tanh_of_parts(neg(b), a)
-    return im, neg(re)
-
-
-def _lower_complex_expm1(ctx: Context, z: Value) -> Any:
-    """e^a cos b - 1 = (e^a - 1) cos b - 2 sin(b / 2)^2. The terms cancel on a curve through 0: those of float32 are of float64."""
-    a, b = (ctx.op1(f"stablehlo.{part}", (z,), ShapedArray(z.shape, np.finfo(z.dtype).dtype)) for part in ("real", "imag"))
-    wide = ShapedArray(z.shape, np.dtype(np.float64))
-
-    def op(name: str, *xs: Value) -> Any:
-        return ctx.op1(f"stablehlo.{name}", xs, wide)
-
-    c, d = (hlo.convert(ctx, v, wide.dtype) for v in (a, b))
-    half = op("sine", op("multiply", hlo.splat(ctx, 0.5, wide), d))
-    rest = op("multiply", hlo.splat(ctx, 2, wide), op("multiply", half, half))
-    near = op("subtract", op("multiply", op("exponential_minus_one", c), op("cosine", d)), rest)
-    return ctx.trace(lambda *xs: (_complex_expm1(*xs),), a, b, hlo.convert(ctx, near, a.dtype))[0]
-
-
-def _complex_expm1(a: Array, b: ArrayLike, near: object) -> Any:
-    large = gt(a, scalar_like(a, 0.5 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
-    root = exp(_times(0.5, a))
-    return _arithmetic.complex(where_else(large, _product(cos(b), root, root), near), _product(sin(b), root, root))
-
-
-def _log1p_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
-    # Near the circle |1 + z| = 1 by |1 + z|^2 - 1, else by the logarithm of |1 + z|.
-    excess = _excess(a, b)
-    near = lt(abs(excess), scalar_like(a, 0.5))
-    one = _plus(a, 1)
-    far = _arithmetic.real(log(_arithmetic.complex(one, b)))
-    return where_else(near, _times(0.5, log1p(where_else(near, excess, scalar_like(a, 0)))), far), atan2(b, one)
-
-
-def _excess(a: Array, b: ArrayLike) -> Any:
-    """2 a + a^2 + b^2, exact but for a rounding of the whole.
-
-    Method: squares in parts that are exact, so that compilers may fuse them with sums, which are compensated. Ogita, Rump and
-    Oishi, SIAM J. Sci. Comput. 26 (2005) 1955.
-    """
-    total, error = _times(2, a), scalar_like(a, 0)
-    for term in (*_exact_square(a), *_exact_square(b)):
-        new = add(total, term)
-        other = sub(new, total)
-        error = add(error, add(sub(total, sub(new, other)), sub(term, other)))
-        total = new
-    return add(total, error)
-
-
-def _exact_square(x: ArrayLike) -> tuple[Any, Any, Any]:
-    """Three numbers whose sum is the square of x."""
-    dtype = typeof(x).dtype
-    bits = np.dtype(f"u{dtype.itemsize}")
-    mask = np.asarray(~np.uint64((1 << (dtypes.finfo(dtype).nmant // 2 + 1)) - 1)).astype(bits)[()]
-    high = _bitcast(bitwise_and(_bitcast(x, bits), mask), dtype)
-    low = sub(x, high)
-    return square(high), _times(2, mul(high, low)), square(low)
-
-
-def _bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
-    return bitcast_convert_type_p.call(x, new_dtype=dtype)[0]
+    return lower
 
 
 exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x, **_: mul(t, y),
                    Checked(-9, 9, 2), "Exponential e^x.",
-                   accuracy=True, numpy="exp")
+                   accuracy=True, by_parts=_complex("exp"), numpy="exp")
 exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x, **_: mul(t, _times(math.log(2), y)),
                      Checked(-9, 9, 8, "formulas.power_of_two"),
                      "Power 2^x of two.", accuracy=True, numpy="exp2")
 expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x, **_: mul(t, _plus(y, 1)),
                        Checked(-9, 9, 4),
-                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True, by_parts=_lower_complex_expm1,
+                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True, by_parts=_complex("expm1"),
                        numpy="expm1")
 log_p, log = unary("log", INEXACT, "log", lambda t, y, x, **_: div(t, x), Checked(0.01, 9, 4),
-                   "Natural logarithm; of negative real numbers nan.", accuracy=True, numpy="log")
+                   "Natural logarithm; of negative real numbers nan.", accuracy=True,
+                   by_parts=_complex("log"), numpy="log")
 log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x, **_: div(t, _plus(x, 1)),
                        Checked(-0.9, 9, 4),
-                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True, by_parts=_of_parts(_log1p_of_parts),
+                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True,
+                       by_parts=_complex("log1p"),
                        numpy="log1p")
 logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x, **_: mul(t, mul(y, _one_minus(y))),
                              Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
@@ -324,7 +189,7 @@ logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x, **
 
 sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)),
                      Checked(0.01, 9, 1),
-                     "Square root; of negative real numbers nan.", accuracy=True, numpy="sqrt")
+                     "Square root; of negative real numbers nan.", accuracy=True, by_parts=_complex("sqrt"), numpy="sqrt")
 rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))),
                        Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
                        "Reciprocal of the square root.", accuracy=True)
@@ -427,25 +292,25 @@ pow.__module__ = "teucer.lax"
 
 sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)),
                    Checked(-9, 9, 2),
-                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_sin_of_parts),
+                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("sin"),
                    numpy="sin")
 cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))),
                    Checked(-9, 9, 2),
-                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_cos_of_parts),
+                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("cos"),
                    numpy="cos")
 tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)),
                    Checked(-1.5, 1.5, 4),
-                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_of_parts(_tan_of_parts),
+                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("tan"),
                    numpy="tan")
 asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
                      Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.",
-                     numpy="arcsin")
+                     by_parts=_complex("asin"), numpy="arcsin")
 acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
                      Checked(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
-                     numpy="arccos")
+                     by_parts=_complex("acos"), numpy="arccos")
 atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)),
                      Checked(-9, 9, 4),
-                     "Arc tangent, in radians.", numpy="arctan")
+                     "Arc tangent, in radians.", by_parts=_complex("atan"), numpy="arctan")
 atan2_p, atan2 = binary(
     "atan2", INEXACT, "atan2",
     (lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
@@ -457,22 +322,22 @@ atan2_p, atan2 = binary(
 # Hyperbolic functions
 
 sinh_p, sinh = unary("sinh", INEXACT, _lower_hyperbolic("sinh", -1), lambda t, y, x: mul(t, cosh(x)),
-                     Checked(-9, 9, 8), "Hyperbolic sine.", by_parts=_of_parts(_sinh_of_parts),
+                     Checked(-9, 9, 8), "Hyperbolic sine.", by_parts=_complex("sinh"),
                      numpy="sinh")
 cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)),
                      Checked(-9, 9, 4),
-                     "Hyperbolic cosine.", by_parts=_of_parts(_cosh_of_parts), numpy="cosh")
+                     "Hyperbolic cosine.", by_parts=_complex("cosh"), numpy="cosh")
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
 tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)),
                      Checked(-9, 9, 8),
-                     "Hyperbolic tangent.", accuracy=True, by_parts=_of_parts(_tanh_of_parts),
+                     "Hyperbolic tangent.", accuracy=True, by_parts=_complex("tanh"),
                      numpy="tanh")
 asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
-                       Checked(-9, 9, 4), "Inverse hyperbolic sine.", numpy="arcsinh")
+                       Checked(-9, 9, 4), "Inverse hyperbolic sine.", by_parts=_complex("asinh"), numpy="arcsinh")
 acosh_p, acosh = unary("acosh", INEXACT, "chlo.acosh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
                        Checked(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.",
-                       numpy="arccosh")
+                       by_parts=_complex("acosh"), numpy="arccosh")
 atanh_p, atanh = unary("atanh", INEXACT, _lower_atanh,
                        lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
                        Checked(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
-                       numpy="arctanh")
+                       by_parts=_complex("atanh"), numpy="arctanh")

@@ -431,11 +431,11 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
 
 def _by_kind(lower: str | Function, by_parts: Function) -> Function:
     """A lowering that complex operands have apart."""
-    assert not isinstance(lower, str), "by_parts goes with a lowering that is a function"
+    real = _with_accuracy(lower) if isinstance(lower, str) else lower
 
     def chosen(ctx: Context, x: Value, **params: Any) -> Any:
         if x.dtype.kind != "c":
-            return lower(ctx, x, **params)
+            return real(ctx, x, **params)
         if params.get("accuracy") is not None:
             accuracy_text(params["accuracy"])  # checked only, as below
         return by_parts(ctx, x)

@@ -1,0 +1,208 @@
+"""Elementary functions of numbers of float32, in float64 and by series, which loops compute in vectors.
+
+XLA calls a function of C for each number where float64 has sin, cos or a logarithm, and for atan2 of float32 too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teucer._core.typing import Array
+from teucer.lax._arithmetic import (
+    RoundingMethod,
+    abs,
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    clamp,
+    div,
+    eq,
+    gt,
+    lt,
+    max,
+    min,
+    mul,
+    ne,
+    round,
+    shift_left,
+    shift_right_arithmetic,
+    square,
+    sub,
+)
+from teucer.lax._conversion import bitcast_convert_type_p
+from teucer.lax._double import sum_of_two
+from teucer.lax._families import scalar_like
+from teucer.lax._selection import where_else
+from teucer.lax._terms import plus, times
+
+__all__ = ["angle", "atanh_of_parts", "exponential", "log_of_size", "turn"]
+
+INTEGER = np.dtype(np.int64)
+# Whose sum with a small whole number has that number in its last bits.
+SHIFTER = 1.5 * 2.0 ** 52
+# 2 / pi to 202 bits, in numbers of 29 bits or fewer, whose products with numbers of float32 are exact.
+TWO_OVER_PI = (0.6366197727620602, -3.9447882460574846e-10, 2.27601007365953e-18, -5.811337847604232e-28,
+               -1.690193429163234e-36, -1.8637519078105754e-44, 3.720474878517739e-53)
+# Products with those that follow are less than a turn.
+UNREDUCED = 5
+# log 2, the first part so short that its products with exponents are exact.
+LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)
+EXP = tuple(1 / math.factorial(k) for k in range(1, 13))
+SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
+COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 9))
+
+
+# (atan(u) / u - 1) / u^2 for |u| <= tan(pi / 8), and (atanh(u) / u - 1) / u^2 for |u| <= (sqrt 2 - 1) / (sqrt 2 + 1), in powers
+# of u^2: errors of 7e-13 and 4e-12, by mpmath's chebyfit.
+ATAN = (-0.33333333333266196, 0.19999999949854794, -0.142857081103604, 0.11110819716745676, -0.09084101895346429,
+        0.07604800046078292, -0.06027307460946675, 0.03295679541870136)
+ATANH = (0.3333333333368754, 0.19999999398668794, 0.14285877267957245, 0.11095700415154251, 0.09681326857101004)
+
+
+def _bits(x: Array) -> Any:
+    return bitcast_convert_type_p.call(x, new_dtype=INTEGER)[0]
+
+
+def _float(bits: Array) -> Any:
+    return bitcast_convert_type_p.call(bits, new_dtype=np.dtype(np.float64))[0]
+
+
+def _whole(x: Array) -> Any:
+    return round(x, RoundingMethod.TO_NEAREST_EVEN)
+
+
+def _polynomial(x: Array, coefficients: Sequence[float]) -> Any:
+    total: Any = scalar_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = plus(mul(total, x), c)
+    return total
+
+
+def exponential(x: Array) -> tuple[Any, Any]:
+    """e^x - 1 and e^x, of |x| > 200 as of 200. x: float64 numbers of float32."""
+    x = clamp(scalar_like(x, -200), x, scalar_like(x, 200))
+    n = _whole(times(1 / math.log(2), x))
+    none = eq(n, scalar_like(n, 0))
+    r = where_else(none, x, sub(sub(x, times(LOG_2[0], n)), times(LOG_2[1], n)))  # -0 - -0 is 0
+    less = mul(r, _polynomial(r, EXP))
+    power = _float(shift_left(_bits(plus(n, SHIFTER + 1023)), np.asarray(52, INTEGER)))
+    scaled = mul(power, less)
+    return where_else(none, less, add(scaled, plus(power, -1))), add(scaled, power)
+
+
+def turn(x: Array) -> tuple[Any, Any, Any]:
+    """sin x, cos x and cos x - 1. x: float64 numbers of float32, of any size.
+
+    Method: x 2 / pi less multiples of 4 in exact products, the parts of x summed without error (Payne and Hanek, ACM SIGNUM
+    Newsl. 18 (1983) 19, and Knuth's sum of two numbers).
+    """
+    bits = _bits(x)
+    sign = bitwise_and(bits, np.asarray(np.iinfo(np.int64).min, INTEGER))
+    size = _float(bitwise_xor(bits, sign))
+    total, rest = _quarters(size)
+    n = _whole(total)
+    r = times(math.pi / 2, add(sub(total, n), rest))
+    r2 = square(r)
+    sine, cosine_less = add(r, mul(r, mul(r2, _polynomial(r2, SIN)))), mul(r2, _polynomial(r2, COS))
+    cosine = plus(cosine_less, 1)
+    quarter = _bits(plus(n, SHIFTER))
+    odd = _has(quarter, 1)
+    sine, cosine = where_else(odd, cosine, sine), where_else(odd, sine, cosine)
+    sine = _with_sign(sine, bitwise_xor(sign, _top(quarter)))
+    cosine = _with_sign(cosine, _top(add(quarter, np.asarray(1, INTEGER))))
+    first = eq(bitwise_and(quarter, np.asarray(3, INTEGER)), np.asarray(0, INTEGER))
+    return sine, cosine, where_else(first, cosine_less, plus(cosine, -1))
+
+
+def _quarters(x: Array) -> tuple[Any, Any]:
+    """x 2 / pi less a multiple of 4, as a sum of two numbers."""
+    products = [times(part, x) for part in TWO_OVER_PI]
+    reduced = [sub(y, times(4, _whole(times(0.25, y)))) for y in products[:UNREDUCED]]
+    total, rest = reduced[0], scalar_like(x, 0)
+    for y in reduced[1:] + products[UNREDUCED:]:
+        total, error = sum_of_two(total, y)
+        rest = add(rest, error)
+    return total, rest
+
+
+def log_of_size(x: Array, y: Array, one: float) -> Any:
+    """log |x + one + i y|, where one is 0 or 1, also where it is near 0. x, y: float64 numbers of float32.
+
+    Method: the square less 1 with its error.
+    """
+    # Squares are exact. Terms that may cancel come first: 2 x + x^2 near x = -2, and y^2 - 1 or x^2 - 1.
+    x2, y2 = square(x), square(y)
+    first, second, third = (times(2, x), x2, y2) if one else (scalar_like(x, -1), max(x2, y2), min(x2, y2))
+    near, error = sum_of_two(second, first)
+    excess, last = sum_of_two(near, third)
+    result = times(0.5, _log(add(excess, add(error, last)), add(square(plus(x, one)), y2)))
+    return where_else(bitwise_or(_infinite(x), _infinite(y)), scalar_like(x, np.inf), result)
+
+
+def _log(excess: Array, size: Array) -> Any:
+    """log `size` where that is 1 + excess, normal or 0.
+
+    Method: 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)], and log(1 + f) = 2 atanh(s) with s = f / (2 + f).
+    """
+    least, digits = np.asarray(np.asarray(math.sqrt(0.5)).view(np.int64)), np.asarray(52, INTEGER)
+    exponent = shift_right_arithmetic(sub(_bits(size), least), digits)
+    rest = _float(sub(_bits(size), shift_left(exponent, digits)))
+    f = where_else(eq(exponent, np.asarray(0, INTEGER)), excess, plus(rest, -1))
+    s = div(f, plus(f, 2))
+    s2 = square(s)
+    # A float of a small whole number by its bits, since not all processors convert them in vectors.
+    power = plus(_float(add(exponent, np.asarray(np.asarray(SHIFTER).view(np.int64)))), -SHIFTER)
+    result = add(times(math.log(2), power), times(2, add(s, mul(s, mul(s2, _polynomial(s2, ATANH))))))
+    result = where_else(eq(size, scalar_like(size, 0)), scalar_like(size, -np.inf), result)
+    return where_else(lt(size, scalar_like(size, np.inf)), result, size)
+
+
+def _infinite(x: Array) -> Any:
+    return eq(abs(x), scalar_like(x, np.inf))
+
+
+def atanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
+    """The parts of atanh(a + i b) for a, b >= 0. a, b: float64 numbers of float32.
+
+    Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical Analysis (1987).
+    """
+    less, b2 = sub(scalar_like(a, 1), a), square(b)
+    ratio = div(times(4, a), add(square(less), b2))
+    # Both terms are exact.
+    return times(0.25, _log(ratio, plus(ratio, 1))), times(0.5, angle(times(2, b), sub(mul(less, plus(a, 1)), b2)))
+
+
+def angle(y: Array, x: Array) -> Any:
+    """The angle of the point (x, y), as C99 has atan2. x, y: float64 numbers of float32."""
+    zero, one = scalar_like(x, 0), scalar_like(x, 1)
+    above, beside = abs(y), abs(x)
+    longer, shorter = max(above, beside), min(above, beside)
+    both = _infinite(shorter)
+    shorter = where_else(both, one, shorter)
+    longer = where_else(bitwise_or(both, eq(longer, zero)), one, longer)
+    turned = gt(shorter, times(math.tan(math.pi / 8), longer))
+    u = div(where_else(turned, sub(shorter, longer), shorter), where_else(turned, add(shorter, longer), longer))
+    u2 = square(u)
+    result = add(u, mul(u, mul(u2, _polynomial(u2, ATAN))))
+    result = where_else(turned, plus(result, math.pi / 4), result)
+    result = where_else(gt(above, beside), sub(scalar_like(x, math.pi / 2), result), result)
+    result = where_else(lt(_bits(x), np.asarray(0, INTEGER)), sub(scalar_like(x, math.pi), result), result)
+    return _with_sign(result, bitwise_and(_bits(y), np.asarray(np.iinfo(np.int64).min, INTEGER)))
+
+
+def _has(x: Array, bit: int) -> Any:
+    return ne(bitwise_and(x, np.asarray(bit, INTEGER)), np.asarray(0, INTEGER))
+
+
+def _top(x: Array) -> Any:
+    """Bit 1 as the sign of a float."""
+    return shift_left(bitwise_and(x, np.asarray(2, INTEGER)), np.asarray(62, INTEGER))
+
+
+def _with_sign(x: Array, sign: Array) -> Any:
+    return _float(bitwise_xor(_bits(x), sign))
