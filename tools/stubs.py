@@ -28,10 +28,10 @@ MODULES = ("teucer", "teucer.debug", "teucer.extend", "teucer.image", "teucer.in
 # The faces whose tables are made here, and of each the rooms that only its other rooms use.
 INNER = {
     "teucer.lax": """
-        _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev _control.bodies
+        _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev _complex_parts _control.bodies
         _control.scan_lowering _convolution.lowering _double _exact _families _foreign _foreign_lowering _gamma _gaussian
         _groups _identities _index_groups _indexing.padded _on_demand _outside _padding _programs _random_keys
-        _reference_parts _references _terms _varying _window_shapes _zeta""",
+        _reference_parts _references _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """
         _array_methods _index_keys _indexing _library _linalg_decompositions _linalg_norms _linalg_products _linalg_systems
         _operands _operators _others _promotion _reading _reference_views _references _updates _writing""",
