@@ -62,7 +62,9 @@ _ROOMS = {
     "teucer._derived.linear":
         "closure_convert fwd_and_bwd linear_transpose saved_input_vjp",
     "teucer._transform.reverse":
-        "grad value_and_grad vjp",
+        "grad value_and_grad",
+    "teucer._transform.vjp":
+        "vjp",
     "teucer._transform.vmap":
         "vmap",
     "teucer._derived.custom_jvp":

@@ -118,13 +118,13 @@ from teucer._transform.forward import linearize as linearize
 from teucer._transform.jit_calls import Inline as Inline
 from teucer._transform.reverse import grad as grad
 from teucer._transform.reverse import value_and_grad as value_and_grad
-from teucer._transform.reverse import vjp as vjp
 from teucer._transform.staging import disable_jit as disable_jit
 from teucer._transform.staging import ensure_compile_time_eval as ensure_compile_time_eval
 from teucer._transform.staging import eval_shape as eval_shape
 from teucer._transform.staging import make_jaxpr as make_jaxpr
 from teucer._transform.staging import named_call as named_call
 from teucer._transform.staging import named_scope as named_scope
+from teucer._transform.vjp import vjp as vjp
 from teucer._transform.vmap import vmap as vmap
 from teucer._xla.client import CompilerEffortLevel as CompilerEffortLevel
 from teucer._xla.client import Device as Device

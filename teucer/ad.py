@@ -1,5 +1,5 @@
 """What `jax.vjp(...)[1].with_refs` is told of arguments, and what it gives in the place of cotangents."""
 
-from teucer._transform.reverse import DidntWant, DontWant, GradRef, GradValue
+from teucer._transform.vjp import DidntWant, DontWant, GradRef, GradValue
 
 __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue"]

@@ -13,7 +13,7 @@ from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._transform.forward import jvp
-from teucer._transform.reverse import vjp
+from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from teucer._transform.forward import jvp
-from teucer._transform.reverse import vjp
+from teucer._transform.vjp import vjp
 from teucer._transform.vmap import vmap
 
 __all__ = ["assert_derivatives", "assert_vmap_is_stack", "normal", "results"]

@@ -9,7 +9,7 @@ from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal, re
 
 from teucer._base import config
 from teucer._transform.forward import jvp
-from teucer._transform.reverse import vjp
+from teucer._transform.vjp import vjp
 from teucer.lax import linalg
 from teucer.lax.linalg._qr import geqrf_p
 

@@ -11,8 +11,8 @@ from optable.trees import along, flat_call, moving
 
 from teucer._core.jaxpr import Jaxpr, subjaxprs
 from teucer._transform.forward import jvp
-from teucer._transform.reverse import vjp
 from teucer._transform.staging import make_jaxpr
+from teucer._transform.vjp import vjp
 
 # Primitives tested elsewhere, with the reason.
 ELSEWHERE: dict[str, str] = {

@@ -16,8 +16,8 @@ from teucer._base import config
 from teucer._transform import linearize
 from teucer._transform.forward import jvp
 from teucer._transform.jit import jit
-from teucer._transform.reverse import vjp
 from teucer._transform.staging import eval_shape, make_jaxpr
+from teucer._transform.vjp import vjp
 
 STEP = 2.0**-13
 

@@ -21,8 +21,8 @@ from teucer._derived.remat import checkpoint
 from teucer._transform.forward import jvp, linearize
 from teucer._transform.jit import jit
 from teucer._transform.jit_calls import hoist_consts
-from teucer._transform.reverse import vjp
 from teucer._transform.staging import make_jaxpr
+from teucer._transform.vjp import vjp
 from teucer._transform.vmap import vmap
 
 N = 3

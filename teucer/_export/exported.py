@@ -22,7 +22,7 @@ from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
 from teucer._transform.jit import jit
-from teucer._transform.reverse import vjp
+from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import platform_of

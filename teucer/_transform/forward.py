@@ -19,6 +19,7 @@ from teucer._core.types import float0
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
+from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 
 if TYPE_CHECKING:
     from teucer._core.typing import DType, Value
@@ -90,11 +91,13 @@ def _name(dtype: DType) -> str:
 
 
 @boundary
-def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False) -> Any:
+def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False, in_nzs: Any = None) -> Any:
     """The value of a function, and its derivative there as a linear function of tangents, ready to be called often.
 
     Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`;
     it is a pytree, so that it can be passed to transformed functions.
+    in_nzs: a tree of bools, a prefix of `primals` in which only the number of children must agree. Where it is False the
+    argument's tangent counts as zero. Then `f_jvp.out_nzs` says which outputs depend on the others.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> y, f_jvp = jax.linearize(jnp.square, 3.)
@@ -104,17 +107,17 @@ def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False
     check_callable(fun, "linearize")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     f = FlatFunction(fun, in_tree, "linearize", has_aux)
-    lin = linearize_flat(f, flat, debug_info=f.info)
-    f_jvp = pytrees.Partial(_push, Pushforward(
-        lin.residuals, lin.jaxpr, in_tree, f.tree, tuple(map(typeof, flat)), tuple(map(typeof, lin.outs)), tuple(lin.moving_outs)))
+    moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.linearize")
+    lin = linearize_flat(f, flat, moving, f.info)
+    f_jvp = LinearMap(Pushforward(lin.jaxpr, in_tree, f.tree, tuple(map(typeof, flat)), tuple(map(typeof, lin.outs)),
+                                  tuple(lin.moving_outs)), lin.residuals)
     out = pytrees.tree_unflatten(f.tree, lin.outs)
     return (out, f_jvp, known_part(f.aux)) if has_aux else (out, f_jvp)
 
 
 class Pushforward(NamedTuple):
-    """The derivative of a function at a point: a linear jaxpr over residuals. A pytree, whose leaves are the residuals."""
+    """The derivative of a function as a function of residuals and tangents: a linear jaxpr over the residuals."""
 
-    residuals: Sequence[Any]
     jaxpr: Any
     in_tree: Any
     out_tree: Any
@@ -122,26 +125,39 @@ class Pushforward(NamedTuple):
     out_avals: tuple[Any, ...]
     moving_outs: tuple[bool, ...]
 
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """What is known of the derivative, the jaxpr first, as libraries read it."""
+        return tuple(self)
 
-pytrees.register_pytree_node(Pushforward, lambda p: ((p.residuals,), p[1:]),
-                             lambda static, children: Pushforward(*children, *static))
+    @boundary
+    def __call__(self, residuals: Sequence[Value], *tangents: Value) -> Any:
+        given, tree = pytrees.tree_flatten(tangents)
+        if tree != self.in_tree:
+            raise TypeError("linearized function called with tangents of another tree than the primals.\n"
+                            f"    primals: {self.in_tree}\n    tangents: {tree}")
+        for a, t in zip(self.in_avals, given, strict=True):
+            expected, got = a.tangent_aval(), typeof(t)
+            if expected != got and (a.is_high or (expected.shape, expected.dtype) != (got.shape, got.dtype)):
+                raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
+                                 f"got tangent aval {typeof(t)} for primal aval {a}")
+        given = [array_ops.vary(t, a.vma) for a, t in zip(self.in_avals, given, strict=True)]
+        outs = iter(eval_jaxpr(self.jaxpr, residuals, *given))
+        return pytrees.tree_unflatten(self.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
+                                                      for a, m in zip(self.out_avals, self.moving_outs, strict=True)])
 
 
-@boundary
-def _push(p: Pushforward, *tangents: Value) -> Any:
-    given, tree = pytrees.tree_flatten(tangents)
-    if tree != p.in_tree:
-        raise TypeError("linearized function called with tangents of another tree than the primals.\n"
-                        f"    primals: {p.in_tree}\n    tangents: {tree}")
-    for a, t in zip(p.in_avals, given, strict=True):
-        expected, got = a.tangent_aval(), typeof(t)
-        if expected != got and (a.is_high or (expected.shape, expected.dtype) != (got.shape, got.dtype)):
-            raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
-                             f"got tangent aval {typeof(t)} for primal aval {a}")
-    given = [array_ops.vary(t, a.vma) for a, t in zip(p.in_avals, given, strict=True)]
-    outs = iter(eval_jaxpr(p.jaxpr, p.residuals, *given))
-    return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
-                                               for a, m in zip(p.out_avals, p.moving_outs, strict=True)])
+class LinearMap(pytrees.Partial):
+    """The derivative of a function at a point. A pytree, whose leaves are the residuals."""
+
+    @property
+    def out_nzs(self) -> Any:
+        """Which results depend on the arguments that `in_nzs` says: bools in the tree of the results."""
+        return tree_of_bools(self.func.out_tree, self.func.moving_outs)  # type: ignore[attr-defined]  # a Pushforward
+
+
+pytrees.register_pytree_node(LinearMap, lambda node: ((node.args, node.keywords), node.func),
+                             lambda func, children: LinearMap(func, *children[0], **children[1]))
 
 
 def known_part(aux: object) -> Any:

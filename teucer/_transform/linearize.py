@@ -41,7 +41,7 @@ def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object]
                    debug_info: DebugInfo | None = None) -> Linearized:
     """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
 
-    moving: with respect to which arguments; by default all those that have tangents.
+    moving: with respect to which arguments; by default all those that have tangents. The jaxpr takes the tangents of all.
     """
     partial = PartialTrace(current_trace(), debug_info)
     trace = LinearizeTrace(partial)
@@ -50,12 +50,9 @@ def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object]
         aval = typeof(x).tangent_aval()
         if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
             aval = aval.inner.update(dtype=float0)
-        if moving is None or moving[i]:
-            tangent = partial.new_arg(aval)
-            # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
-            args.append(JVPTracer(trace, x, tangent) if aval.moves else x)
-        else:
-            args.append(x)
+        tangent = partial.new_arg(aval)
+        # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
+        args.append(JVPTracer(trace, x, tangent) if aval.moves and (moving is None or moving[i]) else x)
     with within(JVP), using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]

@@ -1,9 +1,8 @@
-"""Reverse-mode differentiation as users call it: `vjp`, `grad`, `value_and_grad`."""
+"""Reverse-mode differentiation: the backward map of a function, and `grad` and `value_and_grad` as users call them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,117 +15,21 @@ from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.references.types import RefType
 from teucer._core.trace import current_trace, typeof
-from teucer._core.types import Zero, float0, is_valid_type
+from teucer._core.types import float0, is_valid_type
 from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import backward_pass
-from teucer._trees import pytrees, registry
+from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback", "check_grad_input", "fix_other_arguments",
-           "grad", "positions_of", "refuse_reduce_axes", "value_and_grad", "vjp"]
-
-boundary = tracebacks.api_boundary
-
-
-@boundary
-def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, reduce_axes: Iterable[object] = ()) -> Any:
-    """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
-
-    Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
-    output, and returns a tuple with one cotangent an argument (dtype float0 for integer arguments).
-
-    >>> import teucer as jax, teucer.numpy as jnp
-    >>> y, vjp_fun = jax.vjp(jnp.square, 3.)
-    >>> vjp_fun(1.)
-    (Array(6., dtype=float32, weak_type=True),)
-    """
-    check_callable(fun, "vjp")
-    refuse_reduce_axes(reduce_axes, "vjp")
-    flat, in_tree = pytrees.tree_flatten(tuple(primals))
-    f = FlatFunction(fun, in_tree, "vjp", has_aux)
-    pullback = Pullback(f, flat)
-    out = pytrees.tree_unflatten(f.tree, pullback.outs)
-    vjp_fun = VJP(_pull, pullback)
-    return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
-
-
-class VJP(pytrees.Partial):
-    """The function from cotangents of results to cotangents of arguments. A pytree, whose leaves are the residuals."""
-
-    def with_refs(self, *refs: Value) -> Any:
-        """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
-
-        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. In that of
-        `jax.ad.DontWant()` it has a DidntWant, and in that of anything else the cotangent.
-
-        >>> import teucer as jax
-        >>> total = jax.new_ref(1.)
-        >>> _, pull = jax.vjp(lambda x: 2. * x, 3.)
-        >>> pull.with_refs(total)(1.), total
-        ((GradRef(),), Ref(3., dtype=float32, weak_type=True))
-        """
-        return pytrees.Partial(_pull_into, self.args[0], refs)
-
-
-@dataclass(frozen=True, slots=True)
-class GradRef:
-    """In the place of a cotangent that was added to a reference. A pytree without leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class GradValue:
-    """Given to `with_refs` for an argument whose cotangent is wanted as a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class DontWant:
-    """Given to `with_refs` for an argument whose cotangent is not wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class DidntWant:
-    """In the place of a cotangent that was not wanted. A pytree without leaves."""
-
-
-registry.register_static(GradRef)
-registry.register_static(DidntWant)
-
-
-@boundary
-def _pull_into(pullback: Pullback, refs: Sequence[Value], ct: Value) -> Any:
-    leaves, tree = pytrees.tree_flatten(tuple(refs))
-    if tree != pullback.in_tree:
-        raise ValueError(f"unexpected tree structure of the arguments of `with_refs`: got {tree}, but expected to match "
-                         f"{pullback.in_tree}, the tree of the arguments of {pullback.name}.\n  Give a reference, "
-                         "jax.ad.GradValue(), or jax.ad.DontWant() for each array.")
-    wanted = [type(ref) is not DontWant for ref in leaves]
-    cts = pullback.cotangents(ct, None if all(wanted) else wanted)
-    for ref, c in zip(leaves, cts, strict=True):
-        if _is_ref(ref) and type(c) is not Zero:
-            array_ops.add_to_reference(ref, c)
-    return pytrees.tree_unflatten(pullback.in_tree, [
-        GradRef() if _is_ref(ref) else DidntWant() if type(ref) is DontWant else array_ops.instantiate(c)
-        for ref, c in zip(leaves, cts, strict=True)])
-
-
-def _is_ref(x: Value) -> bool:
-    return is_valid_type(x) and type(typeof(x)) is RefType
-
-
-@boundary
-def _pull(pullback: Pullback, *cts: Value) -> Any:
-    if len(cts) != 1:
-        raise TypeError(f"The function returned by `jax.vjp` applied to {pullback.name} was called with {len(cts)} arguments.\n"
-                        f"  It takes one: the cotangent of what {pullback.name} returned, which may be a tuple or another "
-                        "container.")
-    return pullback(*cts)
+__all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
+           "value_and_grad"]
 
 
 class Pullback:
-    """The backward map of a function at a point: a linear jaxpr over residuals. A pytree, whose leaves are the residuals."""
+    """The backward map of a function at a point: a linear jaxpr over residuals."""
 
     __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "out_avals", "moving_outs", "outs", "name")
 
@@ -135,6 +38,18 @@ class Pullback:
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
         self.in_tree, self.out_tree, self.name = f.in_tree, f.tree, f.info.name
         self.out_avals = [typeof(y) for y in lin.outs]
+
+    def static(self) -> tuple[Any, ...]:
+        """All but values: hashable, so that it can be part of the structure of a pytree."""
+        return self.jaxpr, self.in_tree, self.out_tree, tuple(self.out_avals), tuple(self.moving_outs), self.name
+
+    @classmethod
+    def of(cls, static: tuple[Any, ...], residuals: list[Any]) -> Pullback:
+        """The backward map of what `static` gave, on other residuals."""
+        p = object.__new__(cls)
+        p.jaxpr, p.in_tree, p.out_tree, p.out_avals, p.moving_outs, p.name = static
+        p.residuals, p.outs = residuals, []
+        return p
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.jaxpr}"
@@ -169,22 +84,6 @@ class Pullback:
         args = [Undefined(v.aval) for v in self.jaxpr.invars]
         with within(TRANSPOSE):
             return backward_pass(self.jaxpr, self.residuals, args, given, wanted)
-
-
-def _flatten_pullback(p: Pullback) -> Any:
-    static = (p.jaxpr, p.in_tree, p.out_tree, tuple(p.out_avals), tuple(p.moving_outs), p.name)
-    return (p.residuals,), static
-
-
-def _unflatten_pullback(static: Any, children: Sequence[list[Value]]) -> Pullback:
-    p = object.__new__(Pullback)
-    p.jaxpr, p.in_tree, p.out_tree, p.out_avals, p.moving_outs, p.name = static
-    p.outs = []
-    (p.residuals,) = children
-    return p
-
-
-pytrees.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
 
 
 def refuse_reduce_axes(reduce_axes: Iterable[object], op: str) -> None:
@@ -343,7 +242,3 @@ def _check_grad_output(pullback: Pullback, holomorphic: bool, op: str, fun: Call
 
 def _tree_text(pullback: Pullback) -> str:
     return str(pytrees.tree_unflatten(pullback.out_tree, [typeof(y).str_short(True) for y in pullback.outs]))
-
-
-pytrees.register_pytree_node(VJP, lambda node: ((node.args, node.keywords), node.func),
-                             lambda func, children: VJP(func, *children[0], **children[1]))

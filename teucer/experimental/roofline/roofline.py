@@ -14,8 +14,8 @@ from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
 from teucer._core.specs import PartitionSpec
 from teucer._derived.liveness import bytes_of
 from teucer._devices.shardings import NamedSharding
-from teucer._transform.reverse import vjp as _vjp
 from teucer._transform.staging import eval_shape, make_jaxpr
+from teucer._transform.vjp import vjp as _vjp
 from teucer._trees import pytrees
 from teucer.experimental.roofline import rooflines
 from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape, Rule

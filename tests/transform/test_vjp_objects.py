@@ -1,0 +1,105 @@
+"""The backward pass as an object: what it has saved, what is left out, and what is given back."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+
+W, X = jnp.eye(3) * 2.0, jnp.arange(6.0).reshape(2, 3)
+
+
+def layer(w, x):
+    return jnp.tanh(x @ w)
+
+
+def test_what_is_saved():
+    _, pull = jax.vjp(layer, W, X)
+    assert pull.args_res[0] is W and pull.args_res[1] is X
+    assert [r.shape for r in pull.opaque_residuals] == [(2, 3), (2, 3)]
+    assert len(jax.tree.leaves(pull)) == 4
+    _, pull = jax.vjp(jnp.sin, X)
+    assert repr(pull.args_res) == "[NotNeeded()]"
+
+
+def test_what_is_not_saved_is_given_back():
+    y, pull = jax.vjp(layer, W, X)
+    expected = pull(y)
+    _, pull = jax.vjp(layer, W, X, saveable_args=(False, True))
+    assert repr(pull.args_res[0]) == "NotSaveable()"
+    assert len(jax.tree.leaves(pull)) == 3
+    with pytest.raises(ValueError, match=r"(?s)before restoring its not-saveable residuals.*args\[0\] of layer is NotSaveable"):
+        pull(y)
+    other = pull.replace(args_res=[W, pull.args_res[1]])
+    pull.args_res[0] = W
+    for restored in (pull, other):
+        for got, want in zip(restored(y), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_across_jit():
+    fwd = jax.jit(lambda w, x: jax.vjp(layer, w, x, saveable_args=(False, True)))
+
+    @jax.jit
+    def bwd(pull, w, ct):
+        pull.args_res[0] = w
+        return pull(ct)
+
+    for scale in (1.0, 3.0):
+        y, pull = fwd(W * scale, X)
+        _, whole = jax.vjp(layer, W * scale, X)
+        for got, want in zip(bwd(pull, W * scale, y), whole(y), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert bwd._cache_size() == 1
+
+
+def test_arguments_are_given_back_in_their_trees():
+    d = {"a": jnp.ones((2, 2)), "b": jnp.eye(2), "c": jnp.ones(3)}
+    _, pull = jax.vjp(lambda d: d["a"] @ d["b"], d, saveable_args=((True, False, False),))
+    assert repr(pull.args_res[0]["b"]) == "NotSaveable()" and repr(pull.args_res[0]["c"]) == "NotNeeded()"
+    pull.args_res = [d]
+    np.testing.assert_array_equal(pull(jnp.ones((2, 2)))[0]["a"], np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ([None, X], r"args\[0\] of layer is None"),
+    ([W, X[:1]], r"args\[1\] of layer is of type float32\[1,3\], but it was float32\[2,3\]"),
+    ([W], "args_res has 1 entries, but layer has 2 arguments"),
+])
+def test_what_cannot_be_given_back(given, message):
+    y, pull = jax.vjp(layer, W, X)
+    pull.args_res = given
+    with pytest.raises(ValueError, match=message):
+        pull(y)
+
+
+@pytest.mark.parametrize(("bools", "message"), [
+    ((True,), r"saveable_args has 1 children while the corresponding container has 2"),
+    ((True, 0), r"saveable_args\[1\] is 0 of type int"),
+    ((True, (True,)), r"saveable_args\[1\] is a container while the corresponding part of the values is a leaf"),
+])
+def test_trees_of_bools(bools, message):
+    with pytest.raises(ValueError, match="saveable_args argument to jax.vjp must.*" + message):
+        jax.vjp(layer, W, X, saveable_args=bools)
+    with pytest.raises(ValueError, match="keys"):
+        jax.linearize(lambda d: d["a"], {"a": X}, in_nzs=({"b": True},))
+
+
+def test_arguments_that_do_not_move():
+    def f(x, y):
+        return {"x": 2 * x, "y": 3 * y, "both": [x * y]}
+
+    _, pull = jax.vjp(f, 2.0, 3.0, in_nzs=(True, False))
+    assert pull.out_nzs == {"both": [True], "x": True, "y": False}
+    assert pull({"x": 1.0, "y": 1.0, "both": [1.0]}) == (5.0, 0.0)
+    _, push = jax.linearize(f, 2.0, 3.0, in_nzs=(True, False))
+    assert push.out_nzs == pull.out_nzs
+    assert push(1.0, 1.0) == {"x": 2.0, "y": 0.0, "both": [3.0]}
+
+
+def test_the_jaxpr_of_a_linear_map():
+    _, push = jax.linearize(jnp.sin, X)
+    assert "mul" in str(push.func.args[0])
+    assert isinstance(push, jax.tree_util.Partial)
+    again = jax.jit(lambda p, t: p(t))(push, X)
+    np.testing.assert_allclose(again, jnp.cos(X) * X, rtol=1e-6)

@@ -1,0 +1,245 @@
+"""`vjp`: the value of a function, and its backward pass as an object that says what it has saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+
+from teucer._arrays.arrays import Array
+from teucer._base import tracebacks
+from teucer._core import array_ops
+from teucer._core.calls import FlatFunction, check_callable
+from teucer._core.references.types import RefType
+from teucer._core.trace import Tracer, typeof
+from teucer._core.types import Zero, is_valid_type
+from teucer._transform.forward import known_part
+from teucer._transform.reverse import Pullback, refuse_reduce_axes
+from teucer._trees import pytrees, registry
+from teucer._trees.loose_prefix import spread_bools, tree_of_bools
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
+__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable", "vjp"]
+
+boundary = tracebacks.api_boundary
+
+
+@boundary
+def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, reduce_axes: Iterable[object] = (),
+        saveable_args: Any = True, in_nzs: Any = None) -> Any:
+    """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
+
+    Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
+    output, and returns a tuple with one cotangent an argument (dtype float0 for integer arguments). It is an object with
+    what the backward pass needs, `VJP`.
+    saveable_args: a tree of bools, a prefix of `primals` in which only the number of children must agree. Arguments where it
+    is False are not saved: assign them to `vjp_fun.args_res` before calling it.
+    in_nzs: a tree of bools alike. Where it is False the argument's cotangent is zero. Then `vjp_fun.out_nzs` says which
+    outputs depend on the others.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> y, vjp_fun = jax.vjp(jnp.square, 3.)
+    >>> vjp_fun(1.)
+    (Array(6., dtype=float32, weak_type=True),)
+    """
+    check_callable(fun, "vjp")
+    refuse_reduce_axes(reduce_axes, "vjp")
+    flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    saveable = None if saveable_args is True else spread_bools(saveable_args, in_tree, "saveable_args", "jax.vjp")
+    moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.vjp")
+    f = FlatFunction(fun, in_tree, "vjp", has_aux)
+    pullback = Pullback(f, flat, moving)
+    out = pytrees.tree_unflatten(f.tree, pullback.outs)
+    vjp_fun = VJP.of(pullback, flat, saveable)
+    return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
+
+
+@dataclass(frozen=True, slots=True)
+class NotNeeded:
+    """In the place of an argument that the backward pass does not need as it was. A pytree without leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotSaveable:
+    """In the place of an argument that is to be given again before the backward pass. A pytree without leaves."""
+
+
+registry.register_static(NotNeeded)
+registry.register_static(NotSaveable)
+
+
+@final
+class VJP:
+    """The function from cotangents of results to cotangents of arguments, and what it has saved for that.
+
+    args_res: one entry an argument, of its tree, with the arguments' arrays that the backward pass needs; `NotNeeded()` for
+    others, and `NotSaveable()` for those that must be assigned first. opaque_residuals: what was computed for it.
+    A pytree, whose leaves are both.
+
+    >>> import teucer as jax
+    >>> x, y = jax.numpy.ones(2), jax.numpy.zeros(2)
+    >>> _, pull = jax.vjp(lambda x, y: x * y, x, y, saveable_args=(False, True))
+    >>> pull.args_res[0]
+    NotSaveable()
+    >>> pull.args_res[0] = x
+    >>> pull(x)
+    (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
+    """
+
+    __slots__ = ("_places", "_pullback", "args_res", "opaque_residuals")
+
+    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], args_res: list[Any],
+                 opaque_residuals: list[Any]) -> None:
+        # places: for each residual the leaf of the arguments that it is.
+        self._pullback, self._places = pullback, places
+        self.args_res, self.opaque_residuals = args_res, opaque_residuals
+
+    @classmethod
+    def of(cls, pullback: Pullback, flat: Sequence[Value], saveable: Sequence[bool] | None) -> Self:
+        """The object of a pullback at flat arguments, of which some may not be saved."""
+        leaves = {id(x): i for i, x in enumerate(flat) if isinstance(x, Array | Tracer | np.ndarray)}
+        places = tuple([leaves.get(id(r)) for r in pullback.residuals])
+        kept: list[Any] = [NotNeeded()] * len(flat)
+        for i in set(places) - {None}:
+            kept[i] = flat[i] if saveable is None or saveable[i] else NotSaveable()
+        opaque = [r for r, i in zip(pullback.residuals, places, strict=True) if i is None]
+        return cls(Pullback.of(pullback.static(), []), places, list(pullback.in_tree.unflatten(kept)), opaque)
+
+    @property
+    def jaxpr(self) -> Any:
+        """The backward pass, as the linear map of tangents over residuals that it transposes."""
+        return self._pullback.jaxpr
+
+    @property
+    def in_tree(self) -> Any:
+        """The tree of the arguments."""
+        return self._pullback.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The tree of the results."""
+        return self._pullback.out_tree
+
+    @property
+    def out_nzs(self) -> Any:
+        """Which results depend on the arguments that `in_nzs` says: bools in the tree of the results."""
+        return tree_of_bools(self.out_tree, self._pullback.moving_outs)
+
+    def replace(self, **changes: Any) -> VJP:
+        """The same function with another `args_res` or `opaque_residuals`."""
+        given = {"args_res": self.args_res, "opaque_residuals": self.opaque_residuals}
+        if unknown := changes.keys() - given:
+            raise TypeError(f"VJP.replace: {sorted(unknown)[0]!r} cannot be replaced.\n  Give args_res or opaque_residuals.")
+        return VJP(self._pullback, self._places, **{**given, **changes})
+
+    def with_refs(self, *refs: Value) -> Any:
+        """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
+
+        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. In that of
+        `jax.ad.DontWant()` it has a DidntWant, and in that of anything else the cotangent.
+
+        >>> import teucer as jax
+        >>> total = jax.new_ref(1.)
+        >>> _, pull = jax.vjp(lambda x: 2. * x, 3.)
+        >>> pull.with_refs(total)(1.), total
+        ((GradRef(),), Ref(3., dtype=float32, weak_type=True))
+        """
+        return pytrees.Partial(_pull_into, self, refs)
+
+    @boundary
+    def __call__(self, *cts: Value) -> Any:
+        if len(cts) != 1:
+            name = self._pullback.name
+            raise TypeError(f"The function returned by `jax.vjp` applied to {name} was called with {len(cts)} arguments.\n"
+                            f"  It takes one: the cotangent of what {name} returned, which may be a tuple or another container.")
+        return self.restored()(*cts)
+
+    def restored(self) -> Pullback:
+        """The pullback on the residuals that `args_res` and `opaque_residuals` hold now."""
+        leaves, opaque = self._argument_leaves(), iter(self.opaque_residuals)
+        residuals = [next(opaque) if i is None else leaves[i] for i in self._places]
+        missing = [i for i in sorted({i for i in self._places if i is not None})
+                   if leaves[i] is None or type(leaves[i]) in (NotNeeded, NotSaveable)]
+        if missing:
+            raise ValueError(
+                "the VJP function was applied before restoring its not-saveable residuals.\n"
+                + "".join(f"    {path} of {self._pullback.name} is {leaves[i]!r}\n" for i, path in self._paths(missing))
+                + "  Assign the arguments to the VJP function's `args_res` before calling it.")
+        for i, r, v in zip(self._places, residuals, self.jaxpr.constvars, strict=True):
+            if i is not None and not v.aval.is_high and (typeof(r).shape, typeof(r).dtype) != (v.aval.shape, v.aval.dtype):
+                (_, path), = self._paths([i])
+                raise ValueError(f"args_res: {path} of {self._pullback.name} is of type {typeof(r).str_short()}, but it was "
+                                 f"{v.aval.str_short()} in the forward pass.")
+        return Pullback.of(self._pullback.static(), residuals)
+
+    def _argument_leaves(self) -> list[Any]:
+        """The leaves of `args_res`; an argument given as None has none."""
+        leaves: list[Any] = []
+        children = self.in_tree.children()
+        if len(self.args_res) != len(children):
+            raise ValueError(f"args_res has {len(self.args_res)} entries, but {self._pullback.name} has {len(children)} arguments.")
+        for tree, entry in zip(children, self.args_res, strict=True):
+            leaves += [None] * tree.num_leaves if entry is None else tree.flatten_up_to(entry)
+        return leaves
+
+    def _paths(self, leaves: Sequence[int]) -> Iterator[tuple[int, str]]:
+        args = self.in_tree.unflatten(range(self.in_tree.num_leaves))
+        paths, _ = pytrees.tree_flatten_with_path(args)
+        return ((i, "args" + pytrees.keystr(paths[i][0])) for i in leaves)
+
+    def __repr__(self) -> str:
+        return f"VJP({self._pullback}, args_res={self.args_res}, opaque_residuals={self.opaque_residuals})"
+
+
+pytrees.register_pytree_node(VJP, lambda node: ((node.args_res, node.opaque_residuals), (node._pullback.static(), node._places)),
+                             lambda static, children: VJP(Pullback.of(static[0], []), static[1], *children))
+
+
+@dataclass(frozen=True, slots=True)
+class GradRef:
+    """In the place of a cotangent that was added to a reference. A pytree without leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradValue:
+    """Given to `with_refs` for an argument whose cotangent is wanted as a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class DontWant:
+    """Given to `with_refs` for an argument whose cotangent is not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DidntWant:
+    """In the place of a cotangent that was not wanted. A pytree without leaves."""
+
+
+registry.register_static(GradRef)
+registry.register_static(DidntWant)
+
+
+@boundary
+def _pull_into(pull: VJP, refs: Sequence[Value], ct: Value) -> Any:
+    pullback = pull.restored()
+    leaves, tree = pytrees.tree_flatten(tuple(refs))
+    if tree != pullback.in_tree:
+        raise ValueError(f"unexpected tree structure of the arguments of `with_refs`: got {tree}, but expected to match "
+                         f"{pullback.in_tree}, the tree of the arguments of {pullback.name}.\n  Give a reference, "
+                         "jax.ad.GradValue(), or jax.ad.DontWant() for each array.")
+    wanted = [type(ref) is not DontWant for ref in leaves]
+    cts = pullback.cotangents(ct, None if all(wanted) else wanted)
+    for ref, c in zip(leaves, cts, strict=True):
+        if _is_ref(ref) and type(c) is not Zero:
+            array_ops.add_to_reference(ref, c)
+    return pytrees.tree_unflatten(pullback.in_tree, [
+        GradRef() if _is_ref(ref) else DidntWant() if type(ref) is DontWant else array_ops.instantiate(c)
+        for ref, c in zip(leaves, cts, strict=True)])
+
+
+def _is_ref(x: Value) -> bool:
+    return is_valid_type(x) and type(typeof(x)) is RefType
