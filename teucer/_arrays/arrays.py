@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._arrays import formats
 from teucer._base import dtypes
+from teucer._base.errors import ambiguous
 from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
 from teucer._devices import backends, processes, shardings
@@ -343,9 +344,7 @@ def tobytes(x: Any, order: str = "C") -> bytes:
 @_member
 def __bool__(x: Any) -> bool:
     if x.size != 1:
-        what = ("an array with more than one element is ambiguous. Use a.any() or a.all()" if x.size else
-                "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
-        raise ValueError(f"The truth value of {what}\n    x: {x.aval!r}")
+        raise ValueError(f"The truth value of {ambiguous(x.size)}\n    x: {x.aval!r}")
     return bool(to_numpy(x))
 
 

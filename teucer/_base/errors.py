@@ -83,6 +83,19 @@ def describe(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
+def ambiguous(size: int) -> str:
+    """Why an array of several elements, or of none, has no truth value."""
+    return ("an array with more than one element is ambiguous. Use a.any() or a.all()" if size
+            else "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
+
+
+def float0_refused(op: str) -> TypeError:
+    """The error of an operation on an array of float0."""
+    return TypeError(f"{op}: an operand is of dtype float0. float0s do not support any operations by design: they are the "
+                     "derivatives by integers and bools, and hold no numbers.\n  Choose with argnums what to differentiate by. For "
+                     "zeros of another dtype use np.zeros_like(x, dtype=float).")
+
+
 class TypePromotionError(ValueError):
     """Operands have dtypes that do not combine implicitly."""
 

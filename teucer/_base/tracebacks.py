@@ -22,10 +22,10 @@ class UnfilteredStackTrace(Exception):
     """The cause of an exception whose traceback was shortened: it has the whole of it."""
 
 
-def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None) -> Callable[P, R]:
+def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None, doc: str | None = None) -> Callable[P, R]:
     """`fun`, with Teucer's frames taken out of the traceback of what it raises, as `jax_traceback_filtering` says.
 
-    like: the function whose name and docstring the result has; by default `fun`.
+    like: the function whose name and docstring the result has; by default `fun`. doc: another docstring.
     off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out; the cause of the exception
     is an `UnfilteredStackTrace` with all. quiet_remove_frames: take them out and say so in a note. auto: tracebackhide under
     IPython, else quiet_remove_frames.
@@ -45,12 +45,17 @@ def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None)
         functools.update_wrapper(boundary, named)
     except TypeError:  # the name of a callable of a user's class may be anything
         functools.update_wrapper(boundary, named, ("__doc__",))
+    if doc is not None:
+        boundary.__doc__ = doc
     return boundary
 
 
-def boundary_of(user_fun: Callable[..., object]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: `api_boundary` for a function made of a user's function, which it is called and documented as."""
-    return lambda fun: api_boundary(fun, user_fun)
+def boundary_of(user_fun: Callable[..., object], doc: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: `api_boundary` for a function made of a user's function, which it is called as.
+
+    doc: its docstring; by default that of the user's function.
+    """
+    return lambda fun: api_boundary(fun, user_fun, doc)
 
 
 def hide_frames(err: BaseException) -> None:

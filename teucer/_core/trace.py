@@ -220,6 +220,8 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return len(self.aval)
 
     def __bool__(self) -> bool:
+        if self.ndim and type(self.size) is int and self.size != 1:
+            raise ValueError(f"The truth value of {errors.ambiguous(self.size)}\n    x: {self.aval}")
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
@@ -276,13 +278,14 @@ def check_alive(x: Value) -> None:
 def leak_message(x: Tracer) -> str:
     """What to say of a tracer found outside the function that made it."""
     made = x.origin()
-    where = f"\n    it was made at {made}" if made else ""
+    on_line = "as" if made.startswith("argument ") else "on line"
+    where = f"\n    it was created {on_line} {made}" if made else ""
     used = f"\n    and is used at {source.describe(source.here())}"
     return ("Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
             f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} to "
             "escape the scope of the transformation.\n"
             f"    leaked from {x._trace}{where}{used}\n"
-            "  A function that is transformed must return what it computes and not keep it in a global, an attribute, a "
+            "  A function that is transformed must return what it computes and not save it to global state, an attribute, a "
             "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import FlatFunction, as_indices, check_callable
+from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
@@ -73,7 +73,8 @@ def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic:
     numbers = as_indices(argnums, "argnums", op)
     columns = _columns if op == "jacfwd" else _rows
 
-    @tracebacks.boundary_of(fun)
+    @tracebacks.boundary_of(fun, f"Jacobian of {fun_name(fun)} with respect to positional argument(s) {argnums}. Takes its "
+                                 "arguments and returns the derivatives of its results by these arguments.")
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)

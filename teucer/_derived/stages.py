@@ -355,9 +355,10 @@ class Compiled(Stage):
         call = flatten_call(args, kwargs)
         if call.tree != self.in_tree:
             raise TypeError(_other_tree(self.in_tree, call.tree))
-        if any(isinstance(x, Tracer) for x in call.leaves):
+        traced = next((x for x in call.leaves if isinstance(x, Tracer)), None)
+        if traced is not None:
             raise TypeError("Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
-                            "Detected argument of Tracer type.\n  Transform the function before it is lowered.")
+                            f"Detected argument of Tracer type {type(traced)}.\n  Transform the function before it is lowered.")
         expected = pytrees.tree_leaves(self.in_avals)
         found = [stated(x) for x in call.leaves]
         differing = [f"Argument '{name}' compiled with {aval.str_short()} and called with {got.str_short()}"

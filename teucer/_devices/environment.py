@@ -19,7 +19,9 @@ def print_environment_info(return_string: bool = False) -> str | None:
     >>> "jaxlib" in print_environment_info(return_string=True)
     True
     """
+    package = sys.modules[__name__.partition(".")[0]]  # named jax under the alias
     text = "\n".join([
+        f"{package.__name__ + ':':7} {package.__version__}",
         f"jaxlib: {jaxlib_version}", f"numpy:  {np.__version__}", f"python: {sys.version}",
         f"device info: {', '.join(map(str, backends.devices()))}", f"process_count: {backends.process_count()}",
         f"platform: {platform.uname()}"])

@@ -47,9 +47,10 @@ def jvp(fun: Callable[..., object], primals: Sequence[Value], tangents: Sequence
                         f"found {type(primals).__name__} and {type(tangents).__name__}.")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     flat_tangents, tangent_tree = pytrees.tree_flatten(tuple(tangents))
-    if in_tree != tangent_tree:
+    if in_tree != tangent_tree or type(primals) is not type(tangents):
         raise TypeError("primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree "
-                        f"structure {in_tree} whereas tangents have tree structure {tangent_tree}.")
+                        f"structure {pytrees.tree_structure(primals)} whereas tangents have tree structure "
+                        f"{pytrees.tree_structure(tangents)}.")
     for x, t in zip(flat, flat_tangents, strict=True):
         _check_tangent(x, t)
     f = FlatFunction(fun, in_tree, "jvp", has_aux)

@@ -112,7 +112,7 @@ def grad(fun: Callable[..., object], argnums: int | Sequence[int] = 0, has_aux: 
         value, g = value_and_gradient(args, kwargs)
         return (g, value[1]) if has_aux else g
 
-    return tracebacks.api_boundary(gradient, like=fun)
+    return tracebacks.api_boundary(gradient, fun, _doc("Gradient", fun, argnums, "the gradient"))
 
 
 def value_and_grad(fun: Callable[..., object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
@@ -126,7 +126,15 @@ def value_and_grad(fun: Callable[..., object], argnums: int | Sequence[int] = 0,
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     value_and_gradient = _differentiated("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
-    return tracebacks.api_boundary(lambda *args, **kwargs: value_and_gradient(args, kwargs), like=fun)
+    return tracebacks.api_boundary(lambda *args, **kwargs: value_and_gradient(args, kwargs), fun,
+                                   _doc("Value and gradient", fun, argnums, "its value and the gradient, as a pair"))
+
+
+def _doc(what: str, fun: Callable[..., object], argnums: int | Sequence[int], result: str) -> str:
+    """The docstring of a differentiated function."""
+    name = fun_name(fun)
+    return (f"{what} of {name} with respect to positional argument(s) {argnums}. Takes the arguments of {name} and returns "
+            f"{result}. The gradient has the trees and shapes of these arguments.")
 
 
 def _differentiated(op: str, fun: Callable[..., object], argnums: int | Sequence[int],

@@ -48,6 +48,8 @@ def make_jaxpr(fun: Callable[..., object], static_argnums: int | Sequence[int] =
         return closed, pytrees.tree_unflatten(tree, [as_struct(a) for a in closed.out_avals])
 
     jaxpr_maker.__name__ = f"make_jaxpr({fun_name(fun)})"
+    jaxpr_maker.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', fun_name(fun))})"
+    jaxpr_maker.__module__ = make_jaxpr.__module__
     return jaxpr_maker
 
 

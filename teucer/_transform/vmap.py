@@ -68,7 +68,7 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got "
                             f"{tree!r}.")
 
-    @tracebacks.boundary_of(fun)
+    @tracebacks.boundary_of(fun, _doc(fun))
     def mapped(*args: object, **kwargs: object) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError("vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
@@ -103,6 +103,13 @@ def vmap(fun: Callable[..., object], in_axes: object = 0, out_axes: object = 0,
         return batched(out, pytrees.tree_unflatten(f.tree, wanted), size) if has_container(out) else out
 
     return mapped
+
+
+def _doc(fun: Callable[..., object]) -> str:
+    """The docstring of a mapped function."""
+    name = fun_name(fun)
+    text = f"Vectorized version of {name}. Takes its arguments with one more array axis, over which {name} is mapped."
+    return f"{text}\n\nOriginal documentation:\n\n{fun.__doc__}" if fun.__doc__ else text
 
 
 def _is_axis(x: Value) -> bool:
@@ -168,8 +175,10 @@ def _mapped_size(fun: Callable[..., object], flat: Sequence[Value], dims: Sequen
         sizes.append(axis_size)
     if not sizes:
         if not flat:
+            args, kwargs = pytrees.tree_unflatten(tree, [])
             raise ValueError("vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
-                             f"specified, got empty *args and **kwargs.\n    function: {fun_name(fun)} at {where(fun)}")
+                             f"specified, got empty *args={args} and **kwargs={kwargs}\n"
+                             f"    function: {fun_name(fun)} at {where(fun)}")
         raise ValueError("vmap must have at least one non-None value in in_axes or axis_size must be specified\n"
                          f"    function: {fun_name(fun)} at {where(fun)}")
     if any(size != sizes[0] for size in sizes):  # no set: equal sizes may have different hashes
@@ -179,11 +188,28 @@ def _mapped_size(fun: Callable[..., object], flat: Sequence[Value], dims: Sequen
 
 def _size_mismatch(fun: Callable[..., object], flat: Sequence[object], dims: Sequence[int | None],
                    tree: PyTreeDef, axis_size: int | None) -> str:
-    lines = [f"    {_leaf_name(fun, tree, i)}: {typeof(x).str_short(short_dtypes=True)}, axis {d} has size "
-             f"{typeof(x).shape[d]}" for i, (x, d) in enumerate(zip(flat, dims, strict=True)) if d is not None]
-    if axis_size is not None:
-        lines.append(f"    axis_size={axis_size}")
-    return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
+    found: list[tuple[Any, list[int]]] = []  # leaves by size; no dict: equal sizes may have different hashes
+    for i, (x, d) in enumerate(zip(flat, dims, strict=True)):
+        if d is not None and not typeof(x).is_high:
+            size = typeof(x).shape[d]
+            alike = next((leaves for other, leaves in found if other == size), None)
+            if alike is None:
+                found.append((size, [i]))
+            else:
+                alike.append(i)
+
+    def example(i: int) -> str:
+        return f"axis {dims[i]} of {_leaf_name(fun, tree, i)} of type {typeof(flat[i]).str_short()}"
+
+    lines = [] if axis_size is None else [f"  * the `axis_size` argument was {axis_size}"]
+    most = max(len(leaves) for _, leaves in found)
+    for size, leaves in sorted(found, key=lambda pair: -len(pair[1])):
+        if len(leaves) == 1:
+            lines.append(f"  * one axis had size {size}: {example(leaves[0])}")
+        else:
+            which = "most" if len(leaves) == most and sum(len(ls) == most for _, ls in found) == 1 else "some"
+            lines.append(f"  * {which} axes ({len(leaves)} of them) had size {size}, e.g. {example(leaves[0])}")
+    return "vmap got inconsistent sizes for array axes to be mapped:\n" + ";\n".join(lines)
 
 
 def _leaf_name(fun: Callable[..., object], tree: PyTreeDef, index: int) -> str:

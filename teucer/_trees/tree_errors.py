@@ -272,7 +272,7 @@ def axes_error(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool) -
     head = f"{name} specification must be a tree prefix of the corresponding value"
     if not texts:
         return ValueError(f"{head}.\n  {name}: {axis_tree!r}\n  the value: {treedef}")
-    return ValueError("\n".join([f"{head}; mismatch details ({len(texts)} found):", *texts]))
+    return ValueError("\n".join([f"{head};\n  Mismatch details ({len(texts)} found):", *texts]))
 
 
 def match_error(op: str, names: tuple[str, str], one: PyTree, open_one: Opener, other: PyTree) -> Exception | None:

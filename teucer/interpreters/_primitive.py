@@ -78,6 +78,10 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
             raise NotImplementedError(f"Abstract evaluation for '{self.name}' not implemented\n"
                                       "  Register a rule with def_abstract_eval.")
         out, effects = self.type_rule(*avals, **params)
+        if isinstance(out, tuple | list) is not self.multiple_results:
+            raise ValueError(f"{self.name}.abstract_eval() method should return a tuple or a list iff "
+                             f"{self.name}.multiple_results.\n    it returned {out!r}\n"
+                             f"    multiple_results: {self.multiple_results}")
         return out, frozenset(effects)
 
     def impl(self, *args: Any, **params: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
@@ -99,6 +99,8 @@ def check_dtypes(name: str, accepts: Accepts, avals: Sequence[ShapedArray]) -> N
     """Raise TypeError if an operand's dtype is not accepted."""
     for i, aval in enumerate(avals):
         if not _accepted(accepts.kinds, aval.dtype):
+            if aval.dtype == dtypes.float0:
+                raise errors.float0_refused(name)
             at = f" at position {i}" if len(avals) > 1 else ""
             listed = ", ".join(a.str_short(short_dtypes=True) for a in avals)
             raise TypeError(f"{name} does not accept dtype {aval.dtype.name}{at}. Accepted dtypes{at} are subtypes of "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import config, dtypes
+from teucer._base import config, dtypes, errors
 from teucer._base.source import warn
 from teucer._core import array_ops
 from teucer._core.trace import Tracer
@@ -87,6 +87,8 @@ def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
 def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     avals = [aval_of(x) for x in xs]
     nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
+    if any(a.dtype == dtypes.float0 for a in avals):
+        raise errors.float0_refused(name)
     if any(map(dtypes.is_extended, nodes)) and (kind in _KIND or len(set(nodes)) > 1):
         raise TypeError(f"{name} does not accept dtype{'s' * (len(avals) > 1)} {', '.join(a.dtype.name for a in avals)}.")
     dtype, weak = dtypes.promote_nodes(nodes)
