@@ -253,3 +253,7 @@ def test_the_tangent_of_an_array_is_an_array(x):
         assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
         assert t.weak_type is y.weak_type
     assert jax.jvp(lambda x: x, (x,), (x,))[1] is x
+    for as_array in (jnp.asarray, lambda x: lax.convert_element_type(x, jnp.float32), lambda x: jnp.array(x, copy=False)):
+        y, t = jax.jvp(as_array, (x,), (x,))
+        assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
+        assert isinstance(jax.vjp(as_array, x)[0], jax.Array)

@@ -48,7 +48,11 @@ def test_per_example_gradients():
 
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: jax.vmap(lambda x, y: x)(jnp.ones(3), jnp.ones(4)), ValueError,
-     r"inconsistent sizes.*argument x: f32\[3\].*argument y: f32\[4\]"),
+     r"inconsistent sizes.*\n  \* one axis had size 3: axis 0 of argument x of type float32\[3\];\n"
+     r"  \* one axis had size 4: axis 0 of argument y of type float32\[4\]"),
+    (lambda: jax.vmap(lambda *a: 0)(jnp.ones(3), jnp.ones(2), jnp.ones(2), jnp.ones(3), jnp.ones(3)), ValueError,
+     r"\* most axes \(3 of them\) had size 3, e.g. axis 0 of argument a\w*\[0\] .*\* some axes \(2 of them\) had size 2"),
+    (lambda: jax.vmap(lambda x: x, axis_size=2)(A[0]), ValueError, r"\* the `axis_size` argument was 2;\n  \* one axis had size 3"),
     (lambda: jax.vmap(lambda x: x, in_axes=2)(A), ValueError, r"rank should be at least 3, but is only 2"),
     (lambda: jax.vmap(lambda x: x)(1.0), ValueError, "rank should be at least 1, but is only 0"),
     (lambda: jax.vmap(lambda x: x, in_axes=(0, 0))(A), ValueError, "in_axes"),

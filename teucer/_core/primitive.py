@@ -89,6 +89,8 @@ class Primitive:
     inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
     forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
     dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
+
+    saving(eqn, used, cut) -> Saving | None is that of `checkpoint` for primitives with bodies (`teucer._derived.remat`).
     """
 
     __slots__ = ("__dict__",)
@@ -234,6 +236,7 @@ class Primitive:
     inlined: Any = None
     forward: Any = None
     dce: Any = None
+    saving: Any = None
 
     def through(self, sizes: Any, args: Sequence[Value], avals: Sequence[Aval], outs: Sequence[Value], **params: object) -> Any:
         """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""

@@ -201,6 +201,10 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         """The value as transformations beneath see it; libraries that bring tracers of their own may say otherwise."""
         return self
 
+    def as_array(self) -> Any:
+        """The value with arrays in the place of the NumPy arrays and numbers beneath, as `jnp.asarray` gives it."""
+        return self
+
     def concrete(self) -> Any:
         """The concrete value that Python control flow may look at, or None if there is none."""
         return None

@@ -23,8 +23,8 @@ from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 
-__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd", "name_p", "remat",
-           "remat_p"]
+__all__ = ["BodyCut", "CutBody", "Offloadable", "Recompute", "Saveable", "Saving", "checkpoint", "checkpoint_name",
+           "checkpoint_name_fwd", "name_p", "remat", "remat_p"]
 
 Policy = Callable[..., Any]
 
@@ -155,15 +155,15 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
     computed = iter(known.outvars[n_known:])
     inputs = known.invars[len(known_consts):]
     residuals = [next(computed) if f is None else inputs[f] for f in split.forwarded]
-    kept, again = _cut(known, residuals, policy)
-    saved = list(kept)
-    offloaded = list(kept.values())
-    inputs_used = tuple(i for i, v in enumerate(inputs) if v in again.needed)
-    run_now = Jaxpr(known.invars[:len(known_consts)], inputs, [*known.outvars[:n_known], *saved], known.eqns)
+    cut = _cut(known, residuals, policy)
+    saved = list(cut.saved)
+    offloaded = list(cut.saved.values())
+    inputs_used = tuple(i for i, v in enumerate(inputs) if v in cut.needed)
+    run_now = Jaxpr(known.invars[:len(known_consts)], inputs, [*known.outvars[:n_known], *saved], cut.now)
     run_now = dce_jaxpr(run_now, [True] * len(run_now.outvars))[0].replace(invars=inputs)
     staged = split.staged
     constvars = known.invars[:len(known_consts)]
-    recompute = Jaxpr(constvars, [*(inputs[i] for i in inputs_used), *saved], residuals, again.eqns)
+    recompute = Jaxpr(constvars, [*(inputs[i] for i in inputs_used), *saved], residuals, cut.again)
 
     def rerun(*args: Any) -> list[Any]:
         m = len(recompute.invars)
@@ -175,8 +175,9 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
     moved = [v.aval if where is None else v.aval.update(memory_space=space_of(where.dst))
              for v, where in zip(saved, offloaded, strict=True)]
     avals = [*(inputs[i].aval for i in inputs_used), *moved, *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u)]
-    return _Plan(_offloading(ClosedJaxpr(run_now, known_consts), offloaded, n_known),
-                 stage_jaxpr(rerun, avals, closed.jaxpr.debug_info), split.unknown_outs, inputs_used)
+    again = stage_jaxpr(rerun, avals, closed.jaxpr.debug_info)
+    again = dce_closed(again, [True] * len(again.out_avals), [True] * len(avals))[0]
+    return _Plan(_offloading(ClosedJaxpr(run_now, known_consts), offloaded, n_known), again, split.unknown_outs, inputs_used)
 
 
 def _offloading(run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n_known: int) -> ClosedJaxpr:
@@ -196,19 +197,46 @@ def _moved(x: Any, kind: str) -> Any:
     return array_ops.lay_out(x, space_of(kind))
 
 
-class _Again(NamedTuple):
-    """The equations to run again, and the variables that they and the residuals need."""
+class _Cut(NamedTuple):
+    """now: the equations to run now, which also give the values to save. saved: these, and where each is moved to.
+    again: the equations to run again. needed: the variables that they and the residuals need."""
 
-    eqns: list[Eqn]
+    now: list[Eqn]
+    saved: dict[Var, Offloadable | None]
+    again: list[Eqn]
     needed: set[Var]
 
 
-def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple[dict[Var, Offloadable | None], _Again]:
-    """Which values to save, and to move where, so that residuals can be computed from them and the inputs; by which equations."""
+class BodyCut(NamedTuple):
+    """A body cut in two: now: inputs -> (results, values to save); again: (inputs, values saved) -> the results in use.
+
+    answers: where each saved value is moved to; None where it stays.
+    """
+
+    now: ClosedJaxpr
+    again: ClosedJaxpr
+    answers: list[Offloadable | None]
+
+
+class Saving(NamedTuple):
+    """An equation with bodies cut in two: now: it also gives values to save, its last results; again: it takes them last, and
+    gives the results in use."""
+
+    now: Eqn
+    again: Eqn
+    answers: list[Offloadable | None]
+
+
+CutBody = Callable[[ClosedJaxpr, Sequence[bool]], "BodyCut | None"]
+
+
+def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Cut:
+    """Which values to save, so that residuals can be computed from them and the inputs; by which equations."""
     needed = {v for v in residuals if isinstance(v, Var)}
     saved: dict[Var, Offloadable | None] = {}
-    eqns = []
+    eqns, now = [], []
     for eqn in reversed(known.eqns):
+        now.append(eqn)
         if eqn.effects:
             if any(e.kind == "io" for e in eqn.effects if isinstance(e, Effect)):
                 raise NotImplementedError(
@@ -224,9 +252,28 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> tuple
         if answer is not None:
             saved.update((v, answer if isinstance(answer, Offloadable) else None) for v in reversed(eqn.outvars) if v in needed)
             continue
+        if eqn.primitive.saving is not None and policy is not None and not eqn.effects:
+            found = eqn.primitive.saving(eqn, [v in needed for v in eqn.outvars], functools.partial(_cut_body, policy))
+            if found is not None:
+                now[-1], eqn = found.now, found.again
+                saved.update(reversed(list(zip(found.now.outvars[-len(found.answers):], found.answers, strict=True))))
         eqns.append(eqn)
         needed.update(v for v in eqn.invars if not isinstance(v, Literal))
-    return dict(reversed(saved.items())), _Again(eqns[::-1], needed)
+    return _Cut(now[::-1], dict(reversed(saved.items())), eqns[::-1], needed)
+
+
+def _cut_body(policy: Policy, closed: ClosedJaxpr, used: Sequence[bool]) -> BodyCut | None:
+    """A body cut where the policy says, for the results in use; None if the policy saves nothing of it."""
+    closed = inline_calls(closed)
+    jaxpr = closed.jaxpr
+    wanted = [v for v, u in zip(jaxpr.outvars, used, strict=True) if u]
+    cut = _cut(jaxpr, wanted, policy)
+    if not cut.saved:
+        return None
+    saved = list(cut.saved)
+    now = Jaxpr(jaxpr.constvars, jaxpr.invars, [*jaxpr.outvars, *saved], cut.now, debug_info=jaxpr.debug_info)
+    again = Jaxpr(jaxpr.constvars, [*jaxpr.invars, *saved], wanted, cut.again)
+    return BodyCut(ClosedJaxpr(now, closed.consts), ClosedJaxpr(again, closed.consts), list(cut.saved.values()))
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:

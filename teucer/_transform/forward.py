@@ -17,7 +17,7 @@ from teucer._core.names import JVP, within
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform.jvp import jvp_flat
-from teucer._transform.linearize import linearize_flat
+from teucer._transform.linearize import linearize_flat, without_dead
 from teucer._trees import pytrees
 from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 
@@ -109,7 +109,7 @@ def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     f = FlatFunction(fun, in_tree, "linearize", has_aux)
     moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.linearize")
-    lin = linearize_flat(f, flat, moving, f.info)
+    lin = without_dead(linearize_flat(f, flat, moving, f.info))
     f_jvp = LinearMap(Pushforward(lin.jaxpr, in_tree, f.tree, tuple(map(typeof, flat)), tuple(map(typeof, lin.outs)),
                                   tuple(lin.moving_outs)), lin.residuals)
     out = pytrees.tree_unflatten(f.tree, lin.outs)

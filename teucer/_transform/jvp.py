@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._arrays import transfer
+from teucer._arrays.arrays import ArrayImpl
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.references import types as references
@@ -31,6 +33,13 @@ class JVPTracer(Tracer):
 
     def __init__(self, trace: Trace, primal: Value, tangent: Value) -> None:
         self._trace, self.primal, self.tangent, self.aval = trace, primal, tangent, typeof(primal)
+
+    def as_array(self) -> Any:
+        x = self.primal
+        if isinstance(x, ArrayImpl) or not typeof(x).moves:
+            return self
+        primal = x.as_array() if isinstance(x, Tracer) else transfer.put(transfer.host_value(x, self.aval), None, aval=self.aval)
+        return JVPTracer(self._trace, primal, self.tangent)
 
     def concrete(self) -> Any:
         x = self.primal

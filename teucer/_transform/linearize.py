@@ -18,6 +18,7 @@ from teucer._core.references.types import RefType
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
+from teucer._optimize.dce import dce_jaxpr, filtered
 from teucer._programs.eager import runner
 from teucer._transform.jvp import JVPTrace, JVPTracer, jvp_flat
 from teucer._transform.partial import PartialTrace
@@ -25,7 +26,7 @@ from teucer._transform.partial import PartialTrace
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["Linearized", "Whole", "forget", "linearize_flat"]
+__all__ = ["Linearized", "Whole", "forget", "linearize_flat", "without_dead"]
 
 
 class Linearized(NamedTuple):
@@ -62,6 +63,15 @@ def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object]
     del args, outs
     check_leaks(trace)
     return Linearized([y for y, _ in pairs], jaxpr, residuals, moving_outs)
+
+
+def without_dead(lin: Linearized) -> Linearized:
+    """The same linear map, without what no result needs, and without the residuals of that."""
+    live, _ = dce_jaxpr(lin.jaxpr, [True] * len(lin.jaxpr.outvars))
+    read = {v for atoms in (*[eqn.invars for eqn in live.eqns], live.outvars) for v in atoms if type(v) is not Literal}
+    kept = [v in read for v in lin.jaxpr.constvars]
+    jaxpr = live.replace(invars=lin.jaxpr.invars, constvars=filtered(lin.jaxpr.constvars, kept))
+    return lin._replace(jaxpr=jaxpr, residuals=filtered(lin.residuals, kept))
 
 
 @final

@@ -17,7 +17,7 @@ from teucer._core.references.types import RefType
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import float0, is_valid_type
 from teucer._transform.forward import known_part
-from teucer._transform.linearize import linearize_flat
+from teucer._transform.linearize import linearize_flat, without_dead
 from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 
@@ -33,8 +33,12 @@ class Pullback:
 
     __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "out_avals", "moving_outs", "outs", "name")
 
-    def __init__(self, f: FlatFunction, primals: Sequence[Value], moving: Sequence[bool] | None = None) -> None:
+    def __init__(self, f: FlatFunction, primals: Sequence[Value], moving: Sequence[bool] | None = None, *,
+                 lean: bool = False) -> None:
+        # lean: for a map that is kept, without what no result needs.
         lin = linearize_flat(f, primals, moving, f.info)
+        if lean:
+            lin = without_dead(lin)
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
         self.in_tree, self.out_tree, self.name = f.in_tree, f.tree, f.info.name
         self.out_avals = [typeof(y) for y in lin.outs]

@@ -52,7 +52,7 @@ def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, redu
     saveable = None if saveable_args is True else spread_bools(saveable_args, in_tree, "saveable_args", "jax.vjp")
     moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.vjp")
     f = FlatFunction(fun, in_tree, "vjp", has_aux)
-    pullback = Pullback(f, flat, moving)
+    pullback = Pullback(f, flat, moving, lean=True)
     out = pytrees.tree_unflatten(f.tree, pullback.outs)
     vjp_fun = VJP.of(pullback, flat, saveable)
     return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)

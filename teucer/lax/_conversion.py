@@ -17,7 +17,7 @@ from teucer._core.cost import FUSED
 from teucer._core.high_types import low_values
 from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
-from teucer._core.trace import typeof
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._dimensions.dimensions import Dimension
@@ -63,7 +63,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
         raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
                          "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
     dtypes.report_dropped(aval.dtype, dtype)
-    return _structure.convert_element_type(array, dtype)
+    return _structure.convert_element_type(array.as_array() if isinstance(array, Tracer) else array, dtype)
 
 
 def _of_number(x: Any, dtype: DTypeLike) -> Any:

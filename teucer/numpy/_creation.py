@@ -124,14 +124,14 @@ def convert_array(x: Any, dtype: Any) -> Any:
     if isinstance(dtype, dtypes.ExtendedDType) or dtypes.is_extended(x.dtype):
         return _conversion.convert_element_type(x, dtype)
     dtypes.report_dropped(x.dtype, dtype)
-    return _structure.convert_element_type(x, dtype)
+    return _structure.convert_element_type(x.as_array() if isinstance(x, Tracer) else x, dtype)
 
 
 def _from_data(x: Any, dtype: Any) -> Any:
     """Data as an array; `dtype` is used where the data are on the host, and does not matter where they are not."""
     x = as_value(x)
     if isinstance(x, ArrayImpl | Tracer):
-        return x
+        return x.as_array() if isinstance(x, Tracer) else x
     if x is None:
         raise ValueError("None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out.")
     if isinstance(x, list | tuple):

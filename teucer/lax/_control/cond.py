@@ -12,15 +12,16 @@ import numpy as np
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.high_types import stated
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._derived.remat import BodyCut, CutBody, Saving
 from teucer._devices import backends
 from teucer._lower import hlo
-from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
 from teucer._optimize.high import lowered, refuse_other_state, taken_apart
 from teucer._optimize.unchanged import unchanged
@@ -189,6 +190,25 @@ class Cond(Primitive):
         taken = _union(dce_closed(b, used)[1] for b in branches)
         return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
 
+    def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
+        """Each branch gives what is saved of it, and zeros for what is saved of the others."""
+        branches = eqn.params["branches"]
+        cuts = [cut(b, used) for b in branches]
+        saved = [a for c, b in zip(cuts, branches, strict=True) if c for a in c.now.out_avals[len(b.out_avals):]]
+        if not saved:
+            return None
+        now, again, start = [], [], 0
+        for b, c in zip(branches, cuts, strict=True):
+            own = slice(start, start + len(c.answers) if c else start)
+            now.append(_giving_saved(b, c, saved, own))
+            again.append(_taking_saved(b, c, saved, own, used))
+            start = own.stop
+        new = [Var(a) for a in saved]
+        return Saving(eqn.replace(outvars=[*eqn.outvars, *new], params={**eqn.params, "branches": tuple(now)}),
+                      eqn.replace(invars=[*eqn.invars, *new], outvars=filtered(eqn.outvars, used),
+                                  params={**eqn.params, "branches": tuple(again)}),
+                      [answer for c in cuts if c for answer in c.answers])
+
     def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, branches: Sequence[ClosedJaxpr],
                **params: object) -> Any:
         index, *operands = args
@@ -197,6 +217,29 @@ class Cond(Primitive):
 
 
 cond_p = Cond()
+
+
+def _giving_saved(branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice) -> ClosedJaxpr:
+    """A branch that also gives what is saved of all branches."""
+    n = len(branch.out_avals)
+
+    def run_now(*operands: Array) -> list[Any]:
+        outs = (branch if cut is None else cut.now)(*operands)
+        rest = [array_ops.zeros(a) for a in saved]
+        rest[own] = outs[n:]
+        return [*outs[:n], *rest]
+
+    return stage_jaxpr(run_now, branch.in_avals, branch.jaxpr.debug_info)
+
+
+def _taking_saved(branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice, used: Sequence[bool]) -> ClosedJaxpr:
+    """A branch that takes what is saved of all branches after its operands, and gives the results in use."""
+    n = len(branch.in_avals)
+
+    def run_again(*operands: Array) -> list[Any]:
+        return filtered(branch(*operands[:n]), used) if cut is None else cut.again(*operands[:n], *operands[n:][own])
+
+    return stage_jaxpr(run_again, [*branch.in_avals, *saved], branch.jaxpr.debug_info)
 
 
 def platform_number(platforms: Sequence[Sequence[str] | None], platform: str) -> int:

@@ -16,9 +16,10 @@ from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof, using
 from teucer._core.types import Zero
+from teucer._derived.remat import CutBody, Saving
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic import padding
-from teucer._optimize.dce import dce_closed, narrowed
+from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
 from teucer._optimize.high import lowered, put_back, refuse_mutable, taken_apart
 from teucer._optimize.unchanged import unchanged
@@ -225,6 +226,18 @@ class Scan(Primitive):
         # What is carried is taken even if the last step alone gives it.
         body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
         return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
+
+    def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
+        """What is saved of each step is stacked. What is carried is computed again, from what is saved where it can be."""
+        closed, n = eqn.params["jaxpr"], eqn.params["num_carry"]
+        taken = [*[True] * n, *used[n:]]
+        found = cut(closed, taken)
+        if found is None:
+            return None
+        saved = [Var(unmapped_aval(a, 0, eqn.params["length"])) for a in found.now.out_avals[len(closed.out_avals):]]
+        return Saving(eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, "jaxpr": found.now}),
+                      eqn.replace(invars=[*eqn.invars, *saved], outvars=filtered(eqn.outvars, taken),
+                                  params={**eqn.params, "jaxpr": found.again}), found.answers)
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *,
                jaxpr: ClosedJaxpr, length: object, num_consts: int, num_carry: int, reverse: bool,
