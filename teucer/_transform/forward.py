@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -116,7 +117,8 @@ def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False
     return (out, f_jvp, known_part(f.aux)) if has_aux else (out, f_jvp)
 
 
-class Pushforward(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pushforward:
     """The derivative of a function as a function of residuals and tangents: a linear jaxpr over the residuals."""
 
     jaxpr: Any
@@ -129,23 +131,27 @@ class Pushforward(NamedTuple):
     @property
     def args(self) -> tuple[Any, ...]:
         """What is known of the derivative, the jaxpr first, as libraries read it."""
-        return tuple(self)
+        return self.jaxpr, self.in_tree, self.out_tree, self.in_avals, self.out_avals, self.moving_outs
 
-    @boundary
     def __call__(self, residuals: Sequence[Value], *tangents: Value) -> Any:
-        given, tree = pytrees.tree_flatten(tangents)
-        if tree != self.in_tree:
-            raise TypeError("linearized function called with tangents of another tree than the primals.\n"
-                            f"    primals: {self.in_tree}\n    tangents: {tree}")
-        for a, t in zip(self.in_avals, given, strict=True):
-            expected, got = a.tangent_aval(), typeof(t)
-            if expected != got and (a.is_high or (expected.shape, expected.dtype) != (got.shape, got.dtype)):
-                raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
-                                 f"got tangent aval {typeof(t)} for primal aval {a}")
-        given = [array_ops.vary(t, a.vma) for a, t in zip(self.in_avals, given, strict=True)]
-        outs = iter(eval_jaxpr(self.jaxpr, residuals, *given))
-        return pytrees.tree_unflatten(self.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
-                                                      for a, m in zip(self.out_avals, self.moving_outs, strict=True)])
+        return _push(self, residuals, tangents)
+
+
+@boundary
+def _push(p: Pushforward, residuals: Sequence[Value], tangents: tuple[Value, ...]) -> Any:
+    given, tree = pytrees.tree_flatten(tangents)
+    if tree != p.in_tree:
+        raise TypeError("linearized function called with tangents of another tree than the primals.\n"
+                        f"    primals: {p.in_tree}\n    tangents: {tree}")
+    for a, t in zip(p.in_avals, given, strict=True):
+        expected, got = a.tangent_aval(), typeof(t)
+        if expected != got and (a.is_high or (expected.shape, expected.dtype) != (got.shape, got.dtype)):
+            raise ValueError("linearized function called on tangent values inconsistent with the original primal values: "
+                             f"got tangent aval {typeof(t)} for primal aval {a}")
+    given = [array_ops.vary(t, a.vma) for a, t in zip(p.in_avals, given, strict=True)]
+    outs = iter(eval_jaxpr(p.jaxpr, residuals, *given))
+    return pytrees.tree_unflatten(p.out_tree, [next(outs) if m else array_ops.instantiate(a.zero)
+                                               for a, m in zip(p.out_avals, p.moving_outs, strict=True)])
 
 
 class LinearMap(pytrees.Partial):

@@ -104,7 +104,7 @@ class VJP:
         leaves = {id(x): i for i, x in enumerate(flat) if isinstance(x, Array | Tracer | np.ndarray)}
         places = tuple([leaves.get(id(r)) for r in pullback.residuals])
         kept: list[Any] = [NotNeeded()] * len(flat)
-        for i in set(places) - {None}:
+        for i in {i for i in places if i is not None}:
             kept[i] = flat[i] if saveable is None or saveable[i] else NotSaveable()
         opaque = [r for r, i in zip(pullback.residuals, places, strict=True) if i is None]
         return cls(Pullback.of(pullback.static(), []), places, list(pullback.in_tree.unflatten(kept)), opaque)
