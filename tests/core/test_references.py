@@ -227,7 +227,7 @@ def test_copies_and_types_of_references():
 def test_an_escaped_reference_is_named(use):
     kept = []
     jax.jit(lambda x: kept.append(jax.new_ref(x)))(1.0)
-    with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+"):
+    with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)Ref\{float32\[\]\}.*created on line .*test_references.py:\d+"):
         use(kept[0])
 
 

@@ -103,3 +103,51 @@ def test_the_jaxpr_of_a_linear_map():
     assert isinstance(push, jax.tree_util.Partial)
     again = jax.jit(lambda p, t: p(t))(push, X)
     np.testing.assert_allclose(again, jnp.cos(X) * X, rtol=1e-6)
+
+
+def read(ref):
+    return ref[...] ** 2
+
+
+def overwrite(ref):
+    ref[...] = jnp.sin(ref[...])
+    return ref[...] ** 2
+
+
+@pytest.mark.parametrize("start", [0.0, 100.0])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+@pytest.mark.parametrize(("f", "held", "slope", "kept"), [
+    (read, 2.0, 4.0, 1.0), (overwrite, np.sin(2.0), 2 * np.sin(2.0) * np.cos(2.0), np.cos(2.0))])
+def test_gradients_by_references(f, held, slope, kept, wrap, start):
+    ref, total = jax.new_ref(2.0), jax.new_ref(start)
+
+    @wrap
+    def both(ref, total):
+        y, pull = jax.vjp(f, ref)
+        pull.with_refs(total)(1.0)
+        return y
+
+    np.testing.assert_allclose(both(ref, total), held ** 2, rtol=1e-6)
+    np.testing.assert_allclose(ref[...], held, rtol=1e-6)
+    np.testing.assert_allclose(total[...], start * kept + slope, rtol=1e-6)
+
+
+def test_gradients_by_references_need_one_to_go_to():
+    n, ref = jax.new_ref(1), jax.new_ref(jnp.ones(3))
+
+    def f(ref, x, n):
+        n[...] += 1
+        ref[...] = ref[...] * x
+        return ref[0] * x
+
+    y, pull = jax.vjp(f, ref, 2.0, n)
+    assert (y, n[...], ref[0]) == (4.0, 2, 2.0)
+    for call in (pull, pull.with_refs(jax.ad.GradValue(), jax.ad.GradValue(), jax.ad.DontWant())):
+        with pytest.raises(ValueError, match=r"args\[0\] of f is Ref-typed, so its gradient must be accumulated into a ref"):
+            call(1.0)
+    total = jax.new_ref(jnp.zeros(3))
+    _, x_bar, _ = pull.with_refs(total, jax.ad.GradValue(), jax.ad.DontWant())(1.0)
+    assert x_bar == 4.0 and total[...].tolist() == [4.0, 0.0, 0.0]
+    assert pull.with_refs(jax.ad.DontWant(), jax.ad.GradValue(), jax.ad.DontWant())(1.0)[1] == 4.0
+    with pytest.raises(ValueError, match="linearize with respect to a reference"):
+        jax.linearize(read, jax.new_ref(2.0))

@@ -15,6 +15,7 @@ from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import JVP, within
+from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import float0
 from teucer._transform.jvp import jvp_flat
@@ -110,6 +111,10 @@ def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     f = FlatFunction(fun, in_tree, "linearize", has_aux)
     moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.linearize")
+    for i, x in enumerate(flat):
+        if type(typeof(x)) is RefType and typeof(x).inner.tangent_aval().moves and (moving is None or moving[i]):
+            raise ValueError(f"linearize with respect to a reference, {typeof(x).str_short()}, is not defined.\n  Use jax.vjp, or "
+                             "jax.jvp, which take references; or pass the array and make the reference within the function.")
     lin = without_dead(linearize_flat(f, flat, moving, f.info))
     f_jvp = LinearMap(Pushforward(lin.jaxpr, in_tree, f.tree, tuple(map(typeof, flat)), tuple(map(typeof, lin.outs)),
                                   tuple(lin.moving_outs)), lin.residuals)

@@ -34,9 +34,10 @@ class Pullback:
     __slots__ = ("jaxpr", "residuals", "in_tree", "out_tree", "out_avals", "moving_outs", "outs", "name")
 
     def __init__(self, f: FlatFunction, primals: Sequence[Value], moving: Sequence[bool] | None = None, *,
-                 lean: bool = False) -> None:
-        # lean: for a map that is kept, without what no result needs.
-        lin = linearize_flat(f, primals, moving, f.info)
+                 lean: bool = False, run: Callable[..., Sequence[object]] | None = None) -> None:
+        # lean: for a map that is kept, without what no result needs. run: what is differentiated in the place of f, and gives
+        # more results.
+        lin = linearize_flat(run or f, primals, moving, f.info)
         if lean:
             lin = without_dead(lin)
         self.jaxpr, self.residuals, self.moving_outs, self.outs = lin.jaxpr, lin.residuals, lin.moving_outs, lin.outs
@@ -61,12 +62,13 @@ class Pullback:
     def __call__(self, ct: Value) -> Any:
         return pytrees.tree_unflatten(self.in_tree, [array_ops.instantiate(c) for c in self.cotangents(ct)])
 
-    def cotangents(self, ct: Value, wanted: Sequence[bool] | None = None) -> list[Any]:
-        """Cotangents of the flat arguments (of those wanted) for a tree of cotangents of the results."""
+    def cotangents(self, ct: Value, wanted: Sequence[bool] | None = None, more: Sequence[Value] = ()) -> list[Any]:
+        """Cotangents of the flat arguments (of those wanted) for a tree of cotangents of the results, and for more results."""
         leaves, tree = pytrees.tree_flatten(ct)
         if tree != self.out_tree:
             raise ValueError(f"unexpected tree structure of argument to VJP function: got {tree}, but expected to match "
                              f"{self.out_tree}, the tree of the results of {self.name}.")
+        leaves = [*leaves, *more]
         for x, aval in zip(leaves, self.out_avals, strict=True):
             self._check(x, aval)
         return self.pull_flat([array_ops.vary(x, aval.vma) for x, aval in zip(leaves, self.out_avals, strict=True)], wanted)

@@ -52,10 +52,27 @@ def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, redu
     saveable = None if saveable_args is True else spread_bools(saveable_args, in_tree, "saveable_args", "jax.vjp")
     moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.vjp")
     f = FlatFunction(fun, in_tree, "vjp", has_aux)
-    pullback = Pullback(f, flat, moving, lean=True)
-    out = pytrees.tree_unflatten(f.tree, pullback.outs)
-    vjp_fun = VJP.of(pullback, flat, saveable)
+    refs = tuple([i for i, x in enumerate(flat) if _is_moving_ref(x) and (moving is None or moving[i])])
+    if refs:
+        values = [array_ops.read_reference(x) if i in refs else x for i, x in enumerate(flat)]
+        pullback = Pullback(f, values, moving, lean=True, run=_on_values(f, refs))
+        for i, final in zip(refs, pullback.outs[-len(refs):], strict=True):
+            array_ops.write_reference(flat[i], final)
+    else:
+        pullback = Pullback(f, flat, moving, lean=True)
+    out = pytrees.tree_unflatten(f.tree, pullback.outs[:len(pullback.outs) - len(refs)])
+    vjp_fun = VJP.of(pullback, flat, saveable, refs)
     return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
+
+
+def _on_values(f: FlatFunction, refs: tuple[int, ...]) -> Callable[..., list[Any]]:
+    """A function of references as one of their arrays, which gives the arrays that are in them in the end after its results."""
+    def run(*values: Value) -> list[Any]:
+        cells = [array_ops.new_reference(x) if i in refs else x for i, x in enumerate(values)]
+        outs = f(*cells)
+        return [*outs, *[array_ops.read_reference(cells[i]) for i in refs]]
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +107,16 @@ class VJP:
     (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
     """
 
-    __slots__ = ("_places", "_pullback", "args_res", "opaque_residuals")
+    __slots__ = ("_places", "_pullback", "_refs", "args_res", "opaque_residuals")
 
-    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], args_res: list[Any],
+    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], refs: tuple[int, ...], args_res: list[Any],
                  opaque_residuals: list[Any]) -> None:
-        # places: for each residual the leaf of the arguments that it is.
-        self._pullback, self._places = pullback, places
+        # places: for each residual the leaf of the arguments that it is. refs: the leaves that are references.
+        self._pullback, self._places, self._refs = pullback, places, refs
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
 
     @classmethod
-    def of(cls, pullback: Pullback, flat: Sequence[Value], saveable: Sequence[bool] | None) -> Self:
+    def of(cls, pullback: Pullback, flat: Sequence[Value], saveable: Sequence[bool] | None, refs: tuple[int, ...]) -> Self:
         """The object of a pullback at flat arguments, of which some may not be saved."""
         leaves = {id(x): i for i, x in enumerate(flat) if isinstance(x, Array | Tracer | np.ndarray)}
         places = tuple([leaves.get(id(r)) for r in pullback.residuals])
@@ -107,7 +124,7 @@ class VJP:
         for i in {i for i in places if i is not None}:
             kept[i] = flat[i] if saveable is None or saveable[i] else NotSaveable()
         opaque = [r for r, i in zip(pullback.residuals, places, strict=True) if i is None]
-        return cls(Pullback.of(pullback.static(), []), places, list(pullback.in_tree.unflatten(kept)), opaque)
+        return cls(Pullback.of(pullback.static(), []), places, refs, list(pullback.in_tree.unflatten(kept)), opaque)
 
     @property
     def jaxpr(self) -> Any:
@@ -134,13 +151,15 @@ class VJP:
         given = {"args_res": self.args_res, "opaque_residuals": self.opaque_residuals}
         if unknown := changes.keys() - given:
             raise TypeError(f"VJP.replace: {sorted(unknown)[0]!r} cannot be replaced.\n  Give args_res or opaque_residuals.")
-        return VJP(self._pullback, self._places, **{**given, **changes})
+        return VJP(self._pullback, self._places, self._refs, **{**given, **changes})
 
     def with_refs(self, *refs: Value) -> Any:
         """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
 
         Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. In that of
         `jax.ad.DontWant()` it has a DidntWant, and in that of anything else the cotangent.
+        Where the argument was itself a reference, what the reference given here holds is the cotangent of what the argument
+        held in the end, and becomes that of what it held at first.
 
         >>> import teucer as jax
         >>> total = jax.new_ref(1.)
@@ -156,7 +175,15 @@ class VJP:
             name = self._pullback.name
             raise TypeError(f"The function returned by `jax.vjp` applied to {name} was called with {len(cts)} arguments.\n"
                             f"  It takes one: the cotangent of what {name} returned, which may be a tuple or another container.")
+        if self._refs:
+            raise self._no_value(self._refs[0], "no gradient ref was provided")
         return self.restored()(*cts)
+
+    def _no_value(self, leaf: int, what: str) -> ValueError:
+        (_, path), = self._paths([leaf])
+        return ValueError(f"{path} of {self._pullback.name} is Ref-typed, so its gradient must be accumulated into a ref, but "
+                          f"{what}.\n  Give one with `with_refs`, as in f_vjp.with_refs(grad_ref)(ct), or jax.ad.DontWant() in its "
+                          "place.")
 
     def restored(self) -> Pullback:
         """The pullback on the residuals that `args_res` and `opaque_residuals` hold now."""
@@ -195,8 +222,11 @@ class VJP:
         return f"VJP({self._pullback}, args_res={self.args_res}, opaque_residuals={self.opaque_residuals})"
 
 
-pytrees.register_pytree_node(VJP, lambda node: ((node.args_res, node.opaque_residuals), (node._pullback.static(), node._places)),
-                             lambda static, children: VJP(Pullback.of(static[0], []), static[1], *children))
+def _flatten(pull: VJP) -> tuple[Any, Any]:
+    return (pull.args_res, pull.opaque_residuals), (pull._pullback.static(), pull._places, pull._refs)
+
+
+pytrees.register_pytree_node(VJP, _flatten, lambda static, children: VJP(Pullback.of(static[0], []), *static[1:], *children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +262,16 @@ def _pull_into(pull: VJP, refs: Sequence[Value], ct: Value) -> Any:
                          f"{pullback.in_tree}, the tree of the arguments of {pullback.name}.\n  Give a reference, "
                          "jax.ad.GradValue(), or jax.ad.DontWant() for each array.")
     wanted = [type(ref) is not DontWant for ref in leaves]
-    cts = pullback.cotangents(ct, None if all(wanted) else wanted)
-    for ref, c in zip(leaves, cts, strict=True):
-        if _is_ref(ref) and type(c) is not Zero:
+    for i in pull._refs:
+        if wanted[i] and not _is_ref(leaves[i]):
+            raise pull._no_value(i, f"{leaves[i]!r} was given")
+    held = [array_ops.read_reference(leaves[i]) if wanted[i] else array_ops.instantiate(aval.zero_cotangent)
+            for i, aval in zip(pull._refs, pullback.out_avals[len(pullback.out_avals) - len(pull._refs):], strict=True)]
+    cts = pullback.cotangents(ct, None if all(wanted) else wanted, held)
+    for i, (ref, c) in enumerate(zip(leaves, cts, strict=True)):
+        if _is_ref(ref) and i in pull._refs:
+            array_ops.write_reference(ref, array_ops.instantiate(c))
+        elif _is_ref(ref) and type(c) is not Zero:
             array_ops.add_to_reference(ref, c)
     return pytrees.tree_unflatten(pullback.in_tree, [
         GradRef() if _is_ref(ref) else DidntWant() if type(ref) is DontWant else array_ops.instantiate(c)
@@ -243,3 +280,8 @@ def _pull_into(pull: VJP, refs: Sequence[Value], ct: Value) -> Any:
 
 def _is_ref(x: Value) -> bool:
     return is_valid_type(x) and type(typeof(x)) is RefType
+
+
+def _is_moving_ref(x: Value) -> bool:
+    """Whether x is a reference to numbers that have derivatives."""
+    return _is_ref(x) and typeof(x).inner.tangent_aval().moves
