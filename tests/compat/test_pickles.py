@@ -38,6 +38,53 @@ assert pickle.loads(pickle.dumps(jnp.ones(2), protocol=2)).tolist() == [1, 1]
 """)
 
 
+# What JAX 0.10.2 wrote of a key's dtype and of types, without what repeats.
+TYPES = """
+import copyreg, pickle, jax, jax.numpy as jnp
+from jax._src import core, mesh, named_sharding
+from jax._src.random import prng, threefry2x32 as fry
+
+class Written:
+    def __init__(self, *how):
+        self.how = how
+    def __reduce__(self):
+        return self.how
+
+impl = Written(copyreg.__newobj__, (prng.PRNGImpl, (2,), fry.threefry_seed, fry.threefry_split, fry.threefry_random_bits,
+                                    fry.threefry_fold_in, "threefry2x32", "fry"))
+key_dtype = Written(copyreg.__newobj__, (prng.KeyTy,), {"_impl": impl})
+whole = Written(named_sharding._unpickle_named_sharding, (mesh.AbstractMesh((), (), ()), jax.P(None, None), None, None))
+space = Written(core.MemorySpace, (1,))
+
+def aval(shape, dtype, weak, **said):
+    sets = dict.fromkeys(("varying", "unreduced", "reduced"), frozenset())
+    manual = Written(copyreg.__newobj_ex__, (core.ManualAxisType, (), sets))
+    return Written(copyreg.__newobj_ex__, (core.ShapedArray, (shape, dtype, weak), {
+        "manual_axis_type": manual, "memory_space": space, **said}))
+"""
+
+
+def test_types_that_jax_wrote_are_read():
+    python(TYPES + """
+key = jax.random.key(0)
+matrix = aval((2, 3), jnp.dtype("float32"), True, sharding=whole)
+found = pickle.loads(pickle.dumps([key_dtype, aval((), key_dtype, False), matrix]))
+assert found[0] == key.dtype and hash(found[0]) == hash(key.dtype) and found[1] == jax.typeof(key)
+assert found[2] is core.ShapedArray((2, 3), jnp.dtype("float32"), True)
+""")
+
+
+def test_types_are_written_as_jax_reads_them():
+    python("""
+import pickle, jax, jax.numpy as jnp
+key = jax.random.key(0, impl="rbg")
+values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3))), jax.memory.Space.Host,
+          jax.typeof(jnp.ones(2)).update(vma=frozenset({"x"}), memory_space=jax.memory.Space.Host)]
+written = pickle.dumps(values)
+assert b"teucer" not in written and pickle.loads(written) == values
+""")
+
+
 def test_pickles_of_teucer_are_read_under_the_alias(tmp_path):
     path = tmp_path / "plain.pickle"
     python(f"""

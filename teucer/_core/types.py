@@ -149,7 +149,8 @@ class ShapedArray(Aval):
     shape: a tuple of sizes, each an int or a symbolic dimension.
     sharding: a NamedSharding over an AbstractMesh, of which the partition over Explicit axes is kept.
     partition: that, with an entry an axis; None where it says nothing, which is what most types have.
-    vma: the manual mesh axes over which the value varies. memory_space: of its devices, or of the host.
+    vma: the manual mesh axes over which the value varies; manual_axis_type says the same. memory_space: of its devices, or of
+    the host.
     Raises ValueError for a sharding over devices, a spec longer than the rank, or an axis that it does not divide.
 
     >>> ShapedArray((2, 3), np.dtype("float32")) is ShapedArray((2, 3), np.dtype("float32"))
@@ -170,7 +171,10 @@ class ShapedArray(Aval):
     _carrier: KeyCarrier
 
     def __new__(cls, shape: Sequence[Size], dtype: DTypeLike | DType, weak_type: bool = False, *, sharding: object = None,
-                vma: frozenset[str] = frozenset(), memory_space: MemorySpace = DEVICE) -> ShapedArray:
+                vma: frozenset[str] = frozenset(), memory_space: MemorySpace = DEVICE,
+                manual_axis_type: ManualAxisType | None = None) -> ShapedArray:
+        if manual_axis_type is not None:
+            vma = manual_axis_type.varying
         key = (shape, dtype, weak_type, sharding, vma, memory_space)
         try:
             return cls._interned[key]  # type: ignore[index]

@@ -1,8 +1,8 @@
 """Pickles under the alias: what JAX wrote is read, and what is written names nothing but JAX's modules, so that JAX reads it.
 
 Arrays, keys, dtypes and scalar types, treedefs, Partials, PartitionSpec, ShapeDtypeStruct, and shardings over an AbstractMesh.
-Keys are written as calls of `jax.random.wrap_key_data`. Shardings over devices cannot be pickled, in JAX neither. Types
-(ShapedArray) and dtypes of keys that JAX wrote are not read.
+Types (ShapedArray) and dtypes of keys too. Keys are written as calls of `jax.random.wrap_key_data`, and their dtypes as an
+attribute of one. Shardings over devices cannot be pickled, in JAX neither.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import numpy as np
 
 from teucer._arrays.arrays import KeyCarrier, _unpickle
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._core.manual.axis_type import ManualAxisType
+from teucer._core.memory import MemorySpace
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.types import ShapedArray
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.shardings import NamedSharding
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
+from teucer.lax._random_keys import KeyDType
 
-__all__ = ["PRNGImpl", "PRNGKeyArray", "_get_default_unconstrained", "_reconstruct_array", "_unpickle_named_sharding", "install"]
+__all__ = ["KeyTy", "PRNGImpl", "PRNGKeyArray", "_get_default_unconstrained", "_reconstruct_array", "_unpickle_named_sharding",
+           "install"]
 
 # JAX's names of the fields of a ShapeDtypeStruct, where they are others.
 _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}
@@ -51,8 +55,20 @@ class PRNGKeyArray:
         return ArrayImpl.__new__(ArrayImpl)
 
 
+class KeyTy:
+    """What JAX's pickles of dtypes of keys make: a dtype, which `_set_key_dtype` fills."""
+
+    def __new__(cls) -> Any:
+        return KeyDType.__new__(KeyDType)
+
+
 def install() -> None:
     """Write and read as JAX does from now on."""
+    copyreg.pickle(ShapedArray, _reduce_aval)
+    copyreg.pickle(ManualAxisType, _reduce_manual)
+    copyreg.pickle(MemorySpace, lambda space: (MemorySpace, (space.value,)))
+    copyreg.pickle(KeyDType, _reduce_key_dtype)
+    KeyDType.__setstate__ = _set_key_dtype  # type: ignore[attr-defined]
     copyreg.pickle(ArrayImpl, _reduce_array)  # type: ignore[arg-type]  # it returns what pickle takes
     copyreg.pickle(PartitionSpec, _reduce_spec)
     copyreg.pickle(ShapeDtypeStruct, _reduce_struct)
@@ -62,6 +78,8 @@ def install() -> None:
     ShapeDtypeStruct.__setstate__ = _set_struct  # type: ignore[attr-defined]
     default_registry.__module__ = "jax._src.tree_util"
     _reconstruct_array.__module__ = "jax._src.array"
+    ShapedArray.__module__ = "jax.core"
+    ManualAxisType.__module__ = MemorySpace.__module__ = "jax._src.core"
 
 
 def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, Any]) -> Any:
@@ -85,6 +103,33 @@ def _set_keys(x: Any, state: dict[str, Any]) -> None:
     dtype = random.key_dtype(state["_impl"].name)
     aval = ShapedArray(words.shape[:words.ndim - dtype.physical.ndim], dtype)
     x.__init__(aval.carrier, words.sharding, [words], committed=False, _skip_checks=True)
+
+
+def _reduce_aval(aval: ShapedArray) -> Any:
+    said: dict[str, Any] = {}
+    if aval.partition is not None:
+        said["sharding"] = aval.partition
+    if aval.vma:
+        said["manual_axis_type"] = aval.mat
+    if aval.memory_space is not MemorySpace.Device:
+        said["memory_space"] = aval.memory_space
+    return copyreg.__newobj_ex__, (ShapedArray, (aval.shape, aval.dtype, aval.weak_type), said)
+
+
+def _reduce_manual(mat: ManualAxisType) -> Any:
+    return copyreg.__newobj_ex__, (ManualAxisType, (), {"varying": mat.varying, "unreduced": mat.unreduced, "reduced": mat.reduced})
+
+
+def _reduce_key_dtype(dtype: KeyDType) -> Any:
+    from teucer import random  # for pickles of keys
+    return getattr, (random.key(0, dtype=dtype), "dtype")
+
+
+def _set_key_dtype(dtype: KeyDType, state: dict[str, Any]) -> None:
+    from teucer import random  # for pickles of keys
+    found = random.key_dtype(state["_impl"].name)
+    for name in KeyDType.__slots__:
+        setattr(dtype, name, getattr(found, name))
 
 
 def _unpickle_named_sharding(mesh: AbstractMesh, spec: PartitionSpec, memory_kind: str | None,

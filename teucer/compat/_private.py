@@ -39,9 +39,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
                                         "div_checks float_checks index_checks init_error nan_checks user_checks"}),
     "clusters": ("levanter", {_PROCESSES: "ClusterEnv GceTpuCluster K8sCluster OmpiCluster SlurmCluster"}),
     "compiler": ("chex", {"teucer._executables.compile": "backend_compile_and_load=loaded_or_compiled"}),
-    "core": ("equinox, flax, numpyro, quax, kfac-jax", {
+    "core": ("equinox, flax, numpyro, quax, kfac-jax, pickles", {
         _ADAPTERS: "full_lower physical_aval safe_map safe_zip trace_state_clean",
         "teucer._core.effects": "Effect",
+        "teucer._core.manual.axis_type": "ManualAxisType", "teucer._core.memory": "MemorySpace",
         "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
         "teucer._core.types": "get_aval=aval_of pytype_aval_mappings=aval_rules",
         "teucer._dimensions.dimensions": "is_constant_shape=is_constant",
@@ -84,7 +85,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "public_test_util": ("tinygp", {
         _ADAPTERS: "check_close", "teucer.test_util": "check_grads check_jvp check_vjp"}),
     "random": ("netket", {"teucer.random": "*"}),
-    "random.prng": ("pickles", {_PICKLES: "PRNGImpl PRNGKeyArray"}),
+    "random.prng": ("pickles", {_PICKLES: "KeyTy PRNGImpl PRNGKeyArray"}),
     "random.rbg": ("pickles", {_PICKLES: "_rbg_fold_in _rbg_random_bits _rbg_seed _rbg_split _unsafe_rbg_fold_in "
                                          "_unsafe_rbg_split"}),
     "random.threefry2x32": ("pickles", {_PICKLES: "threefry_fold_in threefry_random_bits threefry_seed threefry_split"}),

@@ -90,6 +90,13 @@ class KeyDType(dtypes.ExtendedDType):
     def __reduce__(self) -> Any:
         return KeyDType.portable(self)
 
+    # Pickles of JAX make another object of a dtype that is there.
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is KeyDType and other._impl == self._impl)
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
     def of_words(self, words: Array) -> Array:
         """Keys from their words."""
         (keys,) = random_wrap_p.call(words, impl=self._impl)
