@@ -49,7 +49,6 @@ UNTYPED = {
     "_programs/run.py": (1, "arrays of XLA, whose classes are untyped"),
     "_transform/jit.py": (1, "what users pass, which is checked there"),
     "_transform/jit_calls.py": (1, "padded sizes"),
-    "_transform/reverse.py": (1, "the static part of a tree"),
     "_transform/transpose.py": (3, "cotangents, accumulators and references by variable"),
     "_transform/vmap.py": (2, "an axis, or the specification of a library's type"),
 }

@@ -40,7 +40,7 @@ assert pickle.loads(pickle.dumps(jnp.ones(2), protocol=2)).tolist() == [1, 1]
 
 # What JAX 0.10.2 wrote of a key's dtype and of types, without what repeats.
 TYPES = """
-import copyreg, pickle, jax, jax.numpy as jnp
+import copyreg, functools, pickle, jax, jax.numpy as jnp
 from jax._src import core, mesh, named_sharding
 from jax._src.random import prng, threefry2x32 as fry
 
@@ -50,16 +50,17 @@ class Written:
     def __reduce__(self):
         return self.how
 
-impl = Written(copyreg.__newobj__, (prng.PRNGImpl, (2,), fry.threefry_seed, fry.threefry_split, fry.threefry_random_bits,
-                                    fry.threefry_fold_in, "threefry2x32", "fry"))
-key_dtype = Written(copyreg.__newobj__, (prng.KeyTy,), {"_impl": impl})
+make, make_ex = functools.partial(copyreg.__newobj__), functools.partial(copyreg.__newobj_ex__)
+impl = Written(make, (prng.PRNGImpl, (2,), fry.threefry_seed, fry.threefry_split, fry.threefry_random_bits,
+                      fry.threefry_fold_in, "threefry2x32", "fry"))
+key_dtype = Written(make, (prng.KeyTy,), {"_impl": impl})
 whole = Written(named_sharding._unpickle_named_sharding, (mesh.AbstractMesh((), (), ()), jax.P(None, None), None, None))
 space = Written(core.MemorySpace, (1,))
 
 def aval(shape, dtype, weak, **said):
     sets = dict.fromkeys(("varying", "unreduced", "reduced"), frozenset())
-    manual = Written(copyreg.__newobj_ex__, (core.ManualAxisType, (), sets))
-    return Written(copyreg.__newobj_ex__, (core.ShapedArray, (shape, dtype, weak), {
+    manual = Written(make_ex, (core.ManualAxisType, (), sets))
+    return Written(make_ex, (core.ShapedArray, (shape, dtype, weak), {
         "manual_axis_type": manual, "memory_space": space, **said}))
 """
 

@@ -94,7 +94,7 @@ def _name(dtype: DType) -> str:
 
 
 @boundary
-def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False, in_nzs: Any = None) -> Any:
+def linearize(fun: Callable[..., object], *primals: Value, has_aux: bool = False, in_nzs: object = None) -> Any:
     """The value of a function, and its derivative there as a linear function of tangents, ready to be called often.
 
     Returns (output, f_jvp), with has_aux (output, f_jvp, aux). f_jvp takes tangents of the trees and types of `primals`;

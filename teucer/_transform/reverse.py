@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,23 @@ from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
     from teucer._core.typing import Aval, Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["Pullback", "check_grad_input", "fix_other_arguments", "grad", "positions_of", "refuse_reduce_axes",
            "value_and_grad"]
+
+
+class Static(NamedTuple):
+    """What a backward map is but for values."""
+
+    jaxpr: Jaxpr
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    out_avals: tuple[Aval, ...]
+    moving_outs: tuple[bool, ...]
+    name: str
 
 
 class Pullback:
@@ -44,15 +57,16 @@ class Pullback:
         self.in_tree, self.out_tree, self.name = f.in_tree, f.tree, f.info.name
         self.out_avals = [typeof(y) for y in lin.outs]
 
-    def static(self) -> tuple[Any, ...]:
+    def static(self) -> Static:
         """All but values: hashable, so that it can be part of the structure of a pytree."""
-        return self.jaxpr, self.in_tree, self.out_tree, tuple(self.out_avals), tuple(self.moving_outs), self.name
+        return Static(self.jaxpr, self.in_tree, self.out_tree, tuple(self.out_avals), tuple(self.moving_outs), self.name)
 
     @classmethod
-    def of(cls, static: tuple[Any, ...], residuals: list[Any]) -> Pullback:
+    def of(cls, static: Static, residuals: list[Value]) -> Pullback:
         """The backward map of what `static` gave, on other residuals."""
         p = object.__new__(cls)
-        p.jaxpr, p.in_tree, p.out_tree, p.out_avals, p.moving_outs, p.name = static
+        p.jaxpr, p.in_tree, p.out_tree, out_avals, moving_outs, p.name = static
+        p.out_avals, p.moving_outs = list(out_avals), list(moving_outs)
         p.residuals, p.outs = residuals, []
         return p
 

@@ -30,7 +30,7 @@ boundary = tracebacks.api_boundary
 
 @boundary
 def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, reduce_axes: Iterable[object] = (),
-        saveable_args: Any = True, in_nzs: Any = None) -> Any:
+        saveable_args: object = True, in_nzs: object = None) -> Any:
     """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
 
     Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
@@ -109,8 +109,8 @@ class VJP:
 
     __slots__ = ("_places", "_pullback", "_refs", "args_res", "opaque_residuals")
 
-    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], refs: tuple[int, ...], args_res: list[Any],
-                 opaque_residuals: list[Any]) -> None:
+    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], refs: tuple[int, ...],
+                 args_res: list[Value], opaque_residuals: list[Value]) -> None:
         # places: for each residual the leaf of the arguments that it is. refs: the leaves that are references.
         self._pullback, self._places, self._refs = pullback, places, refs
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
@@ -146,7 +146,7 @@ class VJP:
         """Which results depend on the arguments that `in_nzs` says: bools in the tree of the results."""
         return tree_of_bools(self.out_tree, self._pullback.moving_outs)
 
-    def replace(self, **changes: Any) -> VJP:
+    def replace(self, **changes: list[Value]) -> VJP:
         """The same function with another `args_res` or `opaque_residuals`."""
         given = {"args_res": self.args_res, "opaque_residuals": self.opaque_residuals}
         if unknown := changes.keys() - given:
