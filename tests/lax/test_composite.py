@@ -27,6 +27,7 @@ def test_the_module_has_the_operation():
     assert 'stablehlo.composite "my.op" %arg0' in found
     assert "version = 3 : i32" in found
     assert "composite_attributes" not in found
+    assert "decomposition = @my.op" in found and "func.func private @my.op(" in found
 
 
 @pytest.mark.parametrize("run", [lambda f: f, jax.jit])
@@ -47,6 +48,8 @@ def test_closed_over_arrays_are_operands():
     (lambda: jax.grad(lambda x: lax.composite(lax.sin, "my.sin")(x))(1.0), ValueError, "JVP rule for composite.*my.sin"),
     (lambda: jax.jit(lambda c: lax.composite(lambda x: x + c, "my.op")(X))(X), jax.errors.UnexpectedTracerError,
      "explicitly passed"),
+    (lambda: jax.jit(lambda x: lax.composite(lambda x, *, by: x, "my.op")(x, by=x))(X), jax.errors.UnexpectedTracerError,
+     r"the attribute 'by' is a traced value.\n    by: f32\[2\].*If you are passing jax arrays as attributes, use numpy arrays"),
     (lambda: lax.composite(lambda x: "a", "my.op")(X), TypeError, "not a valid JAX type")])
 def test_errors(call, error, message):
     with pytest.raises(error, match="(?s)" + message):

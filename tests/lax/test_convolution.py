@@ -187,6 +187,8 @@ X, W = np.ones((2, 3, 8, 8)), np.ones((4, 3, 3, 3))
 
 @pytest.mark.parametrize(("options", "error", "message"), [
     ({"rhs": np.ones((4, 3, 3))}, TypeError, "requires lhs and rhs ndim to be equal, got 4 and 3"),
+    ({"rhs": np.ones((4, 3, 3)), "dimension_numbers": ConvDimensionNumbers(*[(0, 1, 2, 3)] * 3)}, ValueError,
+     r"lhs and rhs must have the same number of dimensions, but got \(2, 3, 8, 8\) and \(4, 3, 3\)"),
     ({"window_strides": (1,)}, ValueError, "window and window_strides must have the same number of dimensions, but got 2 and 1"),
     ({"padding": [(1, 1)]}, TypeError, "Wrong number of explicit pads for convolution: expected 2, got 1"),
     ({"padding": 1}, ValueError, "should be a string or a sequence of \\(low, high\\) pairs, got 1"),

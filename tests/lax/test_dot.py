@@ -277,6 +277,30 @@ def test_ragged_dot_with_a_batch_of_sizes():
     np.testing.assert_allclose(ragged_dot_general(x, w, sizes, numbers), np.stack(each), rtol=1e-12)
 
 
+def test_ragged_dot_with_sizes_for_each_outer_row():
+    """Sizes may differ along outer axes before the ragged one, beside batch axes."""
+    numbers = RaggedDotDimensionNumbers((((3,), (2,)), ((0,), (1,))), [2], [0])
+    x, w, sizes = normal(rng, 2, 3, 7, 4), normal(rng, 3, 2, 4, 5), np.int32(rng.integers(0, 3, (2, 3, 3)))
+    each = [[ragged_dot(x[i, j], w[:, i], sizes[i, j]) for j in range(3)] for i in range(2)]
+    np.testing.assert_allclose(ragged_dot_general(x, w, sizes, numbers), np.stack(each), rtol=1e-12)
+    assert_derivatives(lambda x, w: ragged_dot_general(x, w, sizes, numbers), x, w)
+
+
+def test_ragged_dot_with_sizes_for_each_contracted_row():
+    numbers = RaggedDotDimensionNumbers((((1, 2), (0, 1)), ((), ())), [2], [])
+    x, y, sizes = normal(rng, 2, 3, 7), normal(rng, 3, 7, 5), np.int32([[7, 0], [2, 4], [0, 3]])
+    each = [ragged_dot_general(x[:, i], y[i], sizes[i], CONTRACTED) for i in range(3)]
+    np.testing.assert_allclose(ragged_dot_general(x, y, sizes, numbers), np.sum(each, 0), rtol=1e-12)
+
+
+def test_ragged_dot_with_a_ragged_batch():
+    numbers = RaggedDotDimensionNumbers((((3,), (2,)), ((0, 1), (0, 1))), [1], [])
+    x, y = normal(rng, 2, 4, 3, 5), normal(rng, 2, 4, 5, 2)
+    np.testing.assert_allclose(ragged_dot_general(x, y, np.int32([[1, 3], [2, 2]]), numbers), x @ y, rtol=1e-12)
+    with pytest.raises(TypeError, match=r"expected group_sizes to have shape \(2, 3\), got \(4, 3\)"):
+        ragged_dot_general(x, y, np.ones((4, 3), np.int32), numbers)
+
+
 @pytest.mark.parametrize(("sizes", "numbers", "message"), [
     (np.float32([7, 0, 0]), None, "group_sizes.dtype is subtype of np.integer"),
     (np.int32([7]), None, "expected rhs group dimension size to be 1, got 3"),

@@ -140,6 +140,15 @@ def test_errors(call, kind, text):
         call()
 
 
+@pytest.mark.parametrize(("operands", "inits", "computation"), [
+    (np.float32([1, 2]), 0.0, lambda a, b: [a + b]),
+    ((np.float32([1, 2]), np.float32([3, 4])), (0.0, 0.0), lambda a, b: {"x": a[0] + b[0], "y": a[1] + b[1]})])
+def test_reduce_gives_the_tree_of_the_computation(operands, inits, computation):
+    found = lax.reduce(operands, inits, computation, (0,))
+    assert jax.tree.structure(found) == jax.tree.structure(computation(operands, operands))
+    assert jax.tree.leaves(found) == [np.sum(x) for x in jax.tree.leaves(operands)]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_reduce_sum_C3(dtype):
     x = jnp.ones((3, 2), dtype)

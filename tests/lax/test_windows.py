@@ -76,6 +76,8 @@ def window(*args, f=lax.add, init=0.0, **kwargs):
     (window((2, 2), padding="FULL"), RuntimeError, "Unrecognized padding type"),
     (window((2, 2), init=X[0]), TypeError, "expected init_values to be scalars"),
     (window((2, 2), init=(0.0,)), ValueError, "same tree structure"),
+    (lambda: lax.reduce_window(np.ones(3), 0.0, lambda a, b: [a + b], (1,)), ValueError,
+     r"output must have the same tree structure as the operands: PyTreeDef\(\*\) vs. PyTreeDef\(\[\*\]\)"),
     (window((2, 2), init=np.int32(1)), TypeError, "dtype of its operand"),
     (window((2, 2), f=lambda a, b: lax.gt(a, b)), TypeError, "scalar of its operand's dtype"),
     (lambda: lax.padtype_to_pads((4,), (2,), (1,), 3), TypeError, "Unknown padding type"),

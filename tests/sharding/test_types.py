@@ -208,7 +208,8 @@ def test_out_sharding_must_name_explicit_axes(mesh):
     lambda x, s: jnp.ones_like(x, out_sharding=s), lambda x, s: jnp.array(np.ones(8), out_sharding=s),
     lambda x, s: jnp.matmul(x, x.T, out_sharding=s), lambda x, s: jnp.tensordot(x, x, ((1,), (1,)), out_sharding=s),
     lambda x, s: jnp.bincount(jnp.arange(8), length=8, out_sharding=s), lambda x, s: jnp.arange(8, out_sharding=s),
-    lambda x, s: jax.random.uniform(jax.random.key(0), (8,), out_sharding=s)], ids=range(21))
+    lambda x, s: lax.ragged_dot(x, jnp.ones((2, 4, 4)), jnp.array([3, 4]), out_sharding=s),
+    lambda x, s: jax.random.uniform(jax.random.key(0), (8,), out_sharding=s)], ids=range(22))
 def test_out_sharding(mesh, call):
     """The values of the function without it, laid out as asked: eagerly, and as a type under jit."""
     value = np.arange(32, dtype=np.float32).reshape(8, 4)

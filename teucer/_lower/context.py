@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -123,8 +124,7 @@ class Module:
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
-        plain = name.isascii() and name.isidentifier()  # as nearly all are
-        base = name if plain else "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        base = name if name.isascii() and name.isidentifier() else re.sub(r"[^A-Za-z0-9_.$]", "_", name) or "f"
         n = self.names.get(base, 0)
         self.names[base] = n + 1
         return base if n == 0 else self.unique_name(f"{base}_{n}")

@@ -108,6 +108,11 @@ def _attribute(name: str, value: Array) -> str:
     try:
         return attribute(value)
     except TypeError:
+        if isinstance(value, Tracer):
+            raise errors.UnexpectedTracerError(
+                f"composite: the attribute '{name}' is a traced value.\n    {name}: {errors.describe(value.aval)}\n"
+                "  Attributes are known while tracing. Note: If you are passing jax arrays as attributes, use numpy arrays "
+                "instead. Pass traced values by position.") from None
         raise TypeError(
             f"composite: no attribute can be made of a value of type {type(value)}.\n    {name}: {value!r:.100}\n"
             "  Keyword arguments are attributes: numbers, strings, NumPy arrays, lists and dicts. Pass arrays by "

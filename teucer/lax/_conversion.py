@@ -5,6 +5,7 @@ And a symbolic dimension as a number.
 
 from __future__ import annotations
 
+import cmath
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -69,8 +70,10 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
 def _of_number(x: Any, dtype: DTypeLike) -> Any:
     """A number of Python that its own dtype may not hold, ready to be converted.
 
-    Raises TypeError for a complex number that is to be real.
+    Raises TypeError for a complex number that is to be real, but for one that is not finite, as in JAX.
     """
+    if type(x) is complex and not cmath.isfinite(x):
+        return x
     if type(x) is complex:
         return bool(x) if dtype == np.bool_ else x if dtypes.issubdtype(dtype, np.complexfloating) else (
             int(x) if dtypes.issubdtype(dtype, np.integer) else float(x))  # type: ignore[arg-type, call-overload]  # which raises

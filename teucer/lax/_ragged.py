@@ -24,6 +24,7 @@ from teucer.lax._dot import dot_general, dot_general_p, element_type_of, output_
 from teucer.lax._precision import canonical_precision
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
+from teucer.lax._sharding import laid_out
 from teucer.lax._structure import broadcast_to, convert_element_type, expand, full, moveaxis, reshape, transpose, zeros
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _staged(f: Callable[..., object], args: Sequence[Array | Undefined], params:
 
 def _check_ragged(lhs: ShapedArray, rhs: ShapedArray, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> None:
     op = "ragged_dot_general"
-    ((_, rhs_contract), (lhs_batch, rhs_batch)), ragged, groups = numbers
+    ((_, rhs_contract), (_, rhs_batch)), ragged, groups = numbers
     if not dtypes.issubdtype(group_sizes.dtype, np.integer):
         raise TypeError(f"{op} requires that group_sizes.dtype is subtype of np.integer.\n    group_sizes: {group_sizes}")
     if group_sizes.ndim < 1:
@@ -165,9 +166,19 @@ def _check_ragged(lhs: ShapedArray, rhs: ShapedArray, group_sizes: Any, numbers:
     elif groups:
         raise TypeError(f"{op} requires zero group dimensions in the rhs when lhs ragged dimension is contracting or batch.\n"
                         f"    rhs_group_dimensions: {groups}")
-    expected = (*(lhs.shape[d] for d in lhs_batch), group_sizes.shape[-1])
+    expected = (*(lhs.shape[d] for d in _outer_axes(lhs, numbers)), group_sizes.shape[-1])
     if group_sizes.ndim > 1 and group_sizes.shape != expected:
         raise TypeError(f"expected group_sizes to have shape {expected}, got {group_sizes.shape}.")
+
+
+def _outer_axes(lhs: ShapedArray, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
+    """The axes of lhs for each place of which group_sizes may have sizes of its own: those before the ragged one."""
+    ((contract, _), (batch, _)), (ragged,), _ = numbers
+    mode = _mode(numbers)
+    if mode == "batch":
+        return batch[:batch.index(ragged)]
+    others = contract if mode == "contracted" else remaining(lhs.ndim, (*contract, *batch))
+    return *batch, *others[:others.index(ragged)]
 
 
 def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbers: Any,
@@ -180,7 +191,7 @@ def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbe
     mode = _mode(numbers)
     if mode == "batch":
         return dot_general_p.call(lhs, rhs, dimension_numbers=numbers.dot_dimension_numbers, **options)[0]
-    lhs = _grouped(lhs, group_sizes, ragged, lhs_batch)
+    lhs = _grouped(lhs, group_sizes, ragged, _outer_axes(typeof(lhs), numbers))
     lhs_contract, lhs_batch = (tuple(d + 1 for d in axes) for axes in (lhs_contract, lhs_batch))
     if mode == "outer":
         # The groups are contracted: of the products with all matrices only the one of the own group is not zero.
@@ -190,7 +201,7 @@ def _as_dots(lhs: Any, rhs: Any, group_sizes: Any, *, ragged_dot_dimension_numbe
     return moveaxis(out, len(lhs_batch), 0)
 
 
-def _grouped(lhs: Array, group_sizes: Any, ragged: int, batch: tuple[int, ...]) -> Any:
+def _grouped(lhs: Array, group_sizes: Any, ragged: int, outer: tuple[int, ...]) -> Any:
     """lhs repeated along a new first axis, one entry a group, with zeros outside the group."""
     last = typeof(group_sizes).ndim - 1
     ends = cumsum(group_sizes, last)
@@ -198,8 +209,8 @@ def _grouped(lhs: Array, group_sizes: Any, ragged: int, batch: tuple[int, ...]) 
     count = typeof(group_sizes).shape[-1]
     repeated = expand(lhs, count, 0)
     aval = typeof(repeated)
-    # group_sizes has the batch axes, then the groups.
-    axes = (*(d + 1 for d in batch[:last]), 0) if last else (0,)
+    # group_sizes has the outer axes, or none, then the groups.
+    axes = (*(d + 1 for d in outer[:last]), 0)
     order = sorted(range(len(axes)), key=axes.__getitem__)
     starts, ends = (broadcast_to(transpose(x, order), aval.shape, sorted(axes)) for x in (starts, ends))
     place = broadcasted_iota(typeof(group_sizes).dtype, aval.shape, ragged + 1)
@@ -212,9 +223,12 @@ def ragged_dot_general(lhs: Array, rhs: Array, group_sizes: Array,
                        group_offset: Array | None = None, out_sharding: object = None) -> Array:
     """`dot_general` in groups along one axis of lhs, whose sizes are data.
 
-    group_sizes: int[groups], or int[batch..., groups]. If the ragged axis of lhs is an outer one, rows of group i are multiplied by
-    the i-th matrix of rhs along its group axis, and rows in no group give zero. If it is contracted, the result has a new first
-    axis, one entry a group. If it is a batch axis, the result is that of dot_general.
+    group_sizes: int[groups], or int[outer..., groups], where outer are the batch axes of lhs and then, of the outer or contracted
+    axes to which the ragged one belongs, those before it.
+    If the ragged axis of lhs is an outer one, rows of group i are multiplied by the i-th matrix of rhs along its group axis, and
+    rows in no group give zero. If it is contracted, the result has a new first axis, one entry a group. If it is a batch axis, the
+    result is that of dot_general.
+    out_sharding: how the result is to lie over Explicit mesh axes.
     Raises TypeError for wrong axes (C1), group sizes (C2) or operands of dot_general (C3); NotImplementedError for a group_offset.
 
     >>> from teucer import lax
@@ -227,9 +241,12 @@ def ragged_dot_general(lhs: Array, rhs: Array, group_sizes: Array,
     if group_offset is not None:
         raise NotImplementedError("ragged_dot_general: group_offset is not implemented.\n"
                                   "  Slice rhs and group_sizes, and move the rows.")
+    if out_sharding is not None:
+        return laid_out("ragged_dot_general", out_sharding, lambda x, y, sizes: ragged_dot_general(
+            x, y, sizes, ragged_dot_dimension_numbers, precision, preferred_element_type), lhs, rhs, group_sizes)
     return ragged_dot_general_p.call(
         lhs, rhs, group_sizes, ragged_dot_dimension_numbers=RaggedDotDimensionNumbers(*ragged_dot_dimension_numbers),
-        precision=canonical_precision(precision), group_offset=None, out_sharding=out_sharding,
+        precision=canonical_precision(precision), group_offset=None, out_sharding=None,
         preferred_element_type=element_type_of(preferred_element_type, "ragged_dot_general"))[0]
 
 

@@ -259,6 +259,20 @@ def scalar_computation(op: str, f: Callable[..., Sequence[object]],
     return ClosedJaxpr(jaxpr, consts)
 
 
+def tree_computation(op: str, computation: Callable[..., object], tree: Any,
+                     avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, Any]:
+    """A computation on two trees of scalars as a jaxpr, and the tree of its results."""
+    out_trees = []
+
+    def flat(*ab: object) -> Any:
+        leaves, out_tree = pytrees.tree_flatten(computation(pytrees.tree_unflatten(tree, ab[:len(avals)]),
+                                                            pytrees.tree_unflatten(tree, ab[len(avals):])))
+        out_trees.append(out_tree)
+        return leaves
+
+    return scalar_computation(op, flat, [*avals, *avals]), out_trees[-1]
+
+
 reduce_max_p = Extreme("reduce_max", "maximum", ORDERED)
 reduce_min_p = Extreme("reduce_min", "minimum", ORDERED)
 reduce_prod_p = Product("reduce_prod", "multiply", NUMERIC)
@@ -344,7 +358,8 @@ def reduce(operands: Sequence[Array], init_values: object, computation: Callable
            dimensions: Sequence[int], out_sharding: object = None) -> Any:
     """Arrays reduced together over axes by any associative computation on scalars.
 
-    operands, init_values: trees of one structure; computation takes two such trees of scalars and returns a third.
+    operands, init_values: trees of one structure; computation takes two such trees of scalars and returns one of as many, which
+    is that of the result.
     The initial value may enter the result any number of times, so it should be the computation's identity.
     out_sharding: how the results are to lie over Explicit mesh axes.
     Raises ValueError if structures, shapes or axes do not fit.
@@ -367,13 +382,9 @@ def reduce(operands: Sequence[Array], init_values: object, computation: Callable
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return named(xs[0], axes)
-    def flat(*ab: object) -> Any:
-        n = len(xs)
-        return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
-
-    jaxpr = scalar_computation("reduce", flat, [*avals, *avals])
+    jaxpr, out_tree = tree_computation("reduce", computation, tree, avals)
     outs = reduce_p.call(*xs, *inits, computation=computation, jaxpr=jaxpr, dimensions=axes)
-    return pytrees.tree_unflatten(tree, outs)
+    return pytrees.tree_unflatten(out_tree, outs)
 
 
 _NAMED: dict[str, Callable[..., Any]] = {

@@ -84,7 +84,8 @@ class BroadcastInDim(Linear):
                                 "corresponding dimensions in the target broadcast shape; got operand of shape "
                                 f"{x.shape}, target broadcast shape {tuple(shape)}, broadcast_dimensions {tuple(dims)}")
         if any(b <= a for a, b in itertools.pairwise(dims)):
-            raise TypeError(f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {tuple(dims)}")
+            why = "must not contain duplicates" if len(set(dims)) < len(dims) else "must be strictly increasing"
+            raise TypeError(f"broadcast_in_dim broadcast_dimensions {why}; got {tuple(dims)}")
         return (ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding=typed(sharding, len(shape))),)
 
     def shard(self, x: ShapedArray, *, shape: Sequence[Size], broadcast_dimensions: Axes, **params: object) -> Any:

@@ -22,7 +22,7 @@ from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
-from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, scalar_computation
+from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, tree_computation
 from teucer.lax._slicing import pad_p, slice_in_dim
 from teucer.lax._window_shapes import PlainWindowParams, WindowParams, Windows, check_batch_only, moved_by_padding, padded_windows
 
@@ -434,11 +434,10 @@ def reduce_window(operand: ArrayLike, init_value: ArrayLike, computation: Callab
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
-    def flat(*ab: object) -> Any:
-        n = len(xs)
-        return pytrees.tree_leaves(computation(pytrees.tree_unflatten(tree, ab[:n]), pytrees.tree_unflatten(tree, ab[n:])))
-
-    jaxpr = scalar_computation("reduce_window", flat, [*avals, *avals])
+    jaxpr, out_tree = tree_computation("reduce_window", computation, tree, avals)
+    if out_tree != tree:
+        raise ValueError(f"reduce_window output must have the same tree structure as the operands: {tree} vs. {out_tree}\n"
+                         "  The computation takes two trees of scalars, and returns a third.")
     return pytrees.tree_unflatten(tree, reduce_window_p.call(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
 
 

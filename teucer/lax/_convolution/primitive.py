@@ -386,7 +386,7 @@ def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequenc
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     rank = len(lhs_shape) - 2
     if len(lhs_shape) != len(rhs_shape):
-        raise TypeError(f"convolution requires lhs and rhs ndim to be equal, got {len(lhs_shape)} and {len(rhs_shape)}.")
+        raise ValueError(f"{op} lhs and rhs must have the same number of dimensions, but got {lhs_shape} and {rhs_shape}.")
     if rank < 0:
         raise TypeError(f"{op} requires a batch and a feature axis, got lhs of shape {lhs_shape}.")
     strides = _ints(op, "window_strides", window_strides)
