@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-LIBRARIES = ("flax==0.12.8", "optax==0.2.8", "equinox==0.13.8", "diffrax==0.7.2", "numpyro==0.22.0")
+LIBRARIES = ("flax==0.12.12", "optax==0.2.8", "equinox==0.13.8", "diffrax==0.7.2", "numpyro==0.22.0")
 PROGRAMS = ("flax_transformer", "diffrax_neural_ode", "numpyro_model")
 CACHE_OF_JAX = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 TOLERANCE = 0.02  # a chain of draws in single precision goes its own way after some steps; means of it agree so far

@@ -132,6 +132,8 @@ def test_private_comparisons_and_shardings():
             check_close((1, 2), (1,))
         complex_of = [str(to_complex_dtype(jax.numpy.dtype(kind))) for kind in "bool int64 bfloat16 float64 complex64".split()]
         assert complex_of == ["complex64", "complex128", "complex64", "complex128", "complex64"], complex_of
+        from jax._src.lib import jaxlib_extension_version
+        assert jaxlib_extension_version > 400
         assert canonicalize_sharding(None, "f") is None
         with pytest.raises(ValueError, match="f: a PartitionSpec needs a mesh in force"):
             canonicalize_sharding(PartitionSpec("x"), "f")

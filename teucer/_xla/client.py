@@ -17,8 +17,8 @@ __all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", 
            "Client", "CompileOptions",
            "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
            "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "device_or_platform",
-           "errors_only", "jaxlib_version", "little_effort", "platform_of", "plugin_client", "loaded_plugins",
-           "plugin_listeners", "raised_while_compiling", "raw_options"]
+           "errors_only", "jaxlib_extension_version", "jaxlib_version", "little_effort", "platform_of", "plugin_client",
+           "loaded_plugins", "plugin_listeners", "raised_while_compiling", "raw_options"]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -118,6 +118,7 @@ def little_effort(platform: str) -> dict[str, Any]:
     return options
 
 
+jaxlib_extension_version: int = xla_client._version  # the count of changes to what jaxlib offers Python
 # Whether XLA forgets the copy that changes an operand's layout on the way from one call to the next, of functions that it does
 # not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in 0.10.2 and 0.11.2.
 CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)

@@ -71,6 +71,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "lax.control_flow": ("oryx, tfp", {"teucer.lax": "associative_scan cond cond_p cumlogsumexp cummax cummin cumprod cumsum "
                                                      "fori_loop map "
                                        "scan scan_p switch while_loop while_p"}),
+    "lib": ("grain", {"teucer._xla.client": "jaxlib_extension_version"}),
     "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
     "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
     "mesh": ("levanter, axlearn, pickles", {
