@@ -257,7 +257,7 @@ def compare(name: str, library: Library, here: Mapping[str, Outcome], on_jax: Ma
     passed = [test for test, outcome in on_jax.items() if outcome.kind == "passed"]
     # A file of tests that cannot be imported is an error under the file's name.
     lost = [test for test, outcome in here.items() if outcome.kind != "passed" and (
-        test in passed or test.startswith("::") and any(other.startswith(test[2:]) for other in passed))]
+        test in passed or (test.startswith("::") and any(other.startswith(test[2:]) for other in passed)))]
     missing = [test for test in lost if not any(part in test for part in library.differences)]
     both = [test for test, outcome in here.items() if outcome.kind == on_jax.get(test, Outcome("")).kind == "passed"]
     ours, theirs = (sum(outcomes[test].seconds for test in both) for outcomes in (here, on_jax))
