@@ -1,4 +1,4 @@
-"""Whole programs of libraries on Teucer and on JAX: time to the first result, of a step, and to the first result of a second start.
+"""Whole programs of libraries on Teucer and on JAX: seconds of the processor to the first result, of a step, and of a second start.
 
     benchmarks/whole_programs/compare.py --jax JAX_PYTHON --teucer TEUCER_PYTHON [--rounds 3] [NAME ...]
 
@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +33,7 @@ TOLERANCE = 0.02  # a chain of draws in single precision goes its own way after 
 
 
 class Start(NamedTuple):
-    """Seconds from the start of a process to its first result, of its quickest step, and the two results."""
+    """Seconds of a process up to its first result, those of its quickest step, and the first and the last result."""
 
     seconds: float
     step: float
@@ -43,18 +42,11 @@ class Start(NamedTuple):
 
 def start(python: str, program: str, settings: dict[str, str]) -> Start:
     """Run a program in a new process."""
-    began = time.perf_counter()
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("JAX_", "TEUCER_"))}
-    process = subprocess.Popen([python, "-W", "ignore", HERE / f"{program}.py"], stdout=subprocess.PIPE, text=True,
-                               env={**environ, "JAX_PLATFORMS": "cpu", **settings})
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    seconds = time.perf_counter() - began
-    rest = process.stdout.readline()
-    if process.wait():
-        raise SystemExit(f"{program} failed under {python}; its error is above.")
-    later = json.loads(rest)
-    return Start(seconds, later["step"], (json.loads(first)["first"], later["last"]))
+    done = subprocess.run([python, "-W", "ignore", HERE / f"{program}.py"], stdout=subprocess.PIPE, text=True, check=True,
+                          env={**environ, "JAX_PLATFORMS": "cpu", **settings})
+    first, later = map(json.loads, done.stdout.splitlines())
+    return Start(first["seconds"], later["seconds"], (first["value"], later["value"]))
 
 
 def main() -> None:

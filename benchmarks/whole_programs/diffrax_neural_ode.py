@@ -47,4 +47,4 @@ def step() -> jax.Array:
     return value
 
 
-measured(step, steps=20)
+measured(step, steps=10)

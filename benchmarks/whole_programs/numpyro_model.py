@@ -32,4 +32,4 @@ def step() -> jax.Array:
     return jnp.mean(sampler.get_samples()["slope"])
 
 
-measured(step, steps=3)
+measured(step, steps=2)

@@ -27,3 +27,15 @@ def test_shardings_as_bytes():
     op = sharding.get_op_sharding_from_serialized_proto(b"")
     made = sharding.GSPMDSharding((device,), op)
     assert made.is_fully_replicated and made.device_set == {device}
+
+
+def test_debug_info_of_libraries():
+    """As kfac-jax makes it, of what a jaxpr says, with other results."""
+    info = jax.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.debug_info
+    made = jax.extend.core.DebugInfo(info.traced_for, info.func_src_info, info.arg_names, ("0",))
+    assert isinstance(info, jax.extend.core.DebugInfo) and isinstance(made, type(info))
+    assert (made.func_name, made.func_filename, made.func_lineno) == (info.func_name, info.func_filename, info.func_lineno)
+    assert made.arg_names == tuple(info.arg_names) and made.safe_result_paths(1) == ("0",) and made.safe_result_paths(2) == ("", "")
+    plain = jax.extend.core.DebugInfo("vmap", "f", None, lambda: ("result",))
+    assert plain.func_filename is None and plain.result_paths == ("result",) and plain.traced_for == "vmap"
+    assert not isinstance("f", jax.extend.core.DebugInfo)

@@ -16,7 +16,6 @@ from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the al
 from teucer._core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, jaxprs_in_params, subjaxprs
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
-from teucer._core.stage import DebugInfo
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
@@ -31,6 +30,7 @@ from teucer.extend.core._calls import (
     eval_jaxpr_transpose,
     register_call_primitive_rules,
 )
+from teucer.extend.core._debug_info import DebugInfo
 from teucer.extend.core._traces import (
     TraceTag,
     concrete_or_error,
