@@ -107,20 +107,12 @@ LIBRARIES = {
     "e3nn-jax": Library("e3nn-jax==0.21.0", ("tests",), sdist=True,
                         needs=("flax", "dm-haiku", "optax", "chex")),
     "jraph": Library("jraph==0.0.6.dev0", ("jraph",), sdist=True, needs=("dm-haiku", "flax", "optax", "frozendict", "dm-tree")),
-    "gpjax": Library("gpjax==1.0.0", ("tests",), sdist=True, needs=("mktestdocs",)),
+    "gpjax": Library("gpjax==1.0.0", ("tests",), sdist=True, needs=("mktestdocs", "hypothesis")),
     "jaxley": Library("jaxley==0.14.0", ("tests",), sdist=True, needs=("jaxley-mech",)),
-    "dynamax": Library("dynamax==1.0.3", ("dynamax",), sdist=True),
     "evosax": Library("evosax==0.3.1", ("tests",), git="https://github.com/RobertTLange/evosax@v.0.3.1", needs=("gymnax", "brax")),
     "kfac-jax": Library("kfac-jax==0.0.8", ("tests",), git="https://github.com/google-deepmind/kfac-jax@v0.0.8",
                         needs=("dm-haiku", "optax")),
-    "jumanji": Library("jumanji==1.1.1", ("jumanji",), git="https://github.com/instadeepai/jumanji@v1.1.1",
-                       needs=("dm-haiku", "optax", "rlax", "distrax", "pytest-mock")),
-    "gymnax": Library("gymnax==1.0.1", ("tests",), sdist=True),
-    "pgx": Library("pgx==2.6.0", ("tests",), git="https://github.com/sotetsuk/pgx@v2.5.0"),
-    "coax": Library("coax==0.1.13", ("coax",), sdist=True, needs=("dm-haiku",)),
-    "oryx": Library("oryx==0.2.9", ("oryx",), sdist=True),
-    "bayeux": Library("bayeux-ml==0.1.15", ("bayeux/tests",), git="https://github.com/jax-ml/bayeux@v0.1.15"),
-    "sbijax": Library("sbijax==0.3.4", ("sbijax",), sdist=True),
+    "gymnax": Library("gymnax==1.0.1", ("tests",), sdist=True, needs=("chex",)),
     "brax": Library("brax==0.14.2", ("brax",), needs=("gym",)),
     "mujoco-mjx": Library("mujoco-mjx==3.17.0", ("mujoco/mjx",)),
     "keras": Library("keras==3.15.1", ("keras/src/ops", "keras/src/random", "keras/src/backend/jax"),
@@ -148,7 +140,7 @@ def main() -> int:
         library = LIBRARIES[name]
         here = run(name, library, folder, "teucer", options.timeout)
         failed = any(outcome.kind in FAILURES for outcome in here.values())
-        which = () if options.timed else ("--last-failed", "--last-failed-no-failures=none")
+        which = ("--failed-first",) if options.timed else ("--last-failed", "--last-failed-no-failures=none")
         on_jax = run(name, library, folder, "jax", options.timeout, which) if failed or options.timed else {}
         row, missing = compare(name, library, here, on_jax, timed=options.timed)
         print(row, flush=True)

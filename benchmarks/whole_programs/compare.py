@@ -7,6 +7,7 @@ Both are Pythons of environments with the libraries of LIBRARIES; `tools/ecosyst
     python3.12 -m venv with-jax && with-jax/bin/pip install jax==0.12.0.1 LIBRARIES
     python3.12 -m venv with-teucer && with-teucer/bin/pip install teucer jaxlib==0.12.0.1
     with-teucer/bin/teucer compat wheel --output wheels && with-teucer/bin/pip install wheels/jax-*.whl LIBRARIES
+    with-teucer/bin/pip install --force-reinstall --no-deps wheels/jax-*.whl  # flax 0.12.12 asks for a newer JAX
 
 Each start is a process of its own. The two take turns, and the minima over the rounds are printed. JAX keeps no programs on disk
 unless it is told to; its second start is measured both ways. Teucer's folder for programs is new in each round.
@@ -57,6 +58,10 @@ def main() -> None:
     parser.add_argument("--teucer", required=True, help="the Python of an environment with Teucer and its wheel")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    for python, wanted in ((options.jax, False), (options.teucer, True)):
+        source = "import sys, jax; sys.exit(('teucer' in sys.modules) != bool(int(sys.argv[1])))"
+        if subprocess.run([python, "-W", "ignore", "-c", source, str(int(wanted))], check=False).returncode:
+            parser.error(f"`import jax` in {python} gives {'another package than Teucer' if wanted else 'Teucer'}.")
     print("| program | | JAX | JAX, told to keep programs | Teucer |", "| --- | --- | --- | --- | --- |", sep="\n")
     for program in options.names or PROGRAMS:
         firsts, seconds, steps = defaultdict(list), defaultdict(list), defaultdict(list)
