@@ -189,6 +189,8 @@ def run(name: str, library: Library, folder: Path, kind: str, timeout: int,
     where = tests_of(library, python, folder)
     results = folder / f"{name}-{kind}.xml"
     results.unlink(missing_ok=True)
+    programs = folder / "programs"  # a first run of Teucer is compared, without programs of an earlier one
+    shutil.rmtree(programs, ignore_errors=True)
     plugins = folder / "plugins"
     plugins.mkdir(exist_ok=True)
     (plugins / "cpu_of_tests.py").write_text(PLUGIN)
@@ -198,7 +200,8 @@ def run(name: str, library: Library, folder: Path, kind: str, timeout: int,
                f"--junitxml={results}", *options, *library.options, *library.tests]
     with (folder / f"{name}-{kind}.txt").open("w") as log:
         process = subprocess.Popen(command, cwd=where, stdout=log, stderr=subprocess.STDOUT,
-                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(plugins), **library.environ})
+                                   env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(plugins),
+                                        "TEUCER_CACHE_DIR": str(programs), **library.environ})
         for wait, stop in ((timeout, signal.SIGINT), (60, signal.SIGKILL)):  # interrupted, pytest writes what it has
             try:
                 process.wait(wait)
