@@ -132,7 +132,9 @@ def test_jax_is_never_imported():
                 names.append(node.module)
         return [name for name in names if name.split(".")[0] == "jax"]
 
-    assert not offenders(MODULES + OTHERS, fault)
+    # These are programs as users of libraries write them, which run on Teucer and on JAX alike.
+    programs = ROOT / "benchmarks" / "whole_programs"
+    assert not offenders([path for path in MODULES + OTHERS if path.parent != programs], fault)
 
 
 def test_imports_within_the_package_are_absolute():
