@@ -99,3 +99,21 @@ def test_no_row_has_two_columns_of_one_group(seed, shape):
 def test_refuses_what_has_no_derivative():
     with pytest.raises(TypeError, match="real floating numbers, got int32"):
         sparse.jacfwd(lambda x: x, sparse=True)(jnp.arange(3))
+
+
+SCANS = {
+    "carry": (lambda u: lax.scan(lambda c, _: (c + 0.1 * (jnp.roll(c, 1) - c) * c, None), u, None, length=2)[0], 3),
+    "index": (lambda u: lax.fori_loop(0, 3, lambda i, c: c + jnp.roll(c, -1) * c, u), 4),
+    "xs": (lambda u: lax.scan(lambda c, x: (c, jnp.roll(x, 1) * x + c), jnp.float32(1), u.reshape(4, -1))[1].ravel(), 2),
+    "constant": (lambda u: lax.scan(lambda c, _: (c * u + 1, c), u, None, length=4)[0], 1),
+    "reverse": (lambda u: lax.scan(lambda c, x: (jnp.roll(c, 1) + x * c, None), u, jnp.arange(3.0), reverse=True)[0], 4),
+}
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_a_scan_reaches_as_far_as_its_steps(name):
+    f, stored = SCANS[name]
+    u = jnp.linspace(0.1, 1, 24)
+    found = sparse.jacfwd(f, sparse=True)(u)
+    assert found.nse == stored * u.size
+    np.testing.assert_allclose(found.todense(), jax.jacfwd(f)(u), rtol=1e-5, atol=1e-6)

@@ -273,37 +273,72 @@ def _branched(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence
     return [run.union([out.pattern for out in found]) for found in zip(*outs, strict=True)]
 
 
-def _looped(consts: int, carried: int | None, parameter: str) -> Callable[..., Any]:
-    """A loop: what it carries depends on what it did before, until that changes no more."""
+def _same(patterns: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether patterns, of which the others have all places, are the same."""
+    return [None if p is None else p.nnz for p in patterns] == [
+        None if p is None else p.nnz for p in others
+    ]
 
-    def rule(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence] | None:
-        params = eqn.params
-        if parameter == "body_jaxpr":
-            skip, fixed = params["cond_nconsts"], params["body_nconsts"]
-            given, state = list(args[skip : skip + fixed]), list(args[skip + fixed :])
-        else:
-            fixed = params["num_consts"]
-            given, state = list(args[:fixed]), list(args[fixed:])
-            if len(state) != params["num_carry"] or len(eqn.outvars) != params["num_carry"]:
-                return None
-        state = [x._replace(value=None) for x in state]
-        for _ in range(run.n + 1):
-            after = run.run(params[parameter], [*given, *state])
-            joined = [run.union([a.pattern, b.pattern]) for a, b in zip(state, after, strict=True)]
-            if all(
-                (a.pattern is None and b.pattern is None)
-                or (
-                    a.pattern is not None
-                    and b.pattern is not None
-                    and a.pattern.nnz == b.pattern.nnz
-                )
-                for a, b in zip(state, joined, strict=True)
-            ):
-                return joined
-            state = joined
-        return None
 
-    return rule
+def _equal(x: Dependence, y: Dependence) -> bool:
+    if x.pattern is None or y.pattern is None:
+        return x.pattern is y.pattern
+    return x.pattern.nnz == y.pattern.nnz and (x.pattern != y.pattern).nnz == 0
+
+
+def _looped(
+    run: _Detection, eqn: Eqn, args: Sequence[Dependence]
+) -> Sequence[Dependence] | None:
+    """A loop of unknown length: what it carries depends on what it did, until that changes no more."""
+    skip, fixed = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    given = args[skip : skip + fixed]
+    state = [x._replace(value=None) for x in args[skip + fixed :]]
+    for _ in range(run.n + 1):
+        after = run.run(eqn.params["body_jaxpr"], [*given, *state])
+        joined = [run.union([a.pattern, b.pattern]) for a, b in zip(state, after, strict=True)]
+        if _same([x.pattern for x in state], [x.pattern for x in joined]):
+            return joined
+        state = joined
+    return None
+
+
+def _scanned(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
+    """A loop of known length, step by step: a stencil reaches as far as there are steps, no farther."""
+    from scipy import sparse
+
+    params = eqn.params
+    length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
+    given, state, arrays = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
+    order = range(length - 1, -1, -1) if params["reverse"] else range(length)
+    kept: list[list[Dependence]] = [[] for _ in eqn.outvars[carried:]]
+    for i in order:
+        after = run.run(params["jaxpr"], [*given, *state, *(_step(x, i, length) for x in arrays)])
+        before, state = state, after[:carried]
+        for outs, y in zip(kept, after[carried:], strict=True):
+            outs.append(y)
+        settled = all(b.value is None and _equal(a, b) for a, b in zip(before, state, strict=True))
+        if settled and not arrays and not kept:
+            break
+    results = list(state)
+    for v, steps in zip(eqn.outvars[carried:], kept, strict=True):
+        ys = steps[::-1] if params["reverse"] else steps
+        if all(y.pattern is None for y in ys):
+            results.append(UNKNOWN)
+            continue
+        m = math.prod(v.aval.shape[1:])
+        none = sparse.csr_matrix((m, run.n), dtype=bool)
+        blocks = [none if y.pattern is None else y.pattern for y in ys]
+        results.append(Dependence(sparse.vstack(blocks, format="csr"), None))
+    return results
+
+
+def _step(x: Dependence, i: int, length: int) -> Dependence:
+    """What row i of an array depends on."""
+    value = None if x.value is None else x.value[i]
+    if x.pattern is None:
+        return Dependence(None, value)
+    m = x.pattern.shape[0] // length
+    return Dependence(x.pattern[i * m : (i + 1) * m], value)
 
 
 _INDEXED = (lax.gather_p, lax.dynamic_slice_p)
@@ -331,8 +366,8 @@ CALLS: dict[Primitive, Callable[..., Any]] = {
     custom_vjp_call_p: _called("call_jaxpr"),
     lax.composite_p: _called("jaxpr"),
     lax.cond_p: _branched,
-    lax.while_p: _looped(0, None, "body_jaxpr"),
-    lax.scan_p: _looped(0, None, "jaxpr"),
+    lax.while_p: _looped,
+    lax.scan_p: _scanned,
 }
 RULES: Rules[Callable[..., Any]] = Rules(
     "sparsity",
