@@ -28,17 +28,20 @@ MODULES = ("teucer", "teucer.debug", "teucer.extend", "teucer.image", "teucer.in
 # The faces whose tables are made here, and of each the rooms that only its other rooms use.
 INNER = {
     "teucer.lax": """
-        _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev _complex_parts _control.bodies
-        _control.scan_lowering _convolution.lowering _double _exact _families _foreign _foreign_lowering _gamma _gaussian
-        _groups _identities _index_groups _indexing.padded _on_demand _outside _padding _programs _random_keys
-        _reference_parts _references _terms _varying _wide _window_shapes _zeta""",
+        _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev
+        _complex_parts _control.bodies _control.scan_lowering _convolution.lowering _double _exact _families
+        _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
+        _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
+        _references _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """
-        _array_methods _index_keys _indexing _library _linalg_decompositions _linalg_norms _linalg_products _linalg_systems
-        _operands _operators _others _promotion _reading _reference_views _references _updates _writing""",
+        _array_methods _index_keys _indexing _library _linalg_decompositions _linalg_norms
+        _linalg_products _linalg_systems _operands _operators _others _promotion _reading
+        _reference_views _references _updates _writing""",
 }
 TABLE = re.compile(r"(?<=^_ROOMS = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
 # The room of jnp whose functions are made by rows of lax.
 ROWS = "teucer.numpy._rows"
+LINE = 100
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
 
 
@@ -88,9 +91,12 @@ def table(rooms: dict[str, list[str]]) -> str:
     """The text of a table."""
     lines = []
     for room, names in sorted(rooms.items()):
-        parts = textwrap.wrap(" ".join(names), 88)
-        text = "\n".join(f'        "{part}{" " * (part is not parts[-1])}"' for part in parts)
-        lines.append(f'    "{room}":\n{text},\n')
+        line = f'    "{room}": "{" ".join(names)}",\n'
+        if len(line) > LINE + 1:
+            parts = textwrap.wrap(" ".join(names), LINE - 11)
+            text = "\n".join(f'        "{part}{" " * (part is not parts[-1])}"' for part in parts)
+            line = f'    "{room}": (\n{text}\n    ),\n'
+        lines.append(line)
     return "".join(lines)
 
 

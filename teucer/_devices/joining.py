@@ -136,12 +136,13 @@ def _connect(address: str, count: int, number: int, bind: str | None, start: int
     state.watch = watch.Watch(state.client, number, count, address, heartbeat,
                               lambda: runtime.connect(address, number, **patience))
     state.watch.start()
-    kind = config.config.jax_cpu_collectives_implementation or "gloo"
+    options = config.config
+    kind = options.jax_cpu_collectives_implementation or "gloo"
     state.cpu_options = {
         "distributed_client": state.client, "node_id": number, "num_nodes": count,
         "collectives": runtime.cpu_collectives(kind, state.client),
-        "get_local_topology_timeout_minutes": config.config.jax_cpu_get_local_topology_timeout_minutes,
-        "get_global_topology_timeout_minutes": config.config.jax_cpu_get_global_topology_timeout_minutes}
+        "get_local_topology_timeout_minutes": options.jax_cpu_get_local_topology_timeout_minutes,
+        "get_global_topology_timeout_minutes": options.jax_cpu_get_global_topology_timeout_minutes}
     if config.enable_preemption_service.value:
         state.preemption_sync_manager = runtime.preemption_manager(state.client)
     atexit.register(_at_exit)

@@ -20,8 +20,8 @@ def inconclusive(x: Any, what: str) -> NoReturn:
             "axis 0, and ask in jnp.where or lax.cond.")
     known = f"\n    {x.scope}" if x.scope.facts else ""
     raise InconclusiveDimensionOperation(
-        f"{what}.{known}\n  The answer is not the same for all sizes that the symbolic dimensions may "
-        "have. If it is for those that come up, say so with a\n  constraint: "
+        f"{what}.{known}\n  The answer is not the same for all sizes that the symbolic "
+        "dimensions may have. If it is for those that come up, say so with a\n  constraint: "
         "symbolic_shape(..., constraints=[\"a >= 8\"]); else export for a known size.")
 
 

@@ -17,93 +17,89 @@ from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
 # What the rooms hand on, from their `__all__`: made by tools/stubs.py.
 _ROOMS = {
-    "teucer.numpy._arithmetic":
-        "divmod float_power floor_divide fmod gcd lcm power remainder",
-    "teucer.numpy._averages":
-        "average",
-    "teucer.numpy._bits":
-        "packbits unpackbits",
-    "teucer.numpy._creation":
-        "arange array asarray copy empty empty_like full full_like ones ones_like zeros "
-        "zeros_like",
-    "teucer.numpy._cumulative":
-        "cumprod cumsum cumulative_prod cumulative_sum nancumprod nancumsum",
-    "teucer.numpy._dtypes":
-        "can_cast finfo iinfo isdtype issubdtype promote_types result_type",
-    "teucer.numpy._einsum":
-        "einsum einsum_path",
-    "teucer.numpy._files":
-        "array_repr array_str load",
-    "teucer.numpy._floats":
-        "angle copysign fmax fmin frexp heaviside hypot i0 isneginf isposinf ldexp modf "
-        "nan_to_num round signbit sinc spacing",
-    "teucer.numpy._histograms":
-        "bincount histogram histogram2d histogram_bin_edges histogramdd",
-    "teucer.numpy._index_tricks":
+    "teucer.numpy._arithmetic": "divmod float_power floor_divide fmod gcd lcm power remainder",
+    "teucer.numpy._averages": "average",
+    "teucer.numpy._bits": "packbits unpackbits",
+    "teucer.numpy._creation": (
+        "arange array asarray copy empty empty_like full full_like ones ones_like zeros zeros_like"
+    ),
+    "teucer.numpy._cumulative": (
+        "cumprod cumsum cumulative_prod cumulative_sum nancumprod nancumsum"
+    ),
+    "teucer.numpy._dtypes": "can_cast finfo iinfo isdtype issubdtype promote_types result_type",
+    "teucer.numpy._einsum": "einsum einsum_path",
+    "teucer.numpy._files": "array_repr array_str load",
+    "teucer.numpy._floats": (
+        "angle copysign fmax fmin frexp heaviside hypot i0 isneginf isposinf ldexp modf nan_to_num "
+        "round signbit sinc spacing"
+    ),
+    "teucer.numpy._histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
+    "teucer.numpy._index_tricks": (
         "c_ diag_indices diag_indices_from diagonal fill_diagonal index_exp ix_ mgrid ogrid r_ "
         "ravel_multi_index s_ tril_indices tril_indices_from triu_indices triu_indices_from "
-        "unravel_index",
-    "teucer.numpy._insertion":
-        "delete insert",
-    "teucer.numpy._interchange":
-        "__array_namespace_info__ astype from_dlpack frombuffer fromfile fromiter fromstring",
-    "teucer.numpy._linear":
-        "cross dot inner kron matmul matvec outer tensordot vdot vecdot vecmat",
-    "teucer.numpy._logic":
+        "unravel_index"
+    ),
+    "teucer.numpy._insertion": "delete insert",
+    "teucer.numpy._interchange": (
+        "__array_namespace_info__ astype from_dlpack frombuffer fromfile fromiter fromstring"
+    ),
+    "teucer.numpy._linear": "cross dot inner kron matmul matvec outer tensordot vdot vecdot vecmat",
+    "teucer.numpy._logic": (
         "allclose array_equal array_equiv clip isclose iscomplex iscomplexobj isreal isrealobj "
-        "isscalar",
-    "teucer.numpy._manipulation":
+        "isscalar"
+    ),
+    "teucer.numpy._manipulation": (
         "atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_shapes broadcast_to "
         "expand_dims flip fliplr flipud matrix_transpose moveaxis ndim permute_dims ravel reshape "
-        "roll rollaxis rot90 shape size squeeze swapaxes transpose unstack",
-    "teucer.numpy._matrices":
-        "diag diagflat eye identity trace tri tril triu vander",
-    "teucer.numpy._nan_reductions":
-        "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "teucer.numpy._nonzero":
-        "argwhere flatnonzero nonzero",
-    "teucer.numpy._padding":
-        "pad",
-    "teucer.numpy._polynomial":
-        "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
-    "teucer.numpy._quantiles":
-        "median nanmedian nanpercentile nanquantile percentile quantile",
-    "teucer.numpy._ranges":
-        "fromfunction geomspace indices linspace logspace meshgrid",
-    "teucer.numpy._reductions":
-        "all any argmax argmin count_nonzero max mean min prod ptp std sum var",
-    "teucer.numpy._rows":
+        "roll rollaxis rot90 shape size squeeze swapaxes transpose unstack"
+    ),
+    "teucer.numpy._matrices": "diag diagflat eye identity trace tri tril triu vander",
+    "teucer.numpy._nan_reductions": (
+        "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar"
+    ),
+    "teucer.numpy._nonzero": "argwhere flatnonzero nonzero",
+    "teucer.numpy._padding": "pad",
+    "teucer.numpy._polynomial": (
+        "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots"
+    ),
+    "teucer.numpy._quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+    "teucer.numpy._ranges": "fromfunction geomspace indices linspace logspace meshgrid",
+    "teucer.numpy._reductions": (
+        "all any argmax argmin count_nonzero max mean min prod ptp std sum var"
+    ),
+    "teucer.numpy._rows": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
-        "sin sinh sqrt square tan tanh",
-    "teucer.numpy._select":
-        "choose compress extract piecewise select",
-    "teucer.numpy._sets":
+        "sin sinh sqrt square tan tanh"
+    ),
+    "teucer.numpy._select": "choose compress extract piecewise select",
+    "teucer.numpy._sets": (
         "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts "
-        "unique_inverse unique_values",
-    "teucer.numpy._signals":
-        "convolve corrcoef correlate cov diff ediff1d gradient interp trapezoid unwrap",
-    "teucer.numpy._sorting":
-        "argpartition argsort digitize lexsort partition searchsorted sort sort_complex",
-    "teucer.numpy._stacking":
+        "unique_inverse unique_values"
+    ),
+    "teucer.numpy._signals": (
+        "convolve corrcoef correlate cov diff ediff1d gradient interp trapezoid unwrap"
+    ),
+    "teucer.numpy._sorting": (
+        "argpartition argsort digitize lexsort partition searchsorted sort sort_complex"
+    ),
+    "teucer.numpy._stacking": (
         "append array_split block column_stack concat concatenate dsplit dstack hsplit hstack "
-        "repeat resize split stack tile trim_zeros vsplit vstack",
-    "teucer.numpy._taking":
-        "place put put_along_axis take take_along_axis",
-    "teucer.numpy._topmost":
-        "minmax top_k",
-    "teucer.numpy._ufunc_objects":
+        "repeat resize split stack tile trim_zeros vsplit vstack"
+    ),
+    "teucer.numpy._taking": "place put put_along_axis take take_along_axis",
+    "teucer.numpy._topmost": "minmax top_k",
+    "teucer.numpy._ufunc_objects": (
         "add bitwise_and bitwise_or bitwise_xor frompyfunc logaddexp logaddexp2 logical_and "
-        "logical_or logical_xor maximum minimum multiply negative subtract ufunc",
-    "teucer.numpy._ufuncs":
+        "logical_or logical_xor maximum minimum multiply negative subtract ufunc"
+    ),
+    "teucer.numpy._ufuncs": (
         "abs bitwise_count bitwise_not ceil conj deg2rad divide equal fabs floor greater "
-        "greater_equal imag isfinite isinf isnan left_shift less less_equal log10 log2 "
-        "logical_not not_equal positive rad2deg real reciprocal right_shift rint sign trunc",
-    "teucer.numpy._vectorize":
-        "apply_along_axis apply_over_axes vectorize",
-    "teucer.numpy._where":
-        "mask_indices where",
-    "teucer.numpy._windows":
-        "bartlett blackman hamming hanning kaiser",
+        "greater_equal imag isfinite isinf isnan left_shift less less_equal log10 log2 logical_not "
+        "not_equal positive rad2deg real reciprocal right_shift rint sign trunc"
+    ),
+    "teucer.numpy._vectorize": "apply_along_axis apply_over_axes vectorize",
+    "teucer.numpy._where": "mask_indices where",
+    "teucer.numpy._windows": "bartlett blackman hamming hanning kaiser",
 }
 # Other names of the same functions: NumPy's beside those of the array API.
 _ALIASES = {

@@ -13,11 +13,11 @@ from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 
 # The names that the rows of each room say with `numpy=`, and no room of this package states: made by tools/stubs.py.
 _ROOMS = {
-    "teucer.lax._arithmetic":
-        "nextafter square",
-    "teucer.lax._elementwise":
+    "teucer.lax._arithmetic": "nextafter square",
+    "teucer.lax._elementwise": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p sin sinh "
-        "sqrt tan tanh",
+        "sqrt tan tanh"
+    ),
 }
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
