@@ -22,7 +22,7 @@ CASES = json.loads((Path(__file__).parent.parent / "data" / "sharding_types.json
 
 # Where JAX 0.10.2 refuses and Teucer does not: an operand that is not partitioned goes with one that is, as in arithmetic.
 WIDER = (
-    "jnp.concatenate([a,b])", "jnp.concatenate([a,b],1)", "lax.dynamic_update_slice(a,b,(0,0)),x,A((4,4),)", "lax.select(p>0",
+    "jnp.concatenate([a,b],1)", "lax.dynamic_update_slice(a,b,(0,0)),x,A((4,4),)", "lax.select(p>0",
     "jax.vmap(lambda c,d:c*d)(a,b),x,r", "jnp.linalg.cholesky(a),A((8,3,3),'x')",  # a mask in cholesky
     "a[i],y,I((4,),'x')",  # the indices' axes become the result's
     "a.at[0].set(1.),x",  # one place is written by dynamic_update_slice
@@ -37,7 +37,7 @@ OTHER = {
 
 
 NO_GRADIENT = (
-    ("lax.reduce_window(a,np.float32(0),lax.add,(2,1)", ShardingTypeError, "pad on sharded dims"),  # as in JAX
+    ("lax.reduce_window(a,np.float32(0),lax.add,(2,1)", ShardingTypeError, "padding on sharded dims"),  # as in JAX
     ("while_loop", ValueError, "Reverse-mode differentiation does not work"),
 )
 

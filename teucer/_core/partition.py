@@ -7,7 +7,7 @@ A rule names the axes of operands and results by labels, as a contraction is wri
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
     from teucer._core.typing import Aval, Dims, Params, Partition, Size, Value
 
-__all__ = ["Labels", "aligned", "batched", "check_parts", "check_same_parts", "every", "gives_parts", "kept", "laid_out",
+__all__ = ["Labels", "aligned", "alike", "batched", "called", "check_parts", "check_same_parts", "every", "gives_parts", "kept", "laid_out",
            "leading", "parts_of_sum", "reshaped", "varies_over", "whole"]
 
 Axes = tuple[Any, ...]
@@ -33,12 +33,16 @@ class Labels(NamedTuple):
     """Labels of the axes of operands and of results; the last one of the results is for all that follow.
 
     An axis of label None, or that is not named, must not be partitioned. A label that only operands have is summed over.
-    remedy: what the user can do where the rule does not allow a partition.
+    remedy: what the user can do where the rule does not allow a partition. What messages say where the words of all operations
+    do not do: whole: of an axis that must not be partitioned. alike: of axes that differ. doing: the name of the operation.
     """
 
     operands: Sequence[Axes]
     results: Sequence[Axes]
     remedy: str = "Lay the operand out otherwise with jax.reshard, or let the compiler partition: jax.sharding.auto_axes."
+    whole: str = ""
+    alike: str = ""
+    doing: str = ""
 
 
 def every(x: Aval) -> Axes:
@@ -50,6 +54,24 @@ def aligned(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
     """The rule of operations on corresponding elements, of operands of one shape or scalars."""
     labels = max(map(every, avals), key=len, default=())
     return Labels([every(a) for a in avals], [labels])
+
+
+def alike(said: str) -> Callable[..., Labels]:
+    """The rule of operations whose partitioned operands must lie alike. said: what the error says where they do not."""
+    def rule(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
+        if len({a.partition.spec for a in avals if getattr(a, "partition", None) is not None}) > 1:
+            raise ShardingTypeError(f"{said}. Got {_listed(avals)}\n  {primitive}: lay one out as the other with jax.reshard.")
+        return aligned(primitive, *avals)
+
+    return rule
+
+
+def called(doing: str) -> Callable[..., Labels]:
+    """The rule `aligned` of an operation that messages call by this name."""
+    def rule(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
+        return aligned(primitive, *avals)._replace(doing=doing)
+
+    return rule
 
 
 def kept(x: Aval, dims: Sequence[int]) -> Axes:
@@ -94,7 +116,7 @@ def laid_out(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: 
     if (params.get("out_sharding") or params.get("sharding")) is not None:
         return outs
     entries = _entries(primitive, avals, rule)
-    return tuple([_laid_out(primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding, sums)
+    return tuple([_laid_out(rule.doing or primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding, sums)
                   for i, out in enumerate(outs)])
 
 
@@ -151,13 +173,14 @@ def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[
             if entry is None:
                 continue
             if label is None:
-                raise ShardingTypeError(f"{primitive}: axis {i} of an operand must not be partitioned over mesh axes, and is over "
-                                        f"{entry!r}.\n    operands: {_listed(avals)}\n  {rule.remedy}")
+                said = rule.whole and f"{rule.whole}.\n  "
+                raise ShardingTypeError(f"{said}{primitive}: axis {i} of an operand must not be partitioned over mesh axes, and is "
+                                        f"over {entry!r}.\n    operands: {_listed(avals)}\n  {rule.remedy}")
             if label in found:
                 twice.add(label)
                 if found[label] != entry:
-                    raise ShardingTypeError(f"{primitive} got incompatible shardings for broadcasting: "
-                                            f"{', '.join(_spec(a) for a in avals)}.\n    operands: {_listed(avals)}\n  "
+                    said = rule.alike or f"{primitive} got incompatible shardings for broadcasting"
+                    raise ShardingTypeError(f"{said}: {', '.join(_spec(a) for a in avals)}.\n    operands: {_listed(avals)}\n  "
                                             "Lay one out as the other with jax.reshard.")
             found[label] = entry
     summed = [label for label in twice if not any(label in labels for labels in rule.results)]
@@ -168,7 +191,7 @@ def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[
     return found
 
 
-def _laid_out(primitive: Primitive, avals: Sequence[Aval], out: Aval, entries: Sequence[object],
+def _laid_out(doing: object, avals: Sequence[Aval], out: Aval, entries: Sequence[object],
               sharding: Partition, sums: Sums) -> Any:
     if not any(e is not None for e in entries) and sums is WHOLE:
         return out
@@ -179,7 +202,7 @@ def _laid_out(primitive: Primitive, avals: Sequence[Aval], out: Aval, entries: S
         for name in entry_names(entry):
             n *= sizes[name]
         if out.shape[i] % n:
-            raise ShardingTypeError(f"{primitive} on sharded dims where out dim ({out.shape[i]}) is not divisible by mesh axes "
+            raise ShardingTypeError(f"{doing} on sharded dims where out dim ({out.shape[i]}) is not divisible by mesh axes "
                                     f"({n}) with spec ({entry}) is not implemented. Got input types {_listed(avals)} and output "
                                     f"shape={out.shape}\n  Lay the operand out otherwise first with jax.reshard.")
     try:
@@ -187,7 +210,7 @@ def _laid_out(primitive: Primitive, avals: Sequence[Aval], out: Aval, entries: S
     except DuplicateSpecError:
         shown = ",".join(f"{n}@{e}" if e else str(n) for n, e in zip(out.shape, spec, strict=True))
         kind = out.str_short(short_dtypes=True).partition("[")[0]
-        raise ShardingTypeError(f"{primitive} operation with inputs: {_listed(avals)} produces an illegally sharded result: "
+        raise ShardingTypeError(f"{doing} operation with inputs: {_listed(avals)} produces an illegally sharded result: "
                                 f"{kind}[{shown}]\n  A mesh axis partitions one axis of an array. Lay an operand out otherwise "
                                 "with jax.reshard, or say the sharding of the result with out_sharding.") from None
 

@@ -371,9 +371,17 @@ def _in_force() -> InForce:
 
 
 def mesh_in_force() -> Mesh | None:
-    """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is none."""
+    """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is none.
+
+    Its axes are those of the mesh in force without devices, which `use_abstract_mesh` may have made others.
+    """
     found = _cell.value
-    return None if found is None else found.mesh
+    if found is None or found.mesh is None:
+        return None
+    mesh, abstract = found.mesh, found.abstract
+    if abstract is None or abstract is mesh.abstract_mesh or abstract.manual_axes or abstract.size != mesh.size:
+        return mesh  # type: ignore[no-any-return]
+    return Mesh(mesh.devices.reshape(abstract.axis_sizes), abstract.axis_names, abstract.axis_types)
 
 
 def left_out(mesh: BaseMesh) -> frozenset[Any]:

@@ -432,6 +432,7 @@ def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
         f"into a mesh context via `jax.set_mesh`. Got {where}"))
     if not isinstance(where, NamedSharding):
         raise TypeError(f"{name}: the sharding of a result is a NamedSharding or a PartitionSpec, got {where!r}.")
+    _check_context(name, where.mesh)
     for axis in where.spec.names():
         kind = where.mesh.type_of[axis]
         if kind is not AxisType.Explicit:
@@ -440,6 +441,15 @@ def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
     if ndim is not None and len(where.spec) > ndim:
         where.check_compatible_aval((1,) * ndim)
     return where
+
+
+def _check_context(name: str, mesh: BaseMesh) -> None:
+    """Check that the sharding of a result is over the mesh in force; `reshard` may go to another one."""
+    in_force = meshes.get_abstract_mesh()
+    if name == "reshard" or in_force.empty or (mesh.shape_tuple, mesh.axis_types) == (in_force.shape_tuple, in_force.axis_types):
+        return
+    raise ValueError(f"Context mesh {in_force} should match the mesh of sharding {mesh.abstract_mesh} passed to {name}.\n  Give a "
+                     "PartitionSpec, which is over the mesh in force, or lay the result out with jax.reshard.")
 
 
 def typed(sharding: Any, ndim: int) -> Any:

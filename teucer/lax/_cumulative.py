@@ -58,7 +58,8 @@ class Cumulative(Primitive):
         return (x,)
 
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
-        return Labels([whole(x, (axis,))], [whole(x, (axis,))])
+        labels = whole(x, (axis,))
+        return Labels([labels], [labels], whole="Input should be unsharded over the axis being reduced")
 
     def lower(self, ctx: Context, x: Value, *, axis: int, reverse: bool) -> Any:
         n, ndim = x.shape[axis], len(x.shape)

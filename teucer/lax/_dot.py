@@ -151,7 +151,7 @@ class DotGeneral(Primitive):
         right = tuple(shared.get(i, ("rhs", i)) for i in range(rhs.ndim))
         left_roles, right_roles = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
-        return Labels([every(lhs), right], [out])
+        return Labels([every(lhs), right], [out], alike=_unlike(lhs, rhs, lhs_batch, rhs_batch))
 
     def lower(self, ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: Any, precision: object,
               preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
@@ -224,6 +224,15 @@ class DotGeneral(Primitive):
         # Both, since zero times what is behind the elements of the other may be NaN.
         xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
+
+
+def _unlike(lhs: ShapedArray, rhs: ShapedArray, lhs_batch: Sequence[int], rhs_batch: Sequence[int]) -> str:
+    """What is said of axes that go together and lie over different mesh axes."""
+    specs = [None if x.partition is None else x.partition.spec for x in (lhs, rhs)]
+    batches = zip(lhs_batch, rhs_batch, strict=True) if all(specs) else ()
+    if any(None not in (entries := (specs[0][i], specs[1][j])) and entries[0] != entries[1] for i, j in batches):
+        return "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding"
+    return "dot_general requires contracting dimensions to have consistent sharding"
 
 
 def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partition | None) -> None:

@@ -133,7 +133,7 @@ class DynamicUpdateSlice(Primitive):
                             f"{x.dtype}, {update.dtype}.")
         return (x if update.weak_type or not x.weak_type else x.strengthen(),)
 
-    shard = partition.aligned
+    shard = partition.alike("dynamic_update_slice operand sharding must be equal to update sharding")
 
     def lower(self, ctx: Context, x: Value, update: Value, *starts: Value) -> Any:
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)

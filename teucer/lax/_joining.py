@@ -80,7 +80,7 @@ class Concatenate(_Joins):
         shape = (*first.shape[:dimension], size, *first.shape[dimension + 1:])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
 
-    shard = partition.aligned
+    shard = partition.alike("All operands should have the same sharding")
 
     def lower(self, ctx: Context, *xs: Value, dimension: int) -> Any:
         return (hlo.concatenate(ctx, xs, dimension),)
@@ -162,7 +162,8 @@ class Unstack(Linear):
         return (aval,) * operator.index(x.shape[axis])
 
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
-        return Labels([whole(x, (axis,))], [kept(x, (axis,))])
+        return Labels([whole(x, (axis,))], [kept(x, (axis,))],
+                      whole=f"unstack operand cannot be sharded on the unstacking axis {axis}")
 
     def lower(self, ctx: Context, x: Value, *, axis: int) -> Any:
         outs = []
@@ -247,7 +248,8 @@ class Tile(Linear):
 
     def shard(self, x: ShapedArray, *, reps: Sequence[int], **params: object) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]
-        return Labels([whole(x, repeated)], [whole(x, repeated)])
+        labels = whole(x, repeated)
+        return Labels([labels], [labels], whole=f"Operand cannot be sharded on dimensions {repeated} when the tiling is non-trivial")
 
     def lower(self, ctx: Context, x: Value, *, reps: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out

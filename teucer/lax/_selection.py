@@ -64,7 +64,8 @@ class SelectN(Primitive):
         weak = all(case.weak_type for case in cases)
         return (first if weak == first.weak_type else first.strengthen(),)
 
-    shard = partition.aligned
+    def shard(self, which: ShapedArray, *cases: ShapedArray) -> Any:
+        return partition.aligned(self, which, *cases)._replace(alike="select cases must have the same shardings, and so must `which`")
 
     def lower(self, ctx: Context, which: Value, *cases: Value) -> Any:
         if len(cases) == 1:

@@ -232,10 +232,16 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     (3,)
     """
     shape, ndim = np.shape(like_arr), np.ndim(arr)
+    own, wanted = typeof(arr).partition, typeof(like_arr).partition
     if broadcast_shapes(np.shape(arr), shape) != shape:
         raise ValueError(f"broadcast_like: arr does not fit.\n    arr: {typeof(arr)}\n    like_arr: {typeof(like_arr)}")
+    if own is not None and wanted is not None and any(
+            entry is not None and np.shape(arr)[i] != 1 and wanted.spec[len(shape) - ndim + i] != entry
+            for i, entry in enumerate(own.spec)):
+        raise ValueError(f"Incompatible types for broadcasting: input type={typeof(arr)} and requested type={typeof(like_arr)}\n  "
+                         "broadcast_like: lay arr out as like_arr with jax.reshard.")
     out = broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
-    return array_ops.lay_out(out, typeof(like_arr).partition)
+    return array_ops.lay_out(out, wanted)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:

@@ -49,7 +49,7 @@ class Slice(Linear):
                       for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    shard = partition.aligned
+    shard = partition.called("slicing")
 
     def lower(self, ctx: Context, x: Value, *, start_indices: Sequence[int], limit_indices: Sequence[int],
               strides: Sequence[int]) -> Any:
@@ -152,7 +152,7 @@ class Pad(Primitive):
         check_not_negative("pad", shape)
         return (ShapedArray(shape, x.dtype, x.weak_type and value.weak_type),)
 
-    shard = partition.aligned
+    shard = partition.called("padding")
 
     def lower(self, ctx: Context, x: Value, value: Value, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
         low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())

@@ -81,7 +81,7 @@ class Sort(Primitive):
 
     def shard(self, *xs: ShapedArray, dimension: int, **params: object) -> Any:
         labels = whole(xs[0], (dimension,))
-        return Labels([labels] * len(xs), [labels])
+        return Labels([labels] * len(xs), [labels], whole="Arguments to sort must be unsharded over the sorting dimension")
 
     def lower(self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int) -> Any:
         if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:

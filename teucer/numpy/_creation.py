@@ -18,6 +18,7 @@ from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of, high_types, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
+from teucer._devices.meshes import AbstractMesh
 from teucer._devices.shardings import explicit_sharding, single_device_sharding, typed
 from teucer._dimensions.dimensions import ceil_div, is_symbolic, max_dim
 from teucer._dimensions.refusals import not_a_shape
@@ -299,6 +300,9 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = 
     check_arraylike("full", fill_value)
     sizes, kind = _shape(shape, "full"), checked_dtype(dtype, "full")
     where = explicit_sharding("jnp.full", out_sharding, len(sizes))
+    if where is not None and where._kind is not None and isinstance(where.mesh, AbstractMesh):
+        raise ValueError("jnp.full: sharding with memory_kind is not allowed. Please use `jax.device_put` to transfer to different "
+                         f"memory spaces. Got sharding={where}")
     if np.ndim(fill_value) == 0:
         return filled_at(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
     _check_fits("full", fill_value, sizes)

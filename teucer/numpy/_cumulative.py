@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base.errors import ShardingTypeError
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax import _cumulative as lax_cumulative
@@ -23,6 +24,9 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool,
              skip_nan: bool) -> Any:
     x = strong(name, a)
     if axis is None:
+        if typeof(x).partition is not None:
+            raise ShardingTypeError(f"The input should be fully replicated when axis is not specified to {name}. Got input type="
+                                    f"{typeof(x).str_short()}\n  Give axis, or lay the input out with jax.reshard(x, jax.P()).")
         x, axis = _structure.reshape(x, (count(x, tuple(range(np.ndim(x)))),)), 0
     axis = _structure.canonical_axis(axis, np.ndim(x))
     is_sum = name in ("cumsum", "cumulative_sum", "nancumsum")

@@ -269,9 +269,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + _structure.canonical_shape(counts, "tile")
-    spread = _structure.broadcast_to(x, [m for n, c in zip(shape, counts, strict=True) for m in (c, n)],
-                                     [2 * i + 1 for i in range(ndim - x.ndim, ndim)])
-    return _structure.reshape(spread, tuple(n * c for n, c in zip(shape, counts, strict=True)))
+    return _joining.tile(_structure.broadcast_to(x, shape, tuple(range(ndim - x.ndim, ndim))), counts)
 
 
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,

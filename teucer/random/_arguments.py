@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes, errors
+from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
+from teucer._devices.shardings import NamedSharding, explicit_sharding
 from teucer.lax import _structure
 from teucer.lax._shapes import broadcast_shapes
 
@@ -122,5 +124,13 @@ def scalar(value: Any, dtype: Any) -> Any:
 
 def place(x: Any, out_sharding: Any) -> Any:
     """A sample where `out_sharding` says, or where it is for None."""
-    return x if out_sharding is None else device_put(x, out_sharding)
+    if out_sharding is None:
+        return x
+    if not isinstance(out_sharding, PartitionSpec | NamedSharding):
+        return device_put(x, out_sharding)
+    where = explicit_sharding("jax.random", out_sharding, typeof(x).ndim)
+    if where is None:
+        return x
+    from teucer.lax._sharding import reshard  # for arrays over meshes
+    return reshard(x, where)
 
