@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from teucer._arrays.formats import Format
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
+from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
+from teucer._core.types import ShapedArray
 from teucer._devices import backends, placement, shardings
 from teucer._devices.shardings import Sharding
 from teucer._trees import pytrees
 
-__all__ = ["Prefix", "everywhere", "place_of", "prefixes"]
+__all__ = ["Prefix", "check_fit", "everywhere", "place_of", "prefixes"]
 
 
 class Prefix(NamedTuple):
@@ -25,15 +28,61 @@ class Prefix(NamedTuple):
 
         Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of the tree.
         """
-        found = pytrees.flatten_axes(f"pjit {self.name}", full, pytrees.tree_unflatten(self.tree, self.leaves))
-        return [shardings.as_named(placement.with_devices(s), RuntimeError(
+        prefix = pytrees.tree_unflatten(self.tree, self.leaves)
+        try:
+            found = pytrees.flatten_axes(f"pjit {self.name}", full, prefix)
+        except ValueError as err:
+            raise _for_arguments(self.name, prefix, full, err) from None
+        no_mesh = RuntimeError(
             f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to {self.name}. You can define a "
             f"context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {self.name} and then the mesh context "
-            "manager is not required.")) for s in found]
+            "manager is not required.")
+        try:
+            return [shardings.as_named(placement.with_devices(s), no_mesh) for s in found]
+        except DuplicateSpecError as err:
+            raise err.naming(self.name) from None
+
+
+def _for_arguments(name: str, prefix: Any, full: Any, err: ValueError) -> ValueError:
+    """The error for what is no prefix of the arguments, of which there is one more tuple than many expect."""
+    children = pytrees.treedef_children(full)
+    wrong = not isinstance(prefix, tuple) or hasattr(prefix, "_fields")
+    if name != "in_shardings" or (not wrong and len(prefix) == len(children)):
+        return err
+    what = (f"is not a tuple: got {type(prefix)} instead" if wrong else
+            f"is the wrong length: got a tuple or list of length {len(prefix)} for an args tuple of length {len(children)}")
+    said = (f"pjit {name} specification must be a tree prefix of the positional arguments tuple. In particular, pjit {name} must "
+            "either be a Sharding, a PartitionSpec, or a tuple of length equal to the number of positional arguments. But pjit "
+            f"{name} {what}.")
+    if len(children) != 1:
+        return ValueError(said)
+    with contextlib.suppress(ValueError):
+        pytrees.flatten_axes(name, children[0], prefix)
+        said += (f" Given the corresponding argument being passed, it looks like pjit {name} might need to be wrapped in a singleton "
+                 "tuple.")
+    return ValueError(said)
+
+
+def check_fit(what: str, names: Callable[[], Sequence[str]], given: Sequence[Any], avals: Sequence[Any]) -> None:
+    """Check that the shardings given for arguments or results, None for those without, suit their types.
+
+    Raises ValueError, which names the argument, for one of more axes; IndivisibleError for sizes that it does not divide.
+    """
+    for i, (sharding, aval) in enumerate(zip(given, avals, strict=True)):
+        if not isinstance(sharding, Sharding) or not isinstance(aval, ShapedArray):
+            continue
+        try:
+            sharding.check_compatible_aval(aval.shape)
+        except ValueError as err:
+            raise ValueError(f"One of pjit {what} with pytree key path {names()[i]} is incompatible with its sharding annotation "
+                             f"{sharding}: {err}") from None
+        if not aval.symbolic:
+            shardings.check_shape(sharding, aval.shape)
 
 
 def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     """What `jit` was given as shardings, and the layouts in it."""
+    prefix = tuple(prefix) if type(prefix) is list and name == "in_shardings" else prefix
     leaves, tree = pytrees.tree_flatten(prefix)
     for s in leaves:
         if not isinstance(s, Sharding | PartitionSpec | Format):
@@ -43,8 +92,8 @@ def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
             raise ValueError(f"Unconstrained dims are not allowed when passed to {name}: {s}\n  Within the function "
                              "with_sharding_constraint takes them; None in the place of the sharding leaves all to the compiler.")
     both = ([s.sharding if isinstance(s, Format) else s for s in leaves], [getattr(s, "layout", None) for s in leaves])
-    given, layouts = (Prefix(name, tree, tuple(part)) if any(x is not None for x in part) else None for part in both)
-    return given, layouts
+    given = None if prefix is None else Prefix(name, tree, tuple(both[0]))
+    return given, Prefix(name, tree, tuple(both[1])) if any(x is not None for x in both[1]) else None
 
 
 def place_of(device: Any, backend: Any) -> Any:

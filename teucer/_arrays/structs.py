@@ -180,7 +180,8 @@ def _duck(x: Any) -> Any:
     known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
     if known or not hasattr(x, "shape") or not hasattr(x, "dtype"):
         return x
-    return ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False),
+    own = x.partition if isinstance(x, ShapedArray) else getattr(x, "sharding", None)  # a type may leave it open
+    return ShapeDtypeStruct(x.shape, x.dtype, sharding=own, weak_type=getattr(x, "weak_type", False),
                             is_ref=type(x) is RefType)
 
 

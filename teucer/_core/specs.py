@@ -11,6 +11,10 @@ __all__ = ["DuplicateSpecError", "PartitionSpec", "UNCONSTRAINED", "entry_names"
 class DuplicateSpecError(Exception):
     """A mesh axis partitions two axes of an array."""
 
+    def naming(self, what: str) -> DuplicateSpecError:
+        """The same of what the user calls the spec: in_shardings, say."""
+        return DuplicateSpecError(str(self).replace("NamedSharding spec", what, 1))
+
 
 @final
 class _Unconstrained:

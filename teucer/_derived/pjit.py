@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from teucer._base import tracebacks
-from teucer._core.specs import PartitionSpec
+from teucer._core.specs import DuplicateSpecError, PartitionSpec
 from teucer._devices import meshes
 from teucer._devices.shardings import NamedSharding
 from teucer._transform.jit import jit
@@ -40,7 +40,7 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = _UNSAID, out_shardings: An
         if any(options.get(name) is not None for name in ("device", "backend")):
             raise ValueError("Mesh context manager should not be used with jit when backend or device is also specified as an "
                              f"argument to jit.\n    mesh: {mesh}")
-        return jit(fun, **{name: _over(s, mesh) for name, s in said.items()}, **options)
+        return jit(fun, **{name: _over(name, s, mesh) for name, s in said.items()}, **options)
 
     def heeding(f: Callable[[Any], Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -59,9 +59,12 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = _UNSAID, out_shardings: An
     return wrapped
 
 
-def _over(prefix: Any, mesh: meshes.Mesh) -> Any:
+def _over(name: str, prefix: Any, mesh: meshes.Mesh) -> Any:
     """What `pjit` was given as shardings, over the mesh of a block."""
     def named(s: Any) -> Any:
         return NamedSharding(mesh, s or PartitionSpec()) if s is None or isinstance(s, PartitionSpec) else s
 
-    return pytrees.tree_map(named, prefix, is_leaf=lambda s: s is None)
+    try:
+        return pytrees.tree_map(named, prefix, is_leaf=lambda s: s is None)
+    except DuplicateSpecError as err:
+        raise err.naming(name) from None

@@ -17,7 +17,7 @@ from teucer._core.trace import Tracer
 from teucer._core.types import Aval
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
-from teucer._devices.shardings import check_shape
+from teucer._devices.shardings import NamedSharding, check_shape, typed
 from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
@@ -94,6 +94,13 @@ class Wrapped(Protocol):
         """The program for arguments of these types, written for the compiler."""
 
 
+def _as_told(aval: Any, sharding: Any) -> Any:
+    """The type of an argument that lies as `in_shardings` says, as types say it over Explicit mesh axes."""
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
+        return aval
+    return aval.update(sharding=typed(sharding, aval.ndim))
+
+
 class Traced(Stage):
     """A function traced for the types of its arguments. Made by `jit(f).trace(...)`."""
 
@@ -101,7 +108,9 @@ class Traced(Stage):
         self.staged, self.out_tree = staged, staged.out_tree
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
-        infos = [ArgInfo(a, d) for a, d in zip(staged.jaxpr.in_avals[n:], staged.donated[n:], strict=True)]
+        told = prefixed(staged, call, options.in_shardings, None)[0]
+        infos = [ArgInfo(_as_told(a, s), d)
+                 for a, s, d in zip(staged.jaxpr.in_avals[n:], told[n:], staged.donated[n:], strict=True)]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
         self.job = job_of(staged, call, options)
         self.on_arrays: OnArrays | None = None

@@ -310,11 +310,12 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         if config.disallow_mesh_context_manager.value:
             raise RuntimeError("Mesh context manager is disabled by the option jax_disallow_mesh_context_manager; "
                                "use jax.set_mesh(mesh).")
-        _outer.append(_cell.swap_local(_in_force()._replace(named=self)))
+        _outer.append(_in_force().named)
+        _cell.set_local(_in_force()._replace(named=self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _cell.set_local(_outer.pop())
+        _cell.set_local(_in_force()._replace(named=_outer.pop()))
 
     def __str__(self) -> str:
         return f"Mesh({self._axes_text()})" if self.flat_devices else "Mesh()"

@@ -264,20 +264,23 @@ class IncompatibleDevices(ValueError):
         return f"argument{name} with shape {aval_of(x).str_short()} and {where}"
 
 
-def pinned(placement: Placement, out_avals: Sequence[Any]) -> tuple[Any, ...]:
-    """The shardings of results that the program's author or the results' types say; None where the compiler chooses."""
+def pinned(placement: Placement, out_avals: Sequence[Any], handed_on: Sequence[Any]) -> tuple[Any, ...]:
+    """The shardings of results that the program's author or the results' types say; None where the compiler chooses.
+
+    handed_on: the sharding that was given for the argument which a result is; None for other results.
+    """
     mesh: Any = placement.mesh
     mixed = AxisType.Auto in mesh.axis_types
     explicit = AxisType.Explicit in mesh.axis_types and not mixed
     found = []
-    for aval, given in zip(out_avals, placement.outs or (None,) * len(out_avals), strict=True):
+    for aval, given, argument in zip(out_avals, placement.outs or (None,) * len(out_avals), handed_on, strict=True):
         if given is not None:
             shardings.check_shape(given, aval.shape)
             found.append(given)
         elif aval.partition is not None and not (mixed and aval.partition.mesh.auto_axes):
             found.append(NamedSharding(_in_type(aval.partition.mesh, mesh), aval.partition.spec))
         else:
-            found.append(NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)) if explicit else None)
+            found.append((argument or NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))) if explicit else None)
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer._arrays import formats
 from teucer._base import config
 from teucer._base.collection import rarely_collected
-from teucer._core.jaxpr import Jaxpr
+from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._devices.placement import Memories, Placement, on_device, over_mesh, pinned, pinned_arguments
 from teucer._dynamic import sizes
 from teucer._executables import compilations
@@ -127,7 +127,9 @@ def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
     outs: tuple[Any, ...] = ()
     if placement.mesh is not None:
         pinned_ins = pinned_arguments(placement, [v.aval for v in jaxpr.invars[n:]])
-        ins, outs = tuple(itertools.compress(pinned_ins, kept)), pinned(placement, jaxpr.out_avals)
+        given = dict(zip(jaxpr.invars[n:], placement.ins, strict=True))
+        handed_on = [None if isinstance(v, Literal) else given.get(v) for v in jaxpr.outvars]
+        ins, outs = tuple(itertools.compress(pinned_ins, kept)), pinned(placement, jaxpr.out_avals, handed_on)
     none: tuple[None, ...] = (None,) * len(invars)
     layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
     memories = placement.memories([v.aval for v in invars], kept, jaxpr.out_avals)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.formats import at_boundary, check_argument
-from teucer._arrays.prefixes import Prefix, everywhere, place_of, prefixes
+from teucer._arrays.prefixes import Prefix, check_fit, everywhere, place_of, prefixes
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
 from teucer._core.calls import (
@@ -168,7 +168,7 @@ def _jit(fun: Callable[..., object], /, *, in_shardings: object, out_shardings: 
     place = place_of(device, backend)
     if place is not None:
         if ins is not None or outs is not None:
-            raise ValueError("If `device` or `backend` is specified to jit, then in_shardings and out_shardings should not be "
+            raise ValueError(f"If backend or device is specified on jit, then {'out' if ins is None else 'in'}_shardings should not be "
                              "specified.")
         outs = everywhere("out_shardings", single_device_sharding(place))
     return make_jit(fun, JitOptions(
@@ -318,12 +318,10 @@ def prefixed(staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: P
     ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
     outs: list[Any] = [None] * staged.out_tree.num_leaves
     if for_ins is not None:
-        args, kwargs = pytrees.treedef_children(call.tree)
-        if kwargs.num_leaves:
-            raise ValueError("pjit does not support kwargs when in_shardings is specified.")
-        ins[len(staged.consts):] = for_ins.spread(args)
+        ins[len(staged.consts):] = for_ins.spread(pytrees.treedef_children(call.tree)[0])
     if for_outs is not None:
         outs = for_outs.spread(staged.out_tree)
+        check_fit("outputs", lambda: staged.debug_info.safe_result_paths(len(outs)), outs, staged.jaxpr.out_avals)
     return ins, outs
 
 
@@ -377,6 +375,8 @@ def stage_call(fun: Callable[..., object], call: FlatCall, options: JitOptions,
     """Trace a function for the signature of a call, or for the given types, or find it traced."""
     symbolic = avals is not None
     avals = check_leaves(call, fun, "jit") if avals is None else avals
+    if options.in_shardings is not None:
+        _check_in_shardings(fun, call, options.in_shardings, avals)
     donate = (options.donate_argnums, options.donate_argnames)
     try:
         statics = (call.statics, tuple(type(v) for group in call.statics for _, v in group))
@@ -406,6 +406,13 @@ def stage_call(fun: Callable[..., object], call: FlatCall, options: JitOptions,
         if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(found.jaxpr):
             memo.remember(by_signature, key, found)
     return found
+
+
+def _check_in_shardings(fun: Callable[..., object], call: FlatCall, in_shardings: Prefix, avals: Sequence[ShapedArray]) -> None:
+    args, kwargs = pytrees.treedef_children(call.tree)
+    if kwargs.num_leaves:
+        raise ValueError("pjit does not support kwargs when in_shardings is specified.")
+    check_fit("arguments", lambda: leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), in_shardings.spread(args), avals)
 
 
 def _unhashable(fun: Callable[..., object], call: FlatCall, err: TypeError) -> ValueError:
