@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, partition
 from teucer._core.cost import Cost
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
@@ -35,7 +35,7 @@ from teucer.lax._window_shapes import moved_by_padding
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval, Dims, Size
+    from teucer._core.typing import ArrayLike, Aval, Dims, Partition, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -114,14 +114,24 @@ class ConvGeneralDilated(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: Any) -> Any:
         (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
         if params["out_sharding"] is not None:
-            raise NotImplementedError("vmap of conv_general_dilated with out_sharding is not implemented.\n  Lay the result out "
-                                      "with jax.reshard.")
+            return self._batch_laid_out(axis, args, dims, **params)
         if lhs_dim is not None and rhs_dim is not None:
             return _batch_both(lhs, lhs_dim, rhs, rhs_dim, axis.size, **params)
         if lhs_dim is not None:
             return _batch_lhs(lhs, lhs_dim, rhs, axis.size, **params)
         assert rhs_dim is not None
         return _batch_rhs(lhs, rhs, rhs_dim, axis.size, **params)
+
+    def _batch_laid_out(self, axis: Axis, args: Sequence[Array], dims: Dims, *, out_sharding: Partition, **params: Any) -> Any:
+        """The batch merges with other axes for the convolution, of which the compiler divides what it likes."""
+        from teucer.lax._sharding import laid_out  # for arrays over meshes
+
+        def batched(*args: Array) -> Any:
+            (out,), (dim,) = self.batch(axis, args, dims, out_sharding=None, **params)
+            return array_ops.to_axis(out, dim, axis.size, 0)
+
+        where = partition.batched(out_sharding, np.ndim(args[0]) - (dims[0] is not None), 0, axis, args, dims)
+        return (laid_out(self.name, where, batched, *args),), (0,)
 
     def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[ShapedArray], *, padding: Any,
                dimension_numbers: Any, feature_group_count: int, batch_group_count: int,
