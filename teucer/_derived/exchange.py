@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
@@ -28,28 +29,39 @@ Bounds = tuple[tuple[int, int], ...]
 """Where a part begins and ends along each axis."""
 
 
-def exchanged(x: ArrayImpl, sharding: Any) -> Any:
-    """A committed array laid out by another sharding, whose devices need parts that none of them has.
+def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
+    """A committed array laid out by another sharding, whose devices need parts that they do not have.
 
-    None where no exchange is needed, or the host has to do it (`transfer.put_array`).
+    copy: whether no device may share its part with x. None where no exchange is needed, or the host has to do it (`transfer.put_array`).
     Raises ValueError if the sharding does not fit the array's shape.
     """
     old = x._sharding
-    if not x._committed or x.is_deleted() or dtypes.is_extended(x.dtype) or not is_valid_type(x):
+    if not x._committed or x.is_deleted() or not is_valid_type(x):
         return None
     check_shape(sharding, x.shape)
-    if transfer.same_cut(old, sharding, x.shape) or (old.num_devices == 1 and sharding.is_fully_replicated):
+    if transfer.same_cut(old, sharding, x.shape):
+        return _sent(x, sharding, copy) if old.num_devices > 1 and old.is_fully_addressable else None
+    if (old.num_devices == 1 and sharding.is_fully_replicated):
         return None
     if old._internal_device_list == sharding._internal_device_list:
         return _by_program(x, sharding) if isinstance(sharding, NamedSharding) else None
-    if old._sums() or sharding._sums() or not (old.is_fully_addressable and sharding.is_fully_addressable):
+    if not (old.is_fully_addressable and sharding.is_fully_addressable):
         return None
     if old.num_devices == sharding.num_devices and isinstance(sharding, NamedSharding):
-        mesh = Mesh(np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes), sharding.mesh.axis_names)
-        return transfer.put_array(_by_program(x, NamedSharding(mesh, sharding.spec, old._memory_kind)), sharding)
+        mesh = sharding.mesh.update(devices=np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes))
+        return _sent(_by_program(x, NamedSharding(mesh, sharding.spec, old._memory_kind)), sharding)
+    if old._sums() or sharding._sums() or dtypes.is_extended(x.dtype):
+        return None
     if target_of(devices_of(old)[0]).in_host_memory:
         return None  # the host reads the parts where they are
     return _by_parts(x, sharding)
+
+
+def _sent(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
+    """x with each part sent to another device. Guards are for what leaves its devices, not for what changes places on them."""
+    stays = set(devices_of(x._sharding)) == set(devices_of(sharding))
+    with config.transfer_guard_device_to_device("allow") if stays else contextlib.nullcontext():
+        return transfer.put_array(x, sharding, copy=copy)
 
 
 def target_of(device: Any) -> Any:

@@ -102,7 +102,7 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
     if isinstance(x, ArrayImpl) and not x._sharding.num_devices == sharding.num_devices == 1:
         from teucer._derived.exchange import exchanged  # for those who have several devices
 
-        if (moved := exchanged(x, sharding)) is not None:
+        if (moved := exchanged(x, sharding, copy)) is not None:
             return moved
     return transfer.put_array(x, sharding, copy=copy)
 
