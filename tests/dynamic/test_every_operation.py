@@ -45,7 +45,7 @@ WITHOUT_RULE = {
     **dict.fromkeys(("all_gather_invariant", "psum_invariant", "pvary"), "within shard_map sizes are known"),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), DRAWN),
     **dict.fromkeys(("ragged_dot_general", "scaled_dot"), "not done yet"),
-    **dict.fromkeys(("after_all", "create_token"), "a token has no size"),
+    **dict.fromkeys(("after_all", "create_token", "precv", "psend"), "a token has no size"),
     "composite": "a compiler that knows the operation knows nothing of padding",
     "linear_call": "the user's function says what its transpose is, of arrays of the sizes that it was told",
     "custom_lin": "only linearization makes it, and removes it",

@@ -80,7 +80,7 @@ def test_stages_tell_where_results_are_to_be():
     with jax.set_mesh(mesh):
         assert jax.jit(jnp.sin, out_shardings=jax.P(None, "a")).eval_shape(np.ones((3, 2))).sharding.spec == jax.P(None, "a")
     for stage in (jax.jit(jnp.sin, out_shardings=split).trace, jax.jit(jnp.sin, out_shardings=split).eval_shape):
-        with pytest.raises(ValueError, match="One of jit outputs .*partitioned 2 times, but the dimension size is 3"):
+        with pytest.raises(ValueError, match="partitioned 2 times, but the dimension size is 3"):
             stage(np.ones(3))
 
 

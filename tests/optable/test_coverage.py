@@ -24,6 +24,7 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(("xla_metadata_value", "xla_metadata_call"), "says something to the compiler: tests/derived/test_metadata.py"),
     **dict.fromkeys(("ffi_call", "buffer_callback"), "is code of others: tests/ffi"),
     **dict.fromkeys(("after_all", "create_token"), "is of tokens: tests/ffi/test_tokens.py"),
+    **dict.fromkeys(("precv", "psend"), "only GPUs have them: tests/sharding/test_sends.py"),
     "dce_sink": "has an effect and no result: tests/lax/test_control_misc.py",
     "composite": "has neither derivative nor batching, as in JAX: tests/lax/test_composite.py",
     "linear_call": "its transpose is what its caller says: tests/derived/test_linear_call.py",

@@ -58,8 +58,8 @@ def _for_arguments(name: str, prefix: Any, full: Any, err: ValueError) -> ValueE
         return ValueError(said)
     with contextlib.suppress(ValueError):
         pytrees.flatten_axes(name, children[0], prefix)
-        said += (f" Given the corresponding argument being passed, it looks like pjit {name} might need to be wrapped in a singleton "
-                 "tuple.")
+        said += (f" Given the corresponding argument being passed, it looks like pjit {name} might need to be wrapped in a "
+                 "singleton tuple.")
     return ValueError(said)
 
 

@@ -15,7 +15,6 @@ from teucer._core.provided import provided
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
-from teucer._devices.meshes import Mesh
 from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, sharded_aval
 from teucer._programs.compile import program_for
@@ -32,7 +31,8 @@ Bounds = tuple[tuple[int, int], ...]
 def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
     """A committed array laid out by another sharding, whose devices need parts that they do not have.
 
-    copy: whether no device may share its part with x. None where no exchange is needed, or the host has to do it (`transfer.put_array`).
+    copy: whether no device may share its part with x.
+    None where no exchange is needed, or the host has to do it (`transfer.put_array`).
     Raises ValueError if the sharding does not fit the array's shape.
     """
     old = x._sharding

@@ -168,8 +168,8 @@ def _jit(fun: Callable[..., object], /, *, in_shardings: object, out_shardings: 
     place = place_of(device, backend)
     if place is not None:
         if ins is not None or outs is not None:
-            raise ValueError(f"If backend or device is specified on jit, then {'out' if ins is None else 'in'}_shardings should not be "
-                             "specified.")
+            given = "out_shardings" if ins is None else "in_shardings"
+            raise ValueError(f"If backend or device is specified on jit, then {given} should not be specified.")
         outs = everywhere("out_shardings", single_device_sharding(place))
     return make_jit(fun, JitOptions(
         nums, names, donated_nums, donated_names, bool(keep_unused), _inlining(inline), place,

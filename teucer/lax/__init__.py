@@ -99,6 +99,7 @@ _ROOMS = {
         "reduce_or_p reduce_p reduce_prod reduce_prod_p reduce_sum reduce_xor reduce_xor_p"
     ),
     "teucer.lax._selection": "select select_n select_n_p",
+    "teucer.lax._sends": "precv psend",
     "teucer.lax._shapes": (
         "broadcast broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank "
         "broadcasted_iota collapse dtype empty expand_dims full full_like iota iota_p reshape rev "
@@ -125,7 +126,6 @@ _ROOMS = {
 }
 
 _ABSENT = {
-    **dict.fromkeys(("precv", "psend"), "no backend at hand has it, and JAX 0.12 deprecates it. ppermute sends and receives."),
     "pvary": "it was removed in JAX 0.10.",
 }
 

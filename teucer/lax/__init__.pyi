@@ -296,6 +296,8 @@ from teucer.lax._reductions import reduce_xor_p as reduce_xor_p
 from teucer.lax._selection import select as select
 from teucer.lax._selection import select_n as select_n
 from teucer.lax._selection import select_n_p as select_n_p
+from teucer.lax._sends import precv as precv
+from teucer.lax._sends import psend as psend
 from teucer.lax._shapes import broadcast as broadcast
 from teucer.lax._shapes import broadcast_in_dim as broadcast_in_dim
 from teucer.lax._shapes import broadcast_like as broadcast_like

@@ -291,6 +291,17 @@ class AllToAll(Exchange):
         return _merged(sent, concat, 2), 0
 
 
+def check_pairs(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> None:
+    """Check that sources and targets are distinct elements of the named axes."""
+    size = size_of(axis_name, op)
+    for ends in zip(*perm, strict=True):
+        if len(set(ends)) != len(ends):
+            raise ValueError(f"{op} sources and destinations must be unique, got {perm}.")
+        if not all(0 <= i < size for i in ends):
+            raise ValueError(f"{op}: sources and destinations must be elements of the axis {axis_name}, of size {size}, "
+                             f"got {perm}.")
+
+
 @final
 class PPermute(Exchange):
     """The operand of another element: of `source` for `target`, for the pairs (source, target) of perm; zero for the others.
@@ -302,13 +313,7 @@ class PPermute(Exchange):
     name = "ppermute"
 
     def types(self, x: Any, *, axis_name: Any, perm: Any) -> Any:
-        size = size_of(axis_name)
-        for ends in zip(*perm, strict=True):
-            if len(set(ends)) != len(ends):
-                raise ValueError(f"ppermute sources and destinations must be unique, got {perm}.")
-            if not all(0 <= i < size for i in ends):
-                raise ValueError(f"ppermute: sources and destinations must be elements of the axis {axis_name}, of size {size}, "
-                                 f"got {perm}.")
+        check_pairs("ppermute", axis_name, perm)
         return (x,)
 
     shard = partition.aligned

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Dims
     from teucer._lower.context import Context
 
-__all__ = ["ffi_call", "ffi_call_p"]
+__all__ = ["ffi_call", "ffi_call_p", "paired"]
 
 
 @final
@@ -197,18 +197,18 @@ class _CallWithLowTokens(Primitive):
 
     def lower(self, ctx: Context, *values: Value, tokens: Any, **params: Any) -> Any:
         given = [
-            v if a is None else _paired(ctx, ctx.op("stablehlo.create_token", (), (a,))[0], v)[0]
+            v if a is None else paired(ctx, ctx.op("stablehlo.create_token", (), (a,))[0], v)[0]
             for v, a in zip(values, tokens, strict=True)
         ]
         outs = ffi_call_p.lower(ctx, *given, **params)
         return tuple(
-            [_paired(ctx, y, ctx.constant(False))[1] if is_high(y.aval) else y for y in outs]
+            [paired(ctx, y, ctx.constant(False))[1] if is_high(y.aval) else y for y in outs]
         )
 
     lower_extended = lower
 
 
-def _paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:
+def paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:
     """A token and a number, each of which waits for the other."""
     both = (token, number)
     return ctx.op("stablehlo.optimization_barrier", both, [v.aval for v in both])

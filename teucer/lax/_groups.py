@@ -16,7 +16,7 @@ from teucer._lower import hlo
 from teucer._lower.spmd.manual import manual_computation
 from teucer._lower.value import Value
 
-__all__ = ["all_gathered", "all_reduced", "all_to_all", "device_index", "permuted", "reduce_scattered"]
+__all__ = ["all_gathered", "all_reduced", "all_to_all", "along", "device_index", "permuted", "reduce_scattered"]
 
 _CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
@@ -83,12 +83,16 @@ def all_to_all(ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Seq
     return ctx.op1("stablehlo.all_to_all", (x,), aval, properties)
 
 
-def permuted(ctx: Any, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> Value:
-    """x sent from device to device along pairs; zeros where nothing is sent."""
+def along(ctx: Any, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> str:
+    """Pairs of elements as those of devices: the properties of operations that send."""
     pairs = [[row[source], row[target]] for row in rows(ctx, axes) for source, target in perm]
     listed = f"dense<{pairs}>" if pairs else "dense<>"
-    properties = f"{_CHANNEL}, source_target_pairs = {listed} : tensor<{len(pairs)}x2xi64>"
-    return ctx.op1("stablehlo.collective_permute", (x,), x.aval, properties)
+    return f"{_CHANNEL}, source_target_pairs = {listed} : tensor<{len(pairs)}x2xi64>"
+
+
+def permuted(ctx: Any, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> Value:
+    """x sent from device to device along pairs; zeros where nothing is sent."""
+    return ctx.op1("stablehlo.collective_permute", (x,), x.aval, along(ctx, perm, axes))
 
 
 def device_index(ctx: Any, axis: Any, aval: Any) -> Value:

@@ -248,8 +248,8 @@ class Tile(Linear):
 
     def shard(self, x: ShapedArray, *, reps: Sequence[int], **params: object) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]
-        labels = whole(x, repeated)
-        return Labels([labels], [labels], whole=f"Operand cannot be sharded on dimensions {repeated} when the tiling is non-trivial")
+        labels, said = whole(x, repeated), f"Operand cannot be sharded on dimensions {repeated} when the tiling is non-trivial"
+        return Labels([labels], [labels], whole=said)
 
     def lower(self, ctx: Context, x: Value, *, reps: Sequence[int]) -> Any:
         (aval,) = ctx.avals_out

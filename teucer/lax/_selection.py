@@ -65,7 +65,8 @@ class SelectN(Primitive):
         return (first if weak == first.weak_type else first.strengthen(),)
 
     def shard(self, which: ShapedArray, *cases: ShapedArray) -> Any:
-        return partition.aligned(self, which, *cases)._replace(alike="select cases must have the same shardings, and so must `which`")
+        rule = partition.aligned(self, which, *cases)
+        return rule._replace(alike="select cases must have the same shardings, and so must `which`")
 
     def lower(self, ctx: Context, which: Value, *cases: Value) -> Any:
         if len(cases) == 1:

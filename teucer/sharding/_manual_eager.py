@@ -127,6 +127,10 @@ def _operation(devices: Devices, primitive: Any, avals: Sequence[Any], mine: Seq
     with using(EVAL):
         inner, consts = stage_flat(lambda *xs: primitive.call(*xs, **params), avals)
         closed = hoist_consts(inner)
+        if any(aval.is_high for aval in closed.out_avals):
+            raise NotImplementedError(f"Eager shard_map cannot hold what {primitive} gives, a value of type "
+                                      f"{closed.out_avals[0].str_short()}: operations run one by one there.\n  Wrap the "
+                                      "function, or the call of shard_map, in jax.jit.")
         are_stacked = [*(type(c) is ShardMapTracer for c in consts), *mine]
 
         def on_stacked(*xs: Any) -> list[Any]:

@@ -265,8 +265,8 @@ def gather_labels(x: ShapedArray, indices: ShapedArray, d: Any, slice_sizes: Seq
     own, windows = _whole_windows(x, d.collapsed_slice_dims, d.operand_batching_dims, slice_sizes)
     at = _batch_labels(indices, d.start_indices_batching_dims, d.operand_batching_dims)
     return Labels([own, (*at, None)], [_interleaved(len(windows) + len(at), d.offset_dims, windows, at)],
-                  "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec for the gather indexing as out sharding could not "
-                  "be resolved unambiguously.")
+                  "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec for the gather indexing as out sharding "
+                  "could not be resolved unambiguously.")
 
 
 def scatter_labels(x: Any, indices: ShapedArray, updates: Any, d: Any) -> Labels:
