@@ -443,7 +443,7 @@ def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
     return where
 
 
-def _check_context(name: str, mesh: BaseMesh) -> None:
+def _check_context(name: str, mesh: Mesh | AbstractMesh) -> None:
     """Check that the sharding of a result is over the mesh in force; `reshard` may go to another one."""
     in_force = meshes.get_abstract_mesh()
     if name == "reshard" or in_force.empty or (mesh.shape_tuple, mesh.axis_types) == (in_force.shape_tuple, in_force.axis_types):

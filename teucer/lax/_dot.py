@@ -226,12 +226,13 @@ class DotGeneral(Primitive):
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
-def _unlike(lhs: ShapedArray, rhs: ShapedArray, lhs_batch: Sequence[int], rhs_batch: Sequence[int]) -> str:
+def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[int]) -> str:
     """What is said of axes that go together and lie over different mesh axes."""
-    specs = [None if x.partition is None else x.partition.spec for x in (lhs, rhs)]
-    batches = zip(lhs_batch, rhs_batch, strict=True) if all(specs) else ()
-    if any(None not in (entries := (specs[0][i], specs[1][j])) and entries[0] != entries[1] for i, j in batches):
-        return "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding"
+    left, right = lhs.partition, rhs.partition
+    if left is not None and right is not None:
+        batches = [(left.spec[i], right.spec[j]) for i, j in zip(lhs_batch, rhs_batch, strict=True)]
+        if any(a != b and None not in (a, b) for a, b in batches):
+            return "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding"
     return "dot_general requires contracting dimensions to have consistent sharding"
 
 
