@@ -39,7 +39,7 @@ class _OfSends(Collective):
 
     def refuse(self, ctx: Any) -> None:
         """Raise NotImplementedError unless the program is for a GPU."""
-        if ctx.platform not in ("cuda", "rocm"):
+        if not ctx.target.sends:
             raise NotImplementedError(f"{self.name} is currently only implemented on GPU, and the program is for {ctx.platform}.\n"
                                       "  jax.lax.ppermute sends and receives on every platform.")
 

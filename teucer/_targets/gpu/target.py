@@ -27,6 +27,8 @@ def _kernels(letters: str, missing: tuple[str, ...], lacks: dict[str, tuple[str,
 class GPU(Target):
     """GPUs of either kind. Nothing is tuned for them yet: programs are compiled as they are, but for what their user asks."""
 
+    sends = True
+
 
 @final
 class CUDA(GPU):
