@@ -22,7 +22,8 @@ SAYS_ANY = {
         "dtype", "shape_as_value", "reduce", "eq", "ge", "gt", "le", "lt", "ne", "bessel_i1e", "digamma", "polygamma", "zeta",
         "cond", "switch", "fori_loop", "while_loop", "associative_scan", "map", "optimization_barrier", "platform_dependent",
         "custom_linear_solve", "custom_root", "reduce_window", "with_sharding_constraint", "rng_bit_generator", "pmax", "pmean",
-        "pmin", "psum", "pbroadcast", "pcast", "all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"},
+        "pmin", "psum", "pbroadcast", "pcast", "all_gather", "all_to_all", "ppermute", "precv", "psend", "pshuffle",
+        "psum_scatter", "pswapaxes"},
 }
 
 CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
