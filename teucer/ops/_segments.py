@@ -99,6 +99,8 @@ def _segment(name: str, operation: str, data: Any, ids: Any, num_segments: Any, 
     if count < 0:
         raise ValueError("num_segments must be non-negative.")
     is_clipped = mode is not None and GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
+    if bucket_size is not None and not hasattr(bucket_size, "__index__"):
+        raise TypeError(f"{name}: bucket_size must be a positive integer or None, got {bucket_size!r:.100}.")
     size = None if bucket_size is None else as_size(bucket_size)
     if size is not None and size <= 0:
         raise ValueError(f"{name}: bucket_size must be positive, got {size}.")
