@@ -180,3 +180,28 @@ def test_cotangents_go_back_to_the_devices_of_the_value(there):
     np.testing.assert_allclose(np.asarray(g), slope, rtol=1e-5)
     np.testing.assert_allclose(np.asarray(jax.jacrev(f)(x)), np.diag(slope), rtol=1e-5)
     assert jax.jvp(f, (x,), (x,))[1].devices() == jax.jit(jnp.sin)(jax.device_put(x, there())).devices()
+
+
+def test_what_changes_places_is_no_transfer():
+    """Devices exchange arrays and keys among themselves under any guard; what goes to others is refused."""
+    devices = jax.devices()
+    old = NamedSharding(mesh_of(devices[:4], (2, 2)), P("x", "y"))
+    back, others = (mesh_of(d, (2, 2)) for d in (devices[:4][::-1], devices[4:]))
+    value, keys = jax.device_put(VALUE, old), jax.device_put(jax.random.split(jax.random.key(0), (4, 4)), old)
+    for spec in (P("x", "y"), P("y")):
+        with jax.transfer_guard("disallow_explicit"):
+            moved, moved_keys = jax.device_put((value, keys), NamedSharding(back, spec))
+            with pytest.raises(Exception, match="Disallowed device-to-device transfer"):
+                jax.device_put(value, NamedSharding(others, spec))
+        np.testing.assert_array_equal(moved, VALUE)
+        np.testing.assert_array_equal(jax.random.key_data(moved_keys), jax.random.key_data(keys))
+
+
+@pytest.mark.parametrize("spec", [P("x"), P(None, "y", unreduced={"x"}), P("y", unreduced={"x"})])
+def test_sums_are_sent_to_other_devices(spec):
+    old, new = (mesh_of(d, (2, 2), kind=AxisType.Explicit) for d in (jax.devices()[:4], jax.devices()[4:]))
+    parts = jax.device_put(VALUE, NamedSharding(old, P(None, "y", unreduced={"x"})))
+    with jax.transfer_guard_host_to_device("disallow_explicit"):
+        sent = jax.device_put(parts, NamedSharding(new, spec))
+    assert sent.sharding == NamedSharding(new, spec)
+    np.testing.assert_array_equal(jax.device_put(sent, NamedSharding(new, P())), VALUE)

@@ -10,6 +10,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base.errors import ShardingTypeError
 from teucer._core.specs import DuplicateSpecError
+from teucer._devices import meshes
 from teucer.experimental.pjit import pjit
 from teucer.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
 
@@ -96,7 +97,7 @@ def test_blocks_of_meshes_leave_what_set_mesh_has_set():
     setting = jax.set_mesh(auto(2, 2))
     with auto(2), setting:
         pass
-    assert jax.sharding.get_mesh().empty
+    assert jax.sharding.get_mesh().empty and meshes.mesh_of_block() is None
 
 
 # --- of single results -----------------------------------------------------------------------------------------------
