@@ -29,8 +29,8 @@ MODULES = ("teucer", "teucer.debug", "teucer.extend", "teucer.image", "teucer.in
 INNER = {
     "teucer.lax": """
         _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev
-        _complex_parts _control.bodies _control.scan_lowering _convolution.lowering _double _exact _families
-        _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
+        _complex_parts _control.bodies _control.scan_lowering _convolution.lowering _double _exact
+        _families _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
         _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
         _references _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """

@@ -170,7 +170,8 @@ def test_private_names_of_several_processes():
         class Items(list):
             items = lambda self: self
         all_rows, left, right = (0, 4), (0, 2), (2, 4)
-        columns = Blocks(*((i, all_rows, part) for i, part in enumerate((left, right, right, left))))
+        parts = left, right, right, left
+        columns = Blocks(*((i, all_rows, part) for i, part in enumerate(parts)))
         assert get_process_index_and_count(columns, 0, 2) == (0, 1)
         assert get_process_index_and_count(columns, 1, 2) == (1, 2)
         assert local_to_global_shape(columns, (3, 5)) == (3, 10)

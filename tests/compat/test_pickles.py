@@ -51,10 +51,11 @@ class Written:
         return self.how
 
 make, make_ex = functools.partial(copyreg.__newobj__), functools.partial(copyreg.__newobj_ex__)
-impl = Written(make, (prng.PRNGImpl, (2,), fry.threefry_seed, fry.threefry_split, fry.threefry_random_bits,
-                      fry.threefry_fold_in, "threefry2x32", "fry"))
+steps = fry.threefry_seed, fry.threefry_split, fry.threefry_random_bits, fry.threefry_fold_in
+impl = Written(make, (prng.PRNGImpl, (2,), *steps, "threefry2x32", "fry"))
 key_dtype = Written(make, (prng.KeyTy,), {"_impl": impl})
-whole = Written(named_sharding._unpickle_named_sharding, (mesh.AbstractMesh((), (), ()), jax.P(None, None), None, None))
+no_mesh = mesh.AbstractMesh((), (), ())
+whole = Written(named_sharding._unpickle_named_sharding, (no_mesh, jax.P(None, None), None, None))
 space = Written(core.MemorySpace, (1,))
 
 def aval(shape, dtype, weak, **said):
@@ -79,7 +80,8 @@ def test_types_are_written_as_jax_reads_them():
     python("""
 import pickle, jax, jax.numpy as jnp
 key = jax.random.key(0, impl="rbg")
-values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3))), jax.memory.Space.Host,
+values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3))),
+          jax.memory.Space.Host,
           jax.typeof(jnp.ones(2)).update(vma=frozenset({"x"}), memory_space=jax.memory.Space.Host)]
 written = pickle.dumps(values)
 assert b"teucer" not in written and pickle.loads(written) == values

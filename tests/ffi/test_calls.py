@@ -111,7 +111,8 @@ def test_versions_before_types():
 
 
 @pytest.mark.parametrize("options, match", [
-    ({"input_layouts": [(0, 1), (0,)]}, r"number of input arguments \(1\) must equal the number of input layouts \(2\)"),
+    ({"input_layouts": [(0, 1), (0,)]},
+     r"number of input arguments \(1\) must equal the number of input layouts \(2\)"),
     ({"input_layouts": [(0, 0)]}, r"permutation(?s:.*)input_layouts\[0\]: \(0, 0\)"),
     ({"output_layouts": [(0,)]}, r"permutation"),
     ({"input_output_aliases": {1: 0}}, "with input index 1 outside"),

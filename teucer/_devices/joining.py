@@ -65,7 +65,9 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     address = _checked(address, count, number, cluster)
     _choose_devices(local_device_ids, cluster)
     heartbeat = config.heartbeat_timeout.value if heartbeat_timeout_seconds is None else heartbeat_timeout_seconds
-    _connect(address, int(count), int(number), coordinator_bind_address,  # type: ignore[arg-type]  # checked above
+    assert count is not None
+    assert number is not None
+    _connect(address, int(count), int(number), coordinator_bind_address,
              int(initialization_timeout), int(heartbeat), int(shutdown_timeout_seconds))
     state.partition_index = state.slice_index = slice_index if partition_index is None else partition_index
 

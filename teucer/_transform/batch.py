@@ -64,7 +64,10 @@ class BatchTracer(Tracer):
     @property
     def aval(self) -> Any:
         aval = typeof(self.value)
-        return aval.dec_rank(self._trace.axis.size, self.dim) if aval.is_high else mapped_aval(aval, self.dim)  # type: ignore[attr-defined]
+        if not aval.is_high:
+            return mapped_aval(aval, self.dim)
+        trace: Any = self._trace  # a BatchTrace
+        return aval.dec_rank(trace.axis.size, self.dim)
 
     def origin(self) -> str:
         x = self.value

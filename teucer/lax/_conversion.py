@@ -75,8 +75,12 @@ def _of_number(x: Any, dtype: DTypeLike) -> Any:
     if type(x) is complex and not cmath.isfinite(x):
         return x
     if type(x) is complex:
-        return bool(x) if dtype == np.bool_ else x if dtypes.issubdtype(dtype, np.complexfloating) else (
-            int(x) if dtypes.issubdtype(dtype, np.integer) else float(x))  # type: ignore[arg-type, call-overload]  # which raises
+        if dtype == np.bool_:
+            return bool(x)
+        if dtypes.issubdtype(dtype, np.complexfloating):
+            return x
+        number: Any = x  # int and float raise the TypeError
+        return int(number) if dtypes.issubdtype(dtype, np.integer) else float(number)
     if dtypes.issubdtype(dtype, np.inexact):
         return float(x)
     if dtype == np.bool_ or not dtypes.issubdtype(dtype, np.integer):
