@@ -1,6 +1,7 @@
 """Options: reading, setting, scopes, threads, environment, cache keys, guards."""
 
 import ast
+import gc
 import logging
 import os
 import re
@@ -412,3 +413,11 @@ def test_contexts_of_users():
             f(1.0)
     f(1.0)
     assert traced == ["fancy", "plain"]
+
+
+def test_options_live_as_long_as_jaxlib_reads_them():
+    context = teucer.make_user_context("plain")
+    name = context.name
+    del context
+    gc.collect()
+    assert any(isinstance(o, options.Option) and o.name == name for o in gc.get_objects())

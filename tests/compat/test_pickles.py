@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from compat_process import python
 
 DATA = Path(__file__).parent.parent / "data" / "jax_0_10_2.pickles"
@@ -76,8 +77,9 @@ assert found[2] is core.ShapedArray((2, 3), jnp.dtype("float32"), True)
 """)
 
 
-def test_types_are_written_as_jax_reads_them():
-    python("""
+@pytest.mark.parametrize("before", ["", "from jax._src.random import prng"])  # which loads the module of keys from within
+def test_types_are_written_as_jax_reads_them(before):
+    python(before + """
 import pickle, jax, jax.numpy as jnp
 key = jax.random.key(0, impl="rbg")
 values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3))),

@@ -46,6 +46,9 @@ def warn_error_allow(value: object) -> ExplicitX64Mode:
     raise ValueError(f"{value!r} is not a valid ExplicitX64Mode.\n  allowed: 'warn', 'error', 'allow'")
 
 
+_kept: list[Option] = []
+
+
 class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untyped
     """One option: `.value` reads it, calling it gives a context manager (and decorator) that sets it."""
 
@@ -59,6 +62,8 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         super().__init__(name, default, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
         self.default = self._from_environment(name, default)
         self.set_global(self.default)
+        # jaxlib goes on reading a cell that is let go of, and crashes.
+        _kept.append(self)
 
     def __call__(self, new_val: Any = cells.unset) -> Setting:
         if new_val is cells.unset:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, An
 
 def _reduce_array(x: Any) -> Any:
     if type(x._carried) is KeyCarrier:
-        from teucer import random  # for pickles of keys
+        random = _random()
         return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (random.key_data(x),)
     function, args, state = np.asarray(x).__reduce__()
     return _reconstruct_array, (function, args, state, {"weak_type": x.aval.weak_type})
@@ -103,6 +104,11 @@ def _set_keys(x: Any, state: dict[str, Any]) -> None:
     dtype = random.key_dtype(state["_impl"].name)
     aval = ShapedArray(words.shape[:words.ndim - dtype.physical.ndim], dtype)
     x.__init__(aval.carrier, words.sharding, [words], committed=False, _skip_checks=True)
+
+
+def _random() -> Any:
+    """The module of keys, under the name that JAX gives it: it may have been loaded by Teucer alone."""
+    return importlib.import_module("jax.random")
 
 
 def _reduce_aval(aval: ShapedArray) -> Any:
@@ -121,12 +127,12 @@ def _reduce_manual(mat: ManualAxisType) -> Any:
 
 
 def _reduce_key_dtype(dtype: KeyDType) -> Any:
-    from teucer import random  # for pickles of keys
+    random = _random()
     return getattr, (random.key(0, dtype=dtype), "dtype")
 
 
 def _set_key_dtype(dtype: KeyDType, state: dict[str, Any]) -> None:
-    from teucer import random  # for pickles of keys
+    random = _random()
     found = random.key_dtype(state["_impl"].name)
     for name in KeyDType.__slots__:
         setattr(dtype, name, getattr(found, name))
