@@ -23,7 +23,9 @@ def rooms_of(tree):
                     continue
                 try:
                     module = importlib.import_module(node.module)
-                    value = getattr(module, alias.name, None) or importlib.import_module(f"{node.module}.{alias.name}")
+                    value = getattr(module, alias.name, None)
+                    if value is None:
+                        value = importlib.import_module(f"{node.module}.{alias.name}")
                 except ImportError:  # a type, for checkers only
                     continue
                 if isinstance(value, types.ModuleType):

@@ -186,8 +186,3 @@ def test_a_truth_value_of_a_complex_number():
     assert jnp.full_like(np.zeros(2, bool), 1j).tolist() == [True, True]
 
 
-@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
-def test_truth_values_are_weak_only_of_weak_operands(name):
-    f = getattr(jnp, name)
-    assert not f(jnp.array([True]), 1).weak_type
-    assert f(jnp.asarray(2), 1.5).weak_type

@@ -14,7 +14,7 @@ from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
-from teucer._dimensions.dimensions import is_symbolic
+from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._indexing.gather import gather, gather_p, scatter_p
@@ -136,6 +136,12 @@ class DynamicUpdateSlice(Primitive):
     shard = partition.alike("dynamic_update_slice operand sharding must be equal to update sharding")
 
     def lower(self, ctx: Context, x: Value, update: Value, *starts: Value) -> Any:
+        if ctx.module.mesh is not None and is_constant((*x.aval.shape, *update.aval.shape)):
+            # XLA's partitioner does not clamp along an axis that is divided.
+            bounds = [n - k for n, k in zip(x.aval.shape, update.aval.shape, strict=True)]
+            starts = tuple(
+                ctx.op1("stablehlo.clamp", (ctx.constant(0, i.dtype), i, ctx.constant(b, i.dtype)), i.aval)
+                for i, b in zip(starts, bounds, strict=True))
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:

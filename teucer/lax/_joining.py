@@ -344,7 +344,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     >>> tile(np.int32([1, 2]), (2,)).tolist()
     [1, 2, 1, 2]
     """
-    return tile_p.call(operand, reps=tuple(operator.index(r) for r in reps))[0]
+    return tile_p.call(operand, reps=tuple(as_size(r) for r in reps))[0]
 
 
 def shape_as_value(shape: Sequence[Size]) -> Any:

@@ -187,17 +187,9 @@ def _logical(operation: Function) -> Function:
     return lambda *xs: operation(*map(_as_bool, xs))
 
 
-def _logical_of_two(name: str, operation: Function, doc: str) -> Binary:
-    """A row for a function of two truth values: weakly typed only if both operands are, though True and 1 meet in a weak 1."""
-    def function(x1: Any, x2: Any, /) -> Any:
-        y = _logical(operation)(*promote(name, ANY, x1, x2))
-        return y if typeof(x1).weak_type and typeof(x2).weak_type else strong_bools(y)
-    return _named(function, name, ANY, doc, "x1, x2")
-
-
-logical_and = _logical_of_two("logical_and", lax.bitwise_and, "Whether both are nonzero.")
-logical_or = _logical_of_two("logical_or", lax.bitwise_or, "Whether one is nonzero.")
-logical_xor = _logical_of_two("logical_xor", lax.bitwise_xor, "Whether exactly one is nonzero.")
+logical_and = binary("logical_and", ANY, _logical(lax.bitwise_and), "Whether both are nonzero.")
+logical_or = binary("logical_or", ANY, _logical(lax.bitwise_or), "Whether one is nonzero.")
+logical_xor = binary("logical_xor", ANY, _logical(lax.bitwise_xor), "Whether exactly one is nonzero.")
 logical_not = unary("logical_not", ANY, _logical(lax.bitwise_not), "Whether x is zero.")
 bitwise_and = binary("bitwise_and", ANY, lax.bitwise_and, "Bits set in both.")
 bitwise_or = binary("bitwise_or", ANY, lax.bitwise_or, "Bits set in one or both.")
