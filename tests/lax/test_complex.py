@@ -14,6 +14,7 @@ import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config
+from teucer._targets.cpu.target import CPU
 
 NAMES = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "expm1", "log1p", "exp", "log", "sqrt", "asinh", "atanh", "asin", "atan")
 # Of each part, in units in the last place of that part. Those of complex64 are computed in float64.
@@ -167,3 +168,18 @@ def test_fmin_and_fmax_pass_over_nan() -> None:
     x, y = np.complex64([1 + 1j, complex(nan, 1), complex(2, nan), nan, 3]), np.complex64([2 + 1j, 1 + 1j, 1 + 1j, nan, nan])
     np.testing.assert_array_equal(jnp.fmin(x, y), np.fmin(x, y))
     np.testing.assert_array_equal(jnp.fmax(x, y), np.fmax(x, y))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log1p", "atan", "atanh"])
+def test_where_float64_is_slow_formulas_are_of_float32(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = getattr(lax, name)
+    like = jax.ShapeDtypeStruct((31,), "complex64")
+    for platform in ("cuda", "tpu"):
+        assert "f64" not in jax.export.export(jax.jit(f), platforms=[platform])(like).mlir_module()
+    monkeypatch.setattr(CPU, "fast_float64", False)
+    rng = np.random.default_rng(0)
+    z = (3 * rng.normal(size=31) + 3j * rng.normal(size=31)).astype(np.complex64)
+    z[:4] = 60 + 1j, -60 - 1j, 1e-3 + 1e-4j, 1e-20
+    with mpmath.workdps(40):
+        right = [complex(getattr(mpmath, name)(complex(x))) for x in z]
+    np.testing.assert_allclose(jax.jit(lambda z: f(z))(z), right, rtol=3e-6)

@@ -41,7 +41,7 @@ def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
     check_shape(sharding, x.shape)
     if transfer.same_cut(old, sharding, x.shape):
         return _sent(x, sharding, copy) if old.num_devices > 1 and old.is_fully_addressable else None
-    if (old.num_devices == 1 and sharding.is_fully_replicated):
+    if old.num_devices == 1 and sharding.is_fully_replicated:
         return None
     if old._internal_device_list == sharding._internal_device_list:
         return _by_program(x, sharding) if isinstance(sharding, NamedSharding) else None

@@ -34,6 +34,8 @@ class Target:
     sorts_integers: ClassVar[bool] = False
     # Whether a generator of XLA's draws for each key of a batch alone, in the time that it takes for all.
     draws_alone: ClassVar[bool] = False
+    # Whether float64 is computed by the processor at half the speed of float32 or better.
+    fast_float64: ClassVar[bool] = False
     # Whether sending to another device and receiving are operations of their own.
     sends: ClassVar[bool] = False
     # Whether devices are wired, so that their order in a mesh matters.

@@ -1,7 +1,8 @@
 """Complex functions by those of their parts. XLA's cancel where a part is small, and are nan where a factor overflows alone.
 
-Formulas are of float64: those of complex128 take XLA's functions, those of complex64 series (`_wide`), which are faster and
-leave digits over. Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical Analysis (1987).
+Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`_wide`) where that is fast: they are
+faster, and leave digits over. Elsewhere they are those of complex128 in float32. Kahan, Branch cuts for complex elementary
+functions, in The State of the Art in Numerical Analysis (1987).
 """
 
 from __future__ import annotations
@@ -83,13 +84,15 @@ class Functions(NamedTuple):
 OF_FLOAT32 = Functions(_wide.turn, _wide.exponential, rooted=False, largest=200.0)
 
 
-def _of_float64(lax: Elementary) -> Functions:
+def _of_its_own(lax: Elementary, dtype: np.dtype[Any]) -> Functions:
+    """XLA's functions, for parts of a dtype."""
     def turn(x: Array) -> tuple[Any, Any, Any]:
         sine, cosine = lax.sin(x), lax.cos(x)
         less = where_else(gt(cosine, scalar_like(x, 0)), neg(div(square(sine), plus(cosine, 1))), plus(cosine, -1))
         return sine, cosine, less
 
-    return Functions(turn, lambda x: (lax.expm1(x), lax.exp(times(0.5, x))), rooted=True, largest=355.0)
+    largest = math.floor(0.5 * math.log(2) * (dtypes.finfo(dtype).maxexp + 1))
+    return Functions(turn, lambda x: (lax.expm1(x), lax.exp(times(0.5, x))), rooted=True, largest=largest)
 
 
 # Of the hyperbolic functions
@@ -154,7 +157,9 @@ def _tanh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     (s, c), (sine, cosine, _) = _sinh_and_cosh(f, clamp(neg(limit), a, limit)), f.turn(b)
     sine, cosine = where_else(lost, zero, sine), where_else(lost, scalar_like(a, 1), cosine)
     below = add(square(s), square(cosine))
-    re, im = div(mul(s, c), below), div(mul(sine, cosine), below)
+    turned = mul(sine, cosine)
+    turned = where_else(_infinite(a), times(0, turned), turned)  # at `limit` it need not be small enough to vanish
+    re, im = div(mul(s, c), below), div(turned, below)
     # A part that is zero stays so, though the other is nan.
     return where_else(eq(a, zero), a, re), where_else(eq(b, zero), b, im)
 
@@ -271,7 +276,7 @@ WIDE: dict[str, Function] = {
     **{name: functools.partial(formula, OF_FLOAT32) for name, formula in FORMULAS.items()}}
 
 
-# Of complex128
+# Of complex128, and of complex64 where float64 is slow
 
 def _parts(z: Array) -> tuple[Any, Any]:
     return _arithmetic.real(z), _arithmetic.imag(z)
@@ -338,12 +343,12 @@ def _lowering(name: str, lax: Elementary) -> Function:
         return _by_operation(f"chlo.{name}", SIGNS[name], lambda a, b: (abs(a), abs(b)))
     if name == "log1p":
         return traced(lambda z: _log1p(lax, z))
-    return traced(lambda z: _arithmetic.complex(*FORMULAS[name](_of_float64(lax), *_parts(z))))
+    return traced(lambda z: _arithmetic.complex(*FORMULAS[name](_of_its_own(lax, typeof(z).dtype), *_parts(z))))
 
 
 def lower(name: str, lax: Elementary, ctx: Context, z: Value) -> Any:
     """Lower a function of complex numbers, f(conj z) = conj f(z)."""
-    formula = WIDE.get(name) if z.dtype == np.complex64 else None
+    formula = WIDE.get(name) if z.dtype == np.complex64 and ctx.target.fast_float64 else None
     if formula is None:
         return _lowering(name, lax)(ctx, z)
 

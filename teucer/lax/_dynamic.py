@@ -138,10 +138,10 @@ class DynamicUpdateSlice(Primitive):
     def lower(self, ctx: Context, x: Value, update: Value, *starts: Value) -> Any:
         if ctx.module.mesh is not None and is_constant((*x.aval.shape, *update.aval.shape)):
             # XLA's partitioner does not clamp along an axis that is divided.
-            bounds = [n - k for n, k in zip(x.aval.shape, update.aval.shape, strict=True)]
-            starts = tuple(
-                ctx.op1("stablehlo.clamp", (ctx.constant(0, i.dtype), i, ctx.constant(b, i.dtype)), i.aval)
-                for i, b in zip(starts, bounds, strict=True))
+            lengths = zip(x.aval.shape, update.aval.shape, strict=True)
+            ends = [min(n - k, np.iinfo(i.dtype).max) for i, (n, k) in zip(starts, lengths, strict=True)]
+            starts = tuple([ctx.op1("stablehlo.clamp", (ctx.constant(0, i.dtype), i, ctx.constant(end, i.dtype)), i.aval)
+                            for i, end in zip(starts, ends, strict=True)])
         return (hlo.dynamic_update_slice(ctx, x, update, starts),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:

@@ -33,6 +33,7 @@ class CPU(Target):
     adds_complex = True
     sorts_integers = True
     draws_alone = True
+    fast_float64 = True
     keeps_callbacks = True
     one_memory = True
     compiles_alone = True
