@@ -19,7 +19,7 @@ from teucer.lax import _cumulative, _elementwise, _joining, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from teucer.lax._padding import dynamic_size
-from teucer.numpy._library import fast
+from teucer.numpy._library import at_once, fast
 from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
@@ -257,6 +257,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
 
 
+@at_once(static=("reps",))
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """A repeated as a whole along its axes, and along new leading axes for further numbers.
 
