@@ -40,6 +40,7 @@ run: .venv/.installed
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 

@@ -1,6 +1,9 @@
-"""`make bench`: the measures of docs/design.md, Teucer beside JAX, as medians and ratios against the budgets.
+"""`make bench`.
 
-The two libraries take turns, each run in a new process, so that what else the machine does falls on both alike.
+The measures of docs/design.md, Teucer beside JAX, as medians and ratios against the budgets.
+
+The two libraries take turns, each run in a new process, so that what else the machine does falls on
+both alike.
 """
 
 import argparse
@@ -19,7 +22,8 @@ HERE = Path(__file__).parent
 
 
 class Row(NamedTuple):
-    """A measure: its name in the results of each library, its unit, and the largest allowed ratio to JAX's time."""
+    """A measure: its name in the results of each library, its unit, and the largest allowed ratio
+    to JAX's time."""
 
     text: str
     name: str
@@ -28,7 +32,8 @@ class Row(NamedTuple):
     jax_name: str | None = None
 
 
-# The budgets are the quotients of the table in docs/design.md, section 7: a ratio depends little on the machine.
+# The budgets are the quotients of the table in docs/design.md, section 7: a ratio depends little on
+# the machine.
 ROWS = [
     Row("import, beyond jaxlib and NumPy", "import", "s", 0.10 / 0.40),
     Row("cached jit call, one argument", "jit_call_1", "us", 1.0),
@@ -74,12 +79,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jax", required=True, help="a Python that has JAX")
     parser.add_argument("--teucer", required=True, help="a Python that has Teucer")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each library has its turn (default: %(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=3,
+        help="how often each library has its turn (default: %(default)s)",
+    )
     parser.add_argument(
         "--programs",
         default="transformer_12",
-        help="of benchmarks/programs.py, with commas; 'all' takes JAX many minutes, 'none' measures only what takes "
-        "microseconds, and the import (default: %(default)s)",
+        help=(
+            "of benchmarks/programs.py, with commas; 'all' takes JAX many minutes, 'none' "
+            "measures only what takes microseconds, and the import (default: %(default)s)"
+        ),
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
@@ -103,7 +115,8 @@ def main():
 
 
 def one_round(library, python, programs):
-    """Every measure once. Teucer's disk cache is a new, empty folder a program: cold at first, warm for the second process."""
+    """Every measure once. Teucer's disk cache is a new, empty folder a program: cold at first, warm
+    for the second process."""
     with tempfile.TemporaryDirectory() as cache:
         results = run(python, cache, library, "import")
         results |= run(python, cache, library, "small")
@@ -112,15 +125,25 @@ def one_round(library, python, programs):
             results |= run(python, cache, library, "program", f"--name={name}")
             if library == "teucer":
                 again = run(python, cache, library, "program", f"--name={name}")
-                results |= {f"{name}.second": again[f"{name}.ready"], f"{name}.second_first": again[f"{name}.first"]}
+                results |= {
+                    f"{name}.second": again[f"{name}.ready"],
+                    f"{name}.second_first": again[f"{name}.first"],
+                }
     return results
 
 
 def run(python, cache, *args):
     environment = os.environ | {"TEUCER_CACHE_DIR": cache}
-    # Bytecode is kept for both, as it is for an installed package; the variable would have ours compiled at each start.
+    # Bytecode is kept for both, as it is for an installed package; the variable would have ours
+    # compiled at each start.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([python, HERE / "measures.py", *args], env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [python, HERE / "measures.py", *args],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         sys.exit(f"measures.py {' '.join(args)} failed under {python}; its error is above.")
     return json.loads(done.stdout)
@@ -132,18 +155,37 @@ def print_table(figures, rows):
         theirs, ours = figures["jax"].get(row.jax_name or row.name), figures["teucer"].get(row.name)
         if not theirs or not ours:
             continue
-        theirs, ours = statistics.median(theirs) * SCALE[row.unit], statistics.median(ours) * SCALE[row.unit]
+        theirs, ours = (
+            statistics.median(theirs) * SCALE[row.unit],
+            statistics.median(ours) * SCALE[row.unit],
+        )
         ratio = ours / theirs
         verdict = "" if ratio <= row.budget * NOISE else "  over budget"
-        print(f"{row.text:58} {theirs:7.3g} {row.unit:2} {ours:7.3g} {row.unit:2} {ratio:7.3f} {row.budget:7.3f}{verdict}")
+        print(
+            f"{row.text:58} {theirs:7.3g} {row.unit:2} {ours:7.3g} {row.unit:2} {ratio:7.3f} "
+            f"{row.budget:7.3f}{verdict}"
+        )
 
 
 def print_programs(figures, programs):
-    """The programs as a table for docs/performance.md: JAX / Teucer, and how many times sooner or faster Teucer is."""
+    """The programs as a table for docs/performance.md: JAX / Teucer, and how many times sooner or
+    faster Teucer is."""
     if not programs:
         return
-    head = ["program", "trace, s", "lower, s", "compile, s", "all three", "step, ms", "", "second process, s", "",
-            "to its first result, s", "", "memory, MB"]
+    head = [
+        "program",
+        "trace, s",
+        "lower, s",
+        "compile, s",
+        "all three",
+        "step, ms",
+        "",
+        "second process, s",
+        "",
+        "to its first result, s",
+        "",
+        "memory, MB",
+    ]
     print(f"\n| {' | '.join(head)} |\n{'| --- ' * len(head)}|")
     for name in programs:
         theirs, ours = (
@@ -155,9 +197,19 @@ def print_programs(figures, programs):
             for library in ("jax", "teucer")
         )
         cells = [f"{theirs[m]:.2f} / {ours[m]:.2f}" for m in ("trace", "lower", "compile")]
-        cells += [f"{theirs['ready'] / ours['ready']:.1f}x", f"{1e3 * theirs['run']:.1f} / {1e3 * ours['run']:.1f}"]
-        cells += [f"{theirs['run'] / ours['run']:.2f}x", f"{ours['second']:.2f}", f"{theirs['ready'] / ours['second']:.0f}x"]
-        cells += [f"{theirs['first']:.2f} / {ours['second_first']:.2f}", f"{theirs['first'] / ours['second_first']:.0f}x"]
+        cells += [
+            f"{theirs['ready'] / ours['ready']:.1f}x",
+            f"{1e3 * theirs['run']:.1f} / {1e3 * ours['run']:.1f}",
+        ]
+        cells += [
+            f"{theirs['run'] / ours['run']:.2f}x",
+            f"{ours['second']:.2f}",
+            f"{theirs['ready'] / ours['second']:.0f}x",
+        ]
+        cells += [
+            f"{theirs['first']:.2f} / {ours['second_first']:.2f}",
+            f"{theirs['first'] / ours['second_first']:.0f}x",
+        ]
         print(f"| {name} | {' | '.join(cells)} | {theirs['memory']:.0f} / {ours['memory']:.0f} |")
 
 

@@ -1,4 +1,6 @@
-"""Kernels compiled on the CPU beside the same programs by jnp: python benchmarks/kernels.py [--runs 80].
+"""Kernels compiled on the CPU beside the same programs by jnp.
+
+Python benchmarks/kernels.py [--runs 80].
 
 Both run in turn, and the least time of each counts.
 """
@@ -13,7 +15,9 @@ import numpy as np
 import teucer as jax
 import teucer.numpy as jnp
 
-_SPEC = importlib.util.spec_from_file_location("kernels", Path(__file__).parents[1] / "examples" / "pallas" / "kernels.py")
+_SPEC = importlib.util.spec_from_file_location(
+    "kernels", Path(__file__).parents[1] / "examples" / "pallas" / "kernels.py"
+)
 kernels = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(kernels)
 
@@ -47,11 +51,26 @@ def cases():
     matrices = numbers(512, 512), numbers(512, 512), numbers(512)
     rows, heads = numbers(1024, 1024), (numbers(1024, 64), numbers(1024, 64), numbers(1024, 64))
     yield "add, 8 rows", kernels.add, lambda x, y: x + y, (rows, rows)
-    yield "matmul 512, blocks 64x32x512", lambda *a: kernels.matmul(*a, 64, 32, 512), plain_matmul, matrices
-    yield "matmul 512, blocks 128x128x128", lambda *a: kernels.matmul(*a, 128, 128, 128), plain_matmul, matrices
+    yield (
+        "matmul 512, blocks 64x32x512",
+        lambda *a: kernels.matmul(*a, 64, 32, 512),
+        plain_matmul,
+        matrices,
+    )
+    yield (
+        "matmul 512, blocks 128x128x128",
+        lambda *a: kernels.matmul(*a, 128, 128, 128),
+        plain_matmul,
+        matrices,
+    )
     yield "softmax 1024x1024, 8 rows", kernels.softmax, jax.nn.softmax, (rows,)
     yield "layer norm 1024x1024, 8 rows", layer_norm, plain_layer_norm, (rows, numbers(1024))
-    yield "flash attention 1024x64, 64x64", lambda *a: kernels.attention(*a, 64, 64), plain_attention, heads
+    yield (
+        "flash attention 1024x64, 64x64",
+        lambda *a: kernels.attention(*a, 64, 64),
+        plain_attention,
+        heads,
+    )
 
 
 def least(functions, args, runs):

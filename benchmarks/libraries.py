@@ -1,4 +1,7 @@
-"""Teucer and JAX side by side: each answers from a process of its own, so that neither sees the other."""
+"""Teucer and JAX side by side.
+
+Each answers from a process of its own, so that neither sees the other.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ HERE = Path(__file__).parent
 
 
 class Answer(NamedTuple):
-    """The first result of a function, the CPU seconds of its quickest call, and by the clock those of its median call."""
+    """The first result of a function, the CPU seconds of its quickest call, and by the clock those
+    of its median call."""
 
     value: np.ndarray
     cpu: float
@@ -27,13 +31,19 @@ class Library:
 
     def __init__(self, python: str, name: str, folder: str) -> None:
         self.name, self.folder = name, folder
-        self.process = subprocess.Popen([python, __file__, name, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, cwd=HERE.parent)
+        self.process = subprocess.Popen(
+            [python, __file__, name, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parent,
+        )
 
     def apply(self, function: str, *arguments: np.ndarray, repetitions: int = 0) -> Answer:
         """Apply a function to arrays.
 
-        function: a path such as `numpy.sin`, or `lambda` of arrays with jnp, lax, special, sparse, random and jax in scope.
+        function: a path such as `numpy.sin`, or `lambda` of arrays with jnp, lax, special, sparse,
+        random and jax in scope.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -41,17 +51,25 @@ class Library:
         print(repetitions, function, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended while it computed {function}; its error is above.")
+            raise RuntimeError(
+                f"{self.name} ended while it computed {function}; its error is above."
+            )
         cpu, clock = map(float, line.split())
         return Answer(np.load(f"{self.folder}/out.npy"), cpu, clock)
 
 
 def serve(name: str, folder: str) -> None:
-    """Answer lines `repetitions function`: apply it, jitted, to the arrays of in.npz, and write out.npy."""
+    """Answer lines `repetitions function`: apply it, jitted, to the arrays of in.npz, and write
+    out.npy."""
     root = importlib.import_module(name)
-    scope: dict[str, Any] = {"jax": root, "jnp": root.numpy, "lax": root.lax, "random": root.random,
-                             "sparse": importlib.import_module(f"{name}.experimental.sparse"),
-                             "special": importlib.import_module(f"{name}.scipy.special")}
+    scope: dict[str, Any] = {
+        "jax": root,
+        "jnp": root.numpy,
+        "lax": root.lax,
+        "random": root.random,
+        "sparse": importlib.import_module(f"{name}.experimental.sparse"),
+        "special": importlib.import_module(f"{name}.scipy.special"),
+    }
     known: dict[str, Any] = {}
     for line in sys.stdin:
         count, text = line.rstrip("\n").split(" ", 1)
@@ -62,7 +80,9 @@ def serve(name: str, folder: str) -> None:
             function = getattr(importlib.import_module(f"{name}.{module}"), attribute)
         with np.load(f"{folder}/in.npz") as file:
             arrays = [file[key] for key in sorted(file.files)]
-        root.config.update("jax_enable_x64", any(x.dtype.name in ("float64", "complex128") for x in arrays))
+        root.config.update(
+            "jax_enable_x64", any(x.dtype.name in ("float64", "complex128") for x in arrays)
+        )
         arguments = [root.numpy.asarray(x) for x in arrays]
         jitted = known.setdefault(text, root.jit(function))
         out = root.tree.leaves(jitted(*arguments))[0]

@@ -1,7 +1,9 @@
-"""The measures of one library: `python measures.py jax small` prints a JSON object, seconds by measure.
+"""The measures of one library.
 
-One file for both libraries, run in the environment of each by compare.py; `import jax` here is the text "jax" on the
-command line.
+`python measures.py jax small` prints a JSON object, seconds by measure.
+
+One file for both libraries, run in the environment of each by compare.py; `import jax` here is the
+text "jax" on the command line.
 """
 
 import argparse
@@ -15,7 +17,9 @@ import time
 
 SECONDS_A_MEASURE = 0.3
 REPEATS = 7
-WARM_UP = 5  # steps before those that are measured, as in a training loop: malloc and the thread pools find their ways
+# steps before those that are measured, as in a training loop: malloc and the thread pools find
+# their ways
+WARM_UP = 5
 CHAIN = 1000
 
 
@@ -50,7 +54,9 @@ def measure_small(library):
     results = {name: per_call(call, jax.block_until_ready) for name, call in calls.items()}
     stages = {
         "trace": lambda: once(lambda f=chain(jnp): jax.make_jaxpr(f)(x)),
-        "trace_grad": lambda: once(lambda f=chain(jnp): jax.make_jaxpr(jax.grad(lambda x: jnp.sum(f(x))))(x)),
+        "trace_grad": lambda: once(
+            lambda f=chain(jnp): jax.make_jaxpr(jax.grad(lambda x: jnp.sum(f(x))))(x)
+        ),
         "lower": lambda: once(jax.jit(chain(jnp)).trace(x).lower),
     }
     for name, stage in stages.items():
@@ -60,7 +66,8 @@ def measure_small(library):
 
 
 def measure_program(library, name):
-    """Trace, lower and compile a program of programs.py, and run it. Its value shows that both libraries run the same program."""
+    """Trace, lower and compile a program of programs.py, and run it. Its value shows that both
+    libraries run the same program."""
     jax = importlib.import_module(library)
     jnp = importlib.import_module(f"{library}.numpy")
     importlib.import_module(f"{library}.scipy.linalg")

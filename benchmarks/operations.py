@@ -1,6 +1,9 @@
-"""`make bench-ops`: the time of operations, Teucer beside JAX and NumPy, as a table of medians and ratios.
+"""`make bench-ops`.
 
-    python benchmarks/operations.py --jax JAX/bin/python                      all operations on 10^5 elements
+The time of operations, Teucer beside JAX and NumPy, as a table of medians and ratios.
+
+    python benchmarks/operations.py --jax JAX/bin/python                      all operations on 10^5
+    elements
     python benchmarks/operations.py --jax JAX/bin/python --sizes 10 1000 cumsum sort
 
 Teucer and JAX take turns. A ratio above 1.2 stands again at the end, in the order of size.
@@ -24,7 +27,8 @@ Arrays = tuple[np.ndarray, ...]
 
 
 class Row(NamedTuple):
-    """An operation: its name, the function as `Library.apply` takes it, its operands, and what NumPy calls it."""
+    """An operation: its name, the function as `Library.apply` takes it, its operands, and what
+    NumPy calls it."""
 
     name: str
     function: str
@@ -36,10 +40,17 @@ UNARY = """abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e cbrt ceil 
 erf erf_inv erfc exp exp2 expm1 floor is_finite lgamma log log1p logistic neg reciprocal round
 rsqrt sign sin sinh sqrt square tan tanh"""
 BINARY = "add atan2 div eq igamma igammac lt max mul nextafter pow rem sub zeta"
-INTEGER = "bitwise_and bitwise_or bitwise_xor clz population_count bitwise_not shift_left add mul div rem"
+INTEGER = (
+    "bitwise_and bitwise_or bitwise_xor clz population_count bitwise_not shift_left add mul div rem"
+)
 COMPLEX = "abs add cos div exp expm1 log log1p mul sin sinh sqrt tan tanh"
-SPECIAL = """entr erfcx exp1 expi expit gamma gammaln i0 i1 log_ndtr logit ndtr ndtri sici spence dawsn"""
-NN = "celu elu gelu glu leaky_relu log_sigmoid log_softmax logsumexp mish relu selu silu softmax softplus"
+SPECIAL = (
+    """entr erfcx exp1 expi expit gamma gammaln i0 i1 log_ndtr logit ndtr ndtri sici spence dawsn"""
+)
+NN = (
+    "celu elu gelu glu leaky_relu log_sigmoid log_softmax logsumexp mish relu selu silu softmax "
+    "softplus"
+)
 # Functions of one array of numpy, under the same name in NumPy.
 SAME = """all any argmax argmin argsort arctan2 average ceil clip convolve corrcoef cov cumprod
 cumsum deg2rad diff ediff1d exp2 fabs flip floor_divide fmod gradient heaviside histogram hypot
@@ -62,7 +73,11 @@ def elementwise(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
         one = name in ("clz", "population_count", "bitwise_not")
         yield Row(f"lax.{name} int32", f"lax.{name}", (whole,) if one else (whole, other % 8 + 1))
     for name in COMPLEX.split():
-        yield Row(f"lax.{name} complex64", f"lax.{name}", (z, z + 1) if name in ("add", "div", "mul") else (z,))
+        yield Row(
+            f"lax.{name} complex64",
+            f"lax.{name}",
+            (z, z + 1) if name in ("add", "div", "mul") else (z,),
+        )
     for name in SPECIAL.split():
         yield Row(f"special.{name}", f"lambda x: special.{name}(x)", (x,))
     for name in NN.split():
@@ -72,20 +87,41 @@ def elementwise(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
 def of_numpy(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
     table = np.sort(x[:1000])
     special: dict[str, tuple[str, Arrays]] = {
-        "clip": ("x, 0.2, 0.7", (x,)), "where": ("x > 0.5, x, y", (x, y)), "interp": ("x, t, t", (x, table)),
-        "searchsorted": ("t, x", (x, table)), "percentile": ("x, 30", (x,)), "roll": ("x, 7", (x,)),
-        "outer": ("x[:300], x[:300]", (x,)), "kron": ("x[:300], x[:300]", (x,)),
-        "corrcoef": ("x[:len(x) // 8 * 8].reshape(8, -1)", (x,)), "cov": ("x[:len(x) // 8 * 8].reshape(8, -1)", (x,)),
-        "histogram": ("x, 50, (0, 1)", (x,)), "convolve": ("x, y[:33], 'same'", (x, y))}
+        "clip": ("x, 0.2, 0.7", (x,)),
+        "where": ("x > 0.5, x, y", (x, y)),
+        "interp": ("x, t, t", (x, table)),
+        "searchsorted": ("t, x", (x, table)),
+        "percentile": ("x, 30", (x,)),
+        "roll": ("x, 7", (x,)),
+        "outer": ("x[:300], x[:300]", (x,)),
+        "kron": ("x[:300], x[:300]", (x,)),
+        "corrcoef": ("x[:len(x) // 8 * 8].reshape(8, -1)", (x,)),
+        "cov": ("x[:len(x) // 8 * 8].reshape(8, -1)", (x,)),
+        "histogram": ("x, 50, (0, 1)", (x,)),
+        "convolve": ("x, y[:33], 'same'", (x, y)),
+    }
     for name in SAME.split():
-        text, arguments = special.get(name, ("x, y", (x, y)) if name in BINARIES.split() else ("x", (x,)))
-        head = "x, t" if "t" in text.replace(" ", "").split(",") else "x, y" if len(arguments) == 2 else "x"
-        yield Row(f"numpy.{name}", f"lambda {head}: jnp.{name}({text})", arguments, eval(f"lambda {head}: np.{name}({text})"))
+        text, arguments = special.get(
+            name, ("x, y", (x, y)) if name in BINARIES.split() else ("x", (x,))
+        )
+        head = (
+            "x, t"
+            if "t" in text.replace(" ", "").split(",")
+            else "x, y"
+            if len(arguments) == 2
+            else "x"
+        )
+        yield Row(
+            f"numpy.{name}",
+            f"lambda {head}: jnp.{name}({text})",
+            arguments,
+            eval(f"lambda {head}: np.{name}({text})"),
+        )
 
 
 def structural(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
     n = len(x)
-    square = x[:n // 100 * 100].reshape(-1, 100)
+    square = x[: n // 100 * 100].reshape(-1, 100)
     ids = (x * 100).astype(np.int32)
     table: list[tuple[str, str, Arrays]] = [
         ("take", "lambda x, i: jnp.take(x, i)", (x, ids)),
@@ -124,26 +160,49 @@ def structural(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
         yield Row(name, text, arguments)
     for name in DISTRIBUTIONS.split():
         shape = f"({n},)"
-        call = {"bernoulli": f"k, 0.3, {shape}", "beta": f"k, 2.0, 3.0, {shape}", "categorical": f"k, jnp.zeros(10), shape={shape}",
-                "choice": f"k, 100, {shape}", "dirichlet": f"k, jnp.ones(10), ({n} // 10,)", "gamma": f"k, 2.0, {shape}",
-                "permutation": f"k, {n}", "poisson": f"k, 4.0, {shape}", "randint": f"k, {shape}, 0, 100", "t": f"k, 3.0, {shape}",
-                "truncated_normal": f"k, -1.0, 1.0, {shape}"}.get(name, f"k, {shape}")
-        yield Row(f"random.{name}", f"lambda s: (lambda k: random.{name}({call}))(random.key(s))", (np.uint32(7),))
+        call = {
+            "bernoulli": f"k, 0.3, {shape}",
+            "beta": f"k, 2.0, 3.0, {shape}",
+            "categorical": f"k, jnp.zeros(10), shape={shape}",
+            "choice": f"k, 100, {shape}",
+            "dirichlet": f"k, jnp.ones(10), ({n} // 10,)",
+            "gamma": f"k, 2.0, {shape}",
+            "permutation": f"k, {n}",
+            "poisson": f"k, 4.0, {shape}",
+            "randint": f"k, {shape}, 0, 100",
+            "t": f"k, 3.0, {shape}",
+            "truncated_normal": f"k, -1.0, 1.0, {shape}",
+        }.get(name, f"k, {shape}")
+        yield Row(
+            f"random.{name}",
+            f"lambda s: (lambda k: random.{name}({call}))(random.key(s))",
+            (np.uint32(7),),
+        )
 
 
 def matrices(x: np.ndarray, _: np.ndarray) -> Iterator[Row]:
     generator = np.random.default_rng(3)
     for n in (3, 8, 100):
-        batch = max(1, len(x) // n ** 2 // (10 if n > 50 else 1))
+        batch = max(1, len(x) // n**2 // (10 if n > 50 else 1))
         a = generator.standard_normal((batch, n, n)).astype(np.float32)
         spd = (a @ a.swapaxes(1, 2) + n * np.eye(n)).astype(np.float32)
         for name in ("cholesky", "det", "eigh", "inv", "qr", "svd", "slogdet"):
-            yield Row(f"linalg.{name} {batch} of {n}", f"lambda a: jnp.linalg.{name}(a)", (spd,), getattr(np.linalg, name))
-        yield Row(f"linalg.solve {batch} of {n}", "lambda a: jnp.linalg.solve(a, a[..., :1])", (spd,))
+            yield Row(
+                f"linalg.{name} {batch} of {n}",
+                f"lambda a: jnp.linalg.{name}(a)",
+                (spd,),
+                getattr(np.linalg, name),
+            )
+        yield Row(
+            f"linalg.solve {batch} of {n}", "lambda a: jnp.linalg.solve(a, a[..., :1])", (spd,)
+        )
         yield Row(f"matmul {batch} of {n}", "lambda a: a @ a", (a,), lambda a: a @ a)
     image = generator.standard_normal((4, 32, 32, 8)).astype(np.float32)
     filters = generator.standard_normal((3, 3, 8, 16)).astype(np.float32)
-    text = "lambda x, w: lax.conv_general_dilated(x, w, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC'))"
+    text = (
+        "lambda x, w: lax.conv_general_dilated(x, w, (1, 1), 'SAME', dimension_numbers=('NHWC', "
+        "'HWIO', 'NHWC'))"
+    )
     yield Row("conv 4x32x32x8", text, (image, filters))
 
 
@@ -153,20 +212,58 @@ def sparse_products(x: np.ndarray, y: np.ndarray) -> Iterator[Row]:
     generator = np.random.default_rng(4)
     places = np.sort(generator.choice(n * n, min(len(x), n * n), replace=False))
     rows, columns = (places // n).astype(np.int32), (places % n).astype(np.int32)
-    values, vector, block = x[:len(places)], y[:n], generator.standard_normal((n, 16)).astype(np.float32)
+    values, vector, block = (
+        x[: len(places)],
+        y[:n],
+        generator.standard_normal((n, 16)).astype(np.float32),
+    )
     matrix = scipy.sparse.csr_array((values, (rows, columns)), (n, n))
     indices, starts = np.stack([rows, columns], 1), matrix.indptr.astype(np.int32)
     of_bcoo = f"sparse.BCOO((v, i), shape=({n}, {n}), indices_sorted=True, unique_indices=True)"
     of_bcsr = f"sparse.BCSR((v, i, s), shape=({n}, {n}), indices_sorted=True, unique_indices=True)"
     bcoo, bcsr = (values, indices), (values, columns, starts)
     size = f"{n} of {len(places)}"
-    yield Row(f"BCOO @ x {size}", f"lambda v, i, x: {of_bcoo} @ x", (*bcoo, vector), lambda v, i, x: matrix @ x)
-    yield Row(f"BCOO @ X {size}", f"lambda v, i, x: {of_bcoo} @ x", (*bcoo, block), lambda v, i, x: matrix @ x)
-    yield Row(f"x @ BCOO {size}", f"lambda v, i, x: x @ {of_bcoo}", (*bcoo, vector), lambda v, i, x: x @ matrix)
-    yield Row(f"BCOO.T @ x {size}", f"lambda v, i, x: {of_bcoo}.T @ x", (*bcoo, vector), lambda v, i, x: matrix.T @ x)
-    yield Row(f"BCSR @ x {size}", f"lambda v, i, s, x: {of_bcsr} @ x", (*bcsr, vector), lambda v, i, s, x: matrix @ x)
-    yield Row(f"BCSR @ X {size}", f"lambda v, i, s, x: {of_bcsr} @ x", (*bcsr, block), lambda v, i, s, x: matrix @ x)
-    yield Row(f"BCOO gradient {size}", f"lambda v, i, x: jax.grad(lambda v: ({of_bcoo} @ x).sum())(v)", (*bcoo, vector))
+    yield Row(
+        f"BCOO @ x {size}",
+        f"lambda v, i, x: {of_bcoo} @ x",
+        (*bcoo, vector),
+        lambda v, i, x: matrix @ x,
+    )
+    yield Row(
+        f"BCOO @ X {size}",
+        f"lambda v, i, x: {of_bcoo} @ x",
+        (*bcoo, block),
+        lambda v, i, x: matrix @ x,
+    )
+    yield Row(
+        f"x @ BCOO {size}",
+        f"lambda v, i, x: x @ {of_bcoo}",
+        (*bcoo, vector),
+        lambda v, i, x: x @ matrix,
+    )
+    yield Row(
+        f"BCOO.T @ x {size}",
+        f"lambda v, i, x: {of_bcoo}.T @ x",
+        (*bcoo, vector),
+        lambda v, i, x: matrix.T @ x,
+    )
+    yield Row(
+        f"BCSR @ x {size}",
+        f"lambda v, i, s, x: {of_bcsr} @ x",
+        (*bcsr, vector),
+        lambda v, i, s, x: matrix @ x,
+    )
+    yield Row(
+        f"BCSR @ X {size}",
+        f"lambda v, i, s, x: {of_bcsr} @ x",
+        (*bcsr, block),
+        lambda v, i, s, x: matrix @ x,
+    )
+    yield Row(
+        f"BCOO gradient {size}",
+        f"lambda v, i, x: jax.grad(lambda v: ({of_bcoo} @ x).sum())(v)",
+        (*bcoo, vector),
+    )
 
 
 def numpy_time(row: Row, repetitions: int) -> float | None:
@@ -184,21 +281,31 @@ def numpy_time(row: Row, repetitions: int) -> float | None:
 
 def measured(row: Row, libraries: list[Library], rounds: int) -> list[float]:
     """The least of the medians of some rounds, for each library in turn."""
-    times = [[library.apply(row.function, *row.arguments, repetitions=11).clock for library in libraries] for _ in range(rounds)]
+    times = [
+        [library.apply(row.function, *row.arguments, repetitions=11).clock for library in libraries]
+        for _ in range(rounds)
+    ]
     return [min(each) for each in zip(*times, strict=True)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jax", required=True, help="the Python that has JAX")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10 ** 5])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10**5])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("names", nargs="*", help="operations whose names contain one of these; all without")
+    parser.add_argument(
+        "names", nargs="*", help="operations whose names contain one of these; all without"
+    )
     options = parser.parse_args()
     slow = []
     with tempfile.TemporaryDirectory() as folder:
         libraries = [Library(sys.executable, "teucer", folder), Library(options.jax, "jax", folder)]
-        print("| operation | elements | Teucer, us | JAX, us | of JAX's | NumPy, us |\n|" + " --- |" * 6)
+        print(
+            "| operation | elements | Teucer, us | JAX, us | of JAX's | NumPy, us |\n|"
+            + " --- |" * 6
+        )
         for size in options.sizes:
             x, y = np.random.default_rng(1).uniform(0.01, 0.99, (2, size)).astype(np.float32)
             for make in (elementwise, of_numpy, structural, matrices, sparse_products):
@@ -210,8 +317,10 @@ def main() -> None:
                     except RuntimeError as error:
                         sys.exit(str(error))
                     beside = numpy_time(row, 5)
-                    text = (f"| {row.name} | {size} | {teucer * 1e6:.0f} | {jax * 1e6:.0f} | {teucer / jax:.2f} | "
-                            f"{'' if beside is None else f'{beside * 1e6:.0f}'} |")
+                    text = (
+                        f"| {row.name} | {size} | {teucer * 1e6:.0f} | {jax * 1e6:.0f} | "
+                        f"{teucer / jax:.2f} | {'' if beside is None else f'{beside * 1e6:.0f}'} |"
+                    )
                     print(text, flush=True)
                     if teucer > 1.2 * jax:
                         slow.append((teucer / jax, text))

@@ -1,7 +1,10 @@
-"""What `teucer profile` costs while a program runs, and how much of the time it gives lines: prints a table.
+"""What `teucer profile` costs while a program runs, and how much of the time it gives lines.
 
-Steps run recorded and not recorded in turn, in one process, so that both meet the same noise. The least time of each counts.
-The cost of the end is what reading the trace and making the table takes, once a run.
+Prints a table.
+
+Steps run recorded and not recorded in turn, in one process, so that both meet the same noise. The
+least time of each counts. The cost of the end is what reading the trace and making the table takes,
+once a run.
 """
 
 import argparse
@@ -24,18 +27,23 @@ def mlp():
             y = jnp.tanh(y @ w)
         return (y**2).mean()
 
-    return jax.jit(lambda ws: [w - 0.1 * g for w, g in zip(ws, jax.grad(loss)(ws), strict=True)]), ws
+    return jax.jit(
+        lambda ws: [w - 0.1 * g for w, g in zip(ws, jax.grad(loss)(ws), strict=True)]
+    ), ws
 
 
 def transformer_step():
     """A step of gradient descent of a transformer of two layers."""
     loss, batch = transformer.make_loss(jax, jnp), transformer.make_batch()
     params = jax.tree.map(jnp.asarray, transformer.init_params(2))
-    return jax.jit(lambda p: jax.tree.map(lambda w, g: w - 0.01 * g, p, jax.grad(loss)(p, *batch))), params
+    return jax.jit(
+        lambda p: jax.tree.map(lambda w, g: w - 0.01 * g, p, jax.grad(loss)(p, *batch))
+    ), params
 
 
 def rnn():
     """The gradient of a scan over 100 steps of a small cell."""
+
     def loss(w, xs):
         cell = lambda h, x: (jnp.tanh(h @ w + x), None)  # noqa: E731
         return (jax.lax.scan(cell, jnp.zeros((32, 64)), xs)[0] ** 2).sum()
@@ -60,7 +68,8 @@ def steps(f, state, count):
 
 
 def measured(make, rounds, count):
-    """Seconds of a step alone and recorded, seconds at the end, and the parts of the time that have a line."""
+    """Seconds of a step alone and recorded, seconds at the end, and the parts of the time that have
+    a line."""
     f, state = make()
     alone, recorded, ends, attributed = [], [], [], []
     steps(f, state, 3)
@@ -84,8 +93,11 @@ def main():
     print("| --- | --- | --- | --- | --- | --- |")
     for make in (mlp, transformer_step, rnn, small):
         alone, recorded, end, attributed = measured(make, options.rounds, options.steps)
-        print(f"| {make.__name__} | {1e3 * alone:.3f} | {1e3 * recorded:.3f} | {100 * (recorded / alone - 1):.1f} | {end:.2f} "
-              f"| {100 * attributed:.0f} |", flush=True)
+        print(
+            f"| {make.__name__} | {1e3 * alone:.3f} | {1e3 * recorded:.3f} | "
+            f"{100 * (recorded / alone - 1):.1f} | {end:.2f} | {100 * attributed:.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

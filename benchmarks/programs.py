@@ -1,7 +1,9 @@
-"""Programs that compilers find hard, as their users write them: layers and steps in Python loops, for any library with JAX's API.
+"""Programs that compilers find hard, as their users write them.
 
-`PROGRAMS[name](jax, jnp)` gives a function to compile and its arguments, NumPy arrays that are the same for every library.
-The last result of the function is a scalar by which libraries are compared.
+Layers and steps in Python loops, for any library with JAX's API.
+
+`PROGRAMS[name](jax, jnp)` gives a function to compile and its arguments, NumPy arrays that are the
+same for every library. The last result of the function is a scalar by which libraries are compared.
 """
 
 import numpy as np
@@ -24,7 +26,8 @@ def train_step(jax, loss):
 
 
 def adam_step(jax, jnp, loss):
-    """One step of Adam on gradients clipped by their norm, each operation on all parameters in turn, as optimizer libraries do."""
+    """One step of Adam on gradients clipped by their norm, each operation on all parameters in
+    turn, as optimizer libraries do."""
 
     def step(state, *batch):
         params, first, second, number = state
@@ -34,10 +37,18 @@ def adam_step(jax, jnp, loss):
         number = number + 1
         first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
         second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, gradients)
-        unbiased = [jax.tree.map(lambda m, d=decay: m / (1 - d**number), m) for m, decay in ((first, 0.9), (second, 0.999))]
+        unbiased = [
+            jax.tree.map(lambda m, d=decay: m / (1 - d**number), m)
+            for m, decay in ((first, 0.9), (second, 0.999))
+        ]
         changes = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + 1e-8), *unbiased)
         changes = jax.tree.map(lambda c, p: c + 1e-4 * p, changes, params)
-        return (jax.tree.map(lambda p, c: p - 1e-3 * c, params, changes), first, second, number), value
+        return (
+            jax.tree.map(lambda p, c: p - 1e-3 * c, params, changes),
+            first,
+            second,
+            number,
+        ), value
 
     return step
 
@@ -46,7 +57,10 @@ def transformer_of(layers):
     """A transformer's training step, `layers` deep."""
 
     def make(jax, jnp):
-        return train_step(jax, transformer.make_loss(jax, jnp)), (transformer.init_params(layers), *transformer.make_batch())
+        return train_step(jax, transformer.make_loss(jax, jnp)), (
+            transformer.init_params(layers),
+            *transformer.make_batch(),
+        )
 
     return make
 
@@ -55,14 +69,21 @@ def transformer_adam(jax, jnp):
     """A transformer of 12 layers trained by Adam."""
     params = transformer.init_params(12)
     zeros = jax.tree.map(np.zeros_like, params)
-    return adam_step(jax, jnp, transformer.make_loss(jax, jnp)), ((params, zeros, zeros, np.float32(0)), *transformer.make_batch())
+    return adam_step(jax, jnp, transformer.make_loss(jax, jnp)), (
+        (params, zeros, zeros, np.float32(0)),
+        *transformer.make_batch(),
+    )
 
 
 def residual_convolutions(jax, jnp):
     """A residual network of 50 convolutional layers in four stages, on images of 16 x 16."""
     rng = np.random.default_rng(0)
     widths, blocks = (16, 32, 48, 64), (6, 6, 6, 6)
-    params = {"stem": weights(rng, 3, 3, 3, widths[0]), "stages": [], "logits": weights(rng, widths[-1], 10)}
+    params = {
+        "stem": weights(rng, 3, 3, 3, widths[0]),
+        "stages": [],
+        "logits": weights(rng, widths[-1], 10),
+    }
     before = widths[0]
     for width, count in zip(widths, blocks, strict=True):
         stage = {"enter": weights(rng, before, width) if before != width else None, "blocks": []}
@@ -80,7 +101,9 @@ def residual_convolutions(jax, jnp):
         before = width
 
     def convolve(x, kernel, stride=1):
-        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(
+            x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
 
     def normalize(x, scale, bias):
         mean, variance = jnp.mean(x, axis=(0, 1, 2)), jnp.var(x, axis=(0, 1, 2))
@@ -132,12 +155,21 @@ def varied_residual(jax, jnp):
     """A residual network no two layers of which are alike: 24 widths, five activations."""
     rng = np.random.default_rng(0)
     width, widths = 128, [96 + 8 * i for i in range(24)]
-    params = [{"up": weights(rng, width, w), "down": weights(rng, w, width), "scale": np.ones(width, np.float32)} for w in widths]
+    params = [
+        {
+            "up": weights(rng, width, w),
+            "down": weights(rng, w, width),
+            "scale": np.ones(width, np.float32),
+        }
+        for w in widths
+    ]
 
     def loss(params, x, y):
         activations = (jnp.tanh, jax.nn.relu, jax.nn.gelu, jax.nn.silu, jnp.sin)
         for i, layer in enumerate(params):
-            normal = (x - jnp.mean(x, -1, keepdims=True)) / jnp.sqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
+            normal = (x - jnp.mean(x, -1, keepdims=True)) / jnp.sqrt(
+                jnp.var(x, -1, keepdims=True) + 1e-5
+            )
             x = x + activations[i % 5](normal * layer["scale"] @ layer["up"]) @ layer["down"]
         return jnp.mean((x - y) ** 2)
 
@@ -163,7 +195,11 @@ def mixer(jax, jnp):
     }
 
     def normalize(x, scale):
-        return (x - jnp.mean(x, -1, keepdims=True)) / jnp.sqrt(jnp.var(x, -1, keepdims=True) + 1e-5) * scale
+        return (
+            (x - jnp.mean(x, -1, keepdims=True))
+            / jnp.sqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
+            * scale
+        )
 
     def mlp(x, pair):
         return jax.nn.gelu(x @ pair[0]) @ pair[1]
@@ -191,14 +227,20 @@ def unet(jax, jnp):
         params["down"].append([weights(rng, 3, 3, before, width), weights(rng, 3, 3, width, width)])
         before = width
     for width in reversed(widths[:-1]):
-        params["up"].append([weights(rng, 3, 3, before + width, width), weights(rng, 3, 3, width, width)])
+        params["up"].append(
+            [weights(rng, 3, 3, before + width, width), weights(rng, 3, 3, width, width)]
+        )
         before = width
 
     def convolve(x, kernel):
-        return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
 
     def normalize(x):
-        return (x - jnp.mean(x, (1, 2), keepdims=True)) / jnp.sqrt(jnp.var(x, (1, 2), keepdims=True) + 1e-5)
+        return (x - jnp.mean(x, (1, 2), keepdims=True)) / jnp.sqrt(
+            jnp.var(x, (1, 2), keepdims=True) + 1e-5
+        )
 
     def block(x, kernels):
         for kernel in kernels:
@@ -209,7 +251,9 @@ def unet(jax, jnp):
         skips = []
         for i, kernels in enumerate(params["down"]):
             if i:
-                x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+                x = jax.lax.reduce_window(
+                    x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+                )
             x = block(x, kernels)
             skips.append(x)
         for kernels, skip in zip(params["up"], reversed(skips[:-1]), strict=True):
@@ -250,7 +294,14 @@ def gaussian_process(jax, jnp):
     points = 200
     params = {
         name: np.float32(value)
-        for name, value in [("scale", 0.1), ("length", 0.3), ("period", 0.7), ("periodic", -0.2), ("linear", 0.4), ("noise", -1)]
+        for name, value in [
+            ("scale", 0.1),
+            ("length", 0.3),
+            ("period", 0.7),
+            ("periodic", -0.2),
+            ("linear", 0.4),
+            ("noise", -1),
+        ]
     }
 
     def loss(params, x, y):
@@ -260,7 +311,13 @@ def gaussian_process(jax, jnp):
         waves = jnp.exp(params["periodic"] - 2 * jnp.sin(distance / jnp.exp(params["period"])) ** 2)
         linear = jnp.exp(params["linear"]) * x @ x.T
         rational = 1 / (1 + square / (2 * jnp.exp(params["length"])))
-        kernel = smooth + waves * smooth + linear + rational + (jnp.exp(params["noise"]) + 1e-3) * jnp.eye(points)
+        kernel = (
+            smooth
+            + waves * smooth
+            + linear
+            + rational
+            + (jnp.exp(params["noise"]) + 1e-3) * jnp.eye(points)
+        )
         factor = jnp.linalg.cholesky(kernel)
         residual = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
         return 0.5 * jnp.sum(residual**2) / points + jnp.sum(jnp.log(jnp.diag(factor))) / points
@@ -272,12 +329,32 @@ def gaussian_process(jax, jnp):
 def many_functions(jax, jnp):
     """500 small functions drawn at random from what NumPy has, on arrays of a few shapes."""
     rng = np.random.default_rng(0)
-    unary = [jnp.sin, jnp.tanh, jnp.abs, lambda x: jnp.log1p(x * x), lambda x: jnp.sqrt(x * x + 1), jnp.arctan, jnp.cbrt]
+    unary = [
+        jnp.sin,
+        jnp.tanh,
+        jnp.abs,
+        lambda x: jnp.log1p(x * x),
+        lambda x: jnp.sqrt(x * x + 1),
+        jnp.arctan,
+        jnp.cbrt,
+    ]
     binary = [jnp.add, jnp.multiply, jnp.subtract, jnp.maximum, jnp.arctan2, jnp.hypot]
-    reductions = [jnp.sum, jnp.mean, jnp.max, jnp.std, lambda x: jnp.sort(x.ravel())[0], lambda x: jnp.cumsum(x.ravel())[-1]]
+    reductions = [
+        jnp.sum,
+        jnp.mean,
+        jnp.max,
+        jnp.std,
+        lambda x: jnp.sort(x.ravel())[0],
+        lambda x: jnp.cumsum(x.ravel())[-1],
+    ]
     shapes = [(16,), (8, 8), (4, 5, 6), (32, 3)]
     plan = [
-        (rng.integers(len(unary)), rng.integers(len(binary)), rng.integers(len(reductions)), rng.integers(len(shapes)))
+        (
+            rng.integers(len(unary)),
+            rng.integers(len(binary)),
+            rng.integers(len(reductions)),
+            rng.integers(len(shapes)),
+        )
         for _ in range(500)
     ]
 
@@ -288,7 +365,10 @@ def many_functions(jax, jnp):
             results.append(reductions[r](binary[b](unary[u](x), arrays[s])))
         return results, jnp.mean(jnp.stack(results))
 
-    return all_of_them, ([rng.standard_normal(shape).astype(np.float32) for shape in shapes], np.float32(0.5))
+    return all_of_them, (
+        [rng.standard_normal(shape).astype(np.float32) for shape in shapes],
+        np.float32(0.5),
+    )
 
 
 PROGRAMS = {

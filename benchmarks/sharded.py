@@ -1,8 +1,10 @@
-"""A training step of a 12-layer transformer over a mesh of 2 x 4 devices, in JAX's three modes: compile time and run time.
+"""A training step of a 12-layer transformer over a mesh of 2 x 4 devices, in JAX's three modes.
 
-`python benchmarks/sharded.py --jax PYTHON --teucer PYTHON` runs both in turns, each mode in a process of its own, and prints a
-table. The layers stand in a Python loop, as users write them. Along "data" the batch is divided, along "model" heads and hidden
-units are.
+Compile time and run time.
+
+`python benchmarks/sharded.py --jax PYTHON --teucer PYTHON` runs both in turns, each mode in a
+process of its own, and prints a table. The layers stand in a Python loop, as users write them.
+Along "data" the batch is divided, along "model" heads and hidden units are.
 """
 
 import argparse
@@ -26,10 +28,20 @@ MODES = ("auto", "explicit", "manual")
 def specs(layers, P):
     """How every parameter lies over the mesh."""
     norm = {"scale": P(None), "bias": P(None)}
-    block = {"qkv": P(None, None, "model", None), "out": P("model", None, None), "up": P(None, "model"), "down": P("model", None),
-             "norms": [norm, norm]}
-    return {"embedding": P(None, None), "position": P(None, None), "blocks": [block] * layers, "norm": norm,
-            "logits": P(None, "model")}
+    block = {
+        "qkv": P(None, None, "model", None),
+        "out": P("model", None, None),
+        "up": P(None, "model"),
+        "down": P("model", None),
+        "norms": [norm, norm],
+    }
+    return {
+        "embedding": P(None, None),
+        "position": P(None, None),
+        "blocks": [block] * layers,
+        "norm": norm,
+        "logits": P(None, "model"),
+    }
 
 
 def init(layers):
@@ -43,11 +55,21 @@ def init(layers):
         return {"scale": np.ones(WIDTH, np.float32), "bias": np.zeros(WIDTH, np.float32)}
 
     def block():
-        return {"qkv": weights(WIDTH, 3, HEADS, WIDTH // HEADS), "out": weights(HEADS, WIDTH // HEADS, WIDTH, inputs=WIDTH),
-                "up": weights(WIDTH, HIDDEN), "down": weights(HIDDEN, WIDTH), "norms": [norm(), norm()]}
+        return {
+            "qkv": weights(WIDTH, 3, HEADS, WIDTH // HEADS),
+            "out": weights(HEADS, WIDTH // HEADS, WIDTH, inputs=WIDTH),
+            "up": weights(WIDTH, HIDDEN),
+            "down": weights(HIDDEN, WIDTH),
+            "norms": [norm(), norm()],
+        }
 
-    return {"embedding": weights(VOCABULARY, WIDTH), "position": weights(LENGTH, WIDTH), "blocks": [block() for _ in range(layers)],
-            "norm": norm(), "logits": weights(WIDTH, VOCABULARY)}
+    return {
+        "embedding": weights(VOCABULARY, WIDTH),
+        "position": weights(LENGTH, WIDTH),
+        "blocks": [block() for _ in range(layers)],
+        "norm": norm(),
+        "logits": weights(WIDTH, VOCABULARY),
+    }
 
 
 def batch():
@@ -60,8 +82,8 @@ def batch():
 def make_loss(jax, jnp, product, share=lambda x: x, summed=lambda x: x, greatest=lambda x: x):
     """loss(params, inputs, targets) -> f32[].
 
-    product(subscripts, x, w): one that is summed over "model". share: of values before products with divided weights. summed,
-    greatest: what completes a sum or a maximum over the vocabulary.
+    product(subscripts, x, w): one that is summed over "model". share: of values before products
+    with divided weights. summed, greatest: what completes a sum or a maximum over the vocabulary.
     """
 
     def norm(x, params):
@@ -102,34 +124,56 @@ def step_of(jax, loss, average=lambda value: value):
 
 
 def make(jax, jnp, mode, layers):
-    """The step of a mode, jitted, and its arguments laid over the mesh; call it under the mesh that is returned too."""
+    """The step of a mode, jitted, and its arguments laid over the mesh; call it under the mesh that
+    is returned too."""
     P, lax = jax.sharding.PartitionSpec, jax.lax
     kind = jax.sharding.AxisType.Explicit if mode == "explicit" else jax.sharding.AxisType.Auto
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(kind, kind))
-    places, data = specs(layers, P), (P("data"), P("data") if mode != "manual" else P("data", None, "model"))
+    places, data = (
+        specs(layers, P),
+        (P("data"), P("data") if mode != "manual" else P("data", None, "model")),
+    )
     leaf = {"is_leaf": lambda x: isinstance(x, P)}
     places = jax.tree.map(lambda s: jax.sharding.NamedSharding(mesh, s), places, **leaf)
-    args = (jax.device_put(init(layers), places),
-            *(jax.device_put(x, jax.sharding.NamedSharding(mesh, s)) for x, s in zip(batch(), data, strict=True)))
+    args = (
+        jax.device_put(init(layers), places),
+        *(
+            jax.device_put(x, jax.sharding.NamedSharding(mesh, s))
+            for x, s in zip(batch(), data, strict=True)
+        ),
+    )
     if mode == "auto":
         step = jax.jit(step_of(jax, make_loss(jax, jnp, jnp.einsum)), donate_argnums=0)
     elif mode == "explicit":
+
         def product(subscripts, x, w):
             return jnp.einsum(subscripts, x, w, out_sharding=P("data"))
 
         step = jax.jit(step_of(jax, make_loss(jax, jnp, product)), donate_argnums=0)
     else:
-        loss = make_loss(jax, jnp, lambda s, x, w: lax.psum(jnp.einsum(s, x, w), "model"),
-                         summed=lambda x: lax.psum(x, "model"), greatest=lambda x: lax.pmax(x, "model"))
+        loss = make_loss(
+            jax,
+            jnp,
+            lambda s, x, w: lax.psum(jnp.einsum(s, x, w), "model"),
+            summed=lambda x: lax.psum(x, "model"),
+            greatest=lambda x: lax.pmax(x, "model"),
+        )
         own = specs(layers, P)
-        step = jax.jit(jax.shard_map(step_of(jax, loss, lambda v: lax.pmean(v, "data")), mesh=mesh,
-                                     in_specs=(own, P("data"), P("data", None, "model")), out_specs=(own, P())), donate_argnums=0)
+        step = jax.jit(
+            jax.shard_map(
+                step_of(jax, loss, lambda v: lax.pmean(v, "data")),
+                mesh=mesh,
+                in_specs=(own, P("data"), P("data", None, "model")),
+                out_specs=(own, P()),
+            ),
+            donate_argnums=0,
+        )
     return mesh, step, args
 
 
 def measure(library, mode, layers):
-    """Seconds of tracing, lowering and compiling, on the clock and of processors, and of a step, and the loss after all steps, as
-    JSON."""
+    """Seconds of tracing, lowering and compiling, on the clock and of processors, and of a step,
+    and the loss after all steps, as JSON."""
     jax, jnp = importlib.import_module(library), importlib.import_module(f"{library}.numpy")
     jax.config.update("jax_num_cpu_devices", 8)
     mesh, step, args = make(jax, jnp, mode, layers)
@@ -144,17 +188,36 @@ def measure(library, mode, layers):
             params, value = compiled(params, *args[1:])
             value.block_until_ready()
             times.append(time.perf_counter() - start)
-    print(json.dumps({"ready": ready, "cpu": cpu, "run": min(times), "median": statistics.median(times), "value": float(value)}))
+    print(
+        json.dumps(
+            {
+                "ready": ready,
+                "cpu": cpu,
+                "run": min(times),
+                "median": statistics.median(times),
+                "value": float(value),
+            }
+        )
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jax", help="a Python that has JAX")
     parser.add_argument("--teucer", help="a Python that has Teucer")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each library has its turn (default: %(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=2,
+        help="how often each library has its turn (default: %(default)s)",
+    )
     parser.add_argument("--layers", type=int, default=12, help="(default: %(default)s)")
-    parser.add_argument("--modes", default=",".join(MODES), help="with commas (default: %(default)s)")
-    parser.add_argument("--measure", choices=("jax", "teucer"), help="one measurement, in this process")
+    parser.add_argument(
+        "--modes", default=",".join(MODES), help="with commas (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--measure", choices=("jax", "teucer"), help="one measurement, in this process"
+    )
     options = parser.parse_args()
     modes = options.modes.split(",")
     if options.measure:
@@ -172,13 +235,21 @@ def main():
 
 def run(python, library, mode, layers):
     with tempfile.TemporaryDirectory() as cache:
-        done = subprocess.run([python, __file__, "--measure", library, "--modes", mode, "--layers", str(layers)], check=True,
-                              env=os.environ | {"TEUCER_CACHE_DIR": cache}, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [python, __file__, "--measure", library, "--modes", mode, "--layers", str(layers)],
+            check=True,
+            env=os.environ | {"TEUCER_CACHE_DIR": cache},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def print_table(figures, modes):
-    print("| mode | ready, s: JAX / Teucer | | the same of processors | | a step, ms | | losses agree |")
+    print(
+        "| mode | ready, s: JAX / Teucer | | the same of processors | | a step, ms | | losses "
+        "agree |"
+    )
     print("| --- " * 8 + "|")
     for mode in modes:
         theirs, ours = (figures.get((mode, library)) for library in ("jax", "teucer"))
@@ -190,7 +261,9 @@ def print_table(figures, modes):
             first, second = (min(f[name] for f in both) * scale for both in (theirs, ours))
             cells += [f"{first:.3g} / {second:.3g}", f"{first / second:.1f}x"]
         same = math.isclose(theirs[0]["value"], ours[0]["value"], rel_tol=1e-4)
-        print(f"| {' | '.join(cells)} | {'yes' if same else (theirs[0]['value'], ours[0]['value'])} |")
+        print(
+            f"| {' | '.join(cells)} | {'yes' if same else (theirs[0]['value'], ours[0]['value'])} |"
+        )
 
 
 if __name__ == "__main__":

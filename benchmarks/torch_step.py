@@ -1,4 +1,7 @@
-"""The transformer's training step in PyTorch, eager, where torch is installed: `python torch_step.py 12` prints a JSON object."""
+"""The transformer's training step in PyTorch, eager, where torch is installed.
+
+`python torch_step.py 12` prints a JSON object.
+"""
 
 import json
 import statistics
@@ -44,7 +47,11 @@ def loss(params, tokens, targets):
     x = params["embedding"][tokens] + params["position"]
     for block in params["blocks"]:
         x = x + attention(block, norm(x, block["norms"][0]))
-        x = x + torch.nn.functional.gelu(norm(x, block["norms"][1]) @ block["up"], approximate="tanh") @ block["down"]
+        x = (
+            x
+            + torch.nn.functional.gelu(norm(x, block["norms"][1]) @ block["up"], approximate="tanh")
+            @ block["down"]
+        )
     logits = norm(x, params["norm"]) @ params["logits"]
     return torch.nn.functional.cross_entropy(logits.reshape(-1, t.VOCABULARY), targets.reshape(-1))
 

@@ -1,4 +1,7 @@
-"""One training step of a small transformer whose layers are unrolled by a Python loop: what a compiler finds hard."""
+"""One training step of a small transformer whose layers are unrolled by a Python loop.
+
+What a compiler finds hard.
+"""
 
 import numpy as np
 
@@ -36,7 +39,9 @@ def init_params(layers):
 
 def make_batch():
     """Tokens and the tokens that follow them, i32[8,64] each."""
-    tokens = np.random.default_rng(1).integers(VOCABULARY, size=(BATCH, LENGTH + 1)).astype(np.int32)
+    tokens = (
+        np.random.default_rng(1).integers(VOCABULARY, size=(BATCH, LENGTH + 1)).astype(np.int32)
+    )
     return tokens[:, :-1], tokens[:, 1:]
 
 

@@ -1,4 +1,7 @@
-"""The documentation site: `make docs`. Pages are Markdown; those of the reference are written by `reference.py`."""
+"""The documentation site: `make docs`.
+
+Pages are Markdown; those of the reference are written by `reference.py`.
+"""
 
 import re
 import sys

@@ -1,7 +1,9 @@
-"""The pages of the reference: a page a public module, with the signature and docstring of each of its names.
+"""The pages of the reference.
 
-A Sphinx extension. It writes reStructuredText into docs/reference before Sphinx reads the pages. Docstrings are shown
-as they are written, but for their examples, which are highlighted.
+A page a public module, with the signature and docstring of each of its names.
+
+A Sphinx extension. It writes reStructuredText into docs/reference before Sphinx reads the pages.
+Docstrings are shown as they are written, but for their examples, which are highlighted.
 """
 
 from __future__ import annotations
@@ -13,20 +15,52 @@ from pathlib import Path
 from typing import Any
 
 MODULES = (
-    "teucer", "teucer.numpy", "teucer.numpy.linalg", "teucer.numpy.fft", "teucer.lax", "teucer.lax.linalg", "teucer.random",
-    "teucer.nn", "teucer.nn.initializers", "teucer.scipy.special", "teucer.scipy.linalg", "teucer.scipy.stats",
-    "teucer.scipy.signal", "teucer.scipy.optimize", "teucer.scipy.ndimage", "teucer.image", "teucer.ops", "teucer.tree",
-    "teucer.tree_util", "teucer.sharding", "teucer.distributed", "teucer.debug", "teucer.dtypes", "teucer.errors",
-    "teucer.export", "teucer.ffi", "teucer.profiler", "teucer.monitoring", "teucer.ref", "teucer.stages",
-    "teucer.custom_batching", "teucer.custom_derivatives", "teucer.dlpack", "teucer.flatten_util", "teucer.test_util",
-    "teucer.experimental.checkify", "teucer.experimental.multihost_utils",
+    "teucer",
+    "teucer.numpy",
+    "teucer.numpy.linalg",
+    "teucer.numpy.fft",
+    "teucer.lax",
+    "teucer.lax.linalg",
+    "teucer.random",
+    "teucer.nn",
+    "teucer.nn.initializers",
+    "teucer.scipy.special",
+    "teucer.scipy.linalg",
+    "teucer.scipy.stats",
+    "teucer.scipy.signal",
+    "teucer.scipy.optimize",
+    "teucer.scipy.ndimage",
+    "teucer.image",
+    "teucer.ops",
+    "teucer.tree",
+    "teucer.tree_util",
+    "teucer.sharding",
+    "teucer.distributed",
+    "teucer.debug",
+    "teucer.dtypes",
+    "teucer.errors",
+    "teucer.export",
+    "teucer.ffi",
+    "teucer.profiler",
+    "teucer.monitoring",
+    "teucer.ref",
+    "teucer.stages",
+    "teucer.custom_batching",
+    "teucer.custom_derivatives",
+    "teucer.dlpack",
+    "teucer.flatten_util",
+    "teucer.test_util",
+    "teucer.experimental.checkify",
+    "teucer.experimental.multihost_utils",
 )
 _EXAMPLE = re.compile(r"^\s*>>> ")
 
 
 def names_of(module: Any) -> list[str]:
     """The public names of a module, in order."""
-    names = getattr(module, "__all__", None) or [name for name in dir(module) if not name.startswith("_")]
+    names = getattr(module, "__all__", None) or [
+        name for name in dir(module) if not name.startswith("_")
+    ]
     return sorted(set(names))
 
 
@@ -36,7 +70,9 @@ def signature_of(value: Any) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return "" if not callable(value) else "(...)"
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    parameters = [
+        p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()
+    ]
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
 
 
@@ -44,7 +80,9 @@ def text_of(doc: str) -> list[str]:
     """A docstring as reStructuredText: its lines as they are, examples as blocks of code."""
     lines: list[str] = []
     for block in inspect.cleandoc(doc).split("\n\n"):
-        if not _EXAMPLE.match(block) and not any(line.startswith(" ") for line in block.splitlines()):
+        if not _EXAMPLE.match(block) and not any(
+            line.startswith(" ") for line in block.splitlines()
+        ):
             lines += [*(f"| {_escaped(line)}" for line in block.splitlines()), ""]
             continue
         kind = ".. code-block:: pycon" if _EXAMPLE.match(block) else ".. code-block:: none"
@@ -59,7 +97,14 @@ def _escaped(text: str) -> str:
 def page(name: str) -> str:
     """The page of a module."""
     module = importlib.import_module(name)
-    lines = [name, "=" * len(name), "", *text_of(module.__doc__ or ""), f".. py:module:: {name}", ""]
+    lines = [
+        name,
+        "=" * len(name),
+        "",
+        *text_of(module.__doc__ or ""),
+        f".. py:module:: {name}",
+        "",
+    ]
     for item in names_of(module):
         value = getattr(module, item, None)
         if inspect.ismodule(value):

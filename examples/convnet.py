@@ -1,4 +1,5 @@
-"""A convolutional network of stax layers tells apart four directions of stripes under heavy noise."""
+"""A convolutional network of stax layers tells apart four directions of stripes under heavy
+noise."""
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -45,7 +46,9 @@ def main(steps: int = 300) -> float:
 
     @jax.jit
     def train_step(index, state, key):
-        value, gradients = jax.value_and_grad(loss)(get_params(state), *make_batch(jax.random.fold_in(key, index)))
+        value, gradients = jax.value_and_grad(loss)(
+            get_params(state), *make_batch(jax.random.fold_in(key, index))
+        )
         return update_optimizer(index, gradients, state), value
 
     @jax.jit

@@ -1,7 +1,8 @@
 """Newton's method with an exact Hessian, on the Rosenbrock function of n variables.
 
-jax.hessian is forward over reverse: a column of the Hessian costs about as much as a gradient. The whole minimisation
-is one lax.while_loop, so it is one compiled program, and it can itself be mapped over many starting points with vmap.
+jax.hessian is forward over reverse: a column of the Hessian costs about as much as a gradient. The
+whole minimisation is one lax.while_loop, so it is one compiled program, and it can itself be mapped
+over many starting points with vmap.
 """
 
 import teucer as jax
@@ -17,7 +18,8 @@ def rosenbrock(x):
 
 
 def minimize(f, x, *, steps):
-    """The point that a damped Newton iteration reaches from x, and the number of steps that it took."""
+    """The point that a damped Newton iteration reaches from x, and the number of steps that it
+    took."""
     gradient, hessian = jax.grad(f), jax.hessian(f)
 
     def unfinished(carry):
@@ -35,7 +37,8 @@ def minimize(f, x, *, steps):
 
 
 def main(steps: int = 100) -> float:
-    """Minimise from eight starting points at once; return the largest value of the function that remains."""
+    """Minimise from eight starting points at once; return the largest value of the function that
+    remains."""
     starts = jax.random.uniform(jax.random.key(0), (8, 4), minval=0.5, maxval=1.5)
     run = jax.jit(jax.vmap(lambda x: minimize(rosenbrock, x, steps=steps)))
     points, counts = run(starts)

@@ -1,7 +1,7 @@
 """An ordinary differential equation, solved by lax.scan and differentiated through the solver.
 
-A pendulum with friction swings; from its angles, measured with noise, gradient descent finds the length and the
-friction.
+A pendulum with friction swings; from its angles, measured with noise, gradient descent finds the
+length and the friction.
 """
 
 import teucer as jax
@@ -28,7 +28,9 @@ def runge_kutta(derivative, state, dt):
     k2 = derivative(moved(k1, 0.5))
     k3 = derivative(moved(k2, 0.5))
     k4 = derivative(moved(k3, 1.0))
-    return jax.tree.map(lambda x, a, b, c, d: x + dt / 6 * (a + 2 * b + 2 * c + d), state, k1, k2, k3, k4)
+    return jax.tree.map(
+        lambda x, a, b, c, d: x + dt / 6 * (a + 2 * b + 2 * c + d), state, k1, k2, k3, k4
+    )
 
 
 def angles(params, *, points=200, dt=0.02):
@@ -48,7 +50,9 @@ def main(steps: int = 400) -> float:
 
     @jax.jit
     def descend(params):
-        value, gradient = jax.value_and_grad(lambda p: jnp.mean((angles(p) - measured) ** 2))(params)
+        value, gradient = jax.value_and_grad(lambda p: jnp.mean((angles(p) - measured) ** 2))(
+            params
+        )
         return jax.tree.map(lambda p, g: p - 0.2 * g, params, gradient), value
 
     params = {"length": jnp.array(1.0), "friction": jnp.array(0.0)}

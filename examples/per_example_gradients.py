@@ -1,6 +1,9 @@
-"""Per-example gradients: vmap of grad gives the gradient of every example of a batch in one program.
+"""Per-example gradients.
 
-Here they find the mislabelled points of a data set: a wrong label pulls harder on the parameters than a right one.
+Vmap of grad gives the gradient of every example of a batch in one program.
+
+Here they find the mislabelled points of a data set: a wrong label pulls harder on the parameters
+than a right one.
 """
 
 import teucer as jax
@@ -20,7 +23,8 @@ def batch_loss(params, xs, ys):
 
 
 def make_data(key):
-    """Two clouds of points around (-2, -2) and (2, 2); the labels of the first WRONG points are turned around."""
+    """Two clouds of points around (-2, -2) and (2, 2); the labels of the first WRONG points are
+    turned around."""
     label_key, point_key = jax.random.split(key)
     labels = jnp.where(jax.random.bernoulli(label_key, shape=(EXAMPLES,)), 1.0, -1.0)
     points = 2.0 * labels[:, None] + jax.random.normal(point_key, (EXAMPLES, 2))
@@ -34,7 +38,8 @@ def train_step(params, xs, ys):
 
 
 def main(steps: int = 200) -> float:
-    """Print the examples with the largest gradients; return the share of the wrong labels among the WRONG largest."""
+    """Print the examples with the largest gradients; return the share of the wrong labels among the
+    WRONG largest."""
     xs, ys = make_data(jax.random.key(0))
     params = {"w": jnp.zeros(2), "b": jnp.zeros(())}
     for _ in range(steps):

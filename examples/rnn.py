@@ -1,7 +1,7 @@
 """A recurrent network (GRU) learns to add: lax.scan over time, vmap over the batch.
 
-Each time step brings a number in [0, 1] and a flag. Two flags of a sequence are set; the target is the sum of the two
-numbers beside them. Guessing 1 always gives a mean square error of 1/6.
+Each time step brings a number in [0, 1] and a flag. Two flags of a sequence are set; the target is
+the sum of the two numbers beside them. Guessing 1 always gives a mean square error of 1/6.
 """
 
 import teucer as jax
@@ -43,7 +43,9 @@ def cell(params, hidden, x):
 
 def predict(params, sequence):
     """sequence: f32[time,2] -> f32[]"""
-    last, _ = lax.scan(lambda hidden, x: (cell(params, hidden, x), None), jnp.zeros(HIDDEN), sequence)
+    last, _ = lax.scan(
+        lambda hidden, x: (cell(params, hidden, x), None), jnp.zeros(HIDDEN), sequence
+    )
     return affine(params["out"], last)
 
 
@@ -66,7 +68,9 @@ def main(steps: int = 1500) -> float:
 
     @jax.jit
     def train_step(index, state, key):
-        value, gradients = jax.value_and_grad(loss)(get_params(state), *make_batch(jax.random.fold_in(key, index)))
+        value, gradients = jax.value_and_grad(loss)(
+            get_params(state), *make_batch(jax.random.fold_in(key, index))
+        )
         return update_optimizer(index, optimizers.clip_grads(gradients, 1.0), state), value
 
     init_key, data_key = jax.random.split(jax.random.key(0))

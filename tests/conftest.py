@@ -1,16 +1,23 @@
-"""Settings of the whole suite: eight CPU devices, jaxprs checked, quickly compiled, random tests repeatable, no jax."""
+"""Settings of the whole suite.
+
+Eight CPU devices, jaxprs checked, quickly compiled, random tests repeatable, no jax.
+"""
 
 import os
 import sys
 from pathlib import Path
 
-# Options are read when teucer is imported, so before any test module; workers and child processes inherit them.
-# tests/test_as_users.py starts a process in which all are as users have them.
+# Options are read when teucer is imported, so before any test module; workers and child processes
+# inherit them. tests/test_as_users.py starts a process in which all are as users have them.
 if os.environ.get("TEUCER_TESTS") != "as users":
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
     os.environ.setdefault("JAX_ENABLE_CHECKS", "1")
-    os.environ.setdefault("TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer"))
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # programs that run once; `make test-all` optimises
+    os.environ.setdefault(
+        "TEUCER_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "teucer")
+    )
+    os.environ.setdefault(
+        "JAX_DISABLE_MOST_OPTIMIZATIONS", "1"
+    )  # programs that run once; `make test-all` optimises
     # Some thousand programs in memory, and others let go, as in long runs.
     os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -31,7 +38,8 @@ hypothesis.settings.load_profile(os.environ.get("TEUCER_HYPOTHESIS_PROFILE", "re
 
 @pytest.fixture(scope="session", autouse=True)
 def no_jax():
-    """After all tests of a process no module of jax is loaded, which some paths of jaxlib do where jax is installed."""
+    """After all tests of a process no module of jax is loaded, which some paths of jaxlib do where
+    jax is installed."""
     yield
     loaded = sorted(name for name in sys.modules if name == "jax" or name.startswith("jax."))
     assert not loaded, f"modules of jax were loaded: {loaded[:5]}"
@@ -42,12 +50,15 @@ def forget_programs():
     """After each module its programs are let go: each takes a hundred KiB."""
     yield
     import teucer
+
     teucer.clear_caches()
 
 
 @pytest.fixture
 def optimised():
-    """Programs as users compile them: for tests of last bits, which XLA's quicker ways to compile tanh and others change."""
+    """Programs as users compile them: for tests of last bits, which XLA's quicker ways to compile
+    tanh and others change."""
     from teucer._base import config
+
     with config.disable_most_optimizations(False):
         yield

@@ -12,7 +12,8 @@ coverage = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = coverage
 SPEC.loader.exec_module(coverage)
 
-# Members of classes count where they are documented: others are what JAX's own code asks of its objects.
+# Members of classes count where they are documented: others are what JAX's own code asks of its
+# objects.
 NAMES = [name for name in coverage.inventory() if name.documented or "." not in name.name]
 
 
@@ -26,7 +27,11 @@ def test_names_exist(reports):
 
 
 def test_signatures_take_what_is_documented(reports):
-    assert {r.name.path: r.differences for r in reports if r.differences and not r.excepted and r.name.documented} == {}
+    assert {
+        r.name.path: r.differences
+        for r in reports
+        if r.differences and not r.excepted and r.name.documented
+    } == {}
 
 
 def test_exceptions_are_needed(reports):
@@ -36,24 +41,33 @@ def test_exceptions_are_needed(reports):
     assert {p for p, why in patterns.items() if why not in needed} == set()
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("()", {}),
-    ("(x, /, *, axis=None)", {"x": ("/", ""), "axis": ("*", "None")}),
-    ("(f, *args, key=(1, 2), **kw)", {"f": ("", ""), "args": ("*args", ""), "key": ("*", "(1, 2)"), "kw": ("**kwargs", "")}),
-])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("()", {}),
+        ("(x, /, *, axis=None)", {"x": ("/", ""), "axis": ("*", "None")}),
+        (
+            "(f, *args, key=(1, 2), **kw)",
+            {"f": ("", ""), "args": ("*args", ""), "key": ("*", "(1, 2)"), "kw": ("**kwargs", "")},
+        ),
+    ],
+)
 def test_signatures_are_read(text, expected):
     assert coverage.parameters(text) == expected
 
 
-@pytest.mark.parametrize("signature, function, expected", [
-    ("(x, axis=None)", lambda x, axis=None, more=1: 0, []),
-    ("(x, axis=None)", lambda y, axis=None: 0, ["x is not at place 0", "requires y"]),
-    ("(x, /)", lambda y: 0, []),
-    ("(x, /, *, axis=None)", lambda x, axis: 0, ["axis has no default"]),
-    ("(x, *, axis=None)", lambda x: 0, ["no keyword axis"]),
-    ("(x, n=1)", lambda x, n=2: 0, ["n=2, not 1"]),
-    ("(x)", lambda x, n: 0, ["requires n"]),
-])
+@pytest.mark.parametrize(
+    "signature, function, expected",
+    [
+        ("(x, axis=None)", lambda x, axis=None, more=1: 0, []),
+        ("(x, axis=None)", lambda y, axis=None: 0, ["x is not at place 0", "requires y"]),
+        ("(x, /)", lambda y: 0, []),
+        ("(x, /, *, axis=None)", lambda x, axis: 0, ["axis has no default"]),
+        ("(x, *, axis=None)", lambda x: 0, ["no keyword axis"]),
+        ("(x, n=1)", lambda x, n=2: 0, ["n=2, not 1"]),
+        ("(x)", lambda x, n: 0, ["requires n"]),
+    ],
+)
 def test_differences_of_signatures_are_found(signature, function, expected):
     name = coverage.Name("jax", "f", "function", 1, True, signature)
     assert coverage.differences(name, function) == expected

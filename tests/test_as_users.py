@@ -1,4 +1,6 @@
-"""Programs as users run them: with all optimisations, one device, no checks, and a disk cache at its own place.
+"""Programs as users run them.
+
+With all optimisations, one device, no checks, and a disk cache at its own place.
 
 The rest of the suite compiles quickly, on eight devices, with jaxprs checked (conftest.py).
 """
@@ -19,19 +21,32 @@ ALL = tuple(sorted(path.stem for path in (HERE / "programs" / "expected").glob("
 def run(home, *words):
     """A process with nothing set but where it finds its files."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "TEUCER_TESTS": "as users"}
-    done = subprocess.run([sys.executable, *words], cwd=HERE.parent, env=env, capture_output=True, text=True, timeout=900,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=HERE.parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
 
 
-@pytest.mark.parametrize("programs", [FEW, pytest.param(ALL, marks=pytest.mark.slow)], ids=["few", "all"])
+@pytest.mark.parametrize(
+    "programs", [FEW, pytest.param(ALL, marks=pytest.mark.slow)], ids=["few", "all"]
+)
 def test_programs_print_what_jax_prints(programs, tmp_path):
     """Compiled, and then loaded from the disk cache, to which the second process adds nothing."""
-    names = [f"tests/programs/test_programs.py::test_prints_what_jax_prints[{name}]" for name in programs]
+    names = [
+        f"tests/programs/test_programs.py::test_prints_what_jax_prints[{name}]" for name in programs
+    ]
     kept = []
     for _ in range(2):
-        found = re.search(r"(\d+) passed", run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *names))
+        found = re.search(
+            r"(\d+) passed", run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *names)
+        )
         assert int(found[1]) == len(programs)
         kept.append({path for path in tmp_path.rglob("*") if path.is_file()})
     assert len(kept[0]) > len(programs)

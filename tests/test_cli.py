@@ -35,7 +35,9 @@ def script(tmp_path):
 def test_version(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
-    assert re.fullmatch(r"teucer \d+\.\d+\.\d+ \(jaxlib \S+, Python 3\.\S+\)\n", capsys.readouterr().out)
+    assert re.fullmatch(
+        r"teucer \d+\.\d+\.\d+ \(jaxlib \S+, Python 3\.\S+\)\n", capsys.readouterr().out
+    )
 
 
 def test_no_command_is_an_error(capsys):
@@ -116,7 +118,10 @@ def test_jaxpr_after_each_pass(script, capsys):
     assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
     printed = capsys.readouterr().out
     assert re.findall(r"^([\w ]+): (\d+) equation", printed, re.MULTILINE) == [
-        ("traced", "4"), ("simplify", "3"), ("merge common subexpressions", "2")]
+        ("traced", "4"),
+        ("simplify", "3"),
+        ("merge common subexpressions", "2"),
+    ]
     assert printed.count("{ lambda") == 3
 
 
@@ -130,7 +135,11 @@ def test_jaxpr_after_outlining(script, capsys):
             return x
     """)
     assert main(["jaxpr", f"{path}:f", "--args", "f32[3]", "--passes"]) == 0
-    assert re.search(r"^outline what repeats: \d+ equations\n(?:.*\n)*.*scan\[", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(
+        r"^outline what repeats: \d+ equations\n(?:.*\n)*.*scan\[",
+        capsys.readouterr().out,
+        re.MULTILINE,
+    )
 
 
 def test_jaxpr_of_unknown_function_names_those_there_are(script, capsys):
@@ -154,17 +163,44 @@ def test_types_are_read(text, types):
 
 @pytest.mark.parametrize(
     "text",
-    ["f32", "f32[", "float32[3]", "f32[3]i32[]", "f33[1]", "f32[-1]", "f32[3 3]", "f32[,]", "f32[3,,3]", "{f32[2]}",
-     "f32[2:3]", "{[]: f32[2]}", "f32[2] + 1", "not 1", "-f32[2]", "*f32[2]", "{**f32[2]}", "[f32[2]", "f32[True]"],
+    [
+        "f32",
+        "f32[",
+        "float32[3]",
+        "f32[3]i32[]",
+        "f33[1]",
+        "f32[-1]",
+        "f32[3 3]",
+        "f32[,]",
+        "f32[3,,3]",
+        "{f32[2]}",
+        "f32[2:3]",
+        "{[]: f32[2]}",
+        "f32[2] + 1",
+        "not 1",
+        "-f32[2]",
+        "*f32[2]",
+        "{**f32[2]}",
+        "[f32[2]",
+        "f32[True]",
+    ],
 )
 def test_types_that_cannot_be_read(text):
-    with pytest.raises(CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"):
+    with pytest.raises(
+        CommandError, match=r"cannot read the types at '.*'\.\nWrite each as dtype\[shape\]"
+    ):
         parse_types(text)
 
 
 def test_trees_of_types_are_read():
-    (params, (x, n), last) = parse_types("{'w': f32[3,4], 'layers': [i32[], None]}, (f32[8,3], -2), 'mean'")
-    assert params["w"].shape == (3, 4) and params["layers"][0].dtype == "int32" and params["layers"][1] is None
+    (params, (x, n), last) = parse_types(
+        "{'w': f32[3,4], 'layers': [i32[], None]}, (f32[8,3], -2), 'mean'"
+    )
+    assert (
+        params["w"].shape == (3, 4)
+        and params["layers"][0].dtype == "int32"
+        and params["layers"][1] is None
+    )
     assert (x.shape, n, last) == ((8, 3), -2, "mean")
 
 
@@ -180,7 +216,10 @@ def test_types_of_64_bits_are_refused_while_they_are_off(script, capsys, command
     path = script("def f(x): return x")
     assert main([command, f"{path}:f", "--args", "f64[2]"]) == 2
     error = capsys.readouterr().err
-    assert "f64 would be f32, since types of 64 bits are off.\nSwitch them on, JAX_ENABLE_X64=1, or write f32." in error
+    assert (
+        "f64 would be f32, since types of 64 bits are off.\n"
+        "Switch them on, JAX_ENABLE_X64=1, or write f32."
+    ) in error
     with config.enable_x64(True):
         assert main([command, f"{path}:f", "--args", "f64[2]"]) == 0
     assert "f64" in capsys.readouterr().out
@@ -188,18 +227,38 @@ def test_types_of_64_bits_are_refused_while_they_are_off(script, capsys, command
 
 def test_jaxpr_with_too_few_arguments(script, capsys):
     assert main(["jaxpr", f"{script('def f(x, n): return x')}:f", "--args", "f32[3]"]) == 2
-    assert ":f cannot be called with 1 argument: missing a required argument: 'n'.\nGive" in capsys.readouterr().err
+    assert (
+        ":f cannot be called with 1 argument: missing a required argument: 'n'.\nGive"
+        in capsys.readouterr().err
+    )
 
 
-@pytest.mark.parametrize(("name", "why"), [("absent/f.mlir", "No such file"), (".", "Is a directory")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("absent/f.mlir", "No such file"), (".", "Is a directory")]
+)
 def test_export_to_where_nothing_can_be_written(script, tmp_path, capsys, name, why):
-    assert main(["export", f"{script('def f(x): return x')}:f", "--args", "f32[3]", "-o", str(tmp_path / name)]) == 2
-    assert re.fullmatch(rf"teucer export: .* cannot be written: {why}.*\.\n", capsys.readouterr().err)
+    assert (
+        main(
+            [
+                "export",
+                f"{script('def f(x): return x')}:f",
+                "--args",
+                "f32[3]",
+                "-o",
+                str(tmp_path / name),
+            ]
+        )
+        == 2
+    )
+    assert re.fullmatch(
+        rf"teucer export: .* cannot be written: {why}.*\.\n", capsys.readouterr().err
+    )
 
 
 def test_commands_that_need_what_is_not_there(monkeypatch, tmp_path, capsys):
     def failing():
         raise RuntimeError("Unable to initialize backend 'foo'")
+
     monkeypatch.setattr("teucer.devices", failing)
     assert main(["devices"]) == 2
     assert capsys.readouterr().err == "teucer devices: Unable to initialize backend 'foo'\n"
@@ -222,7 +281,10 @@ def test_cache(tmp_path, monkeypatch, capsys):
     (tmp_path / "a.xla").write_bytes(bytes(2**20))
     (tmp_path / "mine.txt").write_text("not an entry")
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}: 1 entry, 1.0 of 4096.0 MiB\n0 hits, 0 misses since it was last cleared\n"
+    assert (
+        capsys.readouterr().out
+        == f"{tmp_path}: 1 entry, 1.0 of 4096.0 MiB\n0 hits, 0 misses since it was last cleared\n"
+    )
     assert main(["cache", "--clear"]) == 0
     assert capsys.readouterr().out == f"{tmp_path}: removed 1 entry\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -245,7 +307,9 @@ def test_cache_that_cannot_be_cleared(tmp_path, capsys, name):
     (tmp_path / "file").write_text("")
     with config.cache_dir(str(tmp_path / name)):
         assert main(["cache", "--clear"]) == 2
-    assert re.fullmatch(r"teucer cache: .*file.* cannot be used: .*Not a directory.*\n", capsys.readouterr().err)
+    assert re.fullmatch(
+        r"teucer cache: .*file.* cannot be used: .*Not a directory.*\n", capsys.readouterr().err
+    )
 
 
 def test_demo_short(tmp_path, capsys):

@@ -40,9 +40,18 @@ def in_thread(function):
 def in_process(code, *, clean=False, **environment):
     """Run code in a process of its own; clean: without the options that the environment sets."""
     run = [sys.executable, "-c", f"from teucer._base.config import config\n{code}"]
-    inherited = {n: v for n, v in os.environ.items() if not (clean and n.startswith(("JAX_", "TEUCER_", "CHECK_VMA")))}
+    inherited = {
+        n: v
+        for n, v in os.environ.items()
+        if not (clean and n.startswith(("JAX_", "TEUCER_", "CHECK_VMA")))
+    }
     return subprocess.run(
-        run, env={**inherited, **environment}, capture_output=True, text=True, timeout=120, check=False
+        run,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -105,11 +114,15 @@ def test_decorator():
 def test_bool_options_are_switched_on_by_default():
     with options.checking_leaks():
         assert config.jax_check_tracer_leaks is True
-    with pytest.raises(TypeError, match=r"(?s)default_matmul_precision: the new value is missing.*'highest'.*None"):
+    with pytest.raises(
+        TypeError, match=r"(?s)default_matmul_precision: the new value is missing.*'highest'.*None"
+    ):
         options.default_matmul_precision()
 
 
-@pytest.mark.parametrize("access", [config.read, lambda n: getattr(config, n), lambda n: config.update(n, 1)])
+@pytest.mark.parametrize(
+    "access", [config.read, lambda n: getattr(config, n), lambda n: config.update(n, 1)]
+)
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -122,7 +135,9 @@ def test_bool_options_are_switched_on_by_default():
 def test_unknown_option(access, name, hint):
     with pytest.raises(AttributeError) as info:
         access(name)
-    assert str(info.value) == f"config: Unrecognized config option: {name}." + (f"\n  Did you mean {hint!r}?" if hint else "")
+    assert str(info.value) == f"config: Unrecognized config option: {name}." + (
+        f"\n  Did you mean {hint!r}?" if hint else ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +155,10 @@ def test_unknown_option(access, name, hint):
 )
 def test_update_C1(name, value):
     choice = rf"new enum value must be in \[.*\], got {value} of type .*{name}"
-    with pytest.raises(ValueError, match=rf"(?s)(invalid value for an option.*{name}: {value!r}.*allowed: |{choice})"):
+    with pytest.raises(
+        ValueError,
+        match=rf"(?s)(invalid value for an option.*{name}: {value!r}.*allowed: |{choice})",
+    ):
         config.update(name, value)
 
 
@@ -162,7 +180,10 @@ def test_objects_pass_through(restored):
 
 @pytest.mark.parametrize("value", [3, "foo", "", True])
 def test_the_default_device_is_a_device_or_a_platform(value):
-    message = rf"default_device must be passed either a Device object .* or a platform name string .*, got: {value!r}"
+    message = (
+        r"default_device must be passed either a Device object .* or a platform name string .*, "
+        rf"got: {value!r}"
+    )
     with pytest.raises(ValueError, match=message):
         config.update("jax_default_device", value)
     with pytest.raises(ValueError, match=message):
@@ -172,13 +193,23 @@ def test_the_default_device_is_a_device_or_a_platform(value):
 
 
 def test_the_default_device_in_the_environment():
-    assert in_process("print(config.jax_default_device)", JAX_DEFAULT_DEVICE="cpu").stdout == "cpu\n"
-    assert "environment variable JAX_DEFAULT_DEVICE: invalid value 'foo'" in in_process("", JAX_DEFAULT_DEVICE="foo").stderr
+    assert (
+        in_process("print(config.jax_default_device)", JAX_DEFAULT_DEVICE="cpu").stdout == "cpu\n"
+    )
+    assert (
+        "environment variable JAX_DEFAULT_DEVICE: invalid value 'foo'"
+        in in_process("", JAX_DEFAULT_DEVICE="foo").stderr
+    )
 
 
-@pytest.mark.parametrize("name", ["jax_use_magma", "eager_constant_folding", "jax_enable_pgle", "jax_rocm_visible_devices"])
+@pytest.mark.parametrize(
+    "name",
+    ["jax_use_magma", "eager_constant_folding", "jax_enable_pgle", "jax_rocm_visible_devices"],
+)
 def test_absent_options_say_why(name):
-    with pytest.raises(AttributeError, match=f"Teucer does not have JAX's option '{name}': it .*[a-z]\\."):
+    with pytest.raises(
+        AttributeError, match=f"Teucer does not have JAX's option '{name}': it .*[a-z]\\."
+    ):
         config.update(name, True)
 
 
@@ -205,7 +236,12 @@ def test_trace_context():
     names = set(cells.trace_context_names())
     for option in options.options():
         other = next(
-            iter(v for v in (option.kind if isinstance(option.kind, tuple) else ()) if v != option.default), None
+            iter(
+                v
+                for v in (option.kind if isinstance(option.kind, tuple) else ())
+                if v != option.default
+            ),
+            None,
         )
         other = not option.default if option.kind is bool else other
         if other is not None and not isinstance(option, options.GuardOption | options.EffectOption):
@@ -258,7 +294,11 @@ def test_logging_options(restored):
     config.update("jax_logging_level", "ERROR")
     assert logging.getLogger("teucer").level == logging.ERROR
     config.update("jax_debug_log_modules", "teucer.a, teucer.b")
-    assert [logging.getLogger(f"teucer.{m}").level for m in "abc"] == [logging.DEBUG, logging.DEBUG, logging.NOTSET]
+    assert [logging.getLogger(f"teucer.{m}").level for m in "abc"] == [
+        logging.DEBUG,
+        logging.DEBUG,
+        logging.NOTSET,
+    ]
     config.update("jax_debug_log_modules", "")
     assert logging.getLogger("teucer.a").level == logging.NOTSET
     assert logging.getLogger("teucer.a").handlers == []
@@ -296,27 +336,38 @@ def test_environment_kinds(monkeypatch, kind, flags, text, value):
     assert options.Option("teucer_test_option", kind, "a", flags, "for a test").value == value
 
 
-@pytest.mark.parametrize(("kind", "text"), [(bool, "maybe"), (bool, ""), (int, "e"), (float, "x"), (("a", "b"), "c")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [(bool, "maybe"), (bool, ""), (int, "e"), (float, "x"), (("a", "b"), "c")]
+)
 def test_environment_invalid(monkeypatch, kind, text):
     monkeypatch.setenv("JAX_TEST_OPTION", text)
     with pytest.raises(
-        ValueError, match=re.escape(f"environment variable JAX_TEST_OPTION: invalid value {text!r}.\n  allowed: ")
+        ValueError,
+        match=re.escape(
+            f"environment variable JAX_TEST_OPTION: invalid value {text!r}.\n  allowed: "
+        ),
     ):
         options.Option("jax_test_option", kind, "a", (), "for a test")
 
 
 def test_environment_of_a_process():
     code = "print(config.jax_enable_x64, config.jax_transfer_guard, config.teucer_cache_dir)"
-    done = in_process(code, JAX_ENABLE_X64="1", JAX_TRANSFER_GUARD="log", TEUCER_CACHE_DIR="/somewhere")
+    done = in_process(
+        code, JAX_ENABLE_X64="1", JAX_TRANSFER_GUARD="log", TEUCER_CACHE_DIR="/somewhere"
+    )
     assert done.stdout == "True log /somewhere\n", done.stderr
     failed = in_process("", JAX_ENABLE_X64="maybe")
     assert failed.returncode == 1
     assert "environment variable JAX_ENABLE_X64: invalid value 'maybe'" in failed.stderr
 
 
-@pytest.mark.parametrize(("level", "written"), [("DEBUG", True), ("WARNING", False), ("NOTSET", False)])
+@pytest.mark.parametrize(
+    ("level", "written"), [("DEBUG", True), ("WARNING", False), ("NOTSET", False)]
+)
 def test_the_logging_level_in_the_environment(level, written):
-    done = in_process("import logging; logging.getLogger('teucer').debug('a step')", JAX_LOGGING_LEVEL=level)
+    done = in_process(
+        "import logging; logging.getLogger('teucer').debug('a step')", JAX_LOGGING_LEVEL=level
+    )
     assert ("DEBUG:" in done.stderr and ":teucer:2: a step\n" in done.stderr) is written
 
 
@@ -333,7 +384,11 @@ def test_parse_flags(monkeypatch, restored):
     ]
     monkeypatch.setattr(sys, "argv", arguments)
     config.parse_flags_with_absl()
-    assert (config.jax_enable_x64, config.jax_pprint_use_color, config.jax_random_seed_offset) == (True, False, 3)
+    assert (config.jax_enable_x64, config.jax_pprint_use_color, config.jax_random_seed_offset) == (
+        True,
+        False,
+        3,
+    )
     assert config.jax_debug_nans is False
     assert sys.argv == arguments
     monkeypatch.setattr(sys, "argv", ["prog", "--jax_enable_x64=maybe"])
@@ -342,7 +397,9 @@ def test_parse_flags(monkeypatch, restored):
 
 
 def test_flags_of_absl(restored):
-    flags = SimpleNamespace(FLAGS=SimpleNamespace(flag_values_dict=lambda: {"jax_random_seed_offset": 5, "batch": 3}))
+    flags = SimpleNamespace(
+        FLAGS=SimpleNamespace(flag_values_dict=lambda: {"jax_random_seed_offset": 5, "batch": 3})
+    )
     config.complete_absl_config(flags)
     assert config.jax_random_seed_offset == 5
 
@@ -352,20 +409,29 @@ HEAD = "| option | values | default | meaning |\n| --- | --- | --- | --- |\n"
 
 
 def read_options():
-    """The names of the options that some module of teucer reads; those that C++ keeps, or that act when set, count."""
+    """The names of the options that some module of teucer reads; those that C++ keeps, or that act
+    when set, count."""
     sources = [path for path in (ROOT / "teucer").rglob("*.py") if path != Path(options.__file__)]
     text = "\n".join(path.read_text() for path in sources)
+
     def is_read(option):
         names = [option.name, *(name for name, value in vars(options).items() if value is option)]
         return re.search(rf"\b(config|options)\.({'|'.join(names)})\b", text)
 
-    return {option.name for option in options.options()
-            if isinstance(option, options.GuardOption | options.EffectOption) or is_read(option)}
+    return {
+        option.name
+        for option in options.options()
+        if isinstance(option, options.GuardOption | options.EffectOption) or is_read(option)
+    }
 
 
 def test_options_without_effect_say_so():
     read = read_options()
-    assert not [option.name for option in options.options() if "no effect" in option.help and option.name in read]
+    assert not [
+        option.name
+        for option in options.options()
+        if "no effect" in option.help and option.name in read
+    ]
 
 
 def test_table_of_options():
@@ -374,17 +440,29 @@ def test_table_of_options():
     before, head, table = page.read_text().partition(HEAD)
     read = read_options()
     shown = "print({o.name: repr(getattr(o.default, 'name', o.default)) for o in options()})"
-    defaults = ast.literal_eval(in_process(f"from teucer._base.config import options\n{shown}", clean=True).stdout)
+    defaults = ast.literal_eval(
+        in_process(f"from teucer._base.config import options\n{shown}", clean=True).stdout
+    )
     rows = []
     for option in options.options():
-        kind = " ".join(f"`{w}`" for w in option.kind) if isinstance(option.kind, tuple) else option.kind.__name__
-        unread = "" if option.name in read or "no effect" in option.help else " (nothing reads it yet)"
-        rows.append(f"| `{option.name}` | {kind}{', None' if option.nullable else ''} | `{defaults[option.name]}` | "
-                    f"{option.help}{unread} |\n")
+        kind = (
+            " ".join(f"`{w}`" for w in option.kind)
+            if isinstance(option.kind, tuple)
+            else option.kind.__name__
+        )
+        unread = (
+            "" if option.name in read or "no effect" in option.help else " (nothing reads it yet)"
+        )
+        rows.append(
+            f"| `{option.name}` | {kind}{', None' if option.nullable else ''} | "
+            f"`{defaults[option.name]}` | {option.help}{unread} |\n"
+        )
     expected = "".join(rows)
     if os.environ.get("TEUCER_WRITE_DOCS"):
         page.write_text(before + head + expected)
-    assert table == expected or os.environ.get("TEUCER_WRITE_DOCS"), "the table is out of date: run this with TEUCER_WRITE_DOCS=1"
+    assert table == expected or os.environ.get("TEUCER_WRITE_DOCS"), (
+        "the table is out of date: run this with TEUCER_WRITE_DOCS=1"
+    )
 
 
 def test_enumerations():
@@ -392,10 +470,14 @@ def test_enumerations():
     for word in (options.ExplicitX64Mode.ERROR, "error", "ERROR", 2):
         with options.explicit_x64_dtypes(word):
             assert options.explicit_x64_dtypes.value is options.ExplicitX64Mode.ERROR
-    with pytest.raises(ValueError, match="(?s)'nope' is not a valid ExplicitX64Mode.*'warn', 'error', 'allow'"):
+    with pytest.raises(
+        ValueError, match="(?s)'nope' is not a valid ExplicitX64Mode.*'warn', 'error', 'allow'"
+    ):
         options.explicit_x64_dtypes("nope")
-    shown = in_process("from teucer._base.config import config; print(repr(config.jax_explicit_x64_dtypes))",
-                       JAX_EXPLICIT_X64_DTYPES="allow")
+    shown = in_process(
+        "from teucer._base.config import config; print(repr(config.jax_explicit_x64_dtypes))",
+        JAX_EXPLICIT_X64_DTYPES="allow",
+    )
     assert "ALLOW" in shown.stdout
 
 

@@ -1,4 +1,5 @@
-"""`dir()` of a public module, and so completion in editors, shows its public names and no others."""
+"""`dir()` of a public module, and so completion in editors, shows its public names and no
+others."""
 
 import importlib
 import json
@@ -23,7 +24,11 @@ def public_modules():
 
 
 def submodules(module):
-    return {name for name in vars(module) if sys.modules.get(f"{module.__spec__.name}.{name}") is getattr(module, name)}
+    return {
+        name
+        for name in vars(module)
+        if sys.modules.get(f"{module.__spec__.name}.{name}") is getattr(module, name)
+    }
 
 
 def shown(module):
@@ -44,7 +49,9 @@ def test_modules_show_what_they_declare():
         module = importlib.import_module(name)
         # A face without `__all__` only hands on: nothing in it is its own.
         declared = {n for n in getattr(module, "__all__", vars(module)) if not n.startswith("_")}
-        wrong[name] = (shown(module) - submodules(module)) ^ (declared - submodules(module)) | shown(module) & INTERNALS
+        wrong[name] = (shown(module) - submodules(module)) ^ (
+            declared - submodules(module)
+        ) | shown(module) & INTERNALS
     assert {name: names for name, names in wrong.items() if names} == {}
 
 
@@ -55,7 +62,9 @@ def test_modules_show_what_jax_has():
             module = importlib.import_module(re.sub("^jax", "teucer", path))
         except ImportError:  # an object, or excepted
             continue
-        lacking[path] = {n for n in names if re.fullmatch("[A-Za-z]\\w*", n) and has(module, n)} - shown(module)
+        lacking[path] = {
+            n for n in names if re.fullmatch("[A-Za-z]\\w*", n) and has(module, n)
+        } - shown(module)
     assert {path: names for path, names in lacking.items() if names} == {}
 
 

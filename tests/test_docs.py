@@ -38,7 +38,8 @@ def test_links_lead_somewhere(page):
 
 
 def sentences(text):
-    """The sentences of a page's paragraphs and lists; tables, titles, snippets and indented blocks have none."""
+    """The sentences of a page's paragraphs and lists; tables, titles, snippets and indented blocks
+    have none."""
     prose = re.sub(r"```.*?```|^    [^\n]*$", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
     for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=[|#])", prose):
         if part.strip() and part.strip()[0] not in "|#":
@@ -57,18 +58,33 @@ def test_long_sentences_are_rare():
 def test_prose_is_wrapped_at_100(page):
     """Snippets are as wide as code, and tables as wide as they are."""
     prose = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
-    assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith(("|", "    "))] == []
+    assert [
+        line
+        for line in prose.splitlines()
+        if len(line) > 100 and not line.startswith(("|", "    "))
+    ] == []
 
 
 def test_sentences_are_found():
-    text = "# A title\n\nOne. Two is\nlonger.\n\n- `three`; four.\n| a table. Row |\n\n```python\nx = 1. + 2.\n```\n"
+    text = (
+        "# A title\n\nOne. Two is\nlonger.\n\n- `three`; four.\n| a table. Row |\n\n```python\n"
+        "x = 1. + 2.\n```\n"
+    )
     assert list(sentences(text)) == ["One.", "Two is longer.", "- `three`; four."]
 
 
 def test_every_page_is_on_the_site():
     lines = (ROOT / "docs" / "index.md").read_text().splitlines()
-    pages = [str(page.relative_to(ROOT / "docs").with_suffix("")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
-    assert [page for page in pages if page != "index" and not any(fnmatch.fnmatch(page, line) for line in lines)] == []
+    pages = [
+        str(page.relative_to(ROOT / "docs").with_suffix(""))
+        for page in PAGES
+        if page.is_relative_to(ROOT / "docs")
+    ]
+    assert [
+        page
+        for page in pages
+        if page != "index" and not any(fnmatch.fnmatch(page, line) for line in lines)
+    ] == []
 
 
 def test_readme_has_snippets():
@@ -80,7 +96,8 @@ def room_of(path):
 
 
 def test_rules_say_the_order_of_the_rooms_of_lax():
-    """Each room of lax imports only rooms that docs/rules.md names before it, and is named there."""
+    """Each room of lax imports only rooms that docs/rules.md names before it, and is named
+    there."""
     block = re.search(r"```text\n(_.*?)```", (ROOT / "docs" / "rules.md").read_text(), re.DOTALL)
     place = {room: i for i, room in enumerate(block[1].split())}
     rooms = {room_of(path): [] for path in (ROOT / "teucer" / "lax").rglob("*.py")}
@@ -88,8 +105,17 @@ def test_rules_say_the_order_of_the_rooms_of_lax():
     assert sorted(place) == sorted(rooms)
     for path in (ROOT / "teucer" / "lax").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("teucer.lax") and room_of(path) in rooms:
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").startswith("teucer.lax")
+                and room_of(path) in rooms
+            ):
                 inner = node.module.split(".")[2:3]
                 rooms[room_of(path)] += inner or [a.name for a in node.names if a.name in rooms]
-    late = [(room, other) for room, others in rooms.items() for other in others if place[other] > place[room]]
+    late = [
+        (room, other)
+        for room, others in rooms.items()
+        for other in others
+        if place[other] > place[room]
+    ]
     assert not late

@@ -51,12 +51,16 @@ def outcome(function, *args):
 
 def cells(table):
     return [
-        (row, column, text) for row, line in table.items() for column, text in zip(ORDER, line.split(), strict=True)
+        (row, column, text)
+        for row, line in table.items()
+        for column, text in zip(ORDER, line.split(), strict=True)
     ]
 
 
 def differences(table, function):
-    found = [(row, column, text, outcome(function, row, column)) for row, column, text in cells(table)]
+    found = [
+        (row, column, text, outcome(function, row, column)) for row, column, text in cells(table)
+    ]
     return [case for case in found if case[2] != case[3]]
 
 
@@ -73,14 +77,19 @@ def test_promote_types_all_pairs(x64):
 @pytest.mark.parametrize("x64", [False, True])
 def test_result_type_all_pairs(x64, mode):
     def operand(name):
-        return PYTHON_VALUE[name] if name in PYTHON_VALUE else Typed(dtypes.canonicalize_dtype(name))
+        return (
+            PYTHON_VALUE[name] if name in PYTHON_VALUE else Typed(dtypes.canonicalize_dtype(name))
+        )
 
     def combined(row, column):
         dtype, weak = dtypes.result_type(operand(row), operand(column), return_weak_type_flag=True)
         return str(dtype) + "*" * weak
 
     with config.enable_x64(x64), config.numpy_dtype_promotion(mode):
-        assert differences(GOLDEN["result_type"][f"x64_{'on' if x64 else 'off'}_{mode}"], combined) == []
+        assert (
+            differences(GOLDEN["result_type"][f"x64_{'on' if x64 else 'off'}_{mode}"], combined)
+            == []
+        )
 
 
 @pytest.mark.parametrize("entry", GOLDEN["dtypes"], ids=lambda entry: entry["name"])
@@ -127,7 +136,8 @@ def test_promotion_laws():
 
 
 def test_promotion_of_three_is_not_pairwise():
-    """The least upper bound of all operands at once: the order in which they stand is of no account."""
+    """The least upper bound of all operands at once: the order in which they stand is of no
+    account."""
     assert dtypes.result_type("int8", "uint8", "bfloat16") == dtypes.bfloat16
     assert dtypes.result_type("bfloat16", "float16", "int8") == np.dtype("float32")
 
@@ -170,7 +180,11 @@ def test_result_type_C1():
 )
 def test_result_type_C2(a, b, remedy):
     with pytest.raises(
-        TypePromotionError, match=rf"(?s)Input dtypes \({a}, {b}\) have no available implicit dtype promotion path.*{remedy}"
+        TypePromotionError,
+        match=(
+            rf"(?s)Input dtypes \({a}, {b}\) have no available implicit dtype promotion "
+            rf"path.*{remedy}"
+        ),
     ):
         dtypes.promote_types(a, b)
 
@@ -178,9 +192,13 @@ def test_result_type_C2(a, b, remedy):
 def test_strict_promotion_says_so():
     with config.numpy_dtype_promotion("strict"):
         assert dtypes.result_type("float32", 1) == np.dtype("float32")
-        with pytest.raises(TypePromotionError, match=r"(?s)int32, Python float.*jax_numpy_dtype_promotion=strict"):
+        with pytest.raises(
+            TypePromotionError, match=r"(?s)int32, Python float.*jax_numpy_dtype_promotion=strict"
+        ):
             dtypes.result_type("int32", 1.0)
-        with pytest.raises(TypePromotionError, match=r"(?s)int32, float32.*jax_numpy_dtype_promotion=strict"):
+        with pytest.raises(
+            TypePromotionError, match=r"(?s)int32, float32.*jax_numpy_dtype_promotion=strict"
+        ):
             dtypes.result_type("int32", "float32")
 
 
@@ -188,7 +206,9 @@ def test_extended_dtypes():
     fry, rbg = Key("fry"), Key("rbg")
     assert dtypes.result_type(Typed(fry), Typed(Key("fry"))) == fry
     for other in (Typed(rbg), 1.0, Typed(FLOAT32)):
-        with pytest.raises(TypePromotionError, match="key<fry> is not a valid dtype for type promotion"):
+        with pytest.raises(
+            TypePromotionError, match="key<fry> is not a valid dtype for type promotion"
+        ):
             dtypes.result_type(Typed(fry), other)
     with pytest.raises(ValueError, match=r"(?s)extended dtype is not allowed here.*key<fry>"):
         dtypes.canonicalize_dtype(fry)
@@ -212,7 +232,9 @@ def test_extended_dtypes():
 
 def test_float0():
     assert dtypes.dtype(np.zeros(2, dtypes.float0)) == dtypes.float0
-    assert dtypes.result_type(np.zeros(2, dtypes.float0), np.zeros(2, dtypes.float0)) == dtypes.float0
+    assert (
+        dtypes.result_type(np.zeros(2, dtypes.float0), np.zeros(2, dtypes.float0)) == dtypes.float0
+    )
     with pytest.raises(TypePromotionError, match="float0 is not a valid dtype"):
         dtypes.result_type(np.zeros(2, dtypes.float0), 1.0)
     assert dtypes.short_name(dtypes.float0) == "float0"
@@ -225,9 +247,12 @@ def test_float0():
     ("value", "dtype", "weak"),
     [
         (1, "int32", True), (1.0, "float32", True), (1j, "complex64", True), (True, "bool", False),
-        (np.float32(1), "float32", False), (np.zeros(3), "float32", False), (np.int64(3), "int32", False),
-        (Typed(np.dtype("int8"), True), "int8", True), (Typed(np.dtype("float64")), "float64", False),
-        (int, "int32", True), (bool, "bool", False), ("float16", "float16", False), (np.float32, "float32", False),
+        (np.float32(1), "float32", False), (np.zeros(3), "float32", False), (np.int64(3), "int32",
+        False),
+        (Typed(np.dtype("int8"), True), "int8", True), (Typed(np.dtype("float64")), "float64",
+        False),
+        (int, "int32", True), (bool, "bool", False), ("float16", "float16", False), (np.float32,
+        "float32", False),
         (ml_dtypes.bfloat16, "bfloat16", False),
     ],
 )  # fmt: skip
@@ -251,12 +276,20 @@ def test_dtype_of_none():
         dtypes.dtype(None)
 
 
-WIDE = [("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"), ("complex128", "complex64")]
+WIDE = [
+    ("int64", "int32"),
+    ("uint64", "uint32"),
+    ("float64", "float32"),
+    ("complex128", "complex64"),
+]
 
 
 @pytest.mark.parametrize(("wide", "narrow"), WIDE)
 def test_64_bit_dtypes_asked_for(wide, narrow):
-    text = f"Explicitly requested dtype {wide} requested in zeros is not available.*truncated to dtype {narrow}"
+    text = (
+        f"Explicitly requested dtype {wide} requested in zeros is not available.*truncated to "
+        f"dtype {narrow}"
+    )
     with pytest.warns(UserWarning, match=text) as record:
         assert dtypes.check_user_dtype_supported(wide, "zeros") == np.dtype(narrow)
     assert record[0].filename == __file__
@@ -272,24 +305,36 @@ def test_64_bit_dtypes_asked_for(wide, narrow):
         with config.enable_x64(True):
             assert dtypes.check_user_dtype_supported(getattr(np, wide), "zeros") == np.dtype(wide)
         python = dtypes.scalar_type_of(narrow)
-        assert dtypes.check_user_dtype_supported(python, "zeros") == dtypes.canonicalize_dtype(python)
+        assert dtypes.check_user_dtype_supported(python, "zeros") == dtypes.canonicalize_dtype(
+            python
+        )
         assert dtypes.result_type(np.zeros(1, wide)) == np.dtype(narrow)
 
 
 def test_64_bit_operands_with_x64_off():
-    """Where 64-bit arrays exist although x64 is off, results of theirs stay wide; others stay narrow."""
+    """Where 64-bit arrays exist although x64 is off, results of theirs stay wide; others stay
+    narrow."""
     with config.explicit_x64_dtypes("allow"):
         assert dtypes.result_type("int32", "uint32") == np.dtype("int32")
         assert dtypes.result_type("int64", "uint32") == np.dtype("int64")
         assert dtypes.result_type("float64", "complex64") == np.dtype("complex128")
-        assert dtypes.result_type("uint64", "int64", return_weak_type_flag=True) == (np.dtype("float32"), True)
-        assert dtypes.result_type("int64", 1.0, return_weak_type_flag=True) == (np.dtype("float32"), True)
+        assert dtypes.result_type("uint64", "int64", return_weak_type_flag=True) == (
+            np.dtype("float32"),
+            True,
+        )
+        assert dtypes.result_type("int64", 1.0, return_weak_type_flag=True) == (
+            np.dtype("float32"),
+            True,
+        )
         assert dtypes.result_type("float64", 1j) == np.dtype("complex128")
 
 
 def test_user_dtype_refused():
     for spec in ("S1", object, "datetime64[s]"):
-        with pytest.raises(TypeError, match="JAX only supports number, bool, and string dtypes, got dtype .* in zeros"):
+        with pytest.raises(
+            TypeError,
+            match="JAX only supports number, bool, and string dtypes, got dtype .* in zeros",
+        ):
             dtypes.check_user_dtype_supported(spec, "zeros")
     with pytest.raises(ValueError, match="zeros: dtype must be specified"):
         dtypes.check_user_dtype_supported(None, "zeros")
@@ -316,7 +361,12 @@ def test_user_dtype_refused():
     ],
 )
 def test_conversions_between_families(name, numeric, inexact, complex_, floating):
-    functions = (dtypes.to_numeric_dtype, dtypes.to_inexact_dtype, dtypes.to_complex_dtype, dtypes.to_floating_dtype)
+    functions = (
+        dtypes.to_numeric_dtype,
+        dtypes.to_inexact_dtype,
+        dtypes.to_complex_dtype,
+        dtypes.to_floating_dtype,
+    )
     assert [str(f(name)) for f in functions] == [numeric, inexact, complex_, floating]
 
 
@@ -331,8 +381,10 @@ def test_conversions_of_other_dtypes():
 @pytest.mark.parametrize(
     ("name", "short"),
     [
-        ("bool", "bool"), ("int1", "i1"), ("int4", "i4"), ("int64", "i64"), ("uint8", "u8"), ("bfloat16", "bf16"),
-        ("float32", "f32"), ("complex64", "c64"), ("float8_e4m3fn", "f8_e4m3fn"), ("float4_e2m1fn", "f4_e2m1fn"),
+        ("bool", "bool"), ("int1", "i1"), ("int4", "i4"), ("int64", "i64"), ("uint8", "u8"),
+        ("bfloat16", "bf16"),
+        ("float32", "f32"), ("complex64", "c64"), ("float8_e4m3fn", "f8_e4m3fn"), ("float4_e2m1fn",
+        "f4_e2m1fn"),
     ],
 )  # fmt: skip
 def test_short_name(name, short):
@@ -342,9 +394,19 @@ def test_short_name(name, short):
 def test_public_face():
     names = {n for n in dir(teucer.dtypes) if not n.startswith(("_", "@"))}
     assert names == {
-        "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "issubdtype",
-        "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
-    }  # fmt: skip
+        "TypePromotionError",
+        "bfloat16",
+        "canonicalize_dtype",
+        "extended",
+        "finfo",
+        "float0",
+        "iinfo",
+        "issubdtype",
+        "itemsize_bits",
+        "prng_key",
+        "result_type",
+        "scalar_type_of",
+    }
     assert teucer.dtypes.bfloat16 is ml_dtypes.bfloat16
 
 

@@ -14,7 +14,8 @@ import teucer.errors
 from teucer._base import config, errors, source, tracebacks
 from teucer._base.errors import noted, require, type_error, value_error
 
-# As observed of jax 0.10.2: each public class and the built-in classes that callers may catch it by.
+# As observed of jax 0.10.2: each public class and the built-in classes that callers may catch it
+# by.
 CAUGHT_AS = {
     "JAXTypeError": [TypeError],
     "JAXIndexError": [IndexError],
@@ -61,7 +62,10 @@ def internal(code, name):
 
 CALLER = internal("def outer(f): return inner(f)\ndef inner(f): return f()", "outer")
 CATCHER = internal(
-    "def catch(f):\n    try:\n        f()\n    except KeyError as err:\n        raise ValueError('caught') from err",
+    (
+        "def catch(f):\n    try:\n        f()\n    except KeyError as err:\n"
+        "        raise ValueError('caught') from err"
+    ),
     "catch",
 )
 
@@ -77,22 +81,31 @@ def test_public_face():
 @pytest.mark.parametrize("name", CAUGHT_AS)
 def test_bases(name):
     for base in CAUGHT_AS[name]:
-        assert issubclass(getattr(teucer.errors, name), getattr(teucer.errors, base) if isinstance(base, str) else base)
+        assert issubclass(
+            getattr(teucer.errors, name),
+            getattr(teucer.errors, base) if isinstance(base, str) else base,
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "start", "remedy"),
     [
         ("TracerBoolConversionError", "bool(): Attempted boolean conversion", "lax.cond"),
-        ("TracerArrayConversionError", "__array__(): The numpy.ndarray conversion method __array__()", "jnp"),
-        ("TracerIntegerConversionError", "__index__(): The __index__() method was called", "lax.fori_loop"),
-        ("NonConcreteBooleanIndexError", "indexing: Array boolean indices must be concrete; got float32[3].", "jnp.where"),
-        ("ConcretizationTypeError", "value: Abstract tracer value encountered where", "static_argnums"),
+        ("TracerArrayConversionError", ("__array__(): The numpy.ndarray conversion method "
+            "__array__()"), "jnp"),
+        ("TracerIntegerConversionError", ("__index__(): The __index__() method was "
+            "called"), "lax.fori_loop"),
+        ("NonConcreteBooleanIndexError", ("indexing: Array boolean indices must be concrete; got "
+            "float32[3]."), "jnp.where"),
+        ("ConcretizationTypeError", ("value: Abstract tracer value encountered "
+            "where"), "static_argnums"),
     ],
 )  # fmt: skip
 def test_traced_value(name, start, remedy):
     known = str(getattr(errors, name)(Tracer((3,), "float32", "an argument of f")))
-    assert "traced array with shape float32[3].\n" in known or name == "NonConcreteBooleanIndexError"
+    assert (
+        "traced array with shape float32[3].\n" in known or name == "NonConcreteBooleanIndexError"
+    )
     assert known.startswith(start)
     assert "\n    value: f32[3], an argument of f\n  It depends on x.\n  " in known
     assert remedy in known
@@ -104,8 +117,13 @@ def test_concretization_contexts():
     called = str(errors.ConcretizationTypeError(Tracer((), "int32"), "int()"))
     assert called.startswith("int(): Abstract tracer value encountered")
     assert "The problem arose with the `int` function." in called
-    advised = str(errors.ConcretizationTypeError(Tracer((), "int32"), "The size of nonzero must be static."))
-    assert "\n    value: i32[]\n  The size of nonzero must be static.\n  If it is an argument" in advised
+    advised = str(
+        errors.ConcretizationTypeError(Tracer((), "int32"), "The size of nonzero must be static.")
+    )
+    assert (
+        "\n    value: i32[]\n  The size of nonzero must be static.\n  If it is an argument"
+        in advised
+    )
 
 
 def test_message_form():
@@ -120,10 +138,12 @@ def test_message_form():
     )
     assert type(err) is ValueError
     assert str(err) == (
-        "matmul: contracted axes differ in size (C2).\n    x: f32[2,3], axis 1 has size 3\n    y: f32[2,3]\n"
-        "    n: 4\n  Did you mean x @ y.mT?"
+        "matmul: contracted axes differ in size (C2).\n    x: f32[2,3], axis 1 has size 3\n"
+        "    y: f32[2,3]\n    n: 4\n  Did you mean x @ y.mT?"
     )
-    assert str(type_error("add", "is this a number?", x="a")) == "add: is this a number?\n    x: 'a'"
+    assert (
+        str(type_error("add", "is this a number?", x="a")) == "add: is this a number?\n    x: 'a'"
+    )
     assert type(type_error("add", "no")) is TypeError
 
 
@@ -170,7 +190,9 @@ def test_boundary_own_error_ends_at_the_user():
     fail = internal("def fail(): raise ValueError('ours')", "fail")
     with pytest.raises(ValueError, match="ours") as info:
         tracebacks.api_boundary(fail)()
-    assert [f.name for f in traceback.extract_tb(info.value.__traceback__)] == [sys._getframe().f_code.co_name]
+    assert [f.name for f in traceback.extract_tb(info.value.__traceback__)] == [
+        sys._getframe().f_code.co_name
+    ]
 
 
 def test_boundary_causes():
@@ -184,7 +206,12 @@ def test_boundary_causes():
 
 @pytest.mark.parametrize(
     ("mode", "own", "notes"),
-    [("off", 2, 0), ("quiet_remove_frames", 0, 1), ("remove_frames", 0, 0), ("tracebackhide", 2, 0)],
+    [
+        ("off", 2, 0),
+        ("quiet_remove_frames", 0, 1),
+        ("remove_frames", 0, 0),
+        ("tracebackhide", 2, 0),
+    ],
 )
 def test_boundary_modes(mode, own, notes):
     def user():
@@ -193,7 +220,9 @@ def test_boundary_modes(mode, own, notes):
     with config.traceback_filtering(mode), pytest.raises(KeyError) as info:
         tracebacks.api_boundary(CALLER)(user)
     entries = [
-        e for e, _ in traceback.walk_tb(info.value.__traceback__) if e.f_code.co_filename.endswith("of_a_test.py")
+        e
+        for e, _ in traceback.walk_tb(info.value.__traceback__)
+        if e.f_code.co_filename.endswith("of_a_test.py")
     ]
     assert len(entries) == own
     assert len(getattr(info.value, "__notes__", [])) == notes
@@ -247,7 +276,9 @@ def test_lines_of_libraries_say_who_called_them(tmp_path):
     exec(compile("def layer():\n    return here()\n", str(file), "exec"), library)
     place = library["layer"]()
     line = source.describe(place)
-    assert re.search(r"layers.py:2:\d+ \(layer\), called from .*test_errors_classes.py:\d+:13 ", line)
+    assert re.search(
+        r"layers.py:2:\d+ \(layer\), called from .*test_errors_classes.py:\d+:13 ", line
+    )
 
 
 def test_files_of_users():
@@ -263,7 +294,9 @@ def test_files_of_users():
 
 
 def test_stacklevel_points_at_the_user():
-    warn = internal("import warnings\ndef warn(level): warnings.warn('w', stacklevel=level())", "warn")
+    warn = internal(
+        "import warnings\ndef warn(level): warnings.warn('w', stacklevel=level())", "warn"
+    )
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
         warn(source.user_stacklevel)

@@ -1,4 +1,7 @@
-"""stax: the shapes foretold are those that come out. optimizers: each rule against NumPy, and every one descends."""
+"""stax: the shapes foretold are those that come out. optimizers.
+
+Each rule against NumPy, and every one descends.
+"""
 
 import math
 
@@ -27,10 +30,15 @@ LAYERS = {
     "flatten": (stax.Flatten, IMAGES),
     "serial": (stax.serial(stax.Conv(4, (3, 3)), stax.Relu, stax.Flatten, stax.Dense(2)), IMAGES),
     "side_by_side": (
-        stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(4), stax.Identity), stax.FanInConcat()),
+        stax.serial(
+            stax.FanOut(2), stax.parallel(stax.Dense(4), stax.Identity), stax.FanInConcat()
+        ),
         (5, 3),
     ),
-    "residual": (stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(3), stax.Identity), stax.FanInSum), (5, 3)),
+    "residual": (
+        stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(3), stax.Identity), stax.FanInSum),
+        (5, 3),
+    ),
     "shape_dependent": (stax.shape_dependent(lambda shape: stax.Dense(2 * shape[-1])), (5, 3)),
 }
 WITH_BATCH = sorted(set(LAYERS) - {"batch_norm_one_axis"})
@@ -64,7 +72,9 @@ def test_unknown_batch_size_is_passed_on(name):
 def test_dense_is_affine():
     _, (W, b), apply_fun = initialised(stax.Dense(4), (5, 3))
     x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
-    np.testing.assert_allclose(apply_fun((W, b), x), x @ np.asarray(W) + np.asarray(b), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        apply_fun((W, b), x), x @ np.asarray(W) + np.asarray(b), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_average_counts_no_padding():
@@ -75,7 +85,8 @@ def test_average_counts_no_padding():
 def test_pools_of_a_row():
     row = jnp.array([1.0, 3.0, 2.0, 5.0]).reshape(1, 4, 1)
     results = {
-        pool: initialised(pool((2,)), row.shape)[2]((), row).ravel().tolist() for pool in (stax.MaxPool, stax.SumPool)
+        pool: initialised(pool((2,)), row.shape)[2]((), row).ravel().tolist()
+        for pool in (stax.MaxPool, stax.SumPool)
     }
     assert list(results.values()) == [[3.0, 3.0, 5.0], [4.0, 5.0, 7.0]]
 
@@ -88,7 +99,9 @@ def test_batch_norm_standardises_then_scales():
     np.testing.assert_allclose(y.std(axis=0), [2, 1, 0.5], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("center", "scale"), [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(
+    ("center", "scale"), [(True, True), (True, False), (False, True), (False, False)]
+)
 def test_batch_norm_has_the_parameters_asked_for(center, scale):
     _, (beta, gamma), apply_fun = initialised(stax.BatchNorm(center=center, scale=scale), IMAGES)
     assert np.shape(beta) == ((3,) if center else (0,))
@@ -111,9 +124,14 @@ def test_dropout_outside_training_does_nothing():
 def test_dropout_without_key():
     with pytest.raises(
         ValueError,
-        match=r"Dropout: apply_fun was called without a random key\.\nCall apply_fun\(params, inputs, rng=key\)",
+        match=(
+            r"Dropout: apply_fun was called without a random key\.\nCall apply_fun\(params, "
+            r"inputs, rng=key\)"
+        ),
     ):
-        stax.serial(stax.Dense(2), stax.Dropout(0.5))[1]([(jnp.ones((2, 2)), jnp.ones(2)), ()], jnp.ones((1, 2)))
+        stax.serial(stax.Dense(2), stax.Dropout(0.5))[1](
+            [(jnp.ones((2, 2)), jnp.ones(2)), ()], jnp.ones((1, 2))
+        )
 
 
 def test_serial_splits_its_key():
@@ -208,10 +226,16 @@ def np_sm3(x, gradients):
 OPTIMIZERS = {
     "sgd": (optimizers.sgd(0.1), np_sgd),
     "momentum": (optimizers.momentum(0.1, 0.9), np_momentum),
-    "nesterov": (optimizers.nesterov(0.1, 0.9), lambda x, gradients: np_momentum(x, gradients, look_ahead=True)),
+    "nesterov": (
+        optimizers.nesterov(0.1, 0.9),
+        lambda x, gradients: np_momentum(x, gradients, look_ahead=True),
+    ),
     "adagrad": (optimizers.adagrad(0.1), np_adagrad),
     "rmsprop": (optimizers.rmsprop(0.1), np_rmsprop),
-    "rmsprop_momentum": (optimizers.rmsprop_momentum(0.1), lambda x, gradients: np_rmsprop(x, gradients, momentum=0.9)),
+    "rmsprop_momentum": (
+        optimizers.rmsprop_momentum(0.1),
+        lambda x, gradients: np_rmsprop(x, gradients, momentum=0.9),
+    ),
     "adam": (optimizers.adam(0.1), np_adam),
     "adamax": (optimizers.adamax(0.1), np_adamax),
     "sm3": (optimizers.sm3(0.1), np_sm3),
@@ -257,7 +281,11 @@ def test_dtype_of_the_parameters_is_kept(name):
 def test_gradients_of_another_form():
     init_fn, update_fn, _ = optimizers.sgd(0.1)
     with pytest.raises(
-        TypeError, match=r"(?s)sgd: the gradients are not a tree like the parameters\..*parameters:.*gradients:"
+        TypeError,
+        match=(
+            r"(?s)sgd: the gradients are not a tree like the "
+            r"parameters\..*parameters:.*gradients:"
+        ),
     ):
         update_fn(0, {"w": 1.0}, init_fn([1.0]))
 
@@ -265,10 +293,16 @@ def test_gradients_of_another_form():
 def test_update_that_changes_its_state():
     @optimizers.optimizer
     def broken(rate):
-        return (lambda x: (x, x)), (lambda index, gradient, state: (state[0],)), (lambda state: state[0])
+        return (
+            (lambda x: (x, x)),
+            (lambda index, gradient, state: (state[0],)),
+            (lambda state: state[0]),
+        )
 
     init_fn, update_fn, _ = broken(0.1)
-    with pytest.raises(TypeError, match=r"(?s)broken: update returned a state of another form.*given:.*returned:"):
+    with pytest.raises(
+        TypeError, match=r"(?s)broken: update returned a state of another form.*given:.*returned:"
+    ):
         update_fn(0, 1.0, init_fn(1.0))
 
 
@@ -295,23 +329,47 @@ def test_packing_what_was_not_unpacked():
         (optimizers.make_schedule(0.5), lambda i: 0.5),
         (optimizers.exponential_decay(0.5, 10, 0.25), lambda i: 0.5 * 0.25 ** (i / 10)),
         (optimizers.inverse_time_decay(0.5, 10, 0.25), lambda i: 0.5 / (1 + 0.25 * i / 10)),
-        (optimizers.inverse_time_decay(0.5, 10, 0.25, staircase=True), lambda i: 0.5 / (1 + 0.25 * math.floor(i / 10))),
-        (optimizers.polynomial_decay(0.5, 20, 0.1, 2.0), lambda i: (1 - min(i, 20) / 20) ** 2 * 0.4 + 0.1),
-        (optimizers.piecewise_constant([5, 12], [3.0, 2.0, 1.0]), lambda i: 3.0 if i <= 5 else 2.0 if i <= 12 else 1.0),
+        (
+            optimizers.inverse_time_decay(0.5, 10, 0.25, staircase=True),
+            lambda i: 0.5 / (1 + 0.25 * math.floor(i / 10)),
+        ),
+        (
+            optimizers.polynomial_decay(0.5, 20, 0.1, 2.0),
+            lambda i: (1 - min(i, 20) / 20) ** 2 * 0.4 + 0.1,
+        ),
+        (
+            optimizers.piecewise_constant([5, 12], [3.0, 2.0, 1.0]),
+            lambda i: 3.0 if i <= 5 else 2.0 if i <= 12 else 1.0,
+        ),
     ],
-    ids=["constant", "number", "exponential", "inverse_time", "staircase", "polynomial", "piecewise"],
+    ids=[
+        "constant",
+        "number",
+        "exponential",
+        "inverse_time",
+        "staircase",
+        "polynomial",
+        "piecewise",
+    ],
 )
 def test_schedule(schedule, expected):
     steps = range(25)
-    np.testing.assert_allclose([schedule(i) for i in steps], [expected(i) for i in steps], rtol=1e-6)
-    np.testing.assert_allclose([jax.jit(schedule)(i) for i in steps], [expected(i) for i in steps], rtol=1e-5)
+    np.testing.assert_allclose(
+        [schedule(i) for i in steps], [expected(i) for i in steps], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        [jax.jit(schedule)(i) for i in steps], [expected(i) for i in steps], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("boundaries", "values"), [([3, 6], [1.0, 0.5]), ([[3, 6]], [1.0, 0.5])])
 def test_piecewise_constant_of_wrong_lengths(boundaries, values):
     with pytest.raises(
         ValueError,
-        match=r"(?s)piecewise_constant: boundaries and values must be sequences.*boundaries: shape.*values: shape",
+        match=(
+            r"(?s)piecewise_constant: boundaries and values must be sequences.*boundaries: "
+            r"shape.*values: shape"
+        ),
     ):
         optimizers.piecewise_constant(boundaries, values)
 

@@ -1,4 +1,7 @@
-"""The programs in examples/: each runs, a short version here, and the long ones of the demo reach what they promise."""
+"""The programs in examples/.
+
+Each runs, a short version here, and the long ones of the demo reach what they promise.
+"""
 
 import importlib.util
 from pathlib import Path

@@ -12,25 +12,59 @@ from teucer import export
 from teucer.experimental.serialize_executable import serialize
 
 # Each takes 2 to 15 ms, or seconds, and is loaded by those who need it.
-DEAR = ("asyncio", "concurrent.futures", "difflib", "hashlib", "json", "multiprocessing", "numpy.ma", "scipy", "tempfile",
-        "unittest")
-# Rooms that few programs need, or none before it runs something. All rooms that are loaded, and folders.
-RARE = ("_derived.exchange", "_executables.differences", "_executables.explanations", "_lower.spmd", "_targets.cpu",
-        "_targets.gpu", "_targets.tpu", "_xla.platforms", "lax._collectives", "lax._control", "lax._references",
-        "lax._sharding", "numpy._references", "sharding")
+DEAR = (
+    "asyncio",
+    "concurrent.futures",
+    "difflib",
+    "hashlib",
+    "json",
+    "multiprocessing",
+    "numpy.ma",
+    "scipy",
+    "tempfile",
+    "unittest",
+)
+# Rooms that few programs need, or none before it runs something. All rooms that are loaded, and
+# folders.
+RARE = (
+    "_derived.exchange",
+    "_executables.differences",
+    "_executables.explanations",
+    "_lower.spmd",
+    "_targets.cpu",
+    "_targets.gpu",
+    "_targets.tpu",
+    "_xla.platforms",
+    "lax._collectives",
+    "lax._control",
+    "lax._references",
+    "lax._sharding",
+    "numpy._references",
+    "sharding",
+)
 MOST_MODULES = 184
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
 
 
 def test_modules_that_few_need_are_not_loaded():
-    assert run(f"import jaxlib._jax, sys, teucer, teucer.numpy; print([m for m in {DEAR} if m in sys.modules])") == "[]\n"
+    assert (
+        run(
+            f"import jaxlib._jax, sys, teucer, teucer.numpy; print([m for m in {DEAR} if m in "
+            "sys.modules])"
+        )
+        == "[]\n"
+    )
 
 
 def test_rooms_that_few_need_are_not_loaded():
-    loaded = run("import sys, teucer; print(*[m for m in sys.modules if m.startswith('teucer.')])").split()
+    loaded = run(
+        "import sys, teucer; print(*[m for m in sys.modules if m.startswith('teucer.')])"
+    ).split()
     assert [m for m in loaded if m.removeprefix("teucer.").startswith(RARE)] == []
     assert len(loaded) <= MOST_MODULES
 
@@ -81,14 +115,22 @@ print(float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0]), "scipy" in sys.modules)
 
 
 LAPACK = "float(jnp.linalg.cholesky(jnp.eye(3) * 4)[0, 0])"
-SCIPY = "scipy.linalg.cython_blas is sys.modules['scipy.linalg.cython_blas'], scipy.linalg.solve(2 * np.eye(2), np.ones(2))"
+SCIPY = (
+    "scipy.linalg.cython_blas is sys.modules['scipy.linalg.cython_blas'], scipy.linalg.solve(2 * "
+    "np.eye(2), np.ones(2))"
+)
 
 
 def test_lapack_does_not_load_the_package_around_it():
-    assert run(f"import sys, teucer.numpy as jnp; print({LAPACK}, 'scipy.linalg' in sys.modules)") == "2.0 False\n"
+    assert (
+        run(f"import sys, teucer.numpy as jnp; print({LAPACK}, 'scipy.linalg' in sys.modules)")
+        == "2.0 False\n"
+    )
 
 
-@pytest.mark.parametrize("before", ["pass", "import scipy.linalg", "import scipy.linalg.cython_lapack, scipy.special"])
+@pytest.mark.parametrize(
+    "before", ["pass", "import scipy.linalg", "import scipy.linalg.cython_lapack, scipy.special"]
+)
 def test_scipy_is_whole_after_lapack_was_loaded(before):
     code = f"""
 {before}
@@ -141,7 +183,10 @@ print({LAPACK}, 'scipy.linalg' in sys.modules)
 
 @pytest.mark.parametrize("form", ["exported", "executable"])
 def test_lapack_in_programs_that_were_not_lowered_here(tmp_path, form):
-    f, a = jax.jit(lambda a: jnp.linalg.cholesky(a) + jnp.linalg.eigvalsh(a)[0]), np.eye(3, dtype=np.float32) * 4
+    f, a = (
+        jax.jit(lambda a: jnp.linalg.cholesky(a) + jnp.linalg.eigvalsh(a)[0]),
+        np.eye(3, dtype=np.float32) * 4,
+    )
     if form == "exported":
         data, load = export.export(f)(a).serialize(), "teucer.export.deserialize(data).call"
     else:

@@ -1,4 +1,7 @@
-"""Mistakes that users make: each error is of a class that users know, names what was given, and shows nothing of ours."""
+"""Mistakes that users make.
+
+Each error is of a class that users know, names what was given, and shows nothing of ours.
+"""
 
 import math
 import re
@@ -24,7 +27,9 @@ def jit(f, *args, **options):
 
 
 def mapped(f):
-    return jax.shard_map(f, mesh=jax.make_mesh((2,), ("x",)), in_specs=jax.P("x"), out_specs=jax.P("x"))
+    return jax.shard_map(
+        f, mesh=jax.make_mesh((2,), ("x",)), in_specs=jax.P("x"), out_specs=jax.P("x")
+    )
 
 
 class Box:
@@ -40,11 +45,18 @@ MISTAKES = {
     # values of traced arrays
     "if on a tracer": (lambda: jit(lambda x: 1 if x > 0 else 2, 1.0), "TracerBoolConversionError"),
     "while on a tracer": (
-        lambda: jit(lambda n: [n := n - 1 for _ in iter(lambda: bool(n > 0), False)], 3), "TracerBoolConversionError"),
-    "and of tracers": (lambda: jit(lambda x: (x > 0) and (x < 3), 1.0), "TracerBoolConversionError"),
+        lambda: jit(lambda n: [n := n - 1 for _ in iter(lambda: bool(n > 0), False)], 3),
+        "TracerBoolConversionError",
+    ),
+    "and of tracers": (
+        lambda: jit(lambda x: (x > 0) and (x < 3), 1.0),
+        "TracerBoolConversionError",
+    ),
     "not of a tracer": (lambda: jit(lambda x: not x, True), "TracerBoolConversionError"),
     "assert on a tracer": (
-        lambda: jit(lambda x: (_ for _ in ()).throw(AssertionError) if not (x > 0) else x, 1.0), "TracerBoolConversionError"),
+        lambda: jit(lambda x: (_ for _ in ()).throw(AssertionError) if not (x > 0) else x, 1.0),
+        "TracerBoolConversionError",
+    ),
     "in on a tracer": (lambda: jit(lambda x: 2.0 in x, X), "TracerBoolConversionError"),
     "min of tracers": (lambda: jit(lambda x, y: min(x, y), 1.0, 2.0), "TracerBoolConversionError"),
     "sorted tracers": (lambda: jit(lambda x: sorted([x, 1.0]), 2.0), "TracerBoolConversionError"),
@@ -55,11 +67,20 @@ MISTAKES = {
     "tolist of a tracer": (lambda: jit(lambda x: x.tolist(), X), "ConcretizationTypeError"),
     "range of a tracer": (lambda: jit(lambda n: list(range(n)), 3), "TracerIntegerConversionError"),
     "list times a tracer": (lambda: jit(lambda n: [0] * n, 3), "TypeError"),
-    "index a list by a tracer": (lambda: jit(lambda n: [1, 2, 3][n], 1), "TracerIntegerConversionError"),
-    "slice a list by a tracer": (lambda: jit(lambda n: [1, 2, 3][:n], 1), "TracerIntegerConversionError"),
+    "index a list by a tracer": (
+        lambda: jit(lambda n: [1, 2, 3][n], 1),
+        "TracerIntegerConversionError",
+    ),
+    "slice a list by a tracer": (
+        lambda: jit(lambda n: [1, 2, 3][:n], 1),
+        "TracerIntegerConversionError",
+    ),
     "np on a tracer": (lambda: jit(lambda x: np.sin(x), X), "TracerArrayConversionError"),
     "np.array of a tracer": (lambda: jit(lambda x: np.array(x), X), "TracerArrayConversionError"),
-    "np.asarray of list of tracers": (lambda: jit(lambda x: np.asarray([x, x]), 1.0), "TracerArrayConversionError"),
+    "np.asarray of list of tracers": (
+        lambda: jit(lambda x: np.asarray([x, x]), 1.0),
+        "TracerArrayConversionError",
+    ),
     "math on a tracer": (lambda: jit(lambda x: math.sin(x), 1.0), "ConcretizationTypeError"),
     "format of a tracer": (lambda: jit(lambda x: f"{x:.2f}", 1.0), "ConcretizationTypeError"),
     "hash of a tracer": (lambda: jit(lambda x: {x: 1}, 1.0), "TypeError"),
@@ -70,26 +91,56 @@ MISTAKES = {
     "mask index": (lambda: jit(lambda x: x[x > 0], X), "NonConcreteBooleanIndexError"),
     "nonzero": (lambda: jit(lambda x: jnp.nonzero(x), X), "ConcretizationTypeError"),
     "unique": (lambda: jit(lambda x: jnp.unique(x), X), "ConcretizationTypeError"),
-    "where with one argument": (lambda: jit(lambda x: jnp.where(x > 0), X), "ConcretizationTypeError"),
+    "where with one argument": (
+        lambda: jit(lambda x: jnp.where(x > 0), X),
+        "ConcretizationTypeError",
+    ),
     "zeros of a tracer": (lambda: jit(lambda n: jnp.zeros(n), 3), "TypeError"),
     "zeros of a tuple": (lambda: jit(lambda n: jnp.zeros((2, n)), 3), "TypeError"),
     "arange of a tracer": (lambda: jit(lambda n: jnp.arange(n), 3), "ConcretizationTypeError"),
-    "linspace of a tracer": (lambda: jit(lambda n: jnp.linspace(0, 1, n), 3), "ConcretizationTypeError"),
+    "linspace of a tracer": (
+        lambda: jit(lambda n: jnp.linspace(0, 1, n), 3),
+        "ConcretizationTypeError",
+    ),
     "reshape to a tracer": (lambda: jit(lambda x, n: x.reshape(n, -1), X, 3), "TypeError"),
     "slice by tracers": (lambda: jit(lambda x, n: x[:n], X, 2), "IndexError"),
     "eye of a tracer": (lambda: jit(lambda n: jnp.eye(n), 3), "TypeError"),
-    "repeat by a tracer": (lambda: jit(lambda x, n: jnp.repeat(x, n), X, 2), "ConcretizationTypeError"),
+    "repeat by a tracer": (
+        lambda: jit(lambda x, n: jnp.repeat(x, n), X, 2),
+        "ConcretizationTypeError",
+    ),
     "tile by a tracer": (lambda: jit(lambda x, n: jnp.tile(x, n), X, 2), "TypeError"),
-    "broadcast_to a tracer": (lambda: jit(lambda x, n: jnp.broadcast_to(x, (n, 3)), X, 2), "TypeError"),
-    "axis of a tracer": (lambda: jit(lambda x, a: jnp.sum(x, axis=a), M, 1), "ConcretizationTypeError"),
-    "one_hot of a tracer": (lambda: jit(lambda x, n: jax.nn.one_hot(x, n), I, 3), "ConcretizationTypeError"),
-    "split by a tracer": (lambda: jit(lambda x, n: jnp.split(x, n), X, 3), "ConcretizationTypeError"),
-    "top_k of a tracer": (lambda: jit(lambda x, k: lax.top_k(x, k), X, 2), "ConcretizationTypeError"),
+    "broadcast_to a tracer": (
+        lambda: jit(lambda x, n: jnp.broadcast_to(x, (n, 3)), X, 2),
+        "TypeError",
+    ),
+    "axis of a tracer": (
+        lambda: jit(lambda x, a: jnp.sum(x, axis=a), M, 1),
+        "ConcretizationTypeError",
+    ),
+    "one_hot of a tracer": (
+        lambda: jit(lambda x, n: jax.nn.one_hot(x, n), I, 3),
+        "ConcretizationTypeError",
+    ),
+    "split by a tracer": (
+        lambda: jit(lambda x, n: jnp.split(x, n), X, 3),
+        "ConcretizationTypeError",
+    ),
+    "top_k of a tracer": (
+        lambda: jit(lambda x, k: lax.top_k(x, k), X, 2),
+        "ConcretizationTypeError",
+    ),
     "random shape of a tracer": (lambda: jit(lambda n: random.normal(KEY, (n,)), 2), "TypeError"),
     "split a key in a tracer": (lambda: jit(lambda n: random.split(KEY, n), 2), "TypeError"),
-    "dynamic_slice size": (lambda: jit(lambda x, n: lax.dynamic_slice(x, (0,), (n,)), X, 2), "TypeError"),
+    "dynamic_slice size": (
+        lambda: jit(lambda x, n: lax.dynamic_slice(x, (0,), (n,)), X, 2),
+        "TypeError",
+    ),
     "full of a tracer": (lambda: jit(lambda n: jnp.full(n, 1.0), 2), "TypeError"),
-    "scan length": (lambda: jit(lambda n: lax.scan(lambda c, _: (c, c), 0, None, length=n), 3), "ConcretizationTypeError"),
+    "scan length": (
+        lambda: jit(lambda n: lax.scan(lambda c, _: (c, c), 0, None, length=n), 3),
+        "ConcretizationTypeError",
+    ),
     "dtype of a tracer": (lambda: jit(lambda x: jnp.zeros(3, x), 1.0), "ValueError"),
     # arrays
     "assign to an element": (lambda: X.__setitem__(0, 1.0), "TypeError"),
@@ -162,7 +213,10 @@ MISTAKES = {
     "out argument": (lambda: jnp.add(X, X, out=np.ones(3)), "NotImplementedError"),
     "at add shape": (lambda: X.at[0].set(jnp.ones(2)), "ValueError"),
     "at call": (lambda: X.at(0), "TypeError"),
-    "at set mask": (lambda: jit(lambda x: x.at[x > 0].set(jnp.ones(2)), X), "NonConcreteBooleanIndexError"),
+    "at set mask": (
+        lambda: jit(lambda x: x.at[x > 0].set(jnp.ones(2)), X),
+        "NonConcreteBooleanIndexError",
+    ),
     "bool of array": (lambda: bool(X), "ValueError"),
     "int of array": (lambda: int(X), "TypeError"),
     "attribute": (lambda: X.sums(), "AttributeError"),
@@ -174,12 +228,21 @@ MISTAKES = {
     "lax.add dtypes": (lambda: lax.add(X, I), "TypeError"),
     "lax.dot": (lambda: lax.dot(M, M), "ValueError"),
     "dot_general": (lambda: lax.dot_general(M, M, (((1,), (0,)), ((), ()))), "TypeError"),
-    "conv": (lambda: lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((5, 2, 2, 2)), (1, 1), "SAME"), "ValueError"),
-    "conv padding": (lambda: lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((5, 3, 2, 2)), (1, 1), "BAD"), "RuntimeError"),
+    "conv": (
+        lambda: lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((5, 2, 2, 2)), (1, 1), "SAME"),
+        "ValueError",
+    ),
+    "conv padding": (
+        lambda: lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((5, 3, 2, 2)), (1, 1), "BAD"),
+        "RuntimeError",
+    ),
     "dynamic_slice": (lambda: lax.dynamic_slice(X, (0, 0), (1,)), "ValueError"),
     "dynamic_slice too large": (lambda: lax.dynamic_slice(X, (0,), (5,)), "TypeError"),
     "broadcast_in_dim": (lambda: lax.broadcast_in_dim(X, (2, 4), (1,)), "TypeError"),
-    "reduce_window": (lambda: lax.reduce_window(X, 0.0, lax.add, (2, 2), (1,), "VALID"), "TypeError"),
+    "reduce_window": (
+        lambda: lax.reduce_window(X, 0.0, lax.add, (2, 2), (1,), "VALID"),
+        "TypeError",
+    ),
     "gather": (lambda: lax.gather(X, I, None, (1,)), "TypeError"),
     "select": (lambda: lax.select(X > 0, X, jnp.ones(2)), "TypeError"),
     "top_k too many": (lambda: lax.top_k(X, 5), "ValueError"),
@@ -195,7 +258,10 @@ MISTAKES = {
     "while cond": (lambda: lax.while_loop(lambda c: c, lambda c: c + 1, 0), "TypeError"),
     "fori carry": (lambda: lax.fori_loop(0, 3, lambda i, c: (c, c), 0), "TypeError"),
     "fori args": (lambda: lax.fori_loop(0, 3, lambda c: c, 0), "TypeError"),
-    "scan carry shape": (lambda: lax.scan(lambda c, x: (jnp.append(c, x), x), jnp.zeros(1), X), "TypeError"),
+    "scan carry shape": (
+        lambda: lax.scan(lambda c, x: (jnp.append(c, x), x), jnp.zeros(1), X),
+        "TypeError",
+    ),
     "scan no pair": (lambda: lax.scan(lambda c, x: c, 0.0, X), "TypeError"),
     "scan lengths": (lambda: lax.scan(lambda c, x: (c, x), 0.0, (X, jnp.ones(4))), "ValueError"),
     "scan length given": (lambda: lax.scan(lambda c, x: (c, x), 0.0, X, length=5), "ValueError"),
@@ -213,8 +279,14 @@ MISTAKES = {
     "grad without has_aux": (lambda: jax.grad(lambda x: (x, 1))(1.0), "TypeError"),
     "grad no argument": (lambda: jax.grad(lambda x: x)(), "TypeError"),
     "grad of a call": (lambda: jax.grad(jnp.sin(1.0)), "TypeError"),
-    "grad of a while": (lambda: jax.grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c * 2, x))(1.0), "ValueError"),
-    "grad of a callback": (lambda: jax.grad(lambda x: jax.pure_callback(np.sin, x, x))(1.0), "ValueError"),
+    "grad of a while": (
+        lambda: jax.grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c * 2, x))(1.0),
+        "ValueError",
+    ),
+    "grad of a callback": (
+        lambda: jax.grad(lambda x: jax.pure_callback(np.sin, x, x))(1.0),
+        "ValueError",
+    ),
     "jvp tangents": (lambda: jax.jvp(jnp.sin, (1.0,), (1,)), "TypeError"),
     "jvp count": (lambda: jax.jvp(jnp.sin, (1.0,), (1.0, 1.0)), "TypeError"),
     "jvp no tuple": (lambda: jax.jvp(jnp.sin, 1.0, 1.0), "TypeError"),
@@ -226,9 +298,18 @@ MISTAKES = {
     "vmap in_axes count": (lambda: jax.vmap(jnp.add, in_axes=(0,))(X, X), "ValueError"),
     "vmap all None": (lambda: jax.vmap(lambda x: x, in_axes=None)(X), "ValueError"),
     "vmap out_axes": (lambda: jax.vmap(lambda x: x, out_axes=(0, 0))(X), "ValueError"),
-    "vmap control flow": (lambda: jax.vmap(lambda x: x if x > 0 else -x)(X), "TracerBoolConversionError"),
-    "vmap callback": (lambda: jax.vmap(lambda x: jax.pure_callback(np.sin, x, x))(X), "NotImplementedError"),
-    "jit static unhashable": (lambda: jit(lambda x, c: x, 1.0, [1], static_argnums=1), "ValueError"),
+    "vmap control flow": (
+        lambda: jax.vmap(lambda x: x if x > 0 else -x)(X),
+        "TracerBoolConversionError",
+    ),
+    "vmap callback": (
+        lambda: jax.vmap(lambda x: jax.pure_callback(np.sin, x, x))(X),
+        "NotImplementedError",
+    ),
+    "jit static unhashable": (
+        lambda: jit(lambda x, c: x, 1.0, [1], static_argnums=1),
+        "ValueError",
+    ),
     "jit static array": (lambda: jit(lambda x, n: x, 1.0, X, static_argnums=1), "ValueError"),
     "jit static name": (lambda: jit(lambda x, n: x, 1.0, n=X, static_argnames="n"), "TypeError"),
     "jit typo": (lambda: jit(lambda x, n: x, 1.0, 2, static_argnames="m"), "ValueError"),
@@ -242,11 +323,20 @@ MISTAKES = {
     "jit keyword": (lambda: jit(lambda x: x, 1, y=2), "TypeError"),
     "jit not callable": (lambda: jax.jit(3)(1), "TypeError"),
     "jit donate": (lambda: jit(lambda x: x, 1.0, donate_argnums=3), "ValueError"),
-    "leak": (lambda: (lambda l: (jit(lambda x: l.append(x), 1.0), l[0] + 1))([]), "UnexpectedTracerError"),
+    "leak": (
+        lambda: (lambda l: (jit(lambda x: l.append(x), 1.0), l[0] + 1))([]),
+        "UnexpectedTracerError",
+    ),
     "deleted": (lambda: (lambda x: (x.delete(), x + 1))(jnp.ones(3)), "RuntimeError"),
-    "donated": (lambda: (lambda x: (jit(lambda x: x + 1, x, donate_argnums=0), x + 1))(jnp.ones(3)), "RuntimeError"),
+    "donated": (
+        lambda: (lambda x: (jit(lambda x: x + 1, x, donate_argnums=0), x + 1))(jnp.ones(3)),
+        "RuntimeError",
+    ),
     "checkpoint": (lambda: jax.checkpoint(3)(1), "TypeError"),
-    "custom_jvp no rule": (lambda: jax.jvp(jax.custom_jvp(lambda x: x), (1.0,), (1.0,)), "AttributeError"),
+    "custom_jvp no rule": (
+        lambda: jax.jvp(jax.custom_jvp(lambda x: x), (1.0,), (1.0,)),
+        "AttributeError",
+    ),
     "custom_vjp no rule": (lambda: jax.grad(jax.custom_vjp(lambda x: x))(1.0), "AttributeError"),
     "custom_vjp bwd count": (lambda: jax.grad(counted)(1.0), "TypeError"),
     "custom_vjp jvp": (lambda: jax.jvp(reverse, (1.0,), (1.0,)), "TypeError"),
@@ -277,9 +367,18 @@ MISTAKES = {
     "device_put str": (lambda: jax.device_put("a"), "TypeError"),
     "mesh": (lambda: jax.make_mesh((64,), ("x",)), "ValueError"),
     "mesh names": (lambda: jax.make_mesh((2, 2), ("x",)), "ValueError"),
-    "spec": (lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("y"))), "ValueError"),
-    "spec size": (lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))), "ValueError"),
-    "spec rank": (lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P(None, "x"))), "ValueError"),
+    "spec": (
+        lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("y"))),
+        "ValueError",
+    ),
+    "spec size": (
+        lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))),
+        "ValueError",
+    ),
+    "spec rank": (
+        lambda: jax.device_put(X, jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P(None, "x"))),
+        "ValueError",
+    ),
     "pmap": (lambda: jax.pmap(jnp.sin)(jnp.ones(64)), "ValueError"),
     "softmax axis": (lambda: jax.nn.softmax(X, axis=3), "ValueError"),
     "one_hot": (lambda: jax.nn.one_hot(I, "a"), "TypeError"),
@@ -288,25 +387,38 @@ MISTAKES = {
     "config value": (lambda: jax.config.update("jax_enable_x64", "maybe"), "ValueError"),
     "debug.print": (lambda: jax.debug.print("{} {}", 1), "IndexError"),
     "debug.print f": (lambda: jit(lambda x: jax.debug.print(f"{x}", x), 1.0), "ValueError"),
-    "pure_callback shape": (lambda: jit(lambda x: jax.pure_callback(lambda x: np.ones(4, np.float32), x, x), X), "JaxRuntimeError"),
+    "pure_callback shape": (
+        lambda: jit(lambda x: jax.pure_callback(lambda x: np.ones(4, np.float32), x, x), X),
+        "JaxRuntimeError",
+    ),
     "interp": (lambda: jnp.interp(X, X, jnp.ones(2)), "ValueError"),
     "polyfit": (lambda: jnp.polyfit(X, jnp.ones(2), 1), "TypeError"),
     "convolve": (lambda: jnp.convolve(M, X), "ValueError"),
-    "vectorize": (lambda: jnp.vectorize(jnp.dot, signature="(n),(n)->()")(X, jnp.ones(4)), "ValueError"),
+    "vectorize": (
+        lambda: jnp.vectorize(jnp.dot, signature="(n),(n)->()")(X, jnp.ones(4)),
+        "ValueError",
+    ),
     "searchsorted": (lambda: jnp.searchsorted(M, X), "ValueError"),
     "histogram": (lambda: jnp.histogram(X, bins="a"), "NotImplementedError"),
     "meshgrid": (lambda: jnp.meshgrid(X, indexing="zz"), "ValueError"),
     "trace": (lambda: jnp.trace(X), "ValueError"),
     "outer": (lambda: jnp.cross(jnp.ones(4), jnp.ones(4)), "ValueError"),
     "roll": (lambda: jnp.roll(X, 1, axis=3), "ValueError"),
-    "segment_sum": (lambda: jit(lambda x, i: jax.ops.segment_sum(x, i), X, I), "ConcretizationTypeError"),
+    "segment_sum": (
+        lambda: jit(lambda x, i: jax.ops.segment_sum(x, i), X, I),
+        "ConcretizationTypeError",
+    ),
     "bincount": (lambda: jit(lambda x: jnp.bincount(x), I), "ConcretizationTypeError"),
-    "ffi": (lambda: jax.ffi.ffi_call("nothing", jax.ShapeDtypeStruct((3,), jnp.float32))(X), "JaxRuntimeError"),
-    "minimize": (lambda: jax.scipy.optimize.minimize(lambda x: x.sum(), X, method="none"), "ValueError"),
-    "shard_map": (
-        lambda: mapped(jnp.sin)(X), "ValueError"),
-    "shard_map axis": (
-        lambda: mapped(lambda x: lax.psum(x, "y"))(jnp.ones(2)), "NameError"),
+    "ffi": (
+        lambda: jax.ffi.ffi_call("nothing", jax.ShapeDtypeStruct((3,), jnp.float32))(X),
+        "JaxRuntimeError",
+    ),
+    "minimize": (
+        lambda: jax.scipy.optimize.minimize(lambda x: x.sum(), X, method="none"),
+        "ValueError",
+    ),
+    "shard_map": (lambda: mapped(jnp.sin)(X), "ValueError"),
+    "shard_map axis": (lambda: mapped(lambda x: lax.psum(x, "y"))(jnp.ones(2)), "NameError"),
     "checkpoint_policies": (lambda: jax.checkpoint_policies.nothing(), "AttributeError"),
 }
 OURS = re.compile(r"teucer\._|/teucer/[\w/]+\.py|\(C\d\)")
@@ -319,16 +431,33 @@ def test_mistake(name):
     call, error = MISTAKES[name]
     with pytest.raises(Exception, match=NAMED) as caught:
         call()
-    assert type(caught.value).__name__ == error and not type(caught.value).__module__.startswith("teucer._")
+    assert type(caught.value).__name__ == error and not type(caught.value).__module__.startswith(
+        "teucer._"
+    )
     assert not OURS.search(str(caught.value))
     tracebacks.hide_frames(caught.value)
-    assert not any(is_internal(frame.filename) for frame in traceback.extract_tb(caught.value.__traceback__))
+    assert not any(
+        is_internal(frame.filename) for frame in traceback.extract_tb(caught.value.__traceback__)
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["lax.add(jnp.ones((2, 3)), jnp.ones(4))", "jax.tree.map(max, (1, 2), (1, 2, 3))",
-                                  "jax.jit(lambda x: x, static_argnames='typo')", "jnp.zeros(-1)"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lax.add(jnp.ones((2, 3)), jnp.ones(4))",
+        "jax.tree.map(max, (1, 2), (1, 2, 3))",
+        "jax.jit(lambda x: x, static_argnames='typo')",
+        "jnp.zeros(-1)",
+    ],
+)
 def test_what_python_prints_shows_the_users_line_alone(line, tmp_path):
-    (tmp_path / "program.py").write_text(f"import teucer as jax\nfrom teucer import lax, numpy as jnp\n\n{line}\n")
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert re.findall(r'File "(.*)", line (\d+)', done.stderr) == [(str(tmp_path / "program.py"), "4")], done.stderr
+    (tmp_path / "program.py").write_text(
+        f"import teucer as jax\nfrom teucer import lax, numpy as jnp\n\n{line}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert re.findall(r'File "(.*)", line (\d+)', done.stderr) == [
+        (str(tmp_path / "program.py"), "4")
+    ], done.stderr

@@ -22,13 +22,25 @@ def test_listed_changes_can_be_made():
 
 def test_a_change_that_no_longer_fits_is_named():
     mutant = mutants.Mutant("why", "lax/_sorting.py", "no such line", "", ())
-    with pytest.raises(ValueError, match=r"in teucer/lax/_sorting.py this stands 0 times, not once:\n  no such line"):
+    with pytest.raises(
+        ValueError,
+        match=r"in teucer/lax/_sorting.py this stands 0 times, not once:\n  no such line",
+    ):
         mutant.changed("text")
 
 
 def test_one_change_is_drawn_at_each_place():
     lines = ["x = a * b + c", "def f(x: int | None, *args): pass"]
-    places = [("Mul_Add", 1, 6, 7), ("Mul_Sub", 1, 6, 7), ("Add_Sub", 1, 10, 11), ("BitOr_Add", 2, 13, 14), ("Mul_Add", 2, 21, 22)]
-    jobs = [(str(i), f"core/ReplaceBinaryOperator_{name}", *place) for i, (name, *place) in enumerate(places)]
+    places = [
+        ("Mul_Add", 1, 6, 7),
+        ("Mul_Sub", 1, 6, 7),
+        ("Add_Sub", 1, 10, 11),
+        ("BitOr_Add", 2, 13, 14),
+        ("Mul_Add", 2, 21, 22),
+    ]
+    jobs = [
+        (str(i), f"core/ReplaceBinaryOperator_{name}", *place)
+        for i, (name, *place) in enumerate(places)
+    ]
     assert mutants.drawn(jobs, lines, 40, seed=0) in ({"0", "2"}, {"1", "2"})
     assert len(mutants.drawn(jobs, lines, 1, seed=0)) == 1

@@ -1,4 +1,7 @@
-"""Rooms ask one another only for names that they have: `room.name` in the source, which mypy checks for lower floors only."""
+"""Rooms ask one another only for names that they have.
+
+`room.name` in the source, which mypy checks for lower floors only.
+"""
 
 import ast
 import importlib
@@ -17,7 +20,11 @@ def rooms_of(tree):
     found = {}
     for node in ast.walk(tree):
         # The alias of jax is loaded on demand.
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("teucer") and "compat" not in node.module:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith("teucer")
+            and "compat" not in node.module
+        ):
             for alias in node.names:
                 if alias.name == "compat":
                     continue
@@ -41,11 +48,18 @@ def lacking(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             name, room = f"{node.value.id}.{node.attr}", rooms.get(node.value.id)
-            if room is not None and node.value.id not in own and name not in ELSEWHERE and not hasattr(room, node.attr):
+            if (
+                room is not None
+                and node.value.id not in own
+                and name not in ELSEWHERE
+                and not hasattr(room, node.attr)
+            ):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
 
 
 def test_names_of_rooms_exist():
     # The alias of jax is of names of JAX; jax2tf needs TensorFlow.
-    files = [path for path in sorted(ROOT.rglob("*.py")) if not {"compat", "jax2tf"} & set(path.parts)]
+    files = [
+        path for path in sorted(ROOT.rglob("*.py")) if not {"compat", "jax2tf"} & set(path.parts)
+    ]
     assert [line for path in files for line in lacking(path)] == []

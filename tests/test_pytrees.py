@@ -1,4 +1,5 @@
-"""Pytrees: the laws of flattening, every form of registration, prefixes, and the text of every error.
+"""Pytrees: the laws of flattening, every form of registration, prefixes, and the text of every
+error.
 
 Values marked golden were observed by running JAX 0.10.2 on the same input.
 """
@@ -159,9 +160,9 @@ def test_with_path_agrees_with_plain(tree):
     assert ([leaf for _, leaf in pairs], treedef) == tree_flatten(tree)
     assert pairs == tree_leaves_with_path(tree)
     assert len({path for path, _ in pairs}) == len(pairs)
-    assert tree_leaves(tree_map_with_path(lambda path, x: (keystr(path), x), tree), is_leaf=is_str_pair) == [
-        (keystr(path), leaf) for path, leaf in pairs
-    ]
+    assert tree_leaves(
+        tree_map_with_path(lambda path, x: (keystr(path), x), tree), is_leaf=is_str_pair
+    ) == [(keystr(path), leaf) for path, leaf in pairs]
 
 
 def is_str_pair(node):
@@ -170,7 +171,9 @@ def is_str_pair(node):
 
 @given(nodes)
 def test_leaf_paths_need_no_instance(tree):
-    assert list(leaf_paths(tree_structure(tree))) == [path for path, _ in tree_leaves_with_path(tree)]
+    assert list(leaf_paths(tree_structure(tree))) == [
+        path for path, _ in tree_leaves_with_path(tree)
+    ]
 
 
 class Named:
@@ -183,10 +186,16 @@ class Named:
 
 
 register_pytree_with_keys(
-    Named, lambda x: (((GetAttrKey("value"), x.value),), x.strict), lambda strict, children: Named(*children, strict))
+    Named,
+    lambda x: (((GetAttrKey("value"), x.value),), x.strict),
+    lambda strict, children: Named(*children, strict),
+)
 
 
-@pytest.mark.parametrize("node, expected", [(Named([1]), "['a'].value[0]"), (Named(1, strict=True), "['a'][<flat index 0>]")])
+@pytest.mark.parametrize(
+    "node, expected",
+    [(Named([1]), "['a'].value[0]"), (Named(1, strict=True), "['a'][<flat index 0>]")],
+)
 def test_leaf_paths_have_the_keys_of_classes(node, expected):
     (path,) = leaf_paths(tree_structure({"a": node}))
     assert keystr(path) == expected
@@ -219,7 +228,9 @@ def test_a_pruned_tree_is_a_prefix(tree, cuts):
     assert prefix_errors(pruned, tree) == []
     spread = broadcast_prefix(pruned, tree)
     assert len(spread) == len(tree_leaves(tree))
-    assert flatten_axes("f in_axes", tree_structure(tree), pruned, kws=True) == spread or none_is_a_node_in(pruned)
+    assert flatten_axes(
+        "f in_axes", tree_structure(tree), pruned, kws=True
+    ) == spread or none_is_a_node_in(pruned)
     assert tree_leaves(tree_map(lambda x, sub: [x] * len(tree_leaves(sub)), pruned, tree)) == spread
 
 
@@ -291,9 +302,15 @@ TREEDEFS = [
     ({"b": (1, 2), "a": None}, "PyTreeDef({'a': None, 'b': (*, *)})"),
     (Point(1, 2), "PyTreeDef(CustomNode(namedtuple[Point], [*, *]))"),
     (OrderedDict(b=1, a=2), "PyTreeDef(CustomNode(OrderedDict[('b', 'a')], [*, *]))"),
-    (defaultdict(int, b=1, a=2), "PyTreeDef(CustomNode(defaultdict[(<class 'int'>, ('a', 'b'))], [*, *]))"),
+    (
+        defaultdict(int, b=1, a=2),
+        "PyTreeDef(CustomNode(defaultdict[(<class 'int'>, ('a', 'b'))], [*, *]))",
+    ),
     (Layer(1), "PyTreeDef(CustomNode(Layer[('layer',)], [*, *]))"),
-    (Partial(len, 1, a=2), "PyTreeDef(CustomNode(Partial[<built-in function len>], [(*,), {'a': *}]))"),
+    (
+        Partial(len, 1, a=2),
+        "PyTreeDef(CustomNode(Partial[<built-in function len>], [(*,), {'a': *}]))",
+    ),
 ]
 
 
@@ -366,19 +383,32 @@ def test_is_leaf_with_path():
 
     tree = {"a": [1, 2], "b": [3]}
     pairs = tree_leaves_with_path(tree, is_leaf=stop, is_leaf_takes_path=True)
-    assert [(keystr(path), leaf) for path, leaf in pairs] == [("['a'][0]", 1), ("['a'][1]", 2), ("['b']", [3])]
-    assert tree_map_with_path(lambda _, x: repr(x), tree, is_leaf=stop, is_leaf_takes_path=True)["b"] == "[3]"
+    assert [(keystr(path), leaf) for path, leaf in pairs] == [
+        ("['a'][0]", 1),
+        ("['a'][1]", 2),
+        ("['b']", [3]),
+    ]
+    assert (
+        tree_map_with_path(lambda _, x: repr(x), tree, is_leaf=stop, is_leaf_takes_path=True)["b"]
+        == "[3]"
+    )
     assert tree_leaves_with_path([1, [2]], is_leaf=lambda node: node == [2])[1][1] == [2]
 
 
 def test_broadcast_golden():
     assert tree_broadcast([1, 2], [{"a": 1, "b": 2}, (3, 4)]) == [{"a": 1, "b": 1}, (2, 2)]
     assert tree_broadcast([None, 2], [None, (3, 4)]) == [None, (2, 2)]
-    assert tree_broadcast([None, 2], [{"a": 1}, (3, 4)], is_leaf=none_is_leaf) == [{"a": None}, (2, 2)]
+    assert tree_broadcast([None, 2], [{"a": 1}, (3, 4)], is_leaf=none_is_leaf) == [
+        {"a": None},
+        (2, 2),
+    ]
     assert broadcast_prefix([1, None], [{"a": 1, "b": 2}, None], is_leaf=none_is_leaf) == [1, 1]
     is_tuple = functools.partial(is_instance, tuple)
     full = [{"a": 1, "b": (2,)}, ((3,), (4,))]
-    assert tree_broadcast([1, (3,)], full, is_leaf=is_tuple) == [{"a": 1, "b": (1,)}, (((3,),), ((3,),))]
+    assert tree_broadcast([1, (3,)], full, is_leaf=is_tuple) == [
+        {"a": 1, "b": (1,)},
+        (((3,),), ((3,),)),
+    ]
 
 
 def is_instance(kind, node):
@@ -387,8 +417,14 @@ def is_instance(kind, node):
 
 def test_transpose_golden():
     outer, inner = tree_structure([0, 0]), tree_structure({"a": 0, "b": 0})
-    assert tree_transpose(outer, None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}]) == {"a": [1, 3], "b": [2, 4]}
-    assert tree_transpose(outer, inner, ({"a": 1, "c": 2}, {"a": 3, "c": 4})) == {"a": [1, 3], "b": [2, 4]}
+    assert tree_transpose(outer, None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}]) == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
+    assert tree_transpose(outer, inner, ({"a": 1, "c": 2}, {"a": 3, "c": 4})) == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
     assert tree_transpose(outer, tree_structure([]), [[], []]) == []
     assert tree_transpose(tree_structure([]), inner, []) == {"a": [], "b": []}
 
@@ -413,10 +449,15 @@ def test_all_leaves():
 
 
 def test_one_level_golden():
-    assert flatten_one_level_with_keys(Point(1, 2)) == ([(GetAttrKey("x"), 1), (GetAttrKey("y"), 2)], Point)
+    assert flatten_one_level_with_keys(Point(1, 2)) == (
+        [(GetAttrKey("x"), 1), (GetAttrKey("y"), 2)],
+        Point,
+    )
     assert flatten_one_level({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
     assert flatten_one_level(Layer(1, "n", 2)) == ([1, 2], ("n",))
-    assert [is_tree_node(kind) for kind in (list, type(None), Point, OrderedDict, int)] == [True] * 4 + [False]
+    assert [is_tree_node(kind) for kind in (list, type(None), Point, OrderedDict, int)] == [
+        True
+    ] * 4 + [False]
 
 
 # Registration
@@ -427,7 +468,9 @@ def test_node_by_functions():
         def __init__(self, *items):
             self.items = items
 
-    register_pytree_node(Pair, lambda node: (iter(node.items), "aux"), lambda aux, items: (aux, *items))
+    register_pytree_node(
+        Pair, lambda node: (iter(node.items), "aux"), lambda aux, items: (aux, *items)
+    )
     assert tree_map(lambda x: x + 1, Pair(1, 2)) == ("aux", 2, 3)
     assert [keystr(path) for path, _ in tree_leaves_with_path(Pair(1))] == ["[<flat index 0>]"]
 
@@ -450,7 +493,10 @@ def test_node_by_functions_with_keys():
         item = 5
 
     register_pytree_node(
-        Slot, lambda node: ((node.item,), None), lambda *_: Slot(), lambda node: ((("k", node.item),), None)
+        Slot,
+        lambda node: ((node.item,), None),
+        lambda *_: Slot(),
+        lambda node: ((("k", node.item),), None),
     )
     assert tree_leaves_with_path(Slot()) == [(("k",), 5)]
 
@@ -474,7 +520,9 @@ def test_class_with_keys(with_plain):
 
 def test_static_is_structure():
     assert tree_flatten(Mode("fast"))[0] == []
-    assert tree_structure(Mode("fast")) == tree_structure(Mode("fast")) != tree_structure(Mode("slow"))
+    assert (
+        tree_structure(Mode("fast")) == tree_structure(Mode("fast")) != tree_structure(Mode("slow"))
+    )
     assert tree_unflatten(tree_structure(Mode("fast")), []) == "fast"
 
 
@@ -521,7 +569,9 @@ def test_dataclass_by_lists(data, meta, drop, leaves):
 
 
 def test_dataclass_decorator_with_arguments():
-    record = functools.partial(register_dataclass, data_fields=["a"], meta_fields=["b", "d"])(make_dataclass())
+    record = functools.partial(register_dataclass, data_fields=["a"], meta_fields=["b", "d"])(
+        make_dataclass()
+    )
     assert tree_leaves(record(1, 2)) == [1]
 
 
@@ -610,7 +660,14 @@ DIFFERENCES = [
     ),
     ([None], [1], "[0]", "<class 'NoneType'>", "<class 'int'>", "their Python types differ"),
     (1, [1, 2], "", "<class 'int'>", "<class 'list'>", "their Python types differ"),
-    (Layer([1]), Layer((1,)), ".weight", "<class 'list'>", "<class 'tuple'>", "their Python types differ"),
+    (
+        Layer([1]),
+        Layer((1,)),
+        ".weight",
+        "<class 'list'>",
+        "<class 'tuple'>",
+        "their Python types differ",
+    ),
 ]
 
 
@@ -618,7 +675,9 @@ DIFFERENCES = [
 def test_equality_errors_golden(one, other, path, thing1, thing2, why):
     [(keys, *rest)] = equality_errors(one, other)
     assert (keystr(keys), *rest) == (path, thing1, thing2, why)
-    [(keys, *_, why_treedef)] = equality_errors_pytreedef(tree_structure(one), tree_structure(other))
+    [(keys, *_, why_treedef)] = equality_errors_pytreedef(
+        tree_structure(one), tree_structure(other)
+    )
     assert (keystr(keys), why_treedef) == (path, why)
 
 
@@ -658,7 +717,9 @@ def test_prefix_errors_golden(prefix, full, what, path):
     assert lines[3].startswith("  full pytree: ")
 
 
-@pytest.mark.parametrize(("prefix", "full"), [(1, None), (1, [1, 2]), ([1], [None]), ([1, 2], [(1, 2), 2])])
+@pytest.mark.parametrize(
+    ("prefix", "full"), [(1, None), (1, [1, 2]), ([1], [None]), ([1, 2], [(1, 2), 2])]
+)
 def test_prefixes_golden(prefix, full):
     assert prefix_errors(prefix, full) == []
 
@@ -708,9 +769,13 @@ def test_flatten_axes_over_none_nodes():
     ],
 )
 def test_flatten_axes_error_golden(axes, what, path):
-    with pytest.raises(ValueError, match=r"^vmap in_axes specification must be a tree prefix") as info:
+    with pytest.raises(
+        ValueError, match=r"^vmap in_axes specification must be a tree prefix"
+    ) as info:
         flatten_axes("vmap in_axes", TREEDEF, axes)
-    assert f"pytree structure error: {what} at key path\n    vmap in_axes{path}\n" in str(info.value)
+    assert f"pytree structure error: {what} at key path\n    vmap in_axes{path}\n" in str(
+        info.value
+    )
 
 
 def test_flatten_axes_of_keywords():
@@ -743,7 +808,12 @@ def test_flatten_axes_builds_no_instance():
     [
         ([1, 2], [1, 2, 3], "different lengths of list", "tree"),
         ([1, 2], (1, 2), "different types", "tree"),
-        ({"a": [1, {"z": 1}]}, {"a": [1, {"y": 1}]}, "different pytree metadata", r"tree\['a'\]\[1\]"),
+        (
+            {"a": [1, {"z": 1}]},
+            {"a": [1, {"y": 1}]},
+            "different pytree metadata",
+            r"tree\['a'\]\[1\]",
+        ),
         ({"a": 1, "b": 2}, {"a": 1}, "different numbers of pytree children", "tree"),
         ({"a": None}, {"a": 1}, "different types", r"tree\['a'\]"),
         (Layer(1, "n"), Layer(1, "m"), "different pytree metadata", "tree"),
@@ -764,7 +834,11 @@ def test_map_mismatch_obeys_is_leaf():
         tree_map(lambda *xs: xs, [(3,), [1]], [((3,), (4,)), []], is_leaf=is_tuple)
     with pytest.raises(ValueError, match=r"    tree\[1\]\n"):
         tree_map_with_path(
-            lambda *xs: xs, [(3,), [1]], [((3,), (4,)), []], is_leaf=lambda _, x: is_tuple(x), is_leaf_takes_path=True
+            lambda *xs: xs,
+            [(3,), [1]],
+            [((3,), (4,)), []],
+            is_leaf=lambda _, x: is_tuple(x),
+            is_leaf_takes_path=True,
         )
 
 
@@ -785,11 +859,15 @@ def test_unflatten_with_a_wrong_number_of_leaves():
     text = r"(?s)^tree_unflatten: Too few leaves for PyTreeDef; expected 3, got 1.*\['b'\]\[0\]"
     with pytest.raises(ValueError, match=text):
         tree_unflatten(treedef, iter([1]))
-    with pytest.raises(ValueError, match=r"^tree_unflatten: Too many leaves for PyTreeDef; expected 3, got 4\."):
+    with pytest.raises(
+        ValueError, match=r"^tree_unflatten: Too many leaves for PyTreeDef; expected 3, got 4\."
+    ):
         tree_unflatten(treedef, [1] * 4)
     with pytest.raises(TypeError, match=r"(?s)^tree_unflatten: leaves is not iterable.*leaves: 5"):
         tree_unflatten(treedef, 5)
-    with pytest.raises(TypeError, match=r"(?s)^tree_unflatten: treedef is not a PyTreeDef.*<class 'list'>"):
+    with pytest.raises(
+        TypeError, match=r"(?s)^tree_unflatten: treedef is not a PyTreeDef.*<class 'list'>"
+    ):
         tree_unflatten([1], treedef)
 
 
@@ -808,15 +886,22 @@ OPS = [
 
 
 @pytest.mark.parametrize(("op", "name"), OPS, ids=[name for _, name in OPS])
-@pytest.mark.parametrize("kind", [dict, functools.partial(defaultdict, int)], ids=["dict", "defaultdict"])
+@pytest.mark.parametrize(
+    "kind", [dict, functools.partial(defaultdict, int)], ids=["dict", "defaultdict"]
+)
 def test_unsortable_keys(op, name, kind):
-    text = rf"(?s)^{name}: Comparator raised exception while sorting pytree dictionary keys.*tree\[1\]\['q'\].*1, 'a'"
+    text = (
+        rf"(?s)^{name}: Comparator raised exception while sorting pytree dictionary "
+        r"keys.*tree\[1\]\['q'\].*1, 'a'"
+    )
     with pytest.raises(ValueError, match=text):
         op([0, {"q": kind({1: 1, "a": 2})}])
 
 
 def test_unsortable_keys_in_a_further_tree():
-    with pytest.raises(ValueError, match=r"(?s)^tree_map: Comparator raised exception.*rest\[0\]\['q'\].*1, 'a'"):
+    with pytest.raises(
+        ValueError, match=r"(?s)^tree_map: Comparator raised exception.*rest\[0\]\['q'\].*1, 'a'"
+    ):
         tree_map(pair, {"q": {1: 1}}, {"q": {1: 1, "a": 2}})
     assert tree_map(lambda _, sub: len(sub), {"q": 0}, {"q": {1: 1, "a": 2}}) == {"q": 2}
 
@@ -853,14 +938,20 @@ def bad_node(result, with_keys=None):
 
 @pytest.mark.parametrize("result", [3, (1, 2, 3), (1, 2), [(1,), 2]])
 def test_flatten_function_with_a_wrong_result(result):
-    text = r"(?s)^tree_leaves: The to_iterable .*should return a \(children, aux_data\) tuple.*tree\['a'\]: .*Bad"
+    text = (
+        r"(?s)^tree_leaves: The to_iterable .*should return a \(children, aux_data\) "
+        r"tuple.*tree\['a'\]: .*Bad"
+    )
     with pytest.raises(ValueError, match=text):
         tree_leaves({"a": bad_node(result)})
 
 
 @pytest.mark.parametrize("result", [3, ((1,), 2), ((("k", 1, 3),), 2)])
 def test_flatten_with_keys_function_with_a_wrong_result(result):
-    text = r"(?s)to_iterable_with_keys function .*should return a \(key_leaf_pairs, aux_data\) tuple.*tree\[0\]: .*Bad"
+    text = (
+        r"(?s)to_iterable_with_keys function .*should return a \(key_leaf_pairs, aux_data\) "
+        r"tuple.*tree\[0\]: .*Bad"
+    )
     with pytest.raises(ValueError, match=text):
         tree_flatten_with_path([bad_node(((1,), 2), result)])
 
@@ -895,7 +986,9 @@ def test_registering_twice():
         register_pytree_node_class(Box)
     with pytest.raises(ValueError, match=r"^register_static: " + text):
         register_static(Mode)
-    with pytest.raises(ValueError, match=r"^register_dataclass: Duplicate custom dataclass PyTreeDef type"):
+    with pytest.raises(
+        ValueError, match=r"^register_dataclass: Duplicate custom dataclass PyTreeDef type"
+    ):
         register_dataclass(Layer)
 
 
@@ -911,7 +1004,9 @@ def test_registering_twice():
     ],
 )
 def test_registering_what_is_no_class(register):
-    with pytest.raises(TypeError, match=r"(?s)^register_\w+: the type to register is not a class.*got: 3"):
+    with pytest.raises(
+        TypeError, match=r"(?s)^register_\w+: the type to register is not a class.*got: 3"
+    ):
         register(3)
 
 
@@ -924,11 +1019,17 @@ def test_registering_without_functions():
             register_pytree_node(Plain, *arguments)
     with pytest.raises(TypeError, match=r"flatten_with_keys_func is not a function"):
         register_pytree_node(Plain, len, len, 3)
-    with pytest.raises(TypeError, match=r"^register_pytree_with_keys: flatten_with_keys is not a function"):
+    with pytest.raises(
+        TypeError, match=r"^register_pytree_with_keys: flatten_with_keys is not a function"
+    ):
         register_pytree_with_keys(Plain, 1, len)
-    with pytest.raises(TypeError, match=r"^register_pytree_with_keys: flatten_func is not a function"):
+    with pytest.raises(
+        TypeError, match=r"^register_pytree_with_keys: flatten_func is not a function"
+    ):
         register_pytree_with_keys(Plain, len, len, 4)
-    with pytest.raises(AttributeError, match=r"^register_pytree_node_class: .*no attribute 'tree_flatten'"):
+    with pytest.raises(
+        AttributeError, match=r"^register_pytree_node_class: .*no attribute 'tree_flatten'"
+    ):
         register_pytree_node_class(Plain)
     with pytest.raises(AttributeError, match="has no attribute 'tree_flatten_with_keys'"):
         register_pytree_with_keys_class(Plain)
@@ -938,12 +1039,24 @@ def test_registering_without_functions():
 @pytest.mark.parametrize(
     ("lists", "kind", "text"),
     [
-        ((["a"], ["b"]), ValueError, r"Missing fields: \{'d'\}\. Add them to drop_fields to suppress this error"),
+        (
+            (["a"], ["b"]),
+            ValueError,
+            r"Missing fields: \{'d'\}\. Add them to drop_fields to suppress this error",
+        ),
         ((["a", "q"], ["b", "d"]), ValueError, r"Unexpected fields: \{'q'\}"),
-        ((["a", "c"], ["b", "d"]), ValueError, r"Unexpected fields: \{'c'\}.*init=False cannot be restored"),
+        (
+            (["a", "c"], ["b", "d"]),
+            ValueError,
+            r"Unexpected fields: \{'c'\}.*init=False cannot be restored",
+        ),
         ((["a", "b"], ["b", "d"]), ValueError, r"must not overlap\. Overlapping fields: \{'b'\}"),
         ((["a", "b", "d"], [], ["d"]), ValueError, r"Unexpected fields: \{'d'\}"),
-        ((), ValueError, r"must include all dataclass fields with ``init=True``.*Unexpected fields: \{'c'\}"),
+        (
+            (),
+            ValueError,
+            r"must include all dataclass fields with ``init=True``.*Unexpected fields: \{'c'\}",
+        ),
         ((["a", "b", "d"],), TypeError, "must both be specified when either is specified"),
         ((None, ["a", "b", "d"]), TypeError, "must both be specified when either is specified"),
     ],
@@ -957,13 +1070,18 @@ def test_plain_class_as_dataclass_needs_lists():
     class Plain:
         pass
 
-    text = "^register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass"
+    text = (
+        "^register_dataclass: data_fields and meta_fields are required when nodetype is not a "
+        "dataclass"
+    )
     with pytest.raises(TypeError, match=text):
         register_dataclass(Plain)
 
 
 def test_reductions_of_nothing():
-    with pytest.raises(TypeError, match=r"^tree_reduce: reduce\(\) of empty iterable with no initial value"):
+    with pytest.raises(
+        TypeError, match=r"^tree_reduce: reduce\(\) of empty iterable with no initial value"
+    ):
         tree_reduce(pair, [])
     with pytest.raises(TypeError, match=r"^tree_reduce_associative: Must specify identity"):
         tree_reduce_associative(pair, [])
@@ -971,10 +1089,15 @@ def test_reductions_of_nothing():
 
 def test_transpose_mismatch():
     outer, inner = tree_structure([0, 0]), tree_structure({"a": 0, "b": 0})
-    text = r"(?s)^tree_transpose: Mismatch.*pytree_to_transpose\[0\]\['b'\]: expected a leaf, got <class 'list'>"
+    text = (
+        r"(?s)^tree_transpose: Mismatch.*pytree_to_transpose\[0\]\['b'\]: expected a leaf, got "
+        r"<class 'list'>"
+    )
     with pytest.raises(TypeError, match=text):
         tree_transpose(outer, inner, [{"a": 1, "b": [2, 2]}, {"a": 3, "b": 4}])
-    with pytest.raises(ValueError, match=r"(?s)different types at key path.*pytree_to_transpose: <class 'tuple'>"):
+    with pytest.raises(
+        ValueError, match=r"(?s)different types at key path.*pytree_to_transpose: <class 'tuple'>"
+    ):
         tree_transpose(outer, None, ({"a": 1, "b": 2}, {"a": 3, "b": 4}))
     with pytest.raises(ValueError, match="inner_treedef must be given"):
         tree_transpose(tree_structure([]), None, [])
@@ -985,16 +1108,24 @@ def test_transpose_mismatch():
 
 
 def test_broadcast_mismatch():
-    with pytest.raises(ValueError, match=r"^tree_broadcast prefix_tree: .*\n    tree_broadcast prefix_tree\[1\]\n"):
+    with pytest.raises(
+        ValueError, match=r"^tree_broadcast prefix_tree: .*\n    tree_broadcast prefix_tree\[1\]\n"
+    ):
         tree_broadcast([1, {"a": 3}], [0, (3, 4)])
-    with pytest.raises(ValueError, match=r"^broadcast_prefix prefix_tree: .*different lengths of list"):
+    with pytest.raises(
+        ValueError, match=r"^broadcast_prefix prefix_tree: .*different lengths of list"
+    ):
         broadcast_prefix([1, 2, 3], [0, (3, 4)])
 
 
 def test_one_level_of_a_leaf():
-    with pytest.raises(ValueError, match=r"^flatten_one_level: can't tree-flatten type: <class 'int'>"):
+    with pytest.raises(
+        ValueError, match=r"^flatten_one_level: can't tree-flatten type: <class 'int'>"
+    ):
         flatten_one_level(3)
-    with pytest.raises(ValueError, match=r"^flatten_one_level_with_keys: can't tree-flatten type: <class 'int'>"):
+    with pytest.raises(
+        ValueError, match=r"^flatten_one_level_with_keys: can't tree-flatten type: <class 'int'>"
+    ):
         flatten_one_level_with_keys(3)
 
 
@@ -1025,14 +1156,19 @@ def test_faces_hand_on_the_mechanism():
 
 def test_no_module_named_jax_is_loaded():
     code = (
-        "import sys, pickle; from teucer import tree; t = tree.structure([1, {'a': 2}]);"
-        "pickle.loads(pickle.dumps(t)); assert not [m for m in sys.modules if m.split('.')[0] == 'jax']"
+        "import sys, pickle; from teucer import tree; t = tree.structure([1, {'a': "
+        "2}]);pickle.loads(pickle.dumps(t)); assert not [m for m in sys.modules if "
+        "m.split('.')[0] == 'jax']"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_paths_of_a_namedtuple_registered_with_other_children():
     Wrapped = namedtuple("Wrapped", "a b")
-    tree_util.register_pytree_node(Wrapped, lambda w: ((w.a,), w.b), lambda b, children: Wrapped(*children, b))
+    tree_util.register_pytree_node(
+        Wrapped, lambda w: ((w.a,), w.b), lambda b, children: Wrapped(*children, b)
+    )
     treedef = tree_util.tree_structure({"x": Wrapped(1, 2)})
-    assert [tree_util.keystr(path) for path in pytrees.leaf_paths(treedef)] == ["['x'][<flat index 0>]"]
+    assert [tree_util.keystr(path) for path in pytrees.leaf_paths(treedef)] == [
+        "['x'][<flat index 0>]"
+    ]

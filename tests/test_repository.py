@@ -39,7 +39,9 @@ def tree_of(path):
 
 
 def functions_of(tree):
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def offenders(paths, fault):
@@ -62,11 +64,16 @@ def test_modules_say_their_subject_first():
 def statements_of(path):
     """The first lines of the statements of a file; a definition counts once for its header."""
     with tokenize.open(path) as file:
-        ends = [t.start[0] for t in tokenize.generate_tokens(file.readline) if t.type == tokenize.NEWLINE]
+        ends = [
+            t.start[0]
+            for t in tokenize.generate_tokens(file.readline)
+            if t.type == tokenize.NEWLINE
+        ]
     docstrings = {
         node.body[0].end_lineno
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node) is not None
     }
     return [line for line in ends if line not in docstrings]
 
@@ -76,7 +83,9 @@ def test_modules_fit():
         size = len(statements_of(path))
         return size if size >= MAX_STATEMENTS else None
 
-    assert not offenders(MODULES, fault), f"with {MAX_STATEMENTS} statements a module has more than one subject"
+    assert not offenders(MODULES, fault), (
+        f"with {MAX_STATEMENTS} statements a module has more than one subject"
+    )
 
 
 def test_functions_fit():
@@ -104,14 +113,18 @@ def test_the_core_is_read_in_an_afternoon():
 
 
 def test_design_says_how_long_the_floors_are():
-    said = re.findall(r"`(_\w+)` \((\d+)(?: statements)?\)", (ROOT / "docs" / "design.md").read_text())
+    said = re.findall(
+        r"`(_\w+)` \((\d+)(?: statements)?\)", (ROOT / "docs" / "design.md").read_text()
+    )
     assert set(CORE) <= {floor for floor, _ in said}
     found = {floor: size_of_floor(floor) for floor, _ in said}
     assert found == pytest.approx({floor: int(lines) for floor, lines in said}, rel=0.1)
 
 
 def test_nothing_is_left_to_do():
-    assert not offenders(MODULES, lambda path: re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b.*", path.read_text()))
+    assert not offenders(
+        MODULES, lambda path: re.findall(r"\b(?:TODO|FIXME|XXX|HACK)\b.*", path.read_text())
+    )
 
 
 def test_no_bare_except():
@@ -139,7 +152,11 @@ def test_jax_is_never_imported():
 
 def test_imports_within_the_package_are_absolute():
     def fault(path):
-        return [node.lineno for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) and node.level]
+        return [
+            node.lineno
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.ImportFrom) and node.level
+        ]
 
     assert not offenders(MODULES, fault)
 
@@ -152,24 +169,37 @@ def name_of(path):
 
 def of_types(tree):
     """The nodes of imports that only type checkers see."""
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    blocks = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     return {node for block in blocks for node in ast.walk(block)}
 
 
 def rooms_by_string(tree, names):
-    """Modules that are named by strings: arguments of import_module, whole or by their beginning, and rooms wherever they stand."""
+    """Modules that are named by strings: arguments of import_module, whole or by their beginning,
+    and rooms wherever they stand."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             written = ast.unparse(node.args[0]).strip("f'\"").split("{")
-            found = [written[0]] if len(written) == 1 else [
-                f"{written[0]}{text.value}" for text in ast.walk(tree) if isinstance(text, ast.Constant)]
+            found = (
+                [written[0]]
+                if len(written) == 1
+                else [
+                    f"{written[0]}{text.value}"
+                    for text in ast.walk(tree)
+                    if isinstance(text, ast.Constant)
+                ]
+            )
             yield from names & set(found)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "._" in node.value:
             yield from names & {node.value}
 
 
 def imports_of(path, names):
-    """The modules of the package that a module imports, anywhere in it, by a statement or by a string."""
+    """The modules of the package that a module imports, anywhere in it, by a statement or by a
+    string."""
     tree = tree_of(path)
     found = set(rooms_by_string(tree, names))
     for node in set(ast.walk(tree)) - of_types(tree):
@@ -195,9 +225,17 @@ def test_no_circles_of_imports():
     assert circle_in({name_of(path): imports_of(path, names) for path in MODULES}) is None
 
 
-@pytest.mark.parametrize("text", [
-    "import teucer.b", "from teucer import b", "from teucer.b import c", "def f():\n    from teucer import b",
-    "importlib.import_module('teucer.b')", "importlib.import_module(f'teucer.{name}'); names = ['b']"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import teucer.b",
+        "from teucer import b",
+        "from teucer.b import c",
+        "def f():\n    from teucer import b",
+        "importlib.import_module('teucer.b')",
+        "importlib.import_module(f'teucer.{name}'); names = ['b']",
+    ],
+)
 def test_circles_are_found(tmp_path, text, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     (tmp_path / "teucer").mkdir()
@@ -221,7 +259,9 @@ def test_tests_do_not_sleep():
     def fault(path):
         called = [node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
         return [
-            f.lineno for f in called if (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", None)) == "sleep"
+            f.lineno
+            for f in called
+            if (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", None)) == "sleep"
         ]
 
     assert not offenders([path for path in OTHERS if path.is_relative_to(ROOT / "tests")], fault)
@@ -240,16 +280,23 @@ def test_ci_runs_what_developers_run():
     assert commands == ["make test"]
 
 
-@pytest.mark.parametrize("target", ["run", "test", "test-all", "test-matrix", "bench", "mutants", "lint", "format", "clean"])
+@pytest.mark.parametrize(
+    "target",
+    ["run", "test", "test-all", "test-matrix", "bench", "mutants", "lint", "format", "clean"],
+)
 def test_make_has_target(target):
     done = subprocess.run(
-        ["make", "--dry-run", "--directory", ROOT, target], capture_output=True, text=True, check=False
+        ["make", "--dry-run", "--directory", ROOT, target],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_rules_call_primitives():
-    """`bind` is what libraries call, which gives one result or a list; code of ours takes the tuple that `call` gives."""
+    """`bind` is what libraries call, which gives one result or a list; code of ours takes the tuple
+    that `call` gives."""
 
     def fault(path):
         return [
@@ -264,7 +311,8 @@ def test_rules_call_primitives():
 
 
 PLATFORMS = {"cpu", "gpu", "cuda", "rocm", "tpu"}
-# Where a platform is asked for by its name, and why; all else asks the target of the platform (`teucer/_targets/interface.py`).
+# Where a platform is asked for by its name, and why; all else asks the target of the platform
+# (`teucer/_targets/interface.py`).
 ASKS_FOR_A_PLATFORM = {
     "teucer/_xla/": "platforms by their names: clients, plugins and options",
     "teucer/_devices/backends.py": "platforms by their names: which are started",
@@ -280,9 +328,19 @@ def test_tuned_constants_stand_in_one_file():
     def fault(path):
         if path.name in NOT_TUNED or path.name == "constants.py":
             return None
-        values = [node.value for node in tree_of(path).body if isinstance(node, ast.Assign | ast.AnnAssign)]
-        return [node.lineno for value in values for node in ast.walk(value)
-                if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)]
+        values = [
+            node.value
+            for node in tree_of(path).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+        ]
+        return [
+            node.lineno
+            for value in values
+            for node in ast.walk(value)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, int | float)
+            and not isinstance(node.value, bool)
+        ]
 
     targets = [path for path in MODULES if path.is_relative_to(ROOT / "teucer" / "_targets")]
     assert targets and not offenders(targets, fault)
@@ -291,13 +349,20 @@ def test_tuned_constants_stand_in_one_file():
 def test_nobody_but_targets_asks_for_a_platform():
     def names(node):
         items = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
-        return {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
+        return {
+            item.value
+            for item in items
+            if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        }
 
     def fault(path):
         if str(path.relative_to(ROOT)).startswith(tuple(ASKS_FOR_A_PLATFORM)):
             return None
         compared = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Compare)]
-        return [node.lineno for node in compared
-                if any(names(side) & PLATFORMS for side in (node.left, *node.comparators))]
+        return [
+            node.lineno
+            for node in compared
+            if any(names(side) & PLATFORMS for side in (node.left, *node.comparators))
+        ]
 
     assert not offenders(MODULES, fault)

@@ -8,22 +8,71 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Functions of trees, whose results are trees like these; of dtypes; those whose number of results depends on values.
+# Functions of trees, whose results are trees like these; of dtypes; those whose number of results
+# depends on values.
 SAYS_ANY = {
-    "teucer.numpy": {"isneginf", "isposinf", "where", "fromfile", "fromiter", "finfo", "iinfo", "promote_types", "result_type",
-                     "vectorize", "unique"},
+    "teucer.numpy": {
+        "isneginf",
+        "isposinf",
+        "where",
+        "fromfile",
+        "fromiter",
+        "finfo",
+        "iinfo",
+        "promote_types",
+        "result_type",
+        "vectorize",
+        "unique",
+    },
     "teucer.numpy.linalg": {"cond", "qr", "svd"},
     "teucer.numpy.fft": set(),
     "teucer.random": {"key_dtype", "key_impl"},
     "teucer.nn": {"log_softmax", "softmax", "standardize"},
     "teucer.ops": set(),
     "teucer.image": set(),
-    "teucer.lax": {"psum_scatter_start",
-        "dtype", "shape_as_value", "reduce", "eq", "ge", "gt", "le", "lt", "ne", "bessel_i1e", "digamma", "polygamma", "zeta",
-        "cond", "switch", "fori_loop", "while_loop", "associative_scan", "map", "optimization_barrier", "platform_dependent",
-        "custom_linear_solve", "custom_root", "reduce_window", "with_sharding_constraint", "rng_bit_generator", "pmax", "pmean",
-        "pmin", "psum", "pbroadcast", "pcast", "all_gather", "all_to_all", "ppermute", "precv", "psend", "pshuffle",
-        "psum_scatter", "pswapaxes"},
+    "teucer.lax": {
+        "psum_scatter_start",
+        "dtype",
+        "shape_as_value",
+        "reduce",
+        "eq",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "ne",
+        "bessel_i1e",
+        "digamma",
+        "polygamma",
+        "zeta",
+        "cond",
+        "switch",
+        "fori_loop",
+        "while_loop",
+        "associative_scan",
+        "map",
+        "optimization_barrier",
+        "platform_dependent",
+        "custom_linear_solve",
+        "custom_root",
+        "reduce_window",
+        "with_sharding_constraint",
+        "rng_bit_generator",
+        "pmax",
+        "pmean",
+        "pmin",
+        "psum",
+        "pbroadcast",
+        "pcast",
+        "all_gather",
+        "all_to_all",
+        "ppermute",
+        "precv",
+        "psend",
+        "pshuffle",
+        "psum_scatter",
+        "pswapaxes",
+    },
 }
 
 CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
@@ -36,7 +85,10 @@ UNTYPED = {
     "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
     "_core/trace.py": (1, "objects of users' classes"),
     "_core/primitive.py": (1, "padded sizes, defined on a floor above"),
-    "_core/printer.py": (4, "parameters of any primitive; it knows classes by name, lest it import a circle"),
+    "_core/printer.py": (
+        4,
+        "parameters of any primitive; it knows classes by name, lest it import a circle",
+    ),
     "_core/references/types.py": (2, "fields by name, a reference of a library's type"),
     "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
     "_lower/context.py": (2, "meshes of either kind, constants with hooks of their own"),
@@ -58,16 +110,31 @@ UNTYPED = {
 def test_functions_say_what_they_return():
     for name, excepted in SAYS_ANY.items():
         module = importlib.import_module(name)
-        functions = {n: inspect.unwrap(getattr(module, n)) for n in getattr(module, "__all__", dir(module)) if n[0] != "_"}
-        any_ = {n for n, f in functions.items()
-                if inspect.isfunction(f) and f.__module__.startswith("teucer") and f.__annotations__.get("return") == "Any"}
-        tables = {n for n in any_ if functions[n].__code__.co_name != n}  # their type is that of the table
+        functions = {
+            n: inspect.unwrap(getattr(module, n))
+            for n in getattr(module, "__all__", dir(module))
+            if n[0] != "_"
+        }
+        any_ = {
+            n
+            for n, f in functions.items()
+            if inspect.isfunction(f)
+            and f.__module__.startswith("teucer")
+            and f.__annotations__.get("return") == "Any"
+        }
+        tables = {
+            n for n in any_ if functions[n].__code__.co_name != n
+        }  # their type is that of the table
         assert any_ - tables <= excepted, name
 
 
 def test_stubs_are_fresh():
-    done = subprocess.run([sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"], capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -82,7 +149,9 @@ def parameters(path):
 
 
 def says_any(annotation):
-    return annotation is None or any(isinstance(n, ast.Name) and n.id == "Any" for n in ast.walk(annotation))
+    return annotation is None or any(
+        isinstance(n, ast.Name) and n.id == "Any" for n in ast.walk(annotation)
+    )
 
 
 def share_of_any(paths):
@@ -92,10 +161,16 @@ def share_of_any(paths):
 
 
 def test_parameters_of_the_core_say_what_they_take():
-    """`Any` is forbidden on these floors, but in the files listed, each as often as it is listed and with its reason."""
+    """`Any` is forbidden on these floors, but in the files listed, each as often as it is listed
+    and with its reason."""
     paths = [path for floor in CORE for path in sorted((ROOT / "teucer" / floor).rglob("*.py"))]
-    counts = {str(path.relative_to(ROOT / "teucer")): sum(map(says_any, parameters(path))) for path in paths}
-    assert {name: n for name, n in counts.items() if n} == {name: n for name, (n, _) in UNTYPED.items()}
+    counts = {
+        str(path.relative_to(ROOT / "teucer")): sum(map(says_any, parameters(path)))
+        for path in paths
+    }
+    assert {name: n for name, n in counts.items() if n} == {
+        name: n for name, (n, _) in UNTYPED.items()
+    }
     assert all(reason for _, reason in UNTYPED.values())
     assert share_of_any(paths) < 0.03
 

@@ -1,4 +1,5 @@
-"""What `jax.vjp(...)[1].with_refs` is told of arguments, and what it gives in the place of cotangents."""
+"""What `jax.vjp(...)[1].with_refs` is told of arguments, and what it gives in the place of
+cotangents."""
 
 from teucer._transform.vjp import DidntWant, DontWant, GradRef, GradValue
 

@@ -26,9 +26,19 @@ from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
-__all__ = ["Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd", "checkpoint_policies",
-           "name_p",
-           "print_saved_residuals", "remat", "saved_residuals"]
+__all__ = [
+    "Offloadable",
+    "Recompute",
+    "Saveable",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_name_fwd",
+    "checkpoint_policies",
+    "name_p",
+    "print_saved_residuals",
+    "remat",
+    "saved_residuals",
+]
 __dir__ = listing(__name__, __all__)
 
 Policy = Callable[..., Any]
@@ -59,55 +69,76 @@ def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """Offload the results of matrix products without batch dimensions."""
+
     def policy(prim: Any, *avals: Any, **params: Any) -> Any:
         saves = dots_with_no_batch_dims_saveable(prim, *avals, **params)
         return Offloadable(offload_src, offload_dst) if saves else Recompute
+
     return policy
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Keep all values but those named by `checkpoint_name` with one of these names."""
+
     def policy(prim: Any, *_: Any, **params: Any) -> bool:
         return not (prim is name_p and params["name"] in names_not_to_save)
+
     return policy
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """Keep values named by `checkpoint_name`, but not those with one of these names."""
+
     def policy(prim: Any, *_: Any, **params: Any) -> bool:
         return prim is name_p and params["name"] not in names_not_to_save
+
     return policy
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """Keep values named by `checkpoint_name` with one of these names."""
+
     def policy(prim: Any, *_: Any, **params: Any) -> bool:
         return prim is name_p and params["name"] in names_which_can_be_saved
+
     return policy
 
 
-def save_and_offload_only_these_names(*, names_which_can_be_saved: Any, names_which_can_be_offloaded: Any,
-                                      offload_src: str, offload_dst: str) -> Policy:
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Any,
+    names_which_can_be_offloaded: Any,
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
     """Keep values with some names, offload those with others.
 
     Raises ValueError if a name is in both lists.
     """
     both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)
     if both:
-        raise ValueError("The names should be exclusive and should not intersect in `names_which_can_be_saved` and "
-                         f"`names_which_can_be_offloaded`. Got both: {sorted(both)}")
+        raise ValueError(
+            "The names should be exclusive and should not intersect in "
+            "`names_which_can_be_saved` and `names_which_can_be_offloaded`. Got both: "
+            f"{sorted(both)}"
+        )
 
     def policy(prim: Any, *_: Any, **params: Any) -> Any:
         if prim is name_p and params["name"] in names_which_can_be_offloaded:
             return Offloadable(offload_src, offload_dst)
-        return Saveable if prim is name_p and params["name"] in names_which_can_be_saved else Recompute
+        return (
+            Saveable if prim is name_p and params["name"] in names_which_can_be_saved else Recompute
+        )
+
     return policy
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     """Keep what either policy keeps."""
+
     def policy(prim: Any, *args: Any, **params: Any) -> bool:
         return bool(policy_1(prim, *args, **params) or policy_2(prim, *args, **params))
+
     return policy
 
 
@@ -117,7 +148,9 @@ class checkpoint_policies:
     everything_saveable = staticmethod(everything_saveable)
     nothing_saveable = staticmethod(nothing_saveable)
     dots_saveable = checkpoint_dots = staticmethod(dots_saveable)
-    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = staticmethod(dots_with_no_batch_dims_saveable)
+    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = staticmethod(
+        dots_with_no_batch_dims_saveable
+    )
     offload_dot_with_no_batch_dims = staticmethod(offload_dot_with_no_batch_dims)
     save_anything_except_these_names = staticmethod(save_anything_except_these_names)
     save_any_names_but_these = staticmethod(save_any_names_but_these)
@@ -136,10 +169,21 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     jaxpr, _ = stage_flat(residuals, [typeof(x) for x in call.leaves])
     names = leaf_names(f, call.tree)
     kept = {v for v in jaxpr.outvars if type(v) is Var}
-    return [*[(v.aval, "from a literal") for v in jaxpr.outvars if type(v) is Literal],
-            *[(v.aval, f"from the argument {name}") for v, name in zip(jaxpr.invars, names, strict=True) if v in kept],
-            *[(v.aval, "from a constant") for v in jaxpr.constvars if v in kept],
-            *[(v.aval, _maker(eqn, i)) for eqn in jaxpr.eqns for i, v in enumerate(eqn.outvars) if v in kept]]
+    return [
+        *[(v.aval, "from a literal") for v in jaxpr.outvars if type(v) is Literal],
+        *[
+            (v.aval, f"from the argument {name}")
+            for v, name in zip(jaxpr.invars, names, strict=True)
+            if v in kept
+        ],
+        *[(v.aval, "from a constant") for v in jaxpr.constvars if v in kept],
+        *[
+            (v.aval, _maker(eqn, i))
+            for eqn in jaxpr.eqns
+            for i, v in enumerate(eqn.outvars)
+            if v in kept
+        ],
+    ]
 
 
 def _maker(eqn: Any, i: int) -> str:
@@ -149,8 +193,13 @@ def _maker(eqn: Any, i: int) -> str:
         for made in inner.eqns:
             if inner.outvars[i] in made.outvars:
                 return _maker(made, made.outvars.index(inner.outvars[i]))
-    what = (f"named {eqn.params['name']!r}" if eqn.primitive is name_p else
-            f"output of jitted function {eqn.params['name']!r}" if eqn.primitive is jit_p else f"output of {eqn.primitive.name}")
+    what = (
+        f"named {eqn.params['name']!r}"
+        if eqn.primitive is name_p
+        else f"output of jitted function {eqn.params['name']!r}"
+        if eqn.primitive is jit_p
+        else f"output of {eqn.primitive.name}"
+    )
     return what + eqn.where(" from ")
 
 

@@ -13,5 +13,17 @@ from teucer._derived.linear import closure_convert
 from teucer._derived.linear_call import linear_call
 from teucer._derived.remat import remat
 
-__all__ = ["CustomVJPPrimal", "SymbolicZero", "closure_convert", "custom_gradient", "custom_jvp", "custom_jvp_call_p",
-           "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values", "linear_call", "remat", "zero_from_primal"]
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_jvp_call_p",
+    "custom_vjp",
+    "custom_vjp_call_p",
+    "custom_vjp_primal_tree_values",
+    "linear_call",
+    "remat",
+    "zero_from_primal",
+]

@@ -1,4 +1,5 @@
-"""The exceptions that Teucer raises of its own; everything else is a plain ValueError, TypeError or IndexError."""
+"""The exceptions that Teucer raises of its own; everything else is a plain ValueError, TypeError or
+IndexError."""
 
 from teucer._base.errors import (
     ConcretizationTypeError as ConcretizationTypeError,

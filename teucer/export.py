@@ -1,4 +1,7 @@
-"""Exported functions: jitted functions as StableHLO that outlives the process, with symbolic shapes."""
+"""Exported functions.
+
+Jitted functions as StableHLO that outlives the process, with symbolic shapes.
+"""
 
 from teucer._export.exported import (
     DisabledSafetyCheck,
@@ -9,7 +12,10 @@ from teucer._export.exported import (
     maximum_supported_calling_convention_version,
     minimum_supported_calling_convention_version,
 )
-from teucer._export.serialization import register_namedtuple_serialization, register_pytree_node_serialization
+from teucer._export.serialization import (
+    register_namedtuple_serialization,
+    register_pytree_node_serialization,
+)
 from teucer._export.symbolic_shapes import (
     SymbolicScope,
     is_symbolic_dim,
@@ -18,7 +24,19 @@ from teucer._export.symbolic_shapes import (
     symbolic_shape,
 )
 
-__all__ = ["DisabledSafetyCheck", "Exported", "SymbolicScope", "default_export_platform", "deserialize", "export",
-           "is_symbolic_dim", "maximum_supported_calling_convention_version", "minimum_supported_calling_convention_version",
-           "register_namedtuple_serialization", "register_pytree_node_serialization", "symbolic_args_specs",
-           "symbolic_dim_bounds", "symbolic_shape"]
+__all__ = [
+    "DisabledSafetyCheck",
+    "Exported",
+    "SymbolicScope",
+    "default_export_platform",
+    "deserialize",
+    "export",
+    "is_symbolic_dim",
+    "maximum_supported_calling_convention_version",
+    "minimum_supported_calling_convention_version",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+    "symbolic_args_specs",
+    "symbolic_dim_bounds",
+    "symbolic_shape",
+]

@@ -29,7 +29,9 @@ build_ffi_lowering_function = ffi_lowering
 
 def __getattr__(name: str) -> Any:
     if name == "abstract_token":
-        from teucer._core.tokens import TOKEN  # makes the language of jaxprs larger, which costs a little everywhere
+        from teucer._core.tokens import (
+            TOKEN,
+        )  # makes the language of jaxprs larger, which costs a little everywhere
 
         return TOKEN
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -55,13 +57,15 @@ def register_ffi_target(
     api_version: 1 for handlers of XLA's FFI; 0 for the older kind, without types. kwargs: `traits`,
         as XLA has them.
     Raises the runtime's error if another function has that name; TypeError if fn is neither. An
-    address that is no handler's ends the process. """
+    address that is no handler's ends the process.
+    """
     if not _is_capsule(fn) and not (
         isinstance(fn, dict) and fn and all(map(_is_capsule, fn.values()))
     ):
         raise TypeError(
             "register_ffi_target: fn is a PyCapsule or a dict of PyCapsules by stage.\n"
-            f"    fn: {fn!r:.100}\n  jax.ffi.pycapsule(library.function) makes one of a function of ctypes."
+            f"    fn: {fn!r:.100}\n  jax.ffi.pycapsule(library.function) makes one of a function "
+            "of ctypes."
         )
     foreign.register_target(name, fn, platform, api_version, **kwargs)
 
@@ -88,7 +92,8 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     their operands and results.
 
     How many axes that are, a call says by the attribute mhlo.frontend_attributes = {num_batch_dims
-    = "1"} of `ffi_lowering`. """
+    = "1"} of `ffi_lowering`.
+    """
     foreign.register_batch_partitionable(name)
 
 

@@ -20,8 +20,8 @@ __dir__ = listing(__name__, __all__)
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A pytree of arrays as one vector, and the function that makes the pytree of such a vector.
 
-    The vector's dtype is that to which the leaves promote; the function gives each leaf its own dtype back.
-    The function raises TypeError for a vector of another shape or dtype.
+    The vector's dtype is that to which the leaves promote; the function gives each leaf its own
+    dtype back. The function raises TypeError for a vector of another shape or dtype.
 
     >>> import teucer.numpy as jnp
     >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": jnp.zeros(1)})
@@ -35,24 +35,37 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     dtype = dtypes.result_type(*avals) if avals else dtypes.canonicalize_dtype(np.float64)
     ends = np.cumsum([a.size for a in avals])
     # Weakly typed if all leaves are, of one dtype.
-    parts = [jnp.ravel(x) if a.dtype == dtype else jnp.ravel(x).astype(dtype) for x, a in zip(leaves, avals, strict=True)]
+    parts = [
+        jnp.ravel(x) if a.dtype == dtype else jnp.ravel(x).astype(dtype)
+        for x, a in zip(leaves, avals, strict=True)
+    ]
     flat = jnp.concatenate(parts) if parts else jnp.zeros(0, dtype)
 
     def unravel(vector: Any) -> Any:
         got = typeof(vector)
         total = int(ends[-1]) if len(ends) else 0
         if got.shape != (total,):
-            raise ValueError(f"unravel function expected input of shape {(total,)} but got {got.shape}")
+            raise ValueError(
+                f"unravel function expected input of shape {(total,)} but got {got.shape}"
+            )
         if got.dtype != dtype:
-            raise TypeError(f"unravel function given array of dtype {got.dtype.name}, but expected dtype {dtype.name}")
+            raise TypeError(
+                f"unravel function given array of dtype {got.dtype.name}, but expected dtype "
+                f"{dtype.name}"
+            )
         parts = jnp.split(vector, ends[:-1]) if len(ends) else []
-        return pytrees.tree_unflatten(tree, [_as_leaf(p, a) for p, a in zip(parts, avals, strict=True)])
+        return pytrees.tree_unflatten(
+            tree, [_as_leaf(p, a) for p, a in zip(parts, avals, strict=True)]
+        )
 
     return flat, unravel
 
 
 def _as_leaf(part: Any, aval: Any) -> Any:
-    """A part of the vector as the leaf that it was; of complex numbers a real leaf is the real part."""
+    """A part of the vector as the leaf that it was; of complex numbers a real leaf is the real
+    part."""
     x = jnp.reshape(part, aval.shape)
-    drops = dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(aval.dtype, np.complexfloating)
+    drops = dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(
+        aval.dtype, np.complexfloating
+    )
     return (jnp.real(x) if drops else x).astype(aval.dtype)

@@ -6,7 +6,8 @@ While programs are made, listeners hear these durations, with the function's nam
 - `/jax/core/compile/jaxpr_to_mlir_module_duration`: of lowering it;
 - `/jax/core/compile/backend_compile_duration`: of compiling or loading it.
 
-The events `/jax/compilation_cache/cache_hits` and `/jax/compilation_cache/cache_misses` say whether the cache on disk had it.
+The events `/jax/compilation_cache/cache_hits` and `/jax/compilation_cache/cache_misses` say whether
+the cache on disk had it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a program spends its time on: traces for Perfetto and TensorBoard, annotations in them, and memory by allocation."""
+"""What a program spends its time on.
+
+Traces for Perfetto and TensorBoard, annotations in them, and memory by allocation.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,9 @@ class StepTraceAnnotation(TraceAnnotation):
         super().__init__(name, _r=1, **kwargs)
 
 
-def annotate_function(func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any) -> Callable[P, R]:
+def annotate_function(
+    func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any
+) -> Callable[P, R]:
     """The function, whose calls have a name in the trace, by default its own.
 
     decorator_kwargs: shown with it.
@@ -98,8 +103,9 @@ def annotate_function(func: Callable[P, R], name: str | None = None, **decorator
 class ProfileSession:
     """A trace that is taken: from `start` to `stop`, or in a `with` block.
 
-    log_dir: the folder where it is written in the end; None keeps it in memory. The options are those of `start_trace`.
-    Raises RuntimeError if one is taken already, or stopped before it was started.
+    log_dir: the folder where it is written in the end; None keeps it in memory. The options are
+    those of `start_trace`. Raises RuntimeError if one is taken already, or stopped before it was
+    started.
     """
 
     def __init__(
@@ -131,7 +137,9 @@ class ProfileSession:
         """Begin to record."""
         with _lock:
             if _running.session is not None:
-                raise RuntimeError("Profile has already been started. Only one profile may be run at a time.")
+                raise RuntimeError(
+                    "Profile has already been started. Only one profile may be run at a time."
+                )
             backends.backends()  # the profiler listens to the clients that are there
             self._session = profiling.session(self._profiler_options)
             _running.session = self
@@ -158,7 +166,9 @@ class ProfileSession:
     ) -> None:
         """Write what was recorded to a folder. Raises RuntimeError if nothing was."""
         if self._bytes is None:
-            raise RuntimeError("export_profile_data: the session has not been stopped; there is nothing to write.")
+            raise RuntimeError(
+                "export_profile_data: the session has not been stopped; there is nothing to write."
+            )
         _export(
             _exporter(session_id),
             self._bytes,
@@ -171,7 +181,10 @@ class ProfileSession:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        err: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -184,18 +197,20 @@ def start_trace(
 ) -> None:
     """Begin to take a trace, which `stop_trace` ends and writes to a folder.
 
-    log_dir/plugins/profile/TIME/HOST.xplane.pb is for TensorBoard and HOST.trace.json.gz for https://ui.perfetto.dev.
-    create_perfetto_trace: also write perfetto_trace.json.gz beside them. create_perfetto_link: print where it is and how to
-    open it; nothing is served from this process.
-    profiler_options: a ProfileOptions. python_tracer_level = 0 leaves calls of Python functions out, host_tracer_level says how
-    much is told of the runtime.
+    log_dir/plugins/profile/TIME/HOST.xplane.pb is for TensorBoard and HOST.trace.json.gz for
+    https://ui.perfetto.dev.
+    create_perfetto_trace: also write perfetto_trace.json.gz beside them. create_perfetto_link:
+    print where it is and how to open it; nothing is served from this process.
+    profiler_options: a ProfileOptions. python_tracer_level = 0 leaves calls of Python functions
+    out, host_tracer_level says how much is told of the runtime.
     Raises RuntimeError if a trace is being taken already.
     """
     ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()
 
 
 def stop_trace() -> None:
-    """End the trace that `start_trace` began, and write it. Raises RuntimeError if there is none."""
+    """End the trace that `start_trace` began, and write it. Raises RuntimeError if there is
+    none."""
     session = _running.session
     if session is None:
         raise RuntimeError("No profile started")
@@ -209,7 +224,8 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: Any = None,
 ) -> Iterator[ProfileSession]:
-    """Take a trace of what happens in a `with` block. Arguments as of `start_trace`; without a folder it is kept in memory.
+    """Take a trace of what happens in a `with` block. Arguments as of `start_trace`; without a
+    folder it is kept in memory.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> with jax.profiler.trace() as session:
@@ -217,7 +233,9 @@ def trace(
     >>> len(list(session.profile_data.planes)) > 0
     True
     """
-    session = ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()
+    session = ProfileSession(
+        log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
+    ).start()
     try:
         yield session
     finally:
@@ -237,10 +255,13 @@ def export_profile_data(
     """
     if not isinstance(profile_data, ProfileSession):
         raise TypeError(
-            f"export_profile_data: what can be written is a ProfileSession, got {type(profile_data).__name__}.\n"
-            "  Keep the session that trace() gives, or name a folder there."
+            "export_profile_data: what can be written is a ProfileSession, got "
+            f"{type(profile_data).__name__}.\n  Keep the session that trace() gives, or name a "
+            "folder there."
         )
-    profile_data.export_profile_data(log_dir, create_perfetto_link, create_perfetto_trace, session_id)
+    profile_data.export_profile_data(
+        log_dir, create_perfetto_link, create_perfetto_trace, session_id
+    )
 
 
 def _exporter(session_id: str | None) -> Any:
@@ -305,6 +326,8 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     return gzip.compress(profiling.heap_profile(backends.client_of(backend)))
 
 
-def save_device_memory_profile(filename: os.PathLike[str] | str, backend: str | None = None) -> None:
+def save_device_memory_profile(
+    filename: os.PathLike[str] | str, backend: str | None = None
+) -> None:
     """Write `device_memory_profile` to a file, which `go tool pprof --web FILE` shows."""
     Path(filename).write_bytes(device_memory_profile(backend))

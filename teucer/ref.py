@@ -1,4 +1,7 @@
-"""References to arrays that change in place: `new_ref`, `ref[...] = x`, and functions on them (docs/references.md)."""
+"""References to arrays that change in place.
+
+`new_ref`, `ref[...] = x`, and functions on them (docs/references.md).
+"""
 
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import RefType as AbstractRef
@@ -6,5 +9,17 @@ from teucer.numpy._references import At as RefIndexer
 from teucer.numpy._references import View as TransformedRef
 from teucer.numpy._references import addupdate, empty_ref, free_ref, freeze, get, new_ref, set, swap
 
-__all__ = ["AbstractRef", "Ref", "RefIndexer", "TransformedRef", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref",
-           "set", "swap"]
+__all__ = [
+    "AbstractRef",
+    "Ref",
+    "RefIndexer",
+    "TransformedRef",
+    "addupdate",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]

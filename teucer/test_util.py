@@ -20,20 +20,30 @@ __all__ = ["check_grads", "check_jvp", "check_vjp"]
 __dir__ = listing(__name__, __all__)
 
 _TOLERANCES = {2: 1e-1, 4: 2e-3, 8: 1e-5}  # by the bytes of a real number
-# A central difference errs by eps^2 and by the rounding of the function over eps: least near the cube root of the latter. Users
-# have chosen their tolerances for JAX's step, which serves functions that bend more. A right derivative agrees with one of them.
+# A central difference errs by eps^2 and by the rounding of the function over eps: least near the
+# cube root of the latter. Users have chosen their tolerances for JAX's step, which serves functions
+# that bend more. A right derivative agrees with one of them.
 _STEPS = {2: 1e-1, 4: 5e-3, 8: 1e-5}
 _STEP_OF_JAX = 1e-4
 Tolerance = float | Mapping[Any, float] | None
 
 
-def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int, modes: Sequence[str] = ("fwd", "rev"),
-                atol: Tolerance = None, rtol: Tolerance = None, eps: float | None = None) -> None:
-    """Check derivatives of a function up to an order, along random directions, against central differences.
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int,
+    modes: Sequence[str] = ("fwd", "rev"),
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
+    eps: float | None = None,
+) -> None:
+    """Check derivatives of a function up to an order, along random directions, against central
+    differences.
 
-    args: its arguments, pytrees of floating arrays. modes: "fwd" for jvp, "rev" for vjp; of higher orders every combination.
-    atol, rtol: tolerances, one for all or by dtype; by default those of the dtypes. eps: half the distance of the differences.
-    Raises AssertionError if a derivative is off.
+    args: its arguments, pytrees of floating arrays. modes: "fwd" for jvp, "rev" for vjp; of higher
+    orders every combination.
+    atol, rtol: tolerances, one for all or by dtype; by default those of the dtypes. eps: half the
+    distance of the differences. Raises AssertionError if a derivative is off.
 
     >>> import teucer.numpy as jnp
     >>> check_grads(jnp.sin, (1.,), order=2)
@@ -52,9 +62,17 @@ def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int, modes: S
             check_grads(lambda *xs: vjp(f, *xs)[1](cts), args, order - 1, modes, **check)
 
 
-def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
-              rtol: Tolerance = None, eps: float | None = None, err_msg: str = "") -> None:
-    """Check that f_jvp(args, tangents) gives the results of `f` and their tangents, along a random direction.
+def check_jvp(
+    f: Callable[..., Any],
+    f_jvp: Callable[..., Any],
+    args: Sequence[Any],
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Check that f_jvp(args, tangents) gives the results of `f` and their tangents, along a random
+    direction.
 
     Raises AssertionError if it does not.
 
@@ -65,13 +83,29 @@ def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[A
     tangents = _random_like(args, 0)
     out, tangents_out = f_jvp(args, tangents)
     _compare(out, f(*args), atol, rtol, f"{err_msg or 'JVP'} primal")
-    _with_steps(eps, lambda step: _compare(tangents_out, _difference(f, args, tangents, step), atol, rtol,
-                                           f"{err_msg or 'JVP'} tangent"))
+    _with_steps(
+        eps,
+        lambda step: _compare(
+            tangents_out,
+            _difference(f, args, tangents, step),
+            atol,
+            rtol,
+            f"{err_msg or 'JVP'} tangent",
+        ),
+    )
 
 
-def check_vjp(f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
-              rtol: Tolerance = None, eps: float | None = None, err_msg: str = "") -> None:
-    """Check that f_vjp(*args) gives the result of `f` and a function that pulls a random cotangent back.
+def check_vjp(
+    f: Callable[..., Any],
+    f_vjp: Callable[..., Any],
+    args: Sequence[Any],
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Check that f_vjp(*args) gives the result of `f` and a function that pulls a random cotangent
+    back.
 
     Raises AssertionError if it does not.
 
@@ -87,15 +121,23 @@ def check_vjp(f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[A
     def check(step: float | None) -> None:
         pushed = _difference(f, args, tangents, step)
         kinds = {y.dtype for y in pytrees.tree_leaves(pushed) if y.dtype != float0}
-        coarsest = {name: max((_tolerance(given, kind) for kind in kinds), default=0.0)
-                    for name, given in (("rtol", rtol), ("atol", atol))}
-        np.testing.assert_allclose(pulled, _inner(pushed, cts), **coarsest, err_msg=f"{err_msg or 'VJP'} cotangent projection")
+        coarsest = {
+            name: max((_tolerance(given, kind) for kind in kinds), default=0.0)
+            for name, given in (("rtol", rtol), ("atol", atol))
+        }
+        np.testing.assert_allclose(
+            pulled,
+            _inner(pushed, cts),
+            **coarsest,
+            err_msg=f"{err_msg or 'VJP'} cotangent projection",
+        )
 
     _with_steps(eps, check)
 
 
 def _with_steps(eps: float | None, check: Callable[[float | None], None]) -> None:
-    """Check with the step that is given; if none is, with that of the dtypes, and where this fails, with JAX's."""
+    """Check with the step that is given; if none is, with that of the dtypes, and where this fails,
+    with JAX's."""
     try:
         check(eps)
     except AssertionError:
@@ -113,7 +155,9 @@ def _random_like(tree: Any, seed: int) -> Any:
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
         complexes = dtypes.issubdtype(aval.dtype, np.complexfloating)
-        return np.asarray(draw(*aval.shape) + (1j * draw(*aval.shape) if complexes else 0), aval.dtype)
+        return np.asarray(
+            draw(*aval.shape) + (1j * draw(*aval.shape) if complexes else 0), aval.dtype
+        )
 
     return pytrees.tree_map(leaf, tree)
 
@@ -122,15 +166,27 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
     """The central difference of `f` along a direction."""
     moving = [x.dtype for x in pytrees.tree_leaves(tangents) if x.dtype != float0]
     step = eps or max((_by_bytes(_STEPS, d) for d in moving), default=1.0)
-    ahead, behind = (f(*pytrees.tree_map(lambda x, t, s=s: x if t.dtype == float0 else (np.asarray(x) + s * t).astype(t.dtype),
-                                         args, tangents)) for s in (step, -step))
+    ahead, behind = (
+        f(
+            *pytrees.tree_map(
+                lambda x, t, s=s: (
+                    x if t.dtype == float0 else (np.asarray(x) + s * t).astype(t.dtype)
+                ),
+                args,
+                tangents,
+            )
+        )
+        for s in (step, -step)
+    )
 
     def leaf(y: Any, z: Any) -> Any:
         aval = typeof(y).tangent_aval()
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
         wide = np.complex128 if dtypes.issubdtype(aval.dtype, np.complexfloating) else np.float64
-        return ((np.asarray(y).astype(wide) - np.asarray(z).astype(wide)) / (2 * step)).astype(aval.dtype)
+        return ((np.asarray(y).astype(wide) - np.asarray(z).astype(wide)) / (2 * step)).astype(
+            aval.dtype
+        )
 
     return pytrees.tree_map(leaf, ahead, behind)
 
@@ -138,21 +194,34 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
 def _inner(xs: Any, ys: Any) -> float:
     """The real part of the sum of products, which differentiation keeps."""
     pairs = zip(*(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (xs, ys)), strict=True)
-    return float(sum(np.vdot(x.astype(np.complex128).conj(), y.astype(np.complex128)).real
-                     for x, y in pairs if float0 not in (x.dtype, y.dtype)))
+    return float(
+        sum(
+            np.vdot(x.astype(np.complex128).conj(), y.astype(np.complex128)).real
+            for x, y in pairs
+            if float0 not in (x.dtype, y.dtype)
+        )
+    )
 
 
 def _compare(got: Any, wanted: Any, atol: Tolerance, rtol: Tolerance, what: str) -> None:
-    for x, y in zip(*(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (got, wanted)), strict=True):
+    for x, y in zip(
+        *(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (got, wanted)), strict=True
+    ):
         if float0 in (x.dtype, y.dtype) or not dtypes.issubdtype(x.dtype, np.inexact):
             continue
         wide = np.complex128 if dtypes.issubdtype(x.dtype, np.complexfloating) else np.float64
-        np.testing.assert_allclose(x.astype(wide), y.astype(wide), rtol=_tolerance(rtol, x.dtype),
-                                   atol=_tolerance(atol, x.dtype), err_msg=what)
+        np.testing.assert_allclose(
+            x.astype(wide),
+            y.astype(wide),
+            rtol=_tolerance(rtol, x.dtype),
+            atol=_tolerance(atol, x.dtype),
+            err_msg=what,
+        )
 
 
 def _tolerance(given: Tolerance, dtype: Any) -> float:
-    """The tolerance for a dtype: the one given, for all dtypes or for this one, else its default."""
+    """The tolerance for a dtype: the one given, for all dtypes or for this one, else its
+    default."""
     if isinstance(given, Mapping):
         given = next((value for kind, value in given.items() if np.dtype(kind) == dtype), None)
     return _by_bytes(_TOLERANCES, dtype) if given is None else given

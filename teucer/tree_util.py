@@ -1,4 +1,5 @@
-"""Pytrees: registration of node classes, key paths, structures, and the functions over trees by their long names."""
+"""Pytrees: registration of node classes, key paths, structures, and the functions over trees by
+their long names."""
 
 from teucer._trees.pytrees import (
     DictKey,

@@ -1,11 +1,13 @@
 """Break the library on purpose, in a copy, and see whether a test notices.
 
-    tools/mutants.py                        every change listed in tools/mutants.toml, with the tests named there
+    tools/mutants.py                        every change listed in tools/mutants.toml, with the
+    tests named there
     tools/mutants.py FILE                   those of one file below teucer/
-    tools/mutants.py FILE -n 40 TEST ...    40 changes of that file by cosmic-ray, drawn by chance, with these tests
+    tools/mutants.py FILE -n 40 TEST ...    40 changes of that file by cosmic-ray, drawn by chance,
+    with these tests
 
-A change that no test notices is a mutant that lives: it is named. The exit status is 1 if a listed one lives, or more
-than a tenth of those that are drawn.
+A change that no test notices is a mutant that lives: it is named. The exit status is 1 if a listed
+one lives, or more than a tenth of those that are drawn.
 """
 
 from __future__ import annotations
@@ -49,17 +51,23 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
     def changed(self, text: str) -> str:
-        """The text of the file with the change. Raises ValueError if `old` does not stand there exactly once."""
+        """The text of the file with the change. Raises ValueError if `old` does not stand there
+        exactly once."""
         if text.count(self.old) != 1:
-            raise ValueError(f"mutants.toml: in teucer/{self.file} this stands {text.count(self.old)} times, not once:\n"
-                             f"  {self.old}")
+            raise ValueError(
+                f"mutants.toml: in teucer/{self.file} this stands {text.count(self.old)} times, "
+                f"not once:\n  {self.old}"
+            )
         return text.replace(self.old, self.new)
 
 
 def listed() -> list[Mutant]:
     """The mutants of tools/mutants.toml."""
     with (ROOT / "tools" / "mutants.toml").open("rb") as file:
-        return [Mutant(m["why"], m["file"], m["old"], m["new"], tuple(m["tests"])) for m in tomllib.load(file)["mutant"]]
+        return [
+            Mutant(m["why"], m["file"], m["old"], m["new"], tuple(m["tests"]))
+            for m in tomllib.load(file)["mutant"]
+        ]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -68,18 +76,28 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def passes(folder: Path, tests: Sequence[str]) -> bool:
-    """Whether the tests pass in a copy of the repository. One that takes too long is one that fails."""
+    """Whether the tests pass in a copy of the repository. One that takes too long is one that
+    fails."""
     try:
-        done = subprocess.run([sys.executable, *PYTEST, *tests], cwd=folder, env=environment(folder), capture_output=True,
-                              text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            [sys.executable, *PYTEST, *tests],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return False
     if done.returncode not in (0, 1):
-        # A change may break the import of the tests: 2 and 3 are pytest's words for that, 4 and 5 for names of no test. 4 is also
-        # that for an import that breaks in a conftest.
+        # A change may break the import of the tests: 2 and 3 are pytest's words for that, 4 and 5
+        # for names of no test. 4 is also that for an import that breaks in a conftest.
         if done.returncode in (2, 3) or "while loading conftest" in done.stderr:
             return False
-        raise RuntimeError(f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     return done.returncode == 0
 
 
@@ -104,15 +122,18 @@ def run_listed(folder: Path, mutants: Sequence[Mutant]) -> int:
     return living
 
 
-def drawn(jobs: Iterable[tuple[str, str, int, int, int]], lines: Sequence[str], number: int, seed: int) -> set[str]:
+def drawn(
+    jobs: Iterable[tuple[str, str, int, int, int]], lines: Sequence[str], number: int, seed: int
+) -> set[str]:
     """So many of the changes that cosmic-ray can make, each at a place of its own.
 
-    jobs: of each change its name, operator, row, and first and last column. Left out are those of `|` and of stars that
-    are no products: in this library these stand in annotations and signatures.
+    jobs: of each change its name, operator, row, and first and last column. Left out are those of
+    `|` and of stars that are no products: in this library these stand in annotations and
+    signatures.
     """
     places: dict[tuple[int, int], list[str]] = {}
     for job, operator, row, column, end in jobs:
-        product = lines[row - 1][end:end + 1].isspace()
+        product = lines[row - 1][end : end + 1].isspace()
         if "Operator_BitOr" not in operator and ("Operator_Mul" not in operator or product):
             places.setdefault((row, column), []).append(job)
     dice = random.Random(seed)
@@ -122,21 +143,33 @@ def drawn(jobs: Iterable[tuple[str, str, int, int, int]], lines: Sequence[str], 
 def leave(session: Path, lines: Sequence[str], number: int, seed: int) -> None:
     """Leave so many changes in a session of cosmic-ray."""
     with sqlite3.connect(session) as db:
-        jobs = db.execute("select job_id, operator_name, start_pos_row, start_pos_col, end_pos_col from mutation_specs").fetchall()
+        jobs = db.execute(
+            "select job_id, operator_name, start_pos_row, start_pos_col, end_pos_col from "
+            "mutation_specs"
+        ).fetchall()
         chosen = drawn(jobs, lines, number, seed)
         for job in (job for job, *_ in jobs if job not in chosen):
             db.execute("delete from mutation_specs where job_id = ?", (job,))
             db.execute("delete from work_items where job_id = ?", (job,))
 
 
-def run_drawn(folder: Path, file: str, number: int, seed: int, tests: Sequence[str]) -> tuple[int, int]:
+def run_drawn(
+    folder: Path, file: str, number: int, seed: int, tests: Sequence[str]
+) -> tuple[int, int]:
     """Changes that cosmic-ray makes to a file of the copy: how many live, among how many."""
-    cosmic_ray = shutil.which("cosmic-ray", path=os.pathsep.join((str(ROOT / ".venv-mutants" / "bin"), os.environ["PATH"])))
+    cosmic_ray = shutil.which(
+        "cosmic-ray",
+        path=os.pathsep.join((str(ROOT / ".venv-mutants" / "bin"), os.environ["PATH"])),
+    )
     if cosmic_ray is None:
         raise SystemExit("cosmic-ray is missing. `make mutants FILE=... TESTS=...` sets it up.")
     path, session = f"teucer/{file}", folder / "session.sqlite"
-    command = " ".join([sys.executable, *(f"'{word}'" if " " in word else word for word in (*PYTEST, *tests))])
-    (folder / "cosmic-ray.toml").write_text(CONFIG.format(path=path, seconds=SECONDS, command=command))
+    command = " ".join(
+        [sys.executable, *(f"'{word}'" if " " in word else word for word in (*PYTEST, *tests))]
+    )
+    (folder / "cosmic-ray.toml").write_text(
+        CONFIG.format(path=path, seconds=SECONDS, command=command)
+    )
 
     def call(*words: str) -> None:
         subprocess.run([cosmic_ray, *words], cwd=folder, env=environment(folder), check=True)
@@ -148,7 +181,15 @@ def run_drawn(folder: Path, file: str, number: int, seed: int, tests: Sequence[s
         results = db.execute("select test_outcome, diff from work_results").fetchall()
     living = [diff for outcome, diff in results if outcome == "SURVIVED"]
     for diff in living:
-        print("LIVES", *[line for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")], sep="\n  ")
+        print(
+            "LIVES",
+            *[
+                line
+                for line in diff.splitlines()
+                if line[:1] in "+-" and line[:3] not in ("+++", "---")
+            ],
+            sep="\n  ",
+        )
     return len(living), len(results)
 
 

@@ -1,10 +1,11 @@
-"""Write the tables of names of `lax` and `numpy`, and the stubs of all modules whose names are loaded on first use.
+"""Write the tables of names of `lax` and `numpy`, and the stubs of all modules whose names are
+loaded on first use.
 
     tools/stubs.py            write what is not fresh
     tools/stubs.py --check    name what is not fresh
 
-The tables say what each room hands on: its `__all__`. Type checkers and editors read stubs, which say where each name
-stands; that file then says what it is.
+The tables say what each room hands on: its `__all__`. Type checkers and editors read stubs, which
+say where each name stands; that file then says what it is.
 """
 
 from __future__ import annotations
@@ -22,9 +23,24 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 # The modules that hand names on, and whose tables say from where.
-MODULES = ("teucer", "teucer.debug", "teucer.extend", "teucer.image", "teucer.interpreters", "teucer.lax", "teucer.nn",
-           "teucer.numpy", "teucer.ops", "teucer.scipy", "teucer.scipy.cluster", "teucer.scipy.signal", "teucer.scipy.sparse",
-           "teucer.scipy.spatial", "teucer.scipy.stats", "teucer.sharding")
+MODULES = (
+    "teucer",
+    "teucer.debug",
+    "teucer.extend",
+    "teucer.image",
+    "teucer.interpreters",
+    "teucer.lax",
+    "teucer.nn",
+    "teucer.numpy",
+    "teucer.ops",
+    "teucer.scipy",
+    "teucer.scipy.cluster",
+    "teucer.scipy.signal",
+    "teucer.scipy.sparse",
+    "teucer.scipy.spatial",
+    "teucer.scipy.stats",
+    "teucer.sharding",
+)
 # The faces whose tables are made here, and of each the rooms that only its other rooms use.
 INNER = {
     "teucer.lax": """
@@ -48,27 +64,35 @@ HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
 def listed(path: Path) -> list[str]:
     """The names in the `__all__` of a file, as far as it is a list."""
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and isinstance(node.value, ast.List):
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "__all__"
+            and isinstance(node.value, ast.List)
+        ):
             return sorted(item.value for item in node.value.elts if isinstance(item, ast.Constant))
     return []
 
 
 def handed(face: str) -> dict[str, list[str]]:
-    """Each room that a face hands on, and the names in its `__all__`. No name comes from two rooms."""
+    """Each room that a face hands on, and the names in its `__all__`. No name comes from two
+    rooms."""
     folder, found, known = path(face).parent, {}, set()
     for file in sorted(folder.rglob("*.py")):
         room = ".".join(file.relative_to(folder).with_suffix("").parts)
         names = listed(file)
         if names and room.startswith("_") and room not in ("__init__", *INNER[face].split()):
             if twice := known.intersection(names):
-                raise ValueError(f"{room} and another room of {face} list {sorted(twice)} in their __all__")
+                raise ValueError(
+                    f"{room} and another room of {face} list {sorted(twice)} in their __all__"
+                )
             known.update(names)
             found[f"{face}.{room}"] = names
     return found
 
 
 def rows() -> dict[str, list[str]]:
-    """For each room of lax, the functions of jnp that its rows make: those that no room of jnp states."""
+    """For each room of lax, the functions of jnp that its rows make: those that no room of jnp
+    states."""
     numpy, found = importlib.import_module("teucer.numpy"), {}
     known = set().union(*handed("teucer.numpy").values())
     for room, names in handed("teucer.lax").items():
@@ -77,14 +101,19 @@ def rows() -> dict[str, list[str]]:
             name = numpy._ALIASES.get(row.numpy, row.numpy)
             if row.public in names and name and name not in known:
                 if name != row.public:
-                    raise ValueError(f"the row of {row.name} makes jnp.{name} and lax.{row.public}: they need one name")
+                    raise ValueError(
+                        f"the row of {row.name} makes jnp.{name} and lax.{row.public}: they need "
+                        "one name"
+                    )
                 found.setdefault(room, []).append(name)
     return {room: sorted(names) for room, names in found.items()}
 
 
 def jnp() -> dict[str, list[str]]:
     """What jnp hands on: of its rooms, and what rows of lax make."""
-    return handed("teucer.numpy") | {ROWS: sorted(name for names in rows().values() for name in names)}
+    return handed("teucer.numpy") | {
+        ROWS: sorted(name for names in rows().values() for name in names)
+    }
 
 
 def table(rooms: dict[str, list[str]]) -> str:
@@ -113,10 +142,22 @@ def places(module: ModuleType) -> dict[str, tuple[str, str]]:
     """For each name that a module hands on, the module that defines it, and its name there."""
     if module.__name__ == "teucer.numpy":
         rooms = {name: (room, name) for name, room in module._WHERE.items()}
-        return rooms | {alias: rooms[name] for alias, name in module._ALIASES.items()} | {
-            "ndarray": ("teucer._core.typing", "Array"), **{name: (f"teucer.numpy.{name}", ".") for name in module._MODULES}}
+        return (
+            rooms
+            | {alias: rooms[name] for alias, name in module._ALIASES.items()}
+            | {
+                "ndarray": ("teucer._core.typing", "Array"),
+                **{name: (f"teucer.numpy.{name}", ".") for name in module._MODULES},
+            }
+        )
     give = module.__getattr__
-    where = dict(zip(give.__code__.co_freevars, (cell.cell_contents for cell in give.__closure__), strict=True))["where"]
+    where = dict(
+        zip(
+            give.__code__.co_freevars,
+            (cell.cell_contents for cell in give.__closure__),
+            strict=True,
+        )
+    )["where"]
     return dict(where)
 
 
@@ -132,7 +173,11 @@ def stub(name: str) -> str:
             room, other = known[public]
             if room == ROWS:
                 elementwise = importlib.import_module("teucer.lax._families").ELEMENTWISE.values()
-                kind = "Unary" if next(row.arity for row in elementwise if row.public == other) == 1 else "Binary"
+                kind = (
+                    "Unary"
+                    if next(row.arity for row in elementwise if row.public == other) == 1
+                    else "Binary"
+                )
                 lines.append(f"from teucer._core.typing import {kind}")
                 others.append(f"{public}: {kind}")
             elif other == ".":
@@ -169,7 +214,9 @@ def main() -> int:
                 stale.append(name)
                 if not check:
                     file.write_text(text)
-        if stale and not check and make is tabled:  # stubs are made of the new tables, which another process loads
+        if (
+            stale and not check and make is tabled
+        ):  # stubs are made of the new tables, which another process loads
             return subprocess.call([sys.executable, __file__])
     if check:
         print("\n".join(f"{name}: run tools/stubs.py" for name in stale))

@@ -262,7 +262,8 @@ def dilated(jax, jnp):
 
 @program
 def contrastive(jax, jnp):
-    """Two views of each example, encoded by one network and told apart from the rest of the batch."""
+    """Two views of each example, encoded by one network and told apart from the rest of the
+    batch."""
     rng = np.random.default_rng(0)
     params = [weights(rng, a, b) for a, b in [(64, 256), (256, 256), (256, 64)]]
 

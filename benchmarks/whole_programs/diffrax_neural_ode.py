@@ -1,4 +1,5 @@
-"""A neural ODE in equinox and diffrax, fitted to spirals by optax, as a user of the three writes it."""
+"""A neural ODE in equinox and diffrax, fitted to spirals by optax, as a user of the three writes
+it."""
 
 import diffrax
 import equinox as eqx
@@ -15,8 +16,16 @@ class NeuralODE(eqx.Module):
 
     def __call__(self, start: jax.Array) -> jax.Array:
         found = diffrax.diffeqsolve(
-            diffrax.ODETerm(lambda t, y, field: field(y)), diffrax.Tsit5(), TIMES[0], TIMES[-1], dt0=0.1, y0=start, args=self.field,
-            saveat=diffrax.SaveAt(ts=TIMES), stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-6))
+            diffrax.ODETerm(lambda t, y, field: field(y)),
+            diffrax.Tsit5(),
+            TIMES[0],
+            TIMES[-1],
+            dt0=0.1,
+            y0=start,
+            args=self.field,
+            saveat=diffrax.SaveAt(ts=TIMES),
+            stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-6),
+        )
         return found.ys
 
 
@@ -29,7 +38,9 @@ optimizer = optax.adam(3e-3)
 
 
 @eqx.filter_jit
-def train_step(model: NeuralODE, state: optax.OptState, paths: jax.Array) -> tuple[jax.Array, NeuralODE, optax.OptState]:
+def train_step(
+    model: NeuralODE, state: optax.OptState, paths: jax.Array
+) -> tuple[jax.Array, NeuralODE, optax.OptState]:
     value, gradients = loss(model, paths)
     updates, state = optimizer.update(gradients, state)
     return value, eqx.apply_updates(model, updates), state

@@ -1,4 +1,5 @@
-"""A decoder of four layers in flax.nnx, trained by optax on a made-up language, as a user of both writes it."""
+"""A decoder of four layers in flax.nnx, trained by optax on a made-up language, as a user of both
+writes it."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,10 @@ class Block(nnx.Module):
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.norms = nnx.List([nnx.LayerNorm(WIDTH, rngs=rngs) for _ in range(2)])
         self.attention = nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=rngs)
-        self.up, self.down = nnx.Linear(WIDTH, 4 * WIDTH, rngs=rngs), nnx.Linear(4 * WIDTH, WIDTH, rngs=rngs)
+        self.up, self.down = (
+            nnx.Linear(WIDTH, 4 * WIDTH, rngs=rngs),
+            nnx.Linear(4 * WIDTH, WIDTH, rngs=rngs),
+        )
 
     def __call__(self, x: jax.Array, mask: jax.Array) -> jax.Array:
         x = x + self.attention(self.norms[0](x), mask=mask)
@@ -23,7 +27,10 @@ class Block(nnx.Module):
 
 class Decoder(nnx.Module):
     def __init__(self, rngs: nnx.Rngs) -> None:
-        self.tokens, self.places = nnx.Embed(VOCABULARY, WIDTH, rngs=rngs), nnx.Embed(LENGTH, WIDTH, rngs=rngs)
+        self.tokens, self.places = (
+            nnx.Embed(VOCABULARY, WIDTH, rngs=rngs),
+            nnx.Embed(LENGTH, WIDTH, rngs=rngs),
+        )
         self.blocks = nnx.List([Block(rngs) for _ in range(LAYERS)])
         self.norm = nnx.LayerNorm(WIDTH, rngs=rngs)
 

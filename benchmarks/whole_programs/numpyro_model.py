@@ -1,4 +1,7 @@
-"""A hierarchical regression in numpyro, sampled by NUTS, as a user writes it. A step is a run of 200 draws."""
+"""A hierarchical regression in numpyro, sampled by NUTS, as a user writes it.
+
+A step is a run of 200 draws.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""A function that C++ runs: `teucer export model.py:predict --args 'f32[8],f32[2,8]' --form artifact -o predict.mlir`."""
+"""A function that C++ runs.
+
+`teucer export model.py:predict --args 'f32[8],f32[2,8]' --form artifact -o predict.mlir`.
+"""
 
 import numpy as np
 

@@ -24,8 +24,21 @@ def build(folder, source="rms_norm.cc"):
     """Compile the source to a shared library in a folder; its path."""
     library = Path(folder) / "librms_norm.so"
     compiler = os.environ.get("CXX", "g++")
-    subprocess.run([compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir(),
-                    str(HERE / source), "-o", str(library)], check=True)  # fmt: skip
+    subprocess.run(
+        [
+            compiler,
+            "-std=c++17",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-isystem",
+            jax.ffi.include_dir(),
+            str(HERE / source),
+            "-o",
+            str(library),
+        ],
+        check=True,
+    )
     return library
 
 
@@ -67,7 +80,9 @@ def _rms_norm_fwd(x, eps):
 
 def _rms_norm_bwd(eps, residuals, ct):
     x, scale = residuals
-    call = jax.ffi.ffi_call("rms_norm_grad", jax.ShapeDtypeStruct(x.shape, x.dtype), vmap_method="broadcast_all")
+    call = jax.ffi.ffi_call(
+        "rms_norm_grad", jax.ShapeDtypeStruct(x.shape, x.dtype), vmap_method="broadcast_all"
+    )
     return (call(x, scale, ct),)
 
 
@@ -75,9 +90,12 @@ rms_norm.defvjp(_rms_norm_fwd, _rms_norm_bwd)
 
 
 def count(start):
-    """How often this program has counted before, from `start` on: state in C++, one for each program."""
+    """How often this program has counted before, from `start` on: state in C++, one for each
+    program."""
     register()
-    return jax.ffi.ffi_call("count", jax.ShapeDtypeStruct((), np.int32), has_side_effect=True)(start=np.int32(start))
+    return jax.ffi.ffi_call("count", jax.ShapeDtypeStruct((), np.int32), has_side_effect=True)(
+        start=np.int32(start)
+    )
 
 
 def main(steps=200):

@@ -1,7 +1,9 @@
-"""Data-parallel training by `pmap`: two devices share each batch and take the mean of their gradients.
+"""Data-parallel training by `pmap`.
 
-The perceptron that learns the spectral radius (`teucer.cli.demos.spectral_radius`), on one device and on two. Both see the
-same batches, so that the curves of the loss are the same but for rounding.
+Two devices share each batch and take the mean of their gradients.
+
+The perceptron that learns the spectral radius (`teucer.cli.demos.spectral_radius`), on one device
+and on two. Both see the same batches, so that the curves of the loss are the same but for rounding.
 """
 
 import functools
@@ -26,7 +28,9 @@ def train(steps):
     init_key, data_key = jax.random.split(jax.random.key(demo.SEED))
     state, losses = demo.init_optimizer(demo.init_model(init_key, (2, 2))[1]), []
     for index in range(steps):
-        matrices = jax.random.normal(jax.random.fold_in(data_key, index), (demo.BATCH, 2, 2), dtype=jnp.complex64)
+        matrices = jax.random.normal(
+            jax.random.fold_in(data_key, index), (demo.BATCH, 2, 2), dtype=jnp.complex64
+        )
         state, value = train_step(index, state, matrices.reshape(DEVICES, -1, 2, 2))
         losses.append(float(value))
     return losses
@@ -37,8 +41,10 @@ def main(steps=1000):
     _, alone = demo.train(steps)
     together = train(steps)
     worst = max(abs(a / float(b) - 1) for a, b in zip(together, alone, strict=True))
-    print(f"loss after {steps} steps: {float(alone[-1]):.3f} on one device, {together[-1]:.3f} on {DEVICES}; "
-          f"greatest difference {worst:.2%}")
+    print(
+        f"loss after {steps} steps: {float(alone[-1]):.3f} on one device, {together[-1]:.3f} on "
+        f"{DEVICES}; greatest difference {worst:.2%}"
+    )
     return worst
 
 

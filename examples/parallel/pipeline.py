@@ -1,7 +1,9 @@
-"""Pipeline parallelism by `shard_map` and `ppermute`: each device has a layer, and parts of the batch flow through them.
+"""Pipeline parallelism by `shard_map` and `ppermute`.
 
-A step lasts as long as there are parts, and layers to fill and to empty. The gradient flows back the same way: it is that of the
-layers one after the other.
+Each device has a layer, and parts of the batch flow through them.
+
+A step lasts as long as there are parts, and layers to fill and to empty. The gradient flows back
+the same way: it is that of the layers one after the other.
 """
 
 import teucer as jax
@@ -16,7 +18,8 @@ def layer(w, x):
 
 
 def pipelined(weights, x):
-    """All layers on x, of shape (PARTS, SIZE, WIDTH); runs on each device with the layer that it has."""
+    """All layers on x, of shape (PARTS, SIZE, WIDTH); runs on each device with the layer that it
+    has."""
     w, stage = weights[0], lax.axis_index("stage")
 
     def tick(carry, t):
@@ -48,14 +51,20 @@ def main(steps=50):
     curves = []
     for f in (run, straight):
         step = jax.jit(jax.value_and_grad(lambda w, f=f: jnp.mean((f(w, x) - target) ** 2)))
-        weights, losses = jax.random.normal(jax.random.key(0), (STAGES, WIDTH, WIDTH)) * WIDTH**-0.5, []
+        weights, losses = (
+            jax.random.normal(jax.random.key(0), (STAGES, WIDTH, WIDTH)) * WIDTH**-0.5,
+            [],
+        )
         for _ in range(steps):
             value, gradient = step(weights)
             weights = weights - RATE * gradient
             losses.append(float(value))
         curves.append(losses)
     worst = max(abs(a - b) for a, b in zip(*curves, strict=True))
-    print(f"loss {curves[0][0]:.4f} -> {curves[0][-1]:.4f} over {STAGES} devices; greatest difference from one device {worst:.1e}")
+    print(
+        f"loss {curves[0][0]:.4f} -> {curves[0][-1]:.4f} over {STAGES} devices; greatest "
+        f"difference from one device {worst:.1e}"
+    )
     return worst
 
 

@@ -1,7 +1,10 @@
-"""Attention over a sequence that is divided over devices: keys and values go round in a ring by `ppermute`.
+"""Attention over a sequence that is divided over devices.
 
-Each device has a block of queries and sees the blocks of keys one after the other, with a running maximum and sum of the softmax
-(Liu, Zaharia & Abbeel, "Ring Attention with Blockwise Transformers", 2023). No device ever has the whole sequence.
+Keys and values go round in a ring by `ppermute`.
+
+Each device has a block of queries and sees the blocks of keys one after the other, with a running
+maximum and sum of the softmax (Liu, Zaharia & Abbeel, "Ring Attention with Blockwise Transformers",
+2023). No device ever has the whole sequence.
 """
 
 import teucer as jax
@@ -14,6 +17,7 @@ RING = [(i, (i + 1) % DEVICES) for i in range(DEVICES)]
 
 def ring_attention(q, k, v):
     """Runs on each device, on its blocks (block, HEADS, DEPTH)."""
+
     def turn(carry, _):
         k, v, out, total, greatest = carry
         scores = jnp.einsum("qhd,khd->hqk", q, k) * DEPTH**-0.5
@@ -25,7 +29,11 @@ def ring_attention(q, k, v):
         return (k, v, out, total, new), None
 
     shape = (HEADS, q.shape[0])
-    start = lax.pcast((jnp.zeros((*shape, DEPTH)), jnp.zeros(shape), jnp.full(shape, -jnp.inf)), "ring", to="varying")
+    start = lax.pcast(
+        (jnp.zeros((*shape, DEPTH)), jnp.zeros(shape), jnp.full(shape, -jnp.inf)),
+        "ring",
+        to="varying",
+    )
     (_, _, out, total, _), _ = lax.scan(turn, (k, v, *start), length=DEVICES)
     return jnp.moveaxis(out / total[..., None], 0, 1)
 
@@ -42,9 +50,20 @@ def main(steps=1):
     worst = 0.0
     for i in range(steps):
         args = jax.random.normal(jax.random.key(i), (3, LENGTH, HEADS, DEPTH))
-        both = [jax.jit(jax.value_and_grad(lambda *a, f=f: jnp.sum(jnp.sin(f(*a))), (0, 1, 2)))(*args) for f in (run, attention)]
-        worst = max(worst, *(float(jnp.max(jnp.abs(a - b))) for a, b in zip(*map(jax.tree.leaves, both), strict=True)))
-    print(f"{LENGTH} positions on {DEVICES} devices; greatest difference from one device: {worst:.1e}")
+        both = [
+            jax.jit(jax.value_and_grad(lambda *a, f=f: jnp.sum(jnp.sin(f(*a))), (0, 1, 2)))(*args)
+            for f in (run, attention)
+        ]
+        worst = max(
+            worst,
+            *(
+                float(jnp.max(jnp.abs(a - b)))
+                for a, b in zip(*map(jax.tree.leaves, both), strict=True)
+            ),
+        )
+    print(
+        f"{LENGTH} positions on {DEVICES} devices; greatest difference from one device: {worst:.1e}"
+    )
     return worst
 
 

@@ -1,8 +1,9 @@
 """A transformer trained over a mesh of 2 x 4 devices in JAX's three modes, with the same losses.
 
-Along "data" the batch is divided, and with it every parameter (ZeRO-3: a device gathers a layer's parameters when it needs them).
-Along "model" attention heads and hidden units are (tensor parallelism). `train("auto")` leaves the communication to the compiler,
-`train("explicit")` has it said by types, and `train("manual")` writes it by hand.
+Along "data" the batch is divided, and with it every parameter (ZeRO-3: a device gathers a layer's
+parameters when it needs them). Along "model" attention heads and hidden units are (tensor
+parallelism). `train("auto")` leaves the communication to the compiler, `train("explicit")` has it
+said by types, and `train("manual")` writes it by hand.
 """
 
 import functools
@@ -15,15 +16,27 @@ from teucer import P, lax
 
 LAYERS, WIDTH, HEADS, HIDDEN, LENGTH, BATCH, RATE = 2, 32, 4, 64, 8, 8, 0.05
 # How each parameter of a layer lies over the mesh.
-SPECS = {"qkv": P("data", None, "model"), "out": P("model", "data"), "up": P("data", "model"), "down": P("model", "data")}
+SPECS = {
+    "qkv": P("data", None, "model"),
+    "out": P("model", "data"),
+    "up": P("data", "model"),
+    "down": P("model", "data"),
+}
 
 
 def init(key):
     """Parameters of all layers, stacked."""
-    shapes = {"qkv": (WIDTH, 3, WIDTH), "out": (WIDTH, WIDTH), "up": (WIDTH, HIDDEN), "down": (HIDDEN, WIDTH)}
+    shapes = {
+        "qkv": (WIDTH, 3, WIDTH),
+        "out": (WIDTH, WIDTH),
+        "up": (WIDTH, HIDDEN),
+        "down": (HIDDEN, WIDTH),
+    }
     keys = jax.random.split(key, len(shapes))
-    return {name: jax.random.normal(k, (LAYERS, *shape)) * shape[0] ** -0.5
-            for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
+    return {
+        name: jax.random.normal(k, (LAYERS, *shape)) * shape[0] ** -0.5
+        for k, (name, shape) in zip(keys, shapes.items(), strict=True)
+    }
 
 
 def normalized(x):
@@ -31,8 +44,11 @@ def normalized(x):
 
 
 def layer(x, p, product=jnp.matmul, total=lambda x: x):
-    """One layer. product(x, w): a product with parameters; total: what completes a sum over "model"."""
-    qkv = product(normalized(x), p["qkv"].reshape(p["qkv"].shape[0], -1)).reshape(*x.shape[:2], 3, -1, WIDTH // HEADS)
+    """One layer. product(x, w): a product with parameters; total: what completes a sum over
+    "model"."""
+    qkv = product(normalized(x), p["qkv"].reshape(p["qkv"].shape[0], -1)).reshape(
+        *x.shape[:2], 3, -1, WIDTH // HEADS
+    )
     q, k, v = (qkv[:, :, i] for i in range(3))
     weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) * (WIDTH // HEADS) ** -0.5)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(*x.shape[:2], -1)
@@ -61,6 +77,7 @@ def stacked(spec):
 
 def by_compiler(mesh):
     """The step as one writes it for one device. Constraints say how the parameters lie."""
+
     @jax.jit
     def step(params, x, target):
         value, gradients = jax.value_and_grad(loss)(params, x, target)
@@ -71,7 +88,9 @@ def by_compiler(mesh):
 
 
 def by_types(mesh):
-    """Types say how every value lies; products whose contracted axes are divided say how their results are to lie."""
+    """Types say how every value lies; products whose contracted axes are divided say how their
+    results are to lie."""
+
     def gathered(w, spec):
         return jax.reshard(w, P(*(None if e == "data" else e for e in spec)))
 
@@ -81,30 +100,45 @@ def by_types(mesh):
 
     @jax.jit
     def step(params, x, target):
-        value, gradients = jax.value_and_grad(functools.partial(loss, layer=typed_layer))(params, x, target)
+        value, gradients = jax.value_and_grad(functools.partial(loss, layer=typed_layer))(
+            params, x, target
+        )
         return updated(params, gradients), value
 
     return step
 
 
 def by_hand(mesh):
-    """Each device writes what it does: gather the parameters of a layer over "data", sum over "model"."""
+    """Each device writes what it does: gather the parameters of a layer over "data", sum over
+    "model"."""
+
     def manual_layer(x, p):
-        whole = {name: lax.all_gather(w, "data", axis=list(SPECS[name]).index("data"), tiled=True) for name, w in p.items()}
+        whole = {
+            name: lax.all_gather(w, "data", axis=list(SPECS[name]).index("data"), tiled=True)
+            for name, w in p.items()
+        }
         return layer(x, whole, total=lambda x: lax.psum(x, "model"))
 
     def part(params, x, target):
         def mean(params):
             return lax.pmean(loss(params, x, target, manual_layer), "data")
+
         value, gradients = jax.value_and_grad(mean)(params)
         return updated(params, gradients), value
 
     specs = {name: stacked(spec) for name, spec in SPECS.items()}
-    return jax.jit(jax.shard_map(part, mesh=mesh, in_specs=(specs, P("data"), P("data")), out_specs=(specs, P())))
+    return jax.jit(
+        jax.shard_map(
+            part, mesh=mesh, in_specs=(specs, P("data"), P("data")), out_specs=(specs, P())
+        )
+    )
 
 
-MODES = {"auto": (jax.sharding.AxisType.Auto, by_compiler), "explicit": (jax.sharding.AxisType.Explicit, by_types),
-         "manual": (jax.sharding.AxisType.Auto, by_hand)}
+MODES = {
+    "auto": (jax.sharding.AxisType.Auto, by_compiler),
+    "explicit": (jax.sharding.AxisType.Explicit, by_types),
+    "manual": (jax.sharding.AxisType.Auto, by_hand),
+}
 
 
 def train(mode, steps):
@@ -125,7 +159,9 @@ def train(mode, steps):
 def alone(steps):
     """The same on one device."""
     params, losses = init(jax.random.key(0)), []
-    step = jax.jit(lambda p, x, t: (lambda v, g: (updated(p, g), v))(*jax.value_and_grad(loss)(p, x, t)))
+    step = jax.jit(
+        lambda p, x, t: (lambda v, g: (updated(p, g), v))(*jax.value_and_grad(loss)(p, x, t))
+    )
     for i in range(steps):
         params, value = step(params, *data(i))
         losses.append(float(value))

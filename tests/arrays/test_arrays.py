@@ -26,26 +26,36 @@ def test_devices():
 
 def test_properties():
     x = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
-    assert (x.shape, x.dtype, x.ndim, x.size, x.nbytes, x.itemsize) == ((2, 3), np.float32, 2, 6, 24, 4)
+    assert (x.shape, x.dtype, x.ndim, x.size, x.nbytes, x.itemsize) == (
+        (2, 3),
+        np.float32,
+        2,
+        6,
+        24,
+        4,
+    )
     assert x.devices() == {jax.devices()[0]} == {x.device}
     assert x.sharding.is_fully_replicated
     assert not x.committed
     assert len(x) == 2
     assert isinstance(x, jax.Array)
     assert not isinstance(np.ones(1), jax.Array)
-    shard, = x.addressable_shards
+    (shard,) = x.addressable_shards
     assert shard.device is jax.devices()[0]
     np.testing.assert_array_equal(shard.data, x)
 
 
-@pytest.mark.parametrize(("x", "expected"), [
-    (lambda: jnp.arange(3.0), "Array([0., 1., 2.], dtype=float32)"),
-    (lambda: jnp.asarray(1.0), "Array(1., dtype=float32, weak_type=True)"),
-    (lambda: jnp.zeros((0, 3)), "Array([], shape=(0, 3), dtype=float32)"),
-    (lambda: jnp.array([True, False]), "Array([ True, False], dtype=bool)"),
-    (lambda: jnp.ones((2, 2), jnp.int8), "Array([[1, 1],\n       [1, 1]], dtype=int8)"),
-    (lambda: jnp.ones(2, jnp.bfloat16), "Array([1, 1], dtype=bfloat16)"),
-])
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (lambda: jnp.arange(3.0), "Array([0., 1., 2.], dtype=float32)"),
+        (lambda: jnp.asarray(1.0), "Array(1., dtype=float32, weak_type=True)"),
+        (lambda: jnp.zeros((0, 3)), "Array([], shape=(0, 3), dtype=float32)"),
+        (lambda: jnp.array([True, False]), "Array([ True, False], dtype=bool)"),
+        (lambda: jnp.ones((2, 2), jnp.int8), "Array([[1, 1],\n       [1, 1]], dtype=int8)"),
+        (lambda: jnp.ones(2, jnp.bfloat16), "Array([1, 1], dtype=bfloat16)"),
+    ],
+)
 def test_repr(x, expected):  # as JAX prints
     assert repr(x()) == expected
 
@@ -124,7 +134,11 @@ def test_delete():
     x = jnp.ones(3) + 1
     x.delete()
     assert x.is_deleted()
-    for use in (lambda: np.asarray(x), lambda: jax.jit(lambda y: y * 3)(x), lambda: x.addressable_shards):
+    for use in (
+        lambda: np.asarray(x),
+        lambda: jax.jit(lambda y: y * 3)(x),
+        lambda: x.addressable_shards,
+    ):
         with pytest.raises((RuntimeError, ValueError), match="deleted"):
             use()
     assert "deleted" in repr(x)
@@ -152,9 +166,9 @@ def test_shape_dtype_struct():
 
 def test_integers_too_large():
     with pytest.raises(OverflowError, match="too large"):
-        jnp.asarray(2 ** 40)
+        jnp.asarray(2**40)
     with pytest.raises(OverflowError):
-        jnp.ones(2, jnp.int32) + 2 ** 40
+        jnp.ones(2, jnp.int32) + 2**40
 
 
 def test_guards_let_explicit_transfers_pass():
@@ -166,5 +180,8 @@ def test_guards_let_explicit_transfers_pass():
             assert jax.device_get(put)[0] == 42
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
             jnp.asarray(np.arange(3)) + 1
-    with jax.transfer_guard("disallow_explicit"), pytest.raises(Exception, match="Disallowed host-to-device transfer"):
+    with (
+        jax.transfer_guard("disallow_explicit"),
+        pytest.raises(Exception, match="Disallowed host-to-device transfer"),
+    ):
         jax.device_put(np.arange(3))

@@ -1,4 +1,8 @@
-"""DLPack both ways: views outlive the arrays they are of, memory is shared where it can be, and every form is understood."""
+"""DLPack both ways.
+
+Views outlive the arrays they are of, memory is shared where it can be, and every form is
+understood.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,10 @@ ENDS = {
     "delete": "x.delete()",
     "drop": "del x",
     "donate": "jax.jit(lambda a: a + 1, donate_argnums=0)(x)",
-    "donate in pieces": "f, g = jax.jit(lambda a: jnp.sin(a) + 1, outline=True), jax.jit(lambda a: a * 2, outline=True)\n"
-                        "jax.jit(lambda a: f(g(a)), donate_argnums=0, outline=True)(x)",
+    "donate in pieces": (
+        "f, g = jax.jit(lambda a: jnp.sin(a) + 1, outline=True), jax.jit(lambda a: a * 2, "
+        "outline=True)\njax.jit(lambda a: f(g(a)), donate_argnums=0, outline=True)(x)"
+    ),
     "two views": "w = np.from_dlpack(x); x.delete(); assert w.tolist() == [0.0, 1.0, 2.0]; del w",
     "delete a part": "x.addressable_data(0).delete(); x.delete()",
 }
@@ -44,8 +50,13 @@ gc.collect()
 @pytest.mark.parametrize("end", ENDS)
 def test_a_view_outlives_its_array(end: str) -> None:
     """In a process of its own, since what went wrong aborted it."""
-    ran = subprocess.run([sys.executable, "-c", PROGRAM.format(end=ENDS[end])], capture_output=True, text=True,
-                         timeout=300, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(end=ENDS[end])],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
 
 
@@ -63,11 +74,16 @@ def test_memory_is_shared_where_it_can_be() -> None:
     assert jnp.from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.ctypes.data
 
 
-@pytest.mark.parametrize(("of", "reason"), [
-    (lambda x: x.T, "not in row-major order"), (lambda x: x[:, 1:3], "not in row-major order"),
-    (lambda x: x[::-1, ::-1], "not in row-major order"), (lambda x: x.reshape(-1)[1:], "not aligned"),
-    (lambda x: x.astype(np.float64), "its dtype is float64"),
-])
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        (lambda x: x.T, "not in row-major order"),
+        (lambda x: x[:, 1:3], "not in row-major order"),
+        (lambda x: x[::-1, ::-1], "not in row-major order"),
+        (lambda x: x.reshape(-1)[1:], "not aligned"),
+        (lambda x: x.astype(np.float64), "its dtype is float64"),
+    ],
+)
 def test_what_cannot_be_shared_is_copied_or_refused(of: Any, reason: str) -> None:
     x = of(aligned(np.arange(12, dtype=np.float32).reshape(3, 4)))
     np.testing.assert_array_equal(jnp.from_dlpack(x), x)
@@ -100,9 +116,27 @@ def test_shared_memory_lives_as_long_as_the_array() -> None:
     assert gone() is None
 
 
-DTYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64",
-          "float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2",
-          "float8_e5m2fnuz", "float8_e8m0fnu"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "complex64",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e4m3b11fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -110,7 +144,9 @@ def test_every_dtype_of_whole_bytes_goes_out_and_comes_in(dtype: str) -> None:
     x = jnp.asarray([[1, 0, 2], [1, 1, 2]], dtype)
     back = jnp.from_dlpack(Producer(x))
     assert back.dtype == x.dtype
-    assert np.asarray(back).tobytes() == np.asarray(x).tobytes()  # NumPy finds NaNs of one-byte floats unequal
+    assert (
+        np.asarray(back).tobytes() == np.asarray(x).tobytes()
+    )  # NumPy finds NaNs of one-byte floats unequal
     assert jnp.asarray(Producer(x)).dtype == x.dtype  # what is no array to NumPy is read by DLPack
 
 
@@ -131,7 +167,12 @@ def test_elements_of_less_than_a_byte_have_no_form(dtype: str) -> None:
 def test_what_a_consumer_may_ask_for() -> None:
     x = jnp.arange(3.0)
     assert x.__dlpack_device__() == (1, 0)
-    for asked in ({"max_version": (0, 8)}, {"max_version": (1, 3)}, {"dl_device": (1, 0), "copy": False}, {"copy": True}):
+    for asked in (
+        {"max_version": (0, 8)},
+        {"max_version": (1, 3)},
+        {"dl_device": (1, 0), "copy": False},
+        {"copy": True},
+    ):
         np.testing.assert_array_equal(np.from_dlpack(Producer(x, **asked)), [0, 1, 2])
     view = np.from_dlpack(x, copy=True)
     assert view.ctypes.data != x.unsafe_buffer_pointer()
@@ -147,7 +188,10 @@ def test_arrays_on_other_devices_of_the_host() -> None:
     first, second, *_ = jax.devices()
     x = aligned(np.arange(3, dtype=np.float32))
     y = jnp.from_dlpack(x, device=second)
-    assert y.device == second and jnp.from_dlpack(x, device=jax.sharding.SingleDeviceSharding(second)).device == second
+    assert (
+        y.device == second
+        and jnp.from_dlpack(x, device=jax.sharding.SingleDeviceSharding(second)).device == second
+    )
     with pytest.raises(ValueError, match="requires a copy since the source device"):
         jnp.from_dlpack(x, device=second, copy=False)
     with pytest.raises(ValueError, match="requires a copy since the source device"):
@@ -156,7 +200,9 @@ def test_arrays_on_other_devices_of_the_host() -> None:
     np.testing.assert_array_equal(jnp.from_dlpack(here), [1, 1, 1])
     with pytest.raises(ValueError, match="requires a copy since x is on another device"):
         jax.device_put(x, first).__dlpack__(dl_device=(1, second.id), copy=False)
-    over_two = jax.device_put(jnp.zeros(4), jax.NamedSharding(jax.make_mesh((2,), ("i",)), jax.P("i")))
+    over_two = jax.device_put(
+        jnp.zeros(4), jax.NamedSharding(jax.make_mesh((2,), ("i",)), jax.P("i"))
+    )
     with pytest.raises(BufferError, match="only arrays on one device"):
         np.from_dlpack(over_two)
 
@@ -186,15 +232,21 @@ def test_capsules_that_cannot_be_read() -> None:
         jnp.from_dlpack([1.0])  # type: ignore[arg-type]
     with pytest.raises(BufferError, match="native byte order"):
         jnp.from_dlpack(np.zeros(3, ">f4"))
-    with pytest.raises(BufferError, match=r"no dtype here is DLPack's type \(code 2, 32 bits, 2 lanes\)"):
+    with pytest.raises(
+        BufferError, match=r"no dtype here is DLPack's type \(code 2, 32 bits, 2 lanes\)"
+    ):
         jnp.from_dlpack(Answers(_of_two_lanes()))
 
 
 def _of_two_lanes() -> Any:
     """A capsule of NumPy's, changed: its elements are pairs."""
     capsule = np.zeros(4, np.float32).__dlpack__()
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-    ctypes.c_uint16.from_address(pointer(capsule, b"dltensor") + 22).value = 2  # after data, device, ndim, code and bits
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    ctypes.c_uint16.from_address(
+        pointer(capsule, b"dltensor") + 22
+    ).value = 2  # after data, device, ndim, code and bits
     return capsule
 
 
@@ -208,11 +260,22 @@ def test_the_older_protocols() -> None:
     read = np.asarray(Described(__array_interface__=x.__array_interface__))
     np.testing.assert_array_equal(read, x)
     assert not read.flags.writeable
-    np.testing.assert_array_equal(jnp.asarray(Described(__array_interface__=x.__array_interface__)), x)
+    np.testing.assert_array_equal(
+        jnp.asarray(Described(__array_interface__=x.__array_interface__)), x
+    )
     for without in (x.astype("bfloat16"), jax.random.key(0)):
         assert not hasattr(without, "__array_interface__")
     assert memoryview(x).readonly and memoryview(x).shape == (2, 3)
     assert np.asarray(x.astype("bfloat16")).dtype == jnp.bfloat16
-    gpu = Described(__cuda_array_interface__={"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3})
-    with pytest.raises(RuntimeError, match="in the memory of a CUDA GPU, and no CUDA device is here"):
+    gpu = Described(
+        __cuda_array_interface__={
+            "shape": (3,),
+            "typestr": "<f4",
+            "data": (4096, False),
+            "version": 3,
+        }
+    )
+    with pytest.raises(
+        RuntimeError, match="in the memory of a CUDA GPU, and no CUDA device is here"
+    ):
         jnp.asarray(gpu)

@@ -1,4 +1,7 @@
-"""Layouts in memory: where they are asked for arrays lie so, and nothing that is computed depends on how arrays lie."""
+"""Layouts in memory.
+
+Where they are asked for arrays lie so, and nothing that is computed depends on how arrays lie.
+"""
 
 import itertools
 import pickle
@@ -30,7 +33,18 @@ def columns(x=X):
     return jax.device_put(x, COLUMNS)
 
 
-DTYPES = ["float32", "float64", "bfloat16", "float16", "int8", "int32", "uint16", "bool", "complex64", "int4"]
+DTYPES = [
+    "float32",
+    "float64",
+    "bfloat16",
+    "float16",
+    "int8",
+    "int32",
+    "uint16",
+    "bool",
+    "complex64",
+    "int4",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -50,7 +64,16 @@ def test_device_put(dtype, axes):
 
 USES = {
     "eager": lambda x: (x * 2, jnp.sin(x), x + X, X - x, -x, x == x.T.T),
-    "views": lambda x: (x[1], x[:, ::2], x.T, x.reshape(3, 2), x.at[0].set(7.0), jnp.stack([x, x]), x.ravel(), jnp.flip(x, 1)),
+    "views": lambda x: (
+        x[1],
+        x[:, ::2],
+        x.T,
+        x.reshape(3, 2),
+        x.at[0].set(7.0),
+        jnp.stack([x, x]),
+        x.ravel(),
+        jnp.flip(x, 1),
+    ),
     "reductions": lambda x: (x.sum(0), x.argmax(1), x.mean(), jnp.sort(x, 0), jnp.cumsum(x, 1)),
     "products": lambda x: (x @ x.T, x.T @ x, jnp.einsum("ij,ik->jk", x, x)),
     "jit": lambda x: jax.jit(lambda x, y: (x * y, x))(x, X),
@@ -61,9 +84,23 @@ USES = {
     "scan": lambda x: lax.scan(lambda c, row: (c + row, c), x[0], x),
     "cond": lambda x: lax.cond(x[0, 1] > 0, lambda x: x * 2, lambda x: x, x),
     "while": lambda x: lax.while_loop(lambda x: x[0, 1] < 9, lambda x: x + 1, x),
-    "callback": lambda x: jax.pure_callback(lambda x: np.asarray(x) * 2, jax.ShapeDtypeStruct((2, 3), np.float32), x),
-    "host": lambda x: (np.asarray(x), x.tolist(), np.from_dlpack(x), pickle.loads(pickle.dumps(x)), x.copy(), float(x[1, 0])),
-    "places": lambda x: (jax.device_put(x, jax.devices("cpu")[1]), jax.device_put(x, DEVICE), jnp.asarray(x), jnp.array(x)),
+    "callback": lambda x: jax.pure_callback(
+        lambda x: np.asarray(x) * 2, jax.ShapeDtypeStruct((2, 3), np.float32), x
+    ),
+    "host": lambda x: (
+        np.asarray(x),
+        x.tolist(),
+        np.from_dlpack(x),
+        pickle.loads(pickle.dumps(x)),
+        x.copy(),
+        float(x[1, 0]),
+    ),
+    "places": lambda x: (
+        jax.device_put(x, jax.devices("cpu")[1]),
+        jax.device_put(x, DEVICE),
+        jnp.asarray(x),
+        jnp.array(x),
+    ),
     "ahead of time": lambda x: jax.jit(lambda x: x * 2).lower(X).compile()(x),
     "static": lambda x: jax.jit(lambda x, n: x * n, static_argnums=1)(x, 3),
     "dynamic": lambda x: jax.jit(lambda x: x * 2, dynamic_dims={"x": {0: 4}})(x),
@@ -98,7 +135,9 @@ def test_pieces(monkeypatch):
     np.testing.assert_array_equal(f(jax.device_put(x, COLUMNS), ws), expected)
     assert f.lower(x, ws).compile().program.steps is not None
     laid = jax.jit(network, outline=True, in_shardings=(COLUMNS, None), out_shardings=COLUMNS)
-    assert laid.lower(x, ws).compile().program.steps is None  # a piece would not know which arguments it has
+    assert (
+        laid.lower(x, ws).compile().program.steps is None
+    )  # a piece would not know which arguments it has
     result = laid(jax.device_put(x, COLUMNS), ws)
     assert order(result) == (1, 0)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
@@ -132,7 +171,11 @@ def test_the_compiler_chooses():
 
 
 def test_trees_of_formats():
-    f = jax.jit(lambda d, y: (d["a"] * y, d["b"]), in_shardings=({"a": COLUMNS, "b": None}, None), out_shardings=(COLUMNS, None))
+    f = jax.jit(
+        lambda d, y: (d["a"] * y, d["b"]),
+        in_shardings=({"a": COLUMNS, "b": None}, None),
+        out_shardings=(COLUMNS, None),
+    )
     a, b = f({"a": X, "b": X}, X)
     assert (order(a), order(b)) == ((1, 0), (0, 1))
     np.testing.assert_array_equal(a, X * X)
@@ -140,8 +183,14 @@ def test_trees_of_formats():
 
 def test_text_and_types_say_it():
     struct = jax.ShapeDtypeStruct((2, 3), np.float32, sharding=COLUMNS)
-    assert struct.format == COLUMNS and struct.sharding == HERE and struct.update(shape=(5, 2)).format == COLUMNS
-    assert struct != jax.ShapeDtypeStruct((2, 3), np.float32, sharding=HERE) and "format=Layout" in str(struct)
+    assert (
+        struct.format == COLUMNS
+        and struct.sharding == HERE
+        and struct.update(shape=(5, 2)).format == COLUMNS
+    )
+    assert struct != jax.ShapeDtypeStruct(
+        (2, 3), np.float32, sharding=HERE
+    ) and "format=Layout" in str(struct)
     assert jax.ShapeDtypeStruct((2,), np.float32).format == Format()
     lowered = jax.jit(lambda x: x * 2, out_shardings=AUTO).lower(struct)
     text = lowered.as_text()
@@ -161,8 +210,15 @@ def test_donation():
     np.testing.assert_array_equal(y, X * 2)
     assert "tf.aliasing_output" in f.lower(X).as_text()
     # A result that lies otherwise, or nobody knows how, cannot be written over it.
-    for told in ({"in_shardings": COLUMNS}, {"out_shardings": COLUMNS}, {"in_shardings": AUTO, "out_shardings": AUTO}):
-        assert "tf.aliasing_output" not in jax.jit(lambda x: x * 2, donate_argnums=0, **told).lower(X).as_text()
+    for told in (
+        {"in_shardings": COLUMNS},
+        {"out_shardings": COLUMNS},
+        {"in_shardings": AUTO, "out_shardings": AUTO},
+    ):
+        assert (
+            "tf.aliasing_output"
+            not in jax.jit(lambda x: x * 2, donate_argnums=0, **told).lower(X).as_text()
+        )
     f = jax.jit(lambda x: x * 2, in_shardings=COLUMNS, donate_argnums=0)
     np.testing.assert_array_equal(f(columns()), X * 2)
 
@@ -174,9 +230,19 @@ def test_over_a_mesh():
     for axes in ((1, 0), (0, 1)):
         given = Format(Layout(axes), split)
         y = jax.device_put(x, given)
-        assert order(y) == axes and y.sharding == split and {order(s.data) for s in y.addressable_shards} == {axes}
-        for result in (y, y * 1, jax.jit(lambda x: x + 0)(y), jax.device_put(y, jax.NamedSharding(mesh, jax.P("i"))), y.T.T,
-                       jax.device_put(y, DEVICE)):
+        assert (
+            order(y) == axes
+            and y.sharding == split
+            and {order(s.data) for s in y.addressable_shards} == {axes}
+        )
+        for result in (
+            y,
+            y * 1,
+            jax.jit(lambda x: x + 0)(y),
+            jax.device_put(y, jax.NamedSharding(mesh, jax.P("i"))),
+            y.T.T,
+            jax.device_put(y, DEVICE),
+        ):
             np.testing.assert_array_equal(result, x)
         f = jax.jit(lambda x: x * 2, in_shardings=given, out_shardings=given)
         for arg in (x, y):
@@ -189,7 +255,11 @@ def test_keys():
     keys = jax.random.split(jax.random.key(0), (2, 3))
     laid = jax.device_put(keys, COLUMNS)
     assert order(laid) == (1, 0, 2)
-    for found in (laid, jax.jit(lambda k: k)(laid), jax.jit(lambda k: k, in_shardings=COLUMNS, out_shardings=COLUMNS)(laid)):
+    for found in (
+        laid,
+        jax.jit(lambda k: k)(laid),
+        jax.jit(lambda k: k, in_shardings=COLUMNS, out_shardings=COLUMNS)(laid),
+    ):
         np.testing.assert_array_equal(jax.random.key_data(found), jax.random.key_data(keys))
     np.testing.assert_array_equal(jax.random.bits(laid[1, 2]), jax.random.bits(keys[1, 2]))
     assert jax.jit(lambda k: k).lower(keys).compile().out_info.shape == (2, 3)
@@ -231,28 +301,92 @@ def test_constraint():
 
 
 REFUSED = {
-    "rank": (lambda: jax.device_put(X, Format(Layout((2, 1, 0)), HERE)), ValueError, r"rank of the value should match.*\(2, 3\)"),
-    "rank of jit": (lambda: jax.jit(lambda x: x, in_shardings=Format(Layout((0,)), HERE))(X), ValueError, "One of jit arguments"),
-    "rank of a result": (lambda: jax.jit(lambda x: x, out_shardings=Format(Layout((0,)), HERE))(X), ValueError, "jit outputs"),
-    "rank of a constraint": (lambda: with_layout_constraint(X, Layout((0,))), ValueError, "with_layout_constraint arguments"),
-    "auto": (lambda: jax.device_put(X, Format(Layout.AUTO, HERE)), ValueError, "should be concrete"),
-    "auto of a struct": (lambda: jax.ShapeDtypeStruct((2, 3), np.float32, sharding=AUTO), TypeError, "cannot be used in place"),
-    "another layout": (lambda: jax.jit(lambda x: x, in_shardings=COLUMNS)(jax.device_put(X, DEVICE)), ValueError, "does not match"),
-    "auto of an array": (lambda: jax.jit(lambda x: x, in_shardings=AUTO)(columns()), ValueError, "ShapeDtypeStruct"),
-    "no layout": (lambda: with_layout_constraint(X, COLUMNS), ValueError, "must be of type `Layout`"),
-    "local data": (lambda: jax.make_array_from_process_local_data(AUTO, X), TypeError, "cannot be used in place"),
-    "sharding constraint": (lambda: lax.with_sharding_constraint(X, COLUMNS.layout), TypeError, "with_sharding_constraint"),
-    "no sharding": (lambda: lax.with_sharding_constraint(X, Format()), ValueError, "got sharding None"),
-    "callback": (lambda: jax.make_array_from_callback((2, 3), AUTO, lambda i: X[i]), TypeError, "cannot be used in place"),
-    "callback without sharding": (lambda: jax.make_array_from_callback((2, 3), Format(), lambda i: X[i]), TypeError, "no sharding"),
-    "rank of parts": (lambda: jax.make_array_from_callback((2, 3), Format(Layout((0,)), HERE), lambda i: X[i]), ValueError, "rank"),
+    "rank": (
+        lambda: jax.device_put(X, Format(Layout((2, 1, 0)), HERE)),
+        ValueError,
+        r"rank of the value should match.*\(2, 3\)",
+    ),
+    "rank of jit": (
+        lambda: jax.jit(lambda x: x, in_shardings=Format(Layout((0,)), HERE))(X),
+        ValueError,
+        "One of jit arguments",
+    ),
+    "rank of a result": (
+        lambda: jax.jit(lambda x: x, out_shardings=Format(Layout((0,)), HERE))(X),
+        ValueError,
+        "jit outputs",
+    ),
+    "rank of a constraint": (
+        lambda: with_layout_constraint(X, Layout((0,))),
+        ValueError,
+        "with_layout_constraint arguments",
+    ),
+    "auto": (
+        lambda: jax.device_put(X, Format(Layout.AUTO, HERE)),
+        ValueError,
+        "should be concrete",
+    ),
+    "auto of a struct": (
+        lambda: jax.ShapeDtypeStruct((2, 3), np.float32, sharding=AUTO),
+        TypeError,
+        "cannot be used in place",
+    ),
+    "another layout": (
+        lambda: jax.jit(lambda x: x, in_shardings=COLUMNS)(jax.device_put(X, DEVICE)),
+        ValueError,
+        "does not match",
+    ),
+    "auto of an array": (
+        lambda: jax.jit(lambda x: x, in_shardings=AUTO)(columns()),
+        ValueError,
+        "ShapeDtypeStruct",
+    ),
+    "no layout": (
+        lambda: with_layout_constraint(X, COLUMNS),
+        ValueError,
+        "must be of type `Layout`",
+    ),
+    "local data": (
+        lambda: jax.make_array_from_process_local_data(AUTO, X),
+        TypeError,
+        "cannot be used in place",
+    ),
+    "sharding constraint": (
+        lambda: lax.with_sharding_constraint(X, COLUMNS.layout),
+        TypeError,
+        "with_sharding_constraint",
+    ),
+    "no sharding": (
+        lambda: lax.with_sharding_constraint(X, Format()),
+        ValueError,
+        "got sharding None",
+    ),
+    "callback": (
+        lambda: jax.make_array_from_callback((2, 3), AUTO, lambda i: X[i]),
+        TypeError,
+        "cannot be used in place",
+    ),
+    "callback without sharding": (
+        lambda: jax.make_array_from_callback((2, 3), Format(), lambda i: X[i]),
+        TypeError,
+        "no sharding",
+    ),
+    "rank of parts": (
+        lambda: jax.make_array_from_callback((2, 3), Format(Layout((0,)), HERE), lambda i: X[i]),
+        ValueError,
+        "rank",
+    ),
 }
 
 
 @pytest.mark.parametrize("where", [COLUMNS, ROWS])
 def test_arrays_of_parts(where):
-    made = [jax.make_array_from_callback((2, 3), where, lambda i: X[i]), jax.make_array_from_process_local_data(where, X),
-            jax.make_array_from_process_local_data({"a": where}, {"a": X})["a"], lax.with_sharding_constraint(X, where)]
+    made = [
+        jax.make_array_from_callback((2, 3), where, lambda i: X[i]),
+        jax.make_array_from_process_local_data(where, X),
+        jax.make_array_from_process_local_data({"a": where}, {"a": X})["a"],
+        lax.with_sharding_constraint(X, where),
+    ]
     for y in made:
         assert y.format.layout.major_to_minor == where.layout.major_to_minor and y.sharding == HERE
         np.testing.assert_array_equal(y, X)
@@ -261,8 +395,12 @@ def test_arrays_of_parts(where):
 @pytest.mark.parametrize("where", [COLUMNS, Format(Layout.AUTO, HERE), Format(None, HERE)])
 def test_constraints_by_format(where):
     f = lambda x: (lax.with_sharding_constraint(jnp.sin(x), where) * x).sum()
-    np.testing.assert_allclose(jax.jit(jax.grad(f))(X), np.cos(X) * X + np.sin(X), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(jax.vmap(lambda r: lax.with_sharding_constraint(r.reshape(1, 3), where))(X)[:, 0], X)
+    np.testing.assert_allclose(
+        jax.jit(jax.grad(f))(X), np.cos(X) * X + np.sin(X), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        jax.vmap(lambda r: lax.with_sharding_constraint(r.reshape(1, 3), where))(X)[:, 0], X
+    )
     assert ("LayoutConstraint" in jax.jit(f).lower(X).as_text()) == (where is COLUMNS)
 
 
@@ -282,8 +420,11 @@ def test_programs_of_chance():
         x = rng.standard_normal(shape).astype(np.float32)
         orders = [tuple(map(int, rng.permutation(n))) for _ in range(4)]
         given, ins, outs, inner = (Format(Layout(o), HERE) for o in orders)
-        f = jax.jit(lambda x, inner=inner: (with_layout_constraint(x * 2, inner.layout), x.sum(0)),
-                    in_shardings=ins if rng.integers(2) else None, out_shardings=(outs, None))
+        f = jax.jit(
+            lambda x, inner=inner: (with_layout_constraint(x * 2, inner.layout), x.sum(0)),
+            in_shardings=ins if rng.integers(2) else None,
+            out_shardings=(outs, None),
+        )
         for x_ in (x, jax.device_put(x, ins), x):
             y, total = f(x_)
             assert order(y) == orders[2] or min(shape) == 1

@@ -1,4 +1,8 @@
-"""What is kept: nothing of functions, traces and arrays that the program has let go of, and caches of bounded size."""
+"""What is kept.
+
+Nothing of functions, traces and arrays that the program has let go of, and caches of bounded
+size.
+"""
 
 import gc
 import weakref
@@ -28,7 +32,9 @@ USES = {
     "hessian": lambda x: jax.hessian(lambda x: (x**3).sum())(x),
     "checkpoint": lambda x: jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(x).sum())(x))(x),
     "scan": lambda x: lax.scan(lambda c, a: (c + a, c), x, x[0:2]),
-    "grad of scan": lambda x: jax.grad(lambda x: lax.scan(lambda c, a: (c * a, None), 1.0, x)[0])(x),
+    "grad of scan": lambda x: jax.grad(lambda x: lax.scan(lambda c, a: (c * a, None), 1.0, x)[0])(
+        x
+    ),
     "cond": lambda x: lax.cond(True, lambda x: x, lambda x: -x, x),
     "fori_loop": lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, x),
     "make_jaxpr": lambda x: jax.make_jaxpr(lambda y: y * x)(x),
@@ -63,9 +69,16 @@ def test_arrays_are_let_go_at_once(use, no_collector):
 def test_functions_and_their_jits_are_let_go():
     def f(x):
         return x * 2
+
     jitted = jax.jit(f)
     seen = weakref.ref(f), weakref.ref(jitted)
-    jitted(1.0), jitted(1.0), jax.grad(jitted)(1.0), jax.vmap(jitted)(jnp.ones(2)), jax.make_jaxpr(jitted)(1.0)
+    (
+        jitted(1.0),
+        jitted(1.0),
+        jax.grad(jitted)(1.0),
+        jax.vmap(jitted)(jnp.ones(2)),
+        jax.make_jaxpr(jitted)(1.0),
+    )
     del f, jitted
     gc.collect()
     assert [r() for r in seen] == [None, None]
@@ -89,7 +102,12 @@ def test_a_trace_that_failed_is_let_go():
 
 def sizes():
     gc.collect()
-    return (len(jit_module._staged), len(dispatcher_module._made), len(eager._dispatchers), len(compile._memory))
+    return (
+        len(jit_module._staged),
+        len(dispatcher_module._made),
+        len(eager._dispatchers),
+        len(compile._memory),
+    )
 
 
 @pytest.mark.parametrize("use", [u for u in USES if u not in ("repr", "numpy", "index", "update")])
@@ -103,7 +121,8 @@ def test_new_functions_leave_nothing(use):
 
 
 def test_executables_of_functions_that_are_gone_are_let_go(monkeypatch):
-    """But for those that were asked for last: a function that is defined anew with the same text is not compiled again."""
+    """But for those that were asked for last: a function that is defined anew with the same text is
+    not compiled again."""
     monkeypatch.setattr(compile, "_recent", {})
     monkeypatch.setattr(compile, "_RECENT", 4)
     kept = jax.jit(lambda x: x * 1234.5)
@@ -127,6 +146,7 @@ def test_rules_that_refer_to_their_function(monkeypatch):
         @jax.custom_jvp
         def f(x):
             return x * 2
+
         f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 2))
         jax.jit(f)(1.0)
         return weakref.ref(f)
@@ -196,7 +216,9 @@ def test_callables_that_say_they_are_equal():
 
 @pytest.mark.parametrize("forget", [jax.clear_caches, jax.clear_backends])
 def test_arrays_outlive_the_caches(forget, monkeypatch):
-    monkeypatch.setattr(backends, "_clients", dict(backends.backends()))  # later tests go on with the devices that they know
+    monkeypatch.setattr(
+        backends, "_clients", dict(backends.backends())
+    )  # later tests go on with the devices that they know
     x, f = jnp.arange(3.0), jax.jit(lambda x: x * 2)
     f(x)
     f(x)

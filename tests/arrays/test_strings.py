@@ -18,12 +18,19 @@ def mesh(n):
     return jax.make_mesh((n,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
-@pytest.mark.parametrize("put", [
-    jax.device_put, jnp.array, jnp.asarray, lambda x: jnp.asarray(x, STRINGS.dtype),
-    lambda x: jnp.asarray(jax.device_put(x), device=jax.devices()[0]),
-    lambda x: jax.device_put(x, jax.NamedSharding(mesh(1), jax.P("x"))),
-    lambda x: jax.vmap(lambda row: row)(jax.device_put(x)),
-    lambda x: jnp.array(x, ndmin=3)])
+@pytest.mark.parametrize(
+    "put",
+    [
+        jax.device_put,
+        jnp.array,
+        jnp.asarray,
+        lambda x: jnp.asarray(x, STRINGS.dtype),
+        lambda x: jnp.asarray(jax.device_put(x), device=jax.devices()[0]),
+        lambda x: jax.device_put(x, jax.NamedSharding(mesh(1), jax.P("x"))),
+        lambda x: jax.vmap(lambda row: row)(jax.device_put(x)),
+        lambda x: jnp.array(x, ndmin=3),
+    ],
+)
 def test_there_and_back(put):
     """What comes back are the strings, also after those that were given have changed."""
     given = STRINGS.copy()
@@ -38,10 +45,19 @@ def test_there_and_back(put):
     assert jax.eval_shape(lambda x: x, x).shape == x.shape
 
 
-@pytest.mark.parametrize("f", [
-    jax.jit(lambda x: x), lambda x: x[0], lambda x: x.T, lambda x: jnp.stack([x, x]),
-    jax.grad(lambda x: x), jax.jit(lambda _: jnp.asarray(STRINGS)), jax.lax.square,
-    lambda x: jax.lax.cond(True, lambda x: x, lambda x: x, x)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        jax.jit(lambda x: x),
+        lambda x: x[0],
+        lambda x: x.T,
+        lambda x: jnp.stack([x, x]),
+        jax.grad(lambda x: x),
+        jax.jit(lambda _: jnp.asarray(STRINGS)),
+        jax.lax.square,
+        lambda x: jax.lax.cond(True, lambda x: x, lambda x: x, x),
+    ],
+)
 def test_programs_refuse_them(f):
     with pytest.raises(TypeError, match=r"(?s)(Argument.*is not a valid JAX type|as a JAX value)"):
         f(jax.device_put(STRINGS))

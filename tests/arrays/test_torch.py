@@ -1,4 +1,7 @@
-"""PyTorch's tensors as arrays and arrays as tensors. PyTorch is no dependency of the tests: they are skipped without it."""
+"""PyTorch's tensors as arrays and arrays as tensors.
+
+PyTorch is no dependency of the tests: they are skipped without it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,28 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed; its wheel for the CPU has 200 MB")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed; its wheel for the CPU has 200 MB"
+)
 
-BOTH = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64",
-        "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+BOTH = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "complex64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
 WIDE = ["int64", "uint64", "float64", "complex128"]
 
 
@@ -33,8 +54,19 @@ def test_every_dtype_both_ways(dtype: str) -> None:
         assert back.dtype == t.dtype and back.data_ptr() == x.unsafe_buffer_pointer()
 
 
-@pytest.mark.parametrize("of", [lambda t: t.T, lambda t: t[:, ::2], lambda t: t[1], lambda t: t[1, 2], lambda t: t[:0],
-                                lambda t: t[:, None].expand(3, 5, 4), lambda t: t.flip(0), lambda t: t.to(torch.bfloat16)[:, 1:3]])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda t: t.T,
+        lambda t: t[:, ::2],
+        lambda t: t[1],
+        lambda t: t[1, 2],
+        lambda t: t[:0],
+        lambda t: t[:, None].expand(3, 5, 4),
+        lambda t: t.flip(0),
+        lambda t: t.to(torch.bfloat16)[:, 1:3],
+    ],
+)
 def test_strides(of: Any) -> None:
     t = of(torch.arange(12.0).reshape(3, 4))
     np.testing.assert_array_equal(np.asarray(jnp.from_dlpack(t), np.float32), t.float().numpy())
@@ -60,7 +92,9 @@ def test_what_torch_refuses_to_hand_out() -> None:
         jnp.asarray(torch.ones(2, requires_grad=True))
 
 
-@pytest.mark.parametrize("call", [jnp.sin, jax.jit(lambda x: x + 1), lambda x: jnp.stack([x, x]), jax.lax.sin])
+@pytest.mark.parametrize(
+    "call", [jnp.sin, jax.jit(lambda x: x + 1), lambda x: jnp.stack([x, x]), jax.lax.sin]
+)
 def test_tensors_as_arguments_are_refused_with_what_to_do(call: Any) -> None:
     """As in JAX: a function that is differentiated or compiled would otherwise hide a copy."""
     with pytest.raises(TypeError, match=r"(?s)torch\.Tensor.*jnp\.asarray\("):

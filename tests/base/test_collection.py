@@ -1,4 +1,5 @@
-"""Python's search for cycles is rarer while programs are traced and compiled, and as it was afterwards."""
+"""Python's search for cycles is rarer while programs are traced and compiled, and as it was
+afterwards."""
 
 from __future__ import annotations
 

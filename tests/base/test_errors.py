@@ -18,8 +18,15 @@ def calls_back(x):
     return jax.pure_callback(fail, jax.ShapeDtypeStruct((), np.float32), x) + 1
 
 
-READS = {"block_until_ready": lambda x: x.block_until_ready(), "jax.block_until_ready": jax.block_until_ready,
-         "float": float, "asarray": np.asarray, "device_get": jax.device_get, "repr": repr, "next": lambda x: float(x + 1)}
+READS = {
+    "block_until_ready": lambda x: x.block_until_ready(),
+    "jax.block_until_ready": jax.block_until_ready,
+    "float": float,
+    "asarray": np.asarray,
+    "device_get": jax.device_get,
+    "repr": repr,
+    "next": lambda x: float(x + 1),
+}
 
 
 @pytest.mark.parametrize("read", READS)
@@ -59,16 +66,34 @@ def test_the_barrier_waits_for_all_programs():
 
 
 def test_a_callback_of_other_shape():
-    f = jax.jit(lambda x: jax.pure_callback(lambda x: np.zeros(3, np.float32), jax.ShapeDtypeStruct((), np.float32), x))
+    f = jax.jit(
+        lambda x: jax.pure_callback(
+            lambda x: np.zeros(3, np.float32), jax.ShapeDtypeStruct((), np.float32), x
+        )
+    )
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"\(3,\)"):
         float(f(1.0))
 
 
-USES = {"numpy": np.asarray, "add": lambda x: x + 1, "jit": jax.jit(lambda x: x), "grad": jax.grad(lambda x: x.sum()),
-        "index": lambda x: x[0], "list": list, "tolist": lambda x: x.tolist(), "shards": lambda x: x.addressable_shards,
-        "pickle": pickle.dumps, "copy": lambda x: x.copy(), "device_get": jax.device_get, "dlpack": lambda x: x.__dlpack__(),
-        "is_ready": lambda x: x.is_ready(), "clone": lambda x: x.clone(), "platform": lambda x: x.platform(),
-        "pointer": lambda x: x.unsafe_buffer_pointer(), "wait": lambda x: x.block_until_ready()}
+USES = {
+    "numpy": np.asarray,
+    "add": lambda x: x + 1,
+    "jit": jax.jit(lambda x: x),
+    "grad": jax.grad(lambda x: x.sum()),
+    "index": lambda x: x[0],
+    "list": list,
+    "tolist": lambda x: x.tolist(),
+    "shards": lambda x: x.addressable_shards,
+    "pickle": pickle.dumps,
+    "copy": lambda x: x.copy(),
+    "device_get": jax.device_get,
+    "dlpack": lambda x: x.__dlpack__(),
+    "is_ready": lambda x: x.is_ready(),
+    "clone": lambda x: x.clone(),
+    "platform": lambda x: x.platform(),
+    "pointer": lambda x: x.unsafe_buffer_pointer(),
+    "wait": lambda x: x.block_until_ready(),
+}
 
 
 @pytest.mark.parametrize("use", USES)
@@ -103,11 +128,17 @@ def test_a_tree_is_donated_whole():
         assert all(x.is_deleted() for x in jax.tree.leaves(tree))
 
 
-@pytest.mark.parametrize(("f", "sizes", "unusable"), [
-    (lambda x: x.sum(), (3,), "float32[3]"), (lambda x, y: x * y, (3, 3), "float32[3]"),
-    (lambda x, y: y.sum() + x, (3, 5), "float32[5]"), (lambda x: x, (3,), None), (lambda x: x.astype(int), (3,), None),
-    (lambda x, y: x, (3, 5), None),  # an argument that is not used is not passed
-])
+@pytest.mark.parametrize(
+    ("f", "sizes", "unusable"),
+    [
+        (lambda x: x.sum(), (3,), "float32[3]"),
+        (lambda x, y: x * y, (3, 3), "float32[3]"),
+        (lambda x, y: y.sum() + x, (3, 5), "float32[5]"),
+        (lambda x: x, (3,), None),
+        (lambda x: x.astype(int), (3,), None),
+        (lambda x, y: x, (3, 5), None),  # an argument that is not used is not passed
+    ],
+)
 def test_warning_of_donated_buffers_without_use(f, sizes, unusable):
     jitted = jax.jit(f, donate_argnums=tuple(range(len(sizes))))
     args = [jnp.ones(n) for n in sizes]
@@ -115,6 +146,9 @@ def test_warning_of_donated_buffers_without_use(f, sizes, unusable):
         jitted(*args)
         assert args[0].is_deleted()
     else:
-        with pytest.warns(UserWarning, match=f"Some donated buffers were not usable: {unusable}".replace("[", r"\[")) as seen:
+        with pytest.warns(
+            UserWarning,
+            match=f"Some donated buffers were not usable: {unusable}".replace("[", r"\["),
+        ) as seen:
             jitted(*args)
         assert seen[0].filename == __file__

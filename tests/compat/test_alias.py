@@ -1,4 +1,7 @@
-"""The alias `jax`: the three ways in, each in a process of its own, since it changes the process."""
+"""The alias `jax`.
+
+The three ways in, each in a process of its own, since it changes the process.
+"""
 
 import os
 import zipfile
@@ -9,8 +12,10 @@ from compat_process import python
 
 ROOT = Path(__file__).parent.parent.parent
 
+
 def test_the_modules_are_teucers_own():
-    print(python("""
+    print(
+        python("""
         import sys, teucer
         assert "jax" in sys.modules
         import jax, jax.numpy as jnp, jax.random, jax.scipy.special
@@ -29,7 +34,8 @@ def test_the_modules_are_teucers_own():
         assert jax.random.normal.__module__ == "jax.random"
         assert jax.errors.UnexpectedTracerError.__module__ == "jax.errors"
         assert jax.grad(jnp.sin)(0.0) == 1.0
-    """))
+    """)
+    )
 
 
 def test_versions():
@@ -63,7 +69,8 @@ def test_missing_names_raise_as_in_jax():
 
 
 def test_private_names():
-    python("""
+    python(
+        """
         import importlib
         import jax, pytest
         from teucer.compat._private import LIST
@@ -86,7 +93,8 @@ def test_private_names():
         said = "(?s)jax._src.image is private in JAX.*Use jax.image"
         with pytest.raises(ImportError, match=said):
             import jax.image, jax._src.image.scale
-    """.replace("in JAX.* Use", "in JAX(?s:.*)Use"))
+    """.replace("in JAX.* Use", "in JAX(?s:.*)Use")
+    )
 
 
 def test_private_adapters_do_something():
@@ -223,7 +231,8 @@ def test_the_mesh_of_a_with_block_is_known():
 
 def test_the_number_of_cpu_devices_can_be_set_before_they_are_started():
     """As chex.set_n_cpu_devices does, which looks whether there is a CPU backend."""
-    python("""
+    python(
+        """
         import os
         import jax
         assert (jax._src.xla_bridge._backends or {}).get("cpu") is None
@@ -231,7 +240,9 @@ def test_the_number_of_cpu_devices_can_be_set_before_they_are_started():
         os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + three
         assert jax.device_count("cpu") == 3
         assert jax._src.xla_bridge._backends["cpu"] is jax.devices("cpu")[0].client
-    """, env={"JAX_NUM_CPU_DEVICES": "-1"})
+    """,
+        env={"JAX_NUM_CPU_DEVICES": "-1"},
+    )
 
 
 def test_replacing_the_compiler_forbids_a_platform():
@@ -269,7 +280,9 @@ def test_real_jax_is_an_error(tmp_path):
     there = {"PYTHONPATH": str(tmp_path)}
     found = python("import jax\nimport teucer.compat", before="", env=there, check=False)
     assert "cannot be imported into a process that has imported jax" in found
-    python("import jax\nassert not hasattr(jax, 'REAL')", env=there)  # one that is only installed stands behind
+    python(
+        "import jax\nassert not hasattr(jax, 'REAL')", env=there
+    )  # one that is only installed stands behind
 
 
 CHILDREN = """
@@ -301,10 +314,27 @@ def test_run_gives_the_alias_to_the_program_and_its_children(tmp_path):
 
 
 def test_run_a_module(tmp_path):
-    (tmp_path / "test_it.py").write_text("import jax\ndef test(): assert jax.numpy.ones(2).sum() == 2\n")
-    found = python(None, "-m", "teucer", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", str(tmp_path))
+    (tmp_path / "test_it.py").write_text(
+        "import jax\ndef test(): assert jax.numpy.ones(2).sum() == 2\n"
+    )
+    found = python(
+        None,
+        "-m",
+        "teucer",
+        "run",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "1",
+        str(tmp_path),
+    )
     assert "1 passed" in found
-    assert "there is no module nowhere" in python(None, "-m", "teucer", "run", "-m", "nowhere", check=False)
+    assert "there is no module nowhere" in python(
+        None, "-m", "teucer", "run", "-m", "nowhere", check=False
+    )
     assert "name a Python file" in python(None, "-m", "teucer", "run", check=False)
 
 
@@ -316,15 +346,22 @@ def test_startup_runs_the_next_sitecustomize(tmp_path):
 
 
 def test_the_wheel(tmp_path):
-    path = Path(python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "wheels")).strip())
+    path = Path(
+        python(
+            None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "wheels")
+        ).strip()
+    )
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
         wheel.extractall(tmp_path / "site")
     assert not [name for name in names if name.startswith("jax/")] and "teucer_as_jax.pth" in names
-    again = Path(python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "again")).strip())
+    again = Path(
+        python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "again")).strip()
+    )
     assert path.name == "jax-0.10.2-py3-none-any.whl" and path.read_bytes() == again.read_bytes()
     # What installing it does: a folder of packages with a .pth, which is read as Python starts.
-    python(f"""
+    python(
+        f"""
         import site, sys, importlib.metadata
         site.addsitedir({str(tmp_path / "site")!r})
         assert "teucer" not in sys.modules
@@ -332,7 +369,9 @@ def test_the_wheel(tmp_path):
         assert jax.__version__ == importlib.metadata.version("jax") == "0.10.2"
         assert jnp.ones(2).sum() == 2
         assert "cuda12" in importlib.metadata.metadata("jax").get_all("Provides-Extra")
-    """, before="")
+    """,
+        before="",
+    )
 
 
 @pytest.mark.slow

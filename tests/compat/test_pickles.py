@@ -1,4 +1,7 @@
-"""Pickles under the alias: those of JAX are read (tests/data/make_jax_pickles.py made them), and ours name JAX's modules."""
+"""Pickles under the alias.
+
+Those of JAX are read (tests/data/make_jax_pickles.py made them), and ours name JAX's modules.
+"""
 
 from pathlib import Path
 
@@ -7,7 +10,9 @@ from compat_process import python
 
 DATA = Path(__file__).parent.parent / "data" / "jax_0_10_2.pickles"
 MADE = DATA.with_name("make_jax_pickles.py").read_text()
-OBJECTS = MADE[:MADE.index("with open")] + """
+OBJECTS = (
+    MADE[: MADE.index("with open")]
+    + """
 def same(found):
     assert all(found[name] == OBJECTS[name] for name in ("p", "s", "d", "t", "k", "mesh", "u"))
     for name in ("x", "w"):
@@ -22,21 +27,31 @@ def same(found):
         assert np.array_equal(jax.random.key_data(found), jax.random.key_data(key))
         assert (jax.vmap(jax.random.normal)(found) == jax.vmap(jax.random.normal)(key)).all()
 """
+)
 
 
 def test_pickles_of_jax_are_read():
-    python(OBJECTS + f"same({{name: pickle.loads(text) for name, text in pickle.load(open({str(DATA)!r}, 'rb')).items()}})")
+    python(
+        OBJECTS
+        + (
+            f"same({{name: pickle.loads(text) for name, text in pickle.load(open({str(DATA)!r}, "
+            "'rb')).items()})"
+        )
+    )
 
 
 def test_pickles_name_the_modules_of_jax():
-    python(OBJECTS + """
+    python(
+        OBJECTS
+        + """
 written = {name: pickle.dumps(value) for name, value in OBJECTS.items()}
 assert not any(b"teucer" in text for text in written.values())
 same({name: pickle.loads(text) for name, text in written.items()})
 key = pickle.loads(pickle.dumps(jax.random.key(3)))
 assert jax.random.key_data(key).tolist() == [0, 3]
 assert pickle.loads(pickle.dumps(jnp.ones(2), protocol=2)).tolist() == [1, 1]
-""")
+"""
+    )
 
 
 # What JAX 0.10.2 wrote of a key's dtype and of types, without what repeats.
@@ -68,18 +83,25 @@ def aval(shape, dtype, weak, **said):
 
 
 def test_types_that_jax_wrote_are_read():
-    python(TYPES + """
+    python(
+        TYPES
+        + """
 key = jax.random.key(0)
 matrix = aval((2, 3), jnp.dtype("float32"), True, sharding=whole)
 found = pickle.loads(pickle.dumps([key_dtype, aval((), key_dtype, False), matrix]))
 assert found[0] == key.dtype and hash(found[0]) == hash(key.dtype) and found[1] == jax.typeof(key)
 assert found[2] is core.ShapedArray((2, 3), jnp.dtype("float32"), True)
-""")
+"""
+    )
 
 
-@pytest.mark.parametrize("before", ["", "from jax._src.random import prng"])  # which loads the module of keys from within
+@pytest.mark.parametrize(
+    "before", ["", "from jax._src.random import prng"]
+)  # which loads the module of keys from within
 def test_types_are_written_as_jax_reads_them(before):
-    python(before + """
+    python(
+        before
+        + """
 import pickle, jax, jax.numpy as jnp
 key = jax.random.key(0, impl="rbg")
 values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3))),
@@ -87,17 +109,21 @@ values = [key.dtype, jax.typeof(key), jax.typeof(1.0), jax.typeof(jnp.ones((2, 3
           jax.typeof(jnp.ones(2)).update(vma=frozenset({"x"}), memory_space=jax.memory.Space.Host)]
 written = pickle.dumps(values)
 assert b"teucer" not in written and pickle.loads(written) == values
-""")
+"""
+    )
 
 
 def test_pickles_of_teucer_are_read_under_the_alias(tmp_path):
     path = tmp_path / "plain.pickle"
-    python(f"""
+    python(
+        f"""
 import pickle, teucer, teucer.numpy as jnp
 tree, struct = teucer.tree.structure((1, 2)), teucer.ShapeDtypeStruct((2,), "int32")
 values = jnp.ones(2), teucer.P("x"), tree, struct
 pickle.dump(values, open({str(path)!r}, "wb"))
-""", before="")
+""",
+        before="",
+    )
     python(f"""
 import pickle, jax
 x, spec, tree, struct = pickle.load(open({str(path)!r}, "rb"))

@@ -17,7 +17,11 @@ class Session:
     """Files for a prompt, with commands to be read."""
 
     def __init__(self, *commands, **options):
-        self.options = {"stdin": io.StringIO("".join(f"{c}\n" for c in commands)), "stdout": io.StringIO(), **options}
+        self.options = {
+            "stdin": io.StringIO("".join(f"{c}\n" for c in commands)),
+            "stdout": io.StringIO(),
+            **options,
+        }
 
     def stop(self):
         jax.debug.breakpoint(**self.options)
@@ -25,7 +29,13 @@ class Session:
     def said(self):
         """What was written, without the prompts."""
         jax.effects_barrier()
-        return [line for line in re.sub(r"\(jdb\) |Entering jdb:\n", "", self.options["stdout"].getvalue()).splitlines() if line]
+        return [
+            line
+            for line in re.sub(
+                r"\(jdb\) |Entering jdb:\n", "", self.options["stdout"].getvalue()
+            ).splitlines()
+            if line
+        ]
 
 
 def program(session, **options):
@@ -109,8 +119,13 @@ def test_expressions_and_their_errors():
     jax.jit(f)(jnp.float32(2))
     said = session.said()
     assert said[0] == "'a global'" and said[1] == "*** NameError: name 'nothing' is not defined"
-    assert said[2].startswith("*** SyntaxError") and said[3] == "(Array(2., dtype=float32), Array(4., dtype=float32))"
-    assert any(line.startswith("x = Array(2.") for line in said) and said[-1].startswith("*** NameError")
+    assert (
+        said[2].startswith("*** SyntaxError")
+        and said[3] == "(Array(2., dtype=float32), Array(4., dtype=float32))"
+    )
+    assert any(line.startswith("x = Array(2.") for line in said) and said[-1].startswith(
+        "*** NameError"
+    )
 
 
 def test_lines_are_listed():

@@ -28,7 +28,9 @@ def line(aval: Any = F32, out: Any = F32) -> tuple[Var, Var, Any]:
 
 
 def test_what_is_traced_is_well_formed() -> None:
-    closed = make_jaxpr(lambda x: jit(lambda v: lax.cond(v[0] > 0, lax.sin, lax.cos, v))(x))(np.ones(2, np.float32))
+    closed = make_jaxpr(lambda x: jit(lambda v: lax.cond(v[0] > 0, lax.sin, lax.cos, v))(x))(
+        np.ones(2, np.float32)
+    )
     check_jaxpr(closed.jaxpr)
 
 
@@ -56,7 +58,9 @@ def test_literal_has_type_of_value_C3() -> None:
 
 def test_results_have_types_of_primitive_C4() -> None:
     x, y, eqn = line(out=I32)
-    with pytest.raises(JaxprTypeError, match=r"(?s)other types.*\(C4\).*primitive: .*float32.*equation: .*int32"):
+    with pytest.raises(
+        JaxprTypeError, match=r"(?s)other types.*\(C4\).*primitive: .*float32.*equation: .*int32"
+    ):
         check_jaxpr(Jaxpr([], [x], [y], [eqn]))
     x, y, eqn = line(aval=I32)
     with pytest.raises(JaxprTypeError, match=r"(?s)refuses.*\(C4\).*int32") as caught:
@@ -69,7 +73,9 @@ def test_effects_are_those_of_equations_C5() -> None:
     with pytest.raises(JaxprTypeError, match=r"(?s)other effects.*\(C5\)"):
         check_jaxpr(Jaxpr([], [x], [y], [eqn.replace(effects=frozenset({"print"}))]))
     with pytest.raises(JaxprTypeError, match=r"(?s)other effects.*\(C5\)|lacks effects.*\(C5\)"):
-        check_jaxpr(Jaxpr([], [x], [y], [eqn.replace(effects=frozenset({"print"}))], effects=frozenset()))
+        check_jaxpr(
+            Jaxpr([], [x], [y], [eqn.replace(effects=frozenset({"print"}))], effects=frozenset())
+        )
 
 
 def test_inner_jaxprs_are_checked() -> None:
@@ -83,7 +89,9 @@ def test_inner_jaxprs_are_checked() -> None:
 
 
 def test_option_checks_what_is_traced() -> None:
-    """With jax_enable_checks a primitive whose results are not what it says is found where it is traced."""
+    """With jax_enable_checks a primitive whose results are not what it says is found where it is
+    traced."""
+
     class Fickle(Primitive):
         name = "fickle"
         calls = 0

@@ -20,20 +20,41 @@ PROGRAMS = {
     "jit": (lambda x: bad(jnp.sin(x)) + 1, HERE),
     "jit in jit": (lambda x: jax.jit(lambda x: bad(x) * 2)(x), HERE),
     "forward and backward": (lambda x: jax.grad(lambda x: bad(x) * 2)(x) + bad(x), HERE),
-    "scan": (lambda x: lax.scan(lambda c, _: (bad(c) + 5, None), x + 6, None, length=9)[0],
-             HERE + r"(?s:.*)in step \d of 9 of a scan"),
-    "scan over values": (lambda x: lax.scan(lambda c, v: (c, bad(v)), 0, jnp.arange(6.0, 3, -1))[1],
-                         HERE + r"(?s:.*)in step 2 of 3"),
-    "scan in scan": (lambda x: lax.scan(lambda c, _: (lax.scan(lambda c, _: (bad(c), None), c, None, length=2)[0], None), x, None,
-                                        length=2)[0], HERE + r"(?s:.*)in step 0 of 2(?s:.*)in step 0 of 2"),
-    "while": (lambda x: lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, jnp.where(c[0] == 4, bad(c[1]), c[1])), (0, x))[1],
-              HERE + r"(?s:.*)in step 4 of a while loop"),
+    "scan": (
+        lambda x: lax.scan(lambda c, _: (bad(c) + 5, None), x + 6, None, length=9)[0],
+        HERE + r"(?s:.*)in step \d of 9 of a scan",
+    ),
+    "scan over values": (
+        lambda x: lax.scan(lambda c, v: (c, bad(v)), 0, jnp.arange(6.0, 3, -1))[1],
+        HERE + r"(?s:.*)in step 2 of 3",
+    ),
+    "scan in scan": (
+        lambda x: lax.scan(
+            lambda c, _: (lax.scan(lambda c, _: (bad(c), None), c, None, length=2)[0], None),
+            x,
+            None,
+            length=2,
+        )[0],
+        HERE + r"(?s:.*)in step 0 of 2(?s:.*)in step 0 of 2",
+    ),
+    "while": (
+        lambda x: lax.while_loop(
+            lambda c: c[0] < 9, lambda c: (c[0] + 1, jnp.where(c[0] == 4, bad(c[1]), c[1])), (0, x)
+        )[1],
+        HERE + r"(?s:.*)in step 4 of a while loop",
+    ),
     "cond": (lambda x: lax.cond(x < 3, bad, lambda x: x, x), HERE),
-    "vmap": (lambda x: jax.vmap(bad)(jnp.array([6.0, 7.0, 1.0])), HERE + r"(?s:.*)operand 0: f32\[3\] = \[ 1\.  2\. -4\.\]"),
+    "vmap": (
+        lambda x: jax.vmap(bad)(jnp.array([6.0, 7.0, 1.0])),
+        HERE + r"(?s:.*)operand 0: f32\[3\] = \[ 1\.  2\. -4\.\]",
+    ),
     "checkpoint": (lambda x: jax.grad(jax.checkpoint(SUM(bad)))(x) + jax.checkpoint(bad)(x), HERE),
-    "a backward pass": (lambda x: jax.grad(lambda x: jnp.sqrt(x) * 0.0)(x * 0), r"invalid value \(nan\) encountered in mul"),
+    "a backward pass": (
+        lambda x: jax.grad(lambda x: jnp.sqrt(x) * 0.0)(x * 0),
+        r"invalid value \(nan\) encountered in mul",
+    ),
     "custom rule": (lambda x: custom(x), HERE),
-}  # fmt: skip
+}
 
 
 @jax.custom_vjp
@@ -55,7 +76,12 @@ def test_the_operation_is_named(name):
 
 
 def test_operands_are_shown():
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"operand 0: f32\[\] = 0\.\s+operand 1: f32\[\] = 0\."):
+    with (
+        jax.debug_nans(True),
+        pytest.raises(
+            FloatingPointError, match=r"operand 0: f32\[\] = 0\.\s+operand 1: f32\[\] = 0\."
+        ),
+    ):
         jax.jit(lambda x, y: x / y)(jnp.float32(0), jnp.float32(0))
 
 
@@ -64,9 +90,17 @@ def test_infinity():
     assert f(0.0) == np.inf
     with jax.debug_nans(True):
         f(0.0)
-    with jax.debug_infs(True), pytest.raises(FloatingPointError, match=r"\(inf\) encountered in div at .*test_debug_nans.py"):
+    with (
+        jax.debug_infs(True),
+        pytest.raises(
+            FloatingPointError, match=r"\(inf\) encountered in div at .*test_debug_nans.py"
+        ),
+    ):
         f(0.0)
-    with jax.debug_infs(True), pytest.raises(FloatingPointError, match=r"\(inf\) encountered in log"):
+    with (
+        jax.debug_infs(True),
+        pytest.raises(FloatingPointError, match=r"\(inf\) encountered in log"),
+    ):
         jnp.log(0.0)  # -inf
 
 
@@ -82,7 +116,9 @@ def test_good_programs_are_as_they_were():
         np.testing.assert_allclose(jax.jit(jnp.log)(x), np.log(x), rtol=1e-6)
 
 
-@pytest.mark.parametrize("transform", [jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())], ids=["vmap", "grad"])
+@pytest.mark.parametrize(
+    "transform", [jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())], ids=["vmap", "grad"]
+)
 def test_constants_within_erfinv_are_no_results(transform):
     with jax.debug_infs(True):
         transform(jax.scipy.special.erfinv)(jnp.array([0.1, 0.5]))

@@ -21,9 +21,14 @@ def test_golden_texts():
     x = jnp.ones(3)
     assert text(jnp.sin, x) == "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
     assert text(lambda x: jnp.sin(x) * 2, x) == (
-        "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }")
-    assert text(lambda x: (x, 1, 2.0), 1.0) == "{ lambda ; a:f32[]. let  in (a, 1:i32[], 2.0:f32[]) }"
-    assert text(lambda x: jax.jit(lambda y: jnp.sin(y))(x) + 1, 1.0) == """\
+        "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }"
+    )
+    assert (
+        text(lambda x: (x, 1, 2.0), 1.0) == "{ lambda ; a:f32[]. let  in (a, 1:i32[], 2.0:f32[]) }"
+    )
+    assert (
+        text(lambda x: jax.jit(lambda y: jnp.sin(y))(x) + 1, 1.0)
+        == """\
 { lambda ; a:f32[]. let
     b:f32[] = jit[
       name=<lambda>
@@ -31,7 +36,10 @@ def test_golden_texts():
     ] a
     c:f32[] = add b 1.0:f32[]
   in (c,) }"""
-    assert text(lambda x: lax.top_k(x, 2)[0], jnp.ones(5)).startswith("{ lambda ; a:f32[5]. let b:f32[2] _:i32[2] = top_k")
+    )
+    assert text(lambda x: lax.top_k(x, 2)[0], jnp.ones(5)).startswith(
+        "{ lambda ; a:f32[5]. let b:f32[2] _:i32[2] = top_k"
+    )
 
 
 def test_constants():
@@ -39,7 +47,9 @@ def test_constants():
     closed = jax.make_jaxpr(lambda x: x + c)(jnp.ones(4))
     assert str(closed) == "{ lambda a:f32[4]; b:f32[4]. let c:f32[4] = add b a in (c,) }"
     assert closed.consts[0] is c
-    np.testing.assert_array_equal(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.ones(4))[0], np.arange(4) + 1)
+    np.testing.assert_array_equal(
+        jax.core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.ones(4))[0], np.arange(4) + 1
+    )
 
 
 def test_scalars_without_a_number_are_no_literals():
@@ -67,36 +77,60 @@ def test_literals_keep_their_types():
     assert text(lambda x: x * True, jnp.ones(2)) is not None
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda x: 1 if x else 2, jax.errors.TracerBoolConversionError, r"f32\[\]"),
-    (lambda x: int(x), jax.errors.ConcretizationTypeError, r"f32\[\]"),
-    (lambda x: float(x), jax.errors.ConcretizationTypeError, r"(?s)f32\[\].*try using `x.astype\(float\)`"),
-    (lambda x: complex(x), jax.errors.ConcretizationTypeError, r"f32\[\]"),
-    (lambda x: np.asarray(x), jax.errors.TracerArrayConversionError, r"f32\[\]"),
-    (lambda x: np.sin(x), jax.errors.TracerArrayConversionError, r"f32\[\]"),
-    (lambda x: [1, 2][x.astype(int)], jax.errors.TracerIntegerConversionError, r"i32\[\]"),
-    (lambda x: range(x.astype(int)), jax.errors.TracerIntegerConversionError, r"i32\[\]"),
-    (lambda x: jnp.ones(x.astype(int)), TypeError, "Shapes must be 1D sequences of concrete values"),
-    (lambda x: jnp.ones(3)[x > 0], jax.errors.NonConcreteBooleanIndexError, "bool"),
-    (lambda x: {x: 1}, TypeError, "unhashable"),
-    (lambda x: x.item(), jax.errors.ConcretizationTypeError, r"f32\[\]"),
-    (lambda x: x.tolist(), jax.errors.ConcretizationTypeError, r"f32\[\]"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: 1 if x else 2, jax.errors.TracerBoolConversionError, r"f32\[\]"),
+        (lambda x: int(x), jax.errors.ConcretizationTypeError, r"f32\[\]"),
+        (
+            lambda x: float(x),
+            jax.errors.ConcretizationTypeError,
+            r"(?s)f32\[\].*try using `x.astype\(float\)`",
+        ),
+        (lambda x: complex(x), jax.errors.ConcretizationTypeError, r"f32\[\]"),
+        (lambda x: np.asarray(x), jax.errors.TracerArrayConversionError, r"f32\[\]"),
+        (lambda x: np.sin(x), jax.errors.TracerArrayConversionError, r"f32\[\]"),
+        (lambda x: [1, 2][x.astype(int)], jax.errors.TracerIntegerConversionError, r"i32\[\]"),
+        (lambda x: range(x.astype(int)), jax.errors.TracerIntegerConversionError, r"i32\[\]"),
+        (
+            lambda x: jnp.ones(x.astype(int)),
+            TypeError,
+            "Shapes must be 1D sequences of concrete values",
+        ),
+        (lambda x: jnp.ones(3)[x > 0], jax.errors.NonConcreteBooleanIndexError, "bool"),
+        (lambda x: {x: 1}, TypeError, "unhashable"),
+        (lambda x: x.item(), jax.errors.ConcretizationTypeError, r"f32\[\]"),
+        (lambda x: x.tolist(), jax.errors.ConcretizationTypeError, r"f32\[\]"),
+    ],
+)
 def test_concretisation_errors(call, error, message):
     with pytest.raises(error, match=message):
         jax.jit(call)(1.0)
 
 
-@pytest.mark.parametrize(("f", "args", "reason"), [
-    (lambda x, y: bool(x + y), (1.0, 2.0), "the values of the arguments x and y"),
-    (lambda x, y: float(y * 2), (1.0, 2.0), "the value of the argument y"),
-    (lambda d, *n: int(d["a"][1] + n[0] + n[1]), ({"a": (1, 2)}, 3, 4),
-     r"the values of the arguments d\['a'\]\[1\], args\[1\] and args\[2\]"),
-    (lambda x: jnp.zeros(3)[jnp.arange(3) > 1], (1.0,), "Constants are traced too"),
-    (lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c if i else -c, x), (1.0,), "for fori_loop.*the value of the argument i"),
-])
+@pytest.mark.parametrize(
+    ("f", "args", "reason"),
+    [
+        (lambda x, y: bool(x + y), (1.0, 2.0), "the values of the arguments x and y"),
+        (lambda x, y: float(y * 2), (1.0, 2.0), "the value of the argument y"),
+        (
+            lambda d, *n: int(d["a"][1] + n[0] + n[1]),
+            ({"a": (1, 2)}, 3, 4),
+            r"the values of the arguments d\['a'\]\[1\], args\[1\] and args\[2\]",
+        ),
+        (lambda x: jnp.zeros(3)[jnp.arange(3) > 1], (1.0,), "Constants are traced too"),
+        (
+            lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c if i else -c, x),
+            (1.0,),
+            "for fori_loop.*the value of the argument i",
+        ),
+    ],
+)
 def test_what_an_unknown_value_depends_on(f, args, reason):
-    with pytest.raises((jax.errors.JAXTypeError, jax.errors.JAXIndexError), match=rf"(?s)<lambda> at .*test_jaxprs.py.*{reason}"):
+    with pytest.raises(
+        (jax.errors.JAXTypeError, jax.errors.JAXIndexError),
+        match=rf"(?s)<lambda> at .*test_jaxprs.py.*{reason}",
+    ):
         jax.jit(f)(*args)
 
 
@@ -105,22 +139,35 @@ def test_known_values_are_computed_while_tracing():
         with jax.ensure_compile_time_eval():
             n = int(jnp.sum(jnp.arange(3)))  # of constants alone
             y = jax.jit(lambda a: jnp.sin(a) + n)(x)  # of an argument: traced
-            assert isinstance(jnp.ones(2) * n, jax.Array) and not isinstance(jnp.ones(2) * n, jax.core.Tracer)
+            assert isinstance(jnp.ones(2) * n, jax.Array) and not isinstance(
+                jnp.ones(2) * n, jax.core.Tracer
+            )
         return y * jax.grad(jnp.sin)(0.0)
+
     assert jnp.allclose(jax.jit(f)(1.0), f(1.0))
     assert jnp.allclose(jax.grad(f)(1.0), jnp.cos(1.0))
     assert jnp.allclose(jax.vmap(jax.jit(f))(jnp.arange(2.0)), jnp.sin(jnp.arange(2.0)) + 3)
     assert "arange" not in str(jax.make_jaxpr(f)(1.0)) and "iota" not in str(jax.make_jaxpr(f)(1.0))
-    with pytest.raises(jax.errors.TracerBoolConversionError, match="value of the argument x"), jax.ensure_compile_time_eval():
+    with (
+        pytest.raises(jax.errors.TracerBoolConversionError, match="value of the argument x"),
+        jax.ensure_compile_time_eval(),
+    ):
         jax.jit(lambda x: x if x > 1 else -x)(1.0)
 
 
 def test_leaked_tracers():
     kept = []
     jax.jit(lambda x: kept.append(x * 2) or x)(1.0)
-    for use in (lambda: kept[0] + 1, lambda: jax.jit(lambda y: y + kept[0])(1.0), lambda: jax.vmap(lambda y: y + kept[0])(
-            jnp.ones(2)), lambda: jax.grad(lambda y: y * kept[0])(1.0)):
-        with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)unexpected tracer\..*type float32\[\].*test_jaxprs.py"):
+    for use in (
+        lambda: kept[0] + 1,
+        lambda: jax.jit(lambda y: y + kept[0])(1.0),
+        lambda: jax.vmap(lambda y: y + kept[0])(jnp.ones(2)),
+        lambda: jax.grad(lambda y: y * kept[0])(1.0),
+    ):
+        with pytest.raises(
+            jax.errors.UnexpectedTracerError,
+            match=r"(?s)unexpected tracer\..*type float32\[\].*test_jaxprs.py",
+        ):
             use()
     kept.clear()
     jax.grad(lambda x: kept.append(x) or x)(1.0)
@@ -133,6 +180,7 @@ def test_tracebacks_show_user_frames_only():
 
     def g(x):
         return jnp.dot(x, jnp.ones(5))
+
     with pytest.raises(TypeError) as info:
         jax.jit(jax.grad(lambda x: g(x).sum()))(jnp.ones(3))
     files = {f.filename for f in traceback.extract_tb(info.value.__traceback__)}
@@ -142,12 +190,15 @@ def test_tracebacks_show_user_frames_only():
 # As JAX 0.10.2 prints them.
 def test_a_jaxpr_called_twice_is_printed_once():
     f = jax.jit(lambda x: x + 1)
-    assert text(lambda x: f(f(x)), 1.0) == """\
+    assert (
+        text(lambda x: f(f(x)), 1.0)
+        == """\
 let lambda = { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) } in
 { lambda ; c:f32[]. let
     d:f32[] = jit[name=<lambda> jaxpr=lambda] c
     e:f32[] = jit[name=<lambda> jaxpr=lambda] d
   in (e,) }"""
+    )
     two = text(lambda x: (f(x), f(jnp.ones(2)), f(x), f(jnp.zeros(2))), 1.0)
     assert two.count("let lambda = ") == two.count("let lambda1 = ") == 1
     sin = jnp.sin
@@ -155,26 +206,37 @@ let lambda = { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) } in
 
 
 def test_what_goes_without_saying_is_not_printed():
-    assert text(lambda: jnp.ones(3)) == "{ lambda ; . let a:f32[3] = broadcast_in_dim 1.0:f32[] in (a,) }"
-    assert "convert_element_type[new_dtype=int32 weak_type=False] a" in text(lambda x: x.astype(int), jnp.ones(3))
+    assert (
+        text(lambda: jnp.ones(3))
+        == "{ lambda ; . let a:f32[3] = broadcast_in_dim 1.0:f32[] in (a,) }"
+    )
+    assert "convert_element_type[new_dtype=int32 weak_type=False] a" in text(
+        lambda x: x.astype(int), jnp.ones(3)
+    )
     assert "dimension_numbers=(([1], [0]), ([], []))" in text(lambda x: x @ x, jnp.ones((2, 2)))
     assert "_:f32[] = reduce_sum" in text(jax.grad(lambda x: jnp.sum(x * x)), jnp.ones(2))
 
 
 def test_an_equation_alone():
     eqn = jax.make_jaxpr(lambda x: jax.jit(lambda y: y - 1)(x))(1.0).eqns[0]
-    assert str(eqn) == """\
+    assert (
+        str(eqn)
+        == """\
 b:f32[] = jit[
   name=<lambda>
   jaxpr={ lambda ; a:f32[]. let b:f32[] = sub a 1.0:f32[] in (b,) }
 ] a"""
+    )
 
 
 def test_name_scopes_are_printed_beside_equations():
     def f(x):
         with jax.named_scope("scope"):
             return jnp.sin(x)
-    assert jax.make_jaxpr(f)(1.0).pretty_print(name_stack=True).splitlines()[0].endswith("# [scope]")
+
+    assert (
+        jax.make_jaxpr(f)(1.0).pretty_print(name_stack=True).splitlines()[0].endswith("# [scope]")
+    )
 
 
 def test_name_scopes_of_a_decorated_function_are_those_of_its_thread():
@@ -190,10 +252,12 @@ def test_name_scopes_of_a_decorated_function_are_those_of_its_thread():
         def program(x):
             with jax.named_scope(name):
                 return jnp.sin(f(x, enter, leave))
+
         return jax.make_jaxpr(program)(1.0).pretty_print(name_stack=True)
 
     # The second thread enters while the first is inside, and leaves after it.
     with ThreadPoolExecutor(1) as pool:
+
         def second():
             assert entered.wait(60)
             return after("second", both, left)
@@ -207,7 +271,9 @@ def test_name_scopes_of_a_decorated_function_are_those_of_its_thread():
 
 
 def test_long_lines_break_between_operands():
-    lines = text(lambda a, b, c: lax.clamp(jnp.full(3, -123456789.0), a, b) + c, *[jnp.ones(3)] * 3).splitlines()
+    lines = text(
+        lambda a, b, c: lax.clamp(jnp.full(3, -123456789.0), a, b) + c, *[jnp.ones(3)] * 3
+    ).splitlines()
     assert max(map(len, lines)) <= 90
 
 
@@ -218,13 +284,20 @@ def test_tracers_show_what_they_are():
     jax.grad(keep)(1.0)
     jax.vmap(keep)(jnp.ones(3))
     jax.jvp(keep, (1.0,), (2.0,))
-    assert shown == ["JitTracer(float32[2])", "GradTracer(primal=1.0, typeof(tangent)=f32[])",
-                     "VmapTracer(aval=float32[], batched=float32[3])", "JVPTracer(primal=1.0, tangent=2.0)"]
+    assert shown == [
+        "JitTracer(float32[2])",
+        "GradTracer(primal=1.0, typeof(tangent)=f32[])",
+        "VmapTracer(aval=float32[], batched=float32[3])",
+        "JVPTracer(primal=1.0, tangent=2.0)",
+    ]
 
 
 @pytest.mark.parametrize("convert", [float, complex])
 def test_no_derivative_is_lost_in_a_python_number(convert):
-    with pytest.raises(jax.errors.ConcretizationTypeError, match=rf"{convert.__name__}\(\).*traced array with shape float32"):
+    with pytest.raises(
+        jax.errors.ConcretizationTypeError,
+        match=rf"{convert.__name__}\(\).*traced array with shape float32",
+    ):
         jax.grad(lambda x: x * convert(x))(2.0)
     assert jax.grad(lambda x: x * int(x))(2.5) == 2  # its derivative is zero
     with pytest.raises(TypeError, match="Only integer scalar arrays"):
@@ -236,11 +309,19 @@ def test_no_derivative_is_lost_in_a_python_number(convert):
 
 def test_axes_and_shapes_must_be_known():
     x = jnp.ones(3)
-    for f in (lambda a: jnp.sum(x, axis=a), lambda a: jnp.concatenate([x, x], axis=a), lambda a: jnp.sort(x, axis=a)):
-        with pytest.raises(jax.errors.ConcretizationTypeError, match="axis argument must be known statically"):
+    for f in (
+        lambda a: jnp.sum(x, axis=a),
+        lambda a: jnp.concatenate([x, x], axis=a),
+        lambda a: jnp.sort(x, axis=a),
+    ):
+        with pytest.raises(
+            jax.errors.ConcretizationTypeError, match="axis argument must be known statically"
+        ):
             jax.jit(f)(0)
     for f in (lambda n: jnp.ones(n), lambda n: jnp.zeros((2, n)), lambda n: x.reshape(n, 1)):
-        with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values of integer type"):
+        with pytest.raises(
+            TypeError, match="Shapes must be 1D sequences of concrete values of integer type"
+        ):
             jax.jit(f)(3)
 
 

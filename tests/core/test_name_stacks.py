@@ -47,19 +47,30 @@ def lines(f, *args):
     return found
 
 
-@pytest.mark.parametrize(("f", "expected"), [
-    (lambda x: jnp.sin(x[0]), [""]),
-    (lambda x: scoped(x), ["a/b"]),
-    (jax.named_call(lambda x: scoped(x), name="f"), ["f/a/b"]),
-    (jax.vmap(scoped), ["vmap(a)/b"]),
-    (jax.named_scope("o")(jax.vmap(scoped)), ["o/vmap(a)/b"]),
-    (lambda x: jax.jvp(scoped, (x,), (x,)), ["jvp(a)/b"]),
-    (lambda x: jax.vjp(scoped, x)[1](x), ["jvp(a)/b", "transpose(jvp(a))/b"]),
-    (jax.vmap(jax.grad(scoped)), ["vmap(jvp(a))/b", "vmap(transpose(jvp(a)))/b"]),
-    (jax.named_scope("o")(jax.vmap(jax.grad(scoped))), ["o/vmap(jvp(a))/b", "o/vmap(transpose(jvp(a)))/b"]),
-    (lambda x: jax.linear_transpose(lambda y: 2.0 * jax.named_scope("s")(jnp.negative)(y), x)(x)[0],
-     ["transpose()", "transpose(s)"]),
-], ids=lambda x: str(x) if isinstance(x, list) else "f")
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: jnp.sin(x[0]), [""]),
+        (lambda x: scoped(x), ["a/b"]),
+        (jax.named_call(lambda x: scoped(x), name="f"), ["f/a/b"]),
+        (jax.vmap(scoped), ["vmap(a)/b"]),
+        (jax.named_scope("o")(jax.vmap(scoped)), ["o/vmap(a)/b"]),
+        (lambda x: jax.jvp(scoped, (x,), (x,)), ["jvp(a)/b"]),
+        (lambda x: jax.vjp(scoped, x)[1](x), ["jvp(a)/b", "transpose(jvp(a))/b"]),
+        (jax.vmap(jax.grad(scoped)), ["vmap(jvp(a))/b", "vmap(transpose(jvp(a)))/b"]),
+        (
+            jax.named_scope("o")(jax.vmap(jax.grad(scoped))),
+            ["o/vmap(jvp(a))/b", "o/vmap(transpose(jvp(a)))/b"],
+        ),
+        (
+            lambda x: jax.linear_transpose(
+                lambda y: 2.0 * jax.named_scope("s")(jnp.negative)(y), x
+            )(x)[0],
+            ["transpose()", "transpose(s)"],
+        ),
+    ],
+    ids=lambda x: str(x) if isinstance(x, list) else "f",
+)
 def test_stacks_of_equations(f, expected):
     assert [s for s in stacks(f, jnp.ones(2)) if s or expected == [""]] == expected
 
@@ -103,10 +114,20 @@ def test_names_in_texts():
         return lax.cond(x > 1.0, scoped, lambda x: x * 2.0, x)
 
     assert op_names(loss, 1.0) >= {
-        "jit(loss)/layer/jit(layer)", "inner/sin", "jit(loss)/while/body/a/b/sin", "jit(loss)/while/cond/lt",
-        "jit(loss)/while/body/add", "jit(loss)/cond/branch_0_fun/mul", "jit(loss)/cond/branch_1_fun/a/b/sin"}
+        "jit(loss)/layer/jit(layer)",
+        "inner/sin",
+        "jit(loss)/while/body/a/b/sin",
+        "jit(loss)/while/cond/lt",
+        "jit(loss)/while/body/add",
+        "jit(loss)/cond/branch_0_fun/mul",
+        "jit(loss)/cond/branch_1_fun/a/b/sin",
+    }
     assert op_names(jax.grad(layer), 1.0) >= {
-        "jit(layer)/jvp(layer)/jit(layer)", "jit(layer)/transpose(jvp(layer))/jit(layer)", "inner/cos", "inner/mul"}
+        "jit(layer)/jvp(layer)/jit(layer)",
+        "jit(layer)/transpose(jvp(layer))/jit(layer)",
+        "inner/cos",
+        "inner/mul",
+    }
 
 
 def test_what_is_computed_again_says_so():
@@ -123,7 +144,10 @@ def test_operations_of_a_backward_pass_come_from_the_lines_of_the_forward_pass()
 
     assert lines(jax.grad(jax.jit(f)), 1.0) >= {"y = jnp.sin(x)", "return jnp.cos(y)  # a line"}
     (eqn,) = (e for e in jax.make_jaxpr(jax.grad(f))(1.0).eqns if e.primitive.name == "neg")
-    assert source_info_util.user_frame(eqn.source_info.traceback).start_line == f.__code__.co_firstlineno + 2
+    assert (
+        source_info_util.user_frame(eqn.source_info.traceback).start_line
+        == f.__code__.co_firstlineno + 2
+    )
 
 
 @pytest.mark.parametrize("within", [lambda f: f, jax.jit, jax.checkpoint])
@@ -146,7 +170,10 @@ def test_operations_of_rules_of_users_come_from_the_lines_of_the_rules(within):
         return g(primals[0]), tangents[0] * 4.0  # rule
 
     found = lines(jax.grad(lambda x: within(lambda x: g(f(x)))(x)), 1.0)
-    assert found >= {"return (ct * jnp.cosh(x),)  # backward", "return g(primals[0]), tangents[0] * 4.0  # rule"}
+    assert found >= {
+        "return (ct * jnp.cosh(x),)  # backward",
+        "return g(primals[0]), tangents[0] * 4.0  # rule",
+    }
 
 
 def test_operations_of_rules_of_the_library_come_from_the_line_of_the_call():
@@ -162,7 +189,10 @@ def test_what_the_compiler_is_told_travels_with_scopes():
             return jnp.sin(x)
 
     eqns = jax.make_jaxpr(jax.named_scope("outer")(jax.grad(f)))(1.0).eqns
-    assert {str(e.source_info.name_stack) for e in eqns} == {"outer/jvp(s)", "outer/transpose(jvp(s))"}
+    assert {str(e.source_info.name_stack) for e in eqns} == {
+        "outer/jvp(s)",
+        "outer/transpose(jvp(s))",
+    }
     assert {e.ctx.xla_metadata["a"] for e in eqns} == {"b"}
 
 
@@ -177,10 +207,18 @@ def test_scopes_are_put_back_after_an_error():
 
 
 def test_stacks_of_libraries():
-    with source_info_util.transform_name_stack("jvp"), source_info_util.extend_name_stack("layer") as stack:
-        assert str(stack) == "jvp(layer)" and stack[:1] == source_info_util.NameStack().transform("jvp")
+    with (
+        source_info_util.transform_name_stack("jvp"),
+        source_info_util.extend_name_stack("layer") as stack,
+    ):
+        assert str(stack) == "jvp(layer)" and stack[:1] == source_info_util.NameStack().transform(
+            "jvp"
+        )
     info = source_info_util.new_source_info()
-    assert info.replace(name_stack=stack).name_stack == stack and source_info_util.user_frame(None) is None
+    assert (
+        info.replace(name_stack=stack).name_stack == stack
+        and source_info_util.user_frame(None) is None
+    )
     assert str(("a",) + stack) == "a/jvp(layer)"
 
 
@@ -194,10 +232,15 @@ def test_texts_say_who_called():
 
     outer = jax.jit(lambda x: helper(x))
     functions = outer.lower(0.0).compiler_ir().body.operations
-    places = {op.name: str(op.location) for f in functions for op in f.regions[0].blocks[0].operations}
+    places = {
+        op.name: str(op.location) for f in functions for op in f.regions[0].blocks[0].operations
+    }
 
     def calls(operation):
-        return [name.rpartition(".")[2] for name in re.findall(r'"([^"]*)"\("[^"]*":\d', places[operation])]
+        return [
+            name.rpartition(".")[2]
+            for name in re.findall(r'"([^"]*)"\("[^"]*":\d', places[operation])
+        ]
 
     this = "test_texts_say_who_called"
     assert places["stablehlo.sine"].startswith('loc("jit(<lambda>)/sin"(callsite(')

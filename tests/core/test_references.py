@@ -1,4 +1,8 @@
-"""References: programs with them are the same programs written with values, under every transformation; and what is refused."""
+"""References.
+
+Programs with them are the same programs written with values, under every transformation; and what
+is refused.
+"""
 
 import copy
 import pickle
@@ -17,8 +21,20 @@ def square_by_reference(x):
     return jax.freeze(ref)
 
 
-KEYS = [0, -1, slice(1, 3), (slice(None), 1), (..., 0), (None, 2), (slice(None, None, -1),), np.array([2, 0]),
-        (np.array([0, 1]), np.array([1, 2])), (np.array([0, 1]), slice(1, 3)), np.arange(12).reshape(3, 4) % 2 == 0, ()]
+KEYS = [
+    0,
+    -1,
+    slice(1, 3),
+    (slice(None), 1),
+    (..., 0),
+    (None, 2),
+    (slice(None, None, -1),),
+    np.array([2, 0]),
+    (np.array([0, 1]), np.array([1, 2])),
+    (np.array([0, 1]), slice(1, 3)),
+    np.arange(12).reshape(3, 4) % 2 == 0,
+    (),
+]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
@@ -83,13 +99,22 @@ def test_printing():
         return ref[...]
 
     text = str(jax.make_jaxpr(f)(jax.new_ref(jnp.zeros(4)), 0))
-    assert "a:Ref{f32[4]}" in text and "a[1:3][b] <- " in text and "a[1] += " in text and "<- a[0]" in text and "<- a[...]" in text
+    assert (
+        "a:Ref{f32[4]}" in text
+        and "a[1:3][b] <- " in text
+        and "a[1] += " in text
+        and "<- a[0]" in text
+        and "<- a[...]" in text
+    )
 
 
 def test_keys_and_trees():
     keys = jax.new_ref(jax.random.key(0))
     keys[...] = jax.random.fold_in(keys[...], 1)
-    assert jnp.array_equal(jax.random.key_data(keys[...]), jax.random.key_data(jax.random.fold_in(jax.random.key(0), 1)))
+    assert jnp.array_equal(
+        jax.random.key_data(keys[...]),
+        jax.random.key_data(jax.random.fold_in(jax.random.key(0), 1)),
+    )
     state = {"a": jax.new_ref(jnp.zeros(2)), "b": (jax.new_ref(1), 3.0)}
 
     @jax.jit
@@ -134,7 +159,9 @@ def test_the_array_is_its_own():
     assert x.tolist() == before.tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint, lambda f: jax.jit(jax.checkpoint(f))])
+@pytest.mark.parametrize(
+    "wrap", [lambda f: f, jax.jit, jax.checkpoint, lambda f: jax.jit(jax.checkpoint(f))]
+)
 def test_derivatives_within(wrap):
     check_grads(wrap(square_by_reference), (1.5,), 3, ["fwd", "rev"], rtol=1e-2)
     assert jax.grad(jax.grad(wrap(lambda x: square_by_reference(x) * x)))(2.0) == 12.0
@@ -169,10 +196,14 @@ def test_derivatives_through_loops():
     for x in (xs, -xs):
         np.testing.assert_allclose(f(x), plain(x), rtol=1e-5)
         np.testing.assert_allclose(jax.grad(f)(x), jax.grad(plain)(x), rtol=1e-5)
-        np.testing.assert_allclose(jax.jit(jax.hessian(f))(x), jax.hessian(plain)(x), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            jax.jit(jax.hessian(f))(x), jax.hessian(plain)(x), rtol=1e-4, atol=1e-5
+        )
     batch = jnp.stack([xs, -xs])
     np.testing.assert_allclose(jax.vmap(f)(batch), jax.vmap(plain)(batch), rtol=1e-5)
-    np.testing.assert_allclose(jax.vmap(jax.grad(f))(batch), jax.vmap(jax.grad(plain))(batch), rtol=1e-5)
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(f))(batch), jax.vmap(jax.grad(plain))(batch), rtol=1e-5
+    )
 
 
 def test_while_reads_in_the_condition():
@@ -194,6 +225,7 @@ def test_accumulators():
             y, pull = jax.vjp(lambda w: (w * x).sum(), jnp.ones(3))
             pull.with_refs(total)(jnp.ones_like(y))
             return (), y
+
         return jax.lax.scan(step, (), xs)[1]
 
     f(total, jnp.arange(6.0).reshape(2, 3))
@@ -223,17 +255,25 @@ def test_copies_and_types_of_references():
     assert ref[...].tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("use", [lambda r: r[...], lambda r: r.set(2.0), jax.freeze, lambda r: jax.jit(lambda r: r[...])(r)])
+@pytest.mark.parametrize(
+    "use",
+    [lambda r: r[...], lambda r: r.set(2.0), jax.freeze, lambda r: jax.jit(lambda r: r[...])(r)],
+)
 def test_an_escaped_reference_is_named(use):
     kept = []
     jax.jit(lambda x: kept.append(jax.new_ref(x)))(1.0)
-    with pytest.raises(jax.errors.UnexpectedTracerError, match=r"(?s)Ref\{float32\[\]\}.*created on line .*test_references.py:\d+"):
+    with pytest.raises(
+        jax.errors.UnexpectedTracerError,
+        match=r"(?s)Ref\{float32\[\]\}.*created on line .*test_references.py:\d+",
+    ):
         use(kept[0])
 
 
 @pytest.mark.parametrize("use", [np.asarray, jax.device_put, jnp.asarray, list])
 def test_a_reference_where_an_array_is_wanted_is_named(use):
-    with pytest.raises(TypeError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+.*ref\[\.\.\.\]"):
+    with pytest.raises(
+        TypeError, match=r"(?s)Ref\{float32\[\]\}.*made at .*test_references.py:\d+.*ref\[\.\.\.\]"
+    ):
         use(jax.new_ref(1.0))
 
 
@@ -259,24 +299,46 @@ def test_run_state_and_discharge_state():
 
 
 REFUSED = [
-    ("returned", lambda ref: jax.jit(lambda r: r)(ref), "returned a mutable array reference.*passed in as the argument r"),
+    (
+        "returned",
+        lambda ref: jax.jit(lambda r: r)(ref),
+        "returned a mutable array reference.*passed in as the argument r",
+    ),
     ("made and returned", lambda ref: jax.jit(lambda: jax.new_ref(1.0))(), "was created on line"),
     ("twice", lambda ref: jax.jit(lambda a, b: None)(ref, ref), "appeared at both a and b"),
-    ("closed over", lambda ref: jax.jit(lambda a: a[...] + ref[...])(ref), "closed over and passed as the argument a"),
-    ("batch", lambda ref: jax.vmap(lambda x: ref.addupdate(x))(jnp.ones(2)), "unbatched array reference.*made at"),
-    ("tangent", lambda ref: jax.grad(lambda x: (ref.addupdate(x), x)[1])(1.0), "Move the array reference.*made at"),
+    (
+        "closed over",
+        lambda ref: jax.jit(lambda a: a[...] + ref[...])(ref),
+        "closed over and passed as the argument a",
+    ),
+    (
+        "batch",
+        lambda ref: jax.vmap(lambda x: ref.addupdate(x))(jnp.ones(2)),
+        "unbatched array reference.*made at",
+    ),
+    (
+        "tangent",
+        lambda ref: jax.grad(lambda x: (ref.addupdate(x), x)[1])(1.0),
+        "Move the array reference.*made at",
+    ),
     ("with respect to", lambda ref: jax.grad(lambda r: r[...])(ref), "Pass the array"),
     ("shape", lambda ref: jax.ref.set(ref, ..., jnp.ones(2)), "Invalid shape for `swap`"),
     ("dtype", lambda ref: jax.ref.set(ref, ..., jnp.int32(1)), "Invalid dtype for `swap`"),
     ("arithmetic", lambda ref: jnp.sin(ref), "operand 0 is a reference"),
     ("no reference", lambda ref: jax.ref.get(jnp.ones(2)), "get: expected a reference"),
     ("frozen", lambda ref: (jax.freeze(ref), ref[...]), "after it was frozen.*made at"),
-    ("frozen in a program", lambda ref: jax.jit(lambda: (lambda r: (jax.freeze(r), r[...]))(jax.new_ref(1.0)))(), "frozen"),
+    (
+        "frozen in a program",
+        lambda ref: jax.jit(lambda: (lambda r: (jax.freeze(r), r[...]))(jax.new_ref(1.0)))(),
+        "frozen",
+    ),
     ("list", lambda ref: jax.new_ref([1.0]), "init_val"),
 ]
 
 
-@pytest.mark.parametrize("act, text", [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    "act, text", [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_refused(act, text):
     with pytest.raises((TypeError, ValueError), match=f"(?s){text}"):
         act(jax.new_ref(0.0))

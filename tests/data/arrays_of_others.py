@@ -24,6 +24,6 @@ def aligned(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy of x that begins at a multiple of 64 bytes."""
     room = np.zeros(x.nbytes + 64, np.uint8)
     begin = -room.ctypes.data % 64
-    out = room[begin:begin + x.nbytes].view(x.dtype).reshape(x.shape)
+    out = room[begin : begin + x.nbytes].view(x.dtype).reshape(x.shape)
     out[...] = x
     return out

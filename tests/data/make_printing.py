@@ -7,11 +7,46 @@ from pathlib import Path
 
 import numpy as np
 
-DTYPES = ("bool", "int8", "int32", "float16", "bfloat16", "float32", "complex64", "int4", "float8_e4m3fn")
-SHAPES = ((), (0,), (2, 0, 3), (1,), (5,), (10,), (14,), (17,), (20,), (30,), (1001,), (2, 2), (3, 4), (4, 12),
-          (2, 3, 4), (2, 1, 40))
-OPTIONS = ({"precision": 2}, {"linewidth": 40}, {"linewidth": 20}, {"threshold": 5}, {"threshold": 0}, {"suppress": True},
-           {"sign": "+"}, {"edgeitems": 1, "threshold": 3}, {"floatmode": "fixed"})
+DTYPES = (
+    "bool",
+    "int8",
+    "int32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "complex64",
+    "int4",
+    "float8_e4m3fn",
+)
+SHAPES = (
+    (),
+    (0,),
+    (2, 0, 3),
+    (1,),
+    (5,),
+    (10,),
+    (14,),
+    (17,),
+    (20,),
+    (30,),
+    (1001,),
+    (2, 2),
+    (3, 4),
+    (4, 12),
+    (2, 3, 4),
+    (2, 1, 40),
+)
+OPTIONS = (
+    {"precision": 2},
+    {"linewidth": 40},
+    {"linewidth": 20},
+    {"threshold": 5},
+    {"threshold": 0},
+    {"suppress": True},
+    {"sign": "+"},
+    {"edgeitems": 1, "threshold": 3},
+    {"floatmode": "fixed"},
+)
 SPECS = (".2f", "e", ">10", "", "d", "05.1f")
 
 
@@ -41,10 +76,22 @@ def printed(jax):
             found.append([dtype, shape, options, repr(x), str(x)])
     weak = [repr(jax.lax.broadcast(1.0, (n,))) for n in range(8, 14)]
     integers = [repr(jax.numpy.arange(n)) for n in range(10, 40)]
-    formats = [[spec, kind, _format(jax.numpy.asarray(2.5 if kind == "float32" else 25, kind), spec)]
-               for spec in SPECS for kind in ("float32", "int32")]
-    lists = [repr([jax.numpy.ones(2), {"a": jax.numpy.float32(1)}]), repr(jax.numpy.asarray([np.nan, np.inf, 1e10, -0.0]))]
-    return {"arrays": found, "weak": weak, "integers": integers, "formats": formats, "others": lists}
+    formats = [
+        [spec, kind, _format(jax.numpy.asarray(2.5 if kind == "float32" else 25, kind), spec)]
+        for spec in SPECS
+        for kind in ("float32", "int32")
+    ]
+    lists = [
+        repr([jax.numpy.ones(2), {"a": jax.numpy.float32(1)}]),
+        repr(jax.numpy.asarray([np.nan, np.inf, 1e10, -0.0])),
+    ]
+    return {
+        "arrays": found,
+        "weak": weak,
+        "integers": integers,
+        "formats": formats,
+        "others": lists,
+    }
 
 
 def _format(x, spec):

@@ -200,12 +200,25 @@ mesh = jax.make_mesh((4, 2), ("x", "y"))
 
 
 def struct(dtype):
-    return lambda shape, *spec: jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*spec)))
+    return lambda shape, *spec: jax.ShapeDtypeStruct(
+        shape, dtype, sharding=NamedSharding(mesh, P(*spec))
+    )
 
 
 A, I = struct(np.float32), struct(np.int32)
-NAMES = {"jax": jax, "jnp": jnp, "lax": lax, "np": np, "P": P, "A": A, "I": I, "x": A((8, 4), "x", None),
-         "y": A((8, 4), None, "y"), "xy": A((8, 4), "x", "y"), "r": A((8, 4))}
+NAMES = {
+    "jax": jax,
+    "jnp": jnp,
+    "lax": lax,
+    "np": np,
+    "P": P,
+    "A": A,
+    "I": I,
+    "x": A((8, 4), "x", None),
+    "y": A((8, 4), None, "y"),
+    "xy": A((8, 4), "x", "y"),
+    "r": A((8, 4)),
+}
 
 
 def types_of(f, *args):
@@ -216,7 +229,9 @@ found = []
 with jax.set_mesh(mesh):
     for case in CASES:
         try:
-            found.append({"case": case, "types": eval(f"types_of({case})", {**NAMES, "types_of": types_of})})
+            found.append(
+                {"case": case, "types": eval(f"types_of({case})", {**NAMES, "types_of": types_of})}
+            )
         except Exception as err:
             found.append({"case": case, "error": type(err).__name__, "message": str(err)[:200]})
 data = {"origin": f"jax {jax.__version__}, tests/data/make_sharding_types.py", "cases": found}

@@ -1,4 +1,8 @@
-"""`debug.explain`: planted losses of digits, NaNs, infinities and differences, each found with its line and its remedy."""
+"""`debug.explain`.
+
+Planted losses of digits, NaNs, infinities and differences, each found with its line and its
+remedy.
+"""
 
 import numpy as np
 import pytest
@@ -38,15 +42,19 @@ def variance(x):
     return jnp.mean(y**2) - jnp.mean(y) ** 2
 
 
-@pytest.mark.parametrize(("f", "x", "remedy"), [
-    (log_of_sum, 1e-6, "log1p"),
-    (exponential_less_one, 1e-6, "expm1"),
-    (versine, 1e-3, "sin"),
-    (difference_of_squares, 1e-4, "cancel"),
-    (difference_of_roots, 1.0, "sqrt(a) + sqrt(b)"),
-    (complement, 1.0, "sigmoid(-x)"),
-    (variance, np.float32([0.1, 0.2]), "jnp.var"),
-], ids=lambda p: getattr(p, "__name__", ""))
+@pytest.mark.parametrize(
+    ("f", "x", "remedy"),
+    [
+        (log_of_sum, 1e-6, "log1p"),
+        (exponential_less_one, 1e-6, "expm1"),
+        (versine, 1e-3, "sin"),
+        (difference_of_squares, 1e-4, "cancel"),
+        (difference_of_roots, 1.0, "sqrt(a) + sqrt(b)"),
+        (complement, 1.0, "sigmoid(-x)"),
+        (variance, np.float32([0.1, 0.2]), "jnp.var"),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
 def test_a_loss_of_digits_has_its_line_and_its_remedy(f, x, remedy):
     found = explain(f, x)
     assert not found.clean and found.nan is None and found.inf is None
@@ -56,17 +64,22 @@ def test_a_loss_of_digits_has_its_line_and_its_remedy(f, x, remedy):
     assert remedy in str(found) and worst.text in str(found)
 
 
-@pytest.mark.parametrize("f", [jnp.log1p, jnp.expm1, lambda x: jnp.var(x + jnp.arange(3.0)), jax.nn.softplus])
+@pytest.mark.parametrize(
+    "f", [jnp.log1p, jnp.expm1, lambda x: jnp.var(x + jnp.arange(3.0)), jax.nn.softplus]
+)
 def test_what_loses_nothing_is_clean(f):
     found = explain(f, 1e-6)
     assert found.clean and "Nothing to mend" in str(found)
-    (agree, possible), = found.digits.values()
+    ((agree, possible),) = found.digits.values()
     assert agree > possible - 1
 
 
 def test_digits_lost_in_a_backward_pass():
     found = explain(jax.grad(lambda x: (1 - jnp.cos(x)) ** 2), 1e-3)
-    assert any(line.backward for line in found.lines) or found.lines[0].remedy == "1 - cos(x) is 2 * sin(x / 2) ** 2"
+    assert (
+        any(line.backward for line in found.lines)
+        or found.lines[0].remedy == "1 - cos(x) is 2 * sin(x / 2) ** 2"
+    )
 
 
 def test_the_first_nan_in_a_loop():
@@ -74,7 +87,11 @@ def test_the_first_nan_in_a_loop():
         return jax.lax.fori_loop(0, 5, lambda i, c: jnp.sqrt(c - 1.0), x)  # a loop
 
     found = explain(jax.jit(f), 3.0)
-    assert found.nan.operation == "sqrt" and "# a loop" in found.nan.text and "step 2 of 5" in found.nan.steps[0]
+    assert (
+        found.nan.operation == "sqrt"
+        and "# a loop" in found.nan.text
+        and "step 2 of 5" in found.nan.steps[0]
+    )
     assert "negative" in found.nan.remedy and "step 2 of 5" in str(found)
 
 
@@ -116,20 +133,31 @@ def test_a_compiled_form_that_differs():
 
     found = explain(lambda x, y: inner(x, y) * 2, x, y)
     if found.difference is not None:  # a machine without fused multiply-add has none
-        assert found.difference.operation in ("sub", "sin", "mul")  # in which of them depends on what XLA fuses
+        assert found.difference.operation in (
+            "sub",
+            "sin",
+            "mul",
+        )  # in which of them depends on what XLA fuses
         assert "alone:    float32[] = 0." in str(found)
     assert explain(lambda x, y: inner(x, y) * 2, x, y, tolerance=2.0).difference is None
 
 
 def test_what_has_no_double_form_is_named():
-    found = explain(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x), np.float32(1.0))
+    found = explain(
+        lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x),
+        np.float32(1.0),
+    )
     assert found.not_in_double == ("pure_callback",) or found.clean
 
 
 def test_other_dtypes_trees_and_keys():
     def f(tree, key, *, scale):
         noise = jax.random.normal(key, (3,))
-        return {"a": tree["x"] * scale + noise, "n": jnp.argmax(tree["x"]), "z": jnp.exp(1j * tree["x"])}
+        return {
+            "a": tree["x"] * scale + noise,
+            "n": jnp.argmax(tree["x"]),
+            "z": jnp.exp(1j * tree["x"]),
+        }
 
     found = explain(f, {"x": jnp.arange(3.0)}, jax.random.key(0), scale=2.0)
     assert set(found.digits) == {"result['a']", "result['z']"} and found.clean
@@ -138,7 +166,11 @@ def test_other_dtypes_trees_and_keys():
 
 
 def test_linear_algebra_of_a_nearly_singular_matrix():
-    found = explain(lambda a, b: jnp.linalg.solve(a, b), jnp.array([[1.0, 1.1], [1.1, 1.2101]]), jnp.array([1.0, 2.0]))
+    found = explain(
+        lambda a, b: jnp.linalg.solve(a, b),
+        jnp.array([[1.0, 1.1], [1.1, 1.2101]]),
+        jnp.array([1.0, 2.0]),
+    )
     assert found.lines and found.lines[0].digits > 1
 
 

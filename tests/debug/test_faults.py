@@ -23,7 +23,8 @@ def bad_line(f):
 
 
 def last_line(caught):
-    """The line at which a traceback ends, as reports write it: that of the program, since Teucer's own frames are left out."""
+    """The line at which a traceback ends, as reports write it: that of the program, since Teucer's
+    own frames are left out."""
     entry = caught.traceback[-1]
     return f"{entry.path.name}:{entry.lineno + 1}"
 
@@ -105,12 +106,34 @@ def of_a_gradient(x):
     return jax.value_and_grad(f)(x)
 
 
-@pytest.mark.parametrize("f", [log_near_one, exp_less_one, cosine_near_one, shifted_variance, small_difference, upper_tail,
-                               quadratic_root, large_angle, power_of_near_one, finite_difference, in_a_scan, in_an_inner_jit,
-                               in_a_branch, under_vmap, of_a_gradient], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [
+        log_near_one,
+        exp_less_one,
+        cosine_near_one,
+        shifted_variance,
+        small_difference,
+        upper_tail,
+        quadratic_root,
+        large_angle,
+        power_of_near_one,
+        finite_difference,
+        in_a_scan,
+        in_an_inner_jit,
+        in_a_branch,
+        under_vmap,
+        of_a_gradient,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_lost_digits(f):
     found = explain(f, ONES)
-    assert bad_line(f) in found.lines[0].place and found.lines[0].digits > 1.5 and found.lines[0].remedy
+    assert (
+        bad_line(f) in found.lines[0].place
+        and found.lines[0].digits > 1.5
+        and found.lines[0].remedy
+    )
 
 
 # --- NaN and infinity ---------------------------------------------------------------------------
@@ -152,8 +175,20 @@ def power_of_negative(x):
     return (x - 2) ** 0.5  # bad
 
 
-@pytest.mark.parametrize("f", [log_of_negative, arccosine_outside, zero_by_zero, root_in_the_backward_pass, where_is_too_late,
-                               in_step_three, not_positive_definite, power_of_negative], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [
+        log_of_negative,
+        arccosine_outside,
+        zero_by_zero,
+        root_in_the_backward_pass,
+        where_is_too_late,
+        in_step_three,
+        not_positive_definite,
+        power_of_negative,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_the_first_nan(f):
     found = explain(f, ONES).nan
     assert bad_line(f) in found.place and found.remedy
@@ -183,8 +218,11 @@ def narrow_dtype(x):
     return (x * 1e5).astype(jnp.float16)  # bad
 
 
-@pytest.mark.parametrize("f", [exp_overflows, division_by_zero, log_of_zero, norm_overflows, narrow_dtype],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [exp_overflows, division_by_zero, log_of_zero, norm_overflows, narrow_dtype],
+    ids=lambda f: f.__name__,
+)
 def test_the_first_infinity(f):
     found = explain(f, ONES).inf
     assert bad_line(f) in found.place and found.remedy
@@ -269,7 +307,11 @@ def test_a_branch_on_a_traced_value():
     with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
         jax.jit(branch_on_a_traced_value)(1.0)
     assert "branch_on_a_traced_value" in str(caught.value)
-    places = [frame.lineno for frame in inspect.getinnerframes(caught.tb) if frame.function == "branch_on_a_traced_value"]
+    places = [
+        frame.lineno
+        for frame in inspect.getinnerframes(caught.tb)
+        if frame.function == "branch_on_a_traced_value"
+    ]
     assert bad_line(branch_on_a_traced_value).endswith(f":{places[-1]}")
 
 
@@ -277,7 +319,10 @@ def test_a_transfer_that_nobody_asked_for():
     def f():
         return jnp.sin(np.ones(3, np.float32))  # bad
 
-    with jax.transfer_guard("disallow"), pytest.raises(Exception, match="Disallowed host-to-device transfer") as caught:
+    with (
+        jax.transfer_guard("disallow"),
+        pytest.raises(Exception, match="Disallowed host-to-device transfer") as caught,
+    ):
         f()
     assert bad_line(f) in last_line(caught)
 
@@ -300,8 +345,13 @@ def residual(w, x):
 
 
 def test_a_large_residual():
-    found = jax.debug.memory(jax.grad(residual), jnp.ones((50, 16, 16)), jnp.ones((64, 16)), compiled=False)
-    assert found.live[0].residual and bad_line(residual) in str(found).partition("kept for the backward pass")[0]
+    found = jax.debug.memory(
+        jax.grad(residual), jnp.ones((50, 16, 16)), jnp.ones((64, 16)), compiled=False
+    )
+    assert (
+        found.live[0].residual
+        and bad_line(residual) in str(found).partition("kept for the backward pass")[0]
+    )
 
 
 def large_intermediate(x):
@@ -321,7 +371,11 @@ def test_a_function_that_is_compiled_for_every_size(caplog):
     with jax.explain_cache_misses(True), caplog.at_level(logging.WARNING, "teucer"):
         for n in range(1, 4):
             f(jnp.ones(n))
-    assert [row.signature for row in jax.debug.compiles() if row.function == "<lambda>"] == ["f32[1]", "f32[2]", "f32[3]"]
+    assert [row.signature for row in jax.debug.compiles() if row.function == "<lambda>"] == [
+        "f32[1]",
+        "f32[2]",
+        "f32[3]",
+    ]
     assert "test_faults.py" in caplog.text and "f32[3]" in caplog.text
 
 
@@ -330,7 +384,10 @@ def callback_fails(x):
 
 
 def test_a_callback_that_fails():
-    with contextlib.suppress(ImportError), pytest.raises(Exception, match="ZeroDivisionError|division") as caught:
+    with (
+        contextlib.suppress(ImportError),
+        pytest.raises(Exception, match="ZeroDivisionError|division") as caught,
+    ):
         jax.block_until_ready(jax.jit(callback_fails)(1.0))
     chain = [caught.value, caught.value.__cause__]
     said = "\n".join(str(e) + "".join(getattr(e, "__notes__", [])) for e in chain if e is not None)

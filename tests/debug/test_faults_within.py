@@ -1,4 +1,7 @@
-"""Planted faults within loops, transformations and meshes: each is found, and its line named, by one command or option."""
+"""Planted faults within loops, transformations and meshes.
+
+Each is found, and its line named, by one command or option.
+"""
 
 import inspect
 import re
@@ -18,7 +21,10 @@ explain = jax.debug.explain
 def bad_line(f):
     """Where the line of a function with the comment `# bad` is, as reports write it."""
     lines, first = inspect.getsourcelines(f)
-    return f"test_faults_within.py:{first + next(i for i, line in enumerate(lines) if '# bad' in line)}"
+    return (
+        "test_faults_within.py:"
+        f"{first + next(i for i, line in enumerate(lines) if '# bad' in line)}"
+    )
 
 
 def root_times_itself(x):
@@ -31,7 +37,10 @@ def root_times_itself(x):
 
 def test_a_nan_of_the_second_derivative_under_checkpoint():
     f = jax.grad(jax.grad(root_times_itself))
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=bad_line(root_times_itself)) as caught:
+    with (
+        jax.debug_nans(True),
+        pytest.raises(FloatingPointError, match=bad_line(root_times_itself)) as caught,
+    ):
         jax.jit(f)(0.0)
     calls = re.findall(r"called from (.*)", str(caught.value))
     assert len(calls) == len(set(calls)) and "in step 1 of 2 of a scan" in str(caught.value)
@@ -51,7 +60,10 @@ def divided_on_devices(x):
 @pytest.mark.parametrize("within", [lambda f: f, jax.jit])
 def test_an_infinity_in_a_shard_map(within):
     f = within(divided_on_devices)
-    with jax.debug_infs(True), pytest.raises(FloatingPointError, match=bad_line(divided_on_devices)) as caught:
+    with (
+        jax.debug_infs(True),
+        pytest.raises(FloatingPointError, match=bad_line(divided_on_devices)) as caught,
+    ):
         f(jnp.array([0.0, 1.0]))
     assert "on a device of a shard_map" in str(caught.value)
     assert "operand 1: f32[2] = [[0. 1.]]" in str(caught.value)
@@ -118,7 +130,9 @@ def beyond_the_end(table):
 
 def test_an_index_out_of_bounds_in_a_loop_in_a_loop():
     error, _ = checkify.checkify(jax.jit(beyond_the_end), errors=checkify.index_checks)(jnp.ones(5))
-    with pytest.raises(ValueError, match=rf"index 5 is out of bounds.*\n    at .*{bad_line(beyond_the_end)}"):
+    with pytest.raises(
+        ValueError, match=rf"index 5 is out of bounds.*\n    at .*{bad_line(beyond_the_end)}"
+    ):
         error.throw()
 
 
@@ -130,7 +144,10 @@ def test_a_silent_loss_of_precision():
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         jax.jit(truncated)(jnp.ones(3))
-    assert f"test_faults_within.py:{found[0].lineno}" == bad_line(truncated) and found[0].filename == __file__
+    assert (
+        f"test_faults_within.py:{found[0].lineno}" == bad_line(truncated)
+        and found[0].filename == __file__
+    )
 
 
 def fully_masked(x):
@@ -150,7 +167,10 @@ def one_key_for_all(key):
 
 
 def test_a_key_that_a_closure_has_used():
-    with jax.debug_key_reuse(True), pytest.raises(jax.errors.KeyReuseError, match=bad_line(one_key_for_all)) as caught:
+    with (
+        jax.debug_key_reuse(True),
+        pytest.raises(jax.errors.KeyReuseError, match=bad_line(one_key_for_all)) as caught,
+    ):
         jax.jit(one_key_for_all)(jax.random.key(0))
     assert f"used before at {__file__}".rpartition("/")[2] in str(caught.value)
 
@@ -162,7 +182,10 @@ def twice_by_calls(key):
 
 def test_a_key_that_a_call_has_used():
     message = r"used before at .*test_faults_within.py:\d+"
-    with jax.debug_key_reuse(True), pytest.raises(jax.errors.KeyReuseError, match=message) as caught:
+    with (
+        jax.debug_key_reuse(True),
+        pytest.raises(jax.errors.KeyReuseError, match=message) as caught,
+    ):
         twice_by_calls(jax.random.key(0))
     own = [entry.lineno + 1 for entry in caught.traceback if str(entry.path) == __file__]
     assert f"test_faults_within.py:{own[-1]}" == bad_line(twice_by_calls)

@@ -61,8 +61,10 @@ def test_what_is_kept_for_the_backward_pass_has_its_line():
 
 
 def test_a_checkpoint_of_the_body_of_a_scan():
-    before, after = (jax.debug.memory(jax.grad(lambda ws, x, f=f: scanned(ws, x, f)), WS, X)
-                     for f in (layer, jax.checkpoint(layer)))
+    before, after = (
+        jax.debug.memory(jax.grad(lambda ws, x, f=f: scanned(ws, x, f)), WS, X)
+        for f in (layer, jax.checkpoint(layer))
+    )
     assert before.savings[0].what == "jax.checkpoint around the body of the scan"
     assert "test_memory.py" in before.savings[0].place
     saved = before.compiled.total - after.compiled.total
@@ -105,7 +107,9 @@ def test_an_error_says_for_what_memory_is_needed(monkeypatch):
 
 
 def test_the_note_of_a_program():
-    assert provided.memory_note(jax.make_jaxpr(jnp.sin)(X).jaxpr).startswith("memory of sin: predicted peak 128.0 KiB")
+    assert provided.memory_note(jax.make_jaxpr(jnp.sin)(X).jaxpr).startswith(
+        "memory of sin: predicted peak 128.0 KiB"
+    )
     assert liveness.size_text(100) == "100 B" and liveness.size_text(5 * 2**40) == "5.0 TiB"
 
 
@@ -113,4 +117,6 @@ def test_what_is_donated_counts_once():
     f = jax.jit(lambda x: x + 1, donate_argnums=0)
     found = jax.debug.memory(f, X)
     size = X.size * 4
-    assert found.compiled.shared == size and found.compiled.total == size + found.compiled.temporaries
+    assert (
+        found.compiled.shared == size and found.compiled.total == size + found.compiled.temporaries
+    )

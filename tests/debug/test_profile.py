@@ -35,8 +35,13 @@ print("done", ws.block_until_ready().shape, sys.argv[1:])
 
 def test_the_command(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
-    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "-o", "out", "train.py", "--flag"], cwd=tmp_path,
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "teucer", "profile", "-o", "out", "train.py", "--flag"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "done (3, 128, 128) ['--flag']" in done.stdout
     hottest = done.stdout.splitlines()[4]
     assert "train.py:6" in hottest and "# hot" in hottest and "% backward" in hottest
@@ -51,9 +56,16 @@ def test_the_command(tmp_path):
 
 @pytest.mark.slow
 def test_a_program_that_fails_is_profiled_too(tmp_path):
-    (tmp_path / "bad.py").write_text("import jax.numpy as jnp\njnp.ones(3).block_until_ready()\nraise ValueError('no')\n")
-    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "-o", "out", "bad.py"], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    (tmp_path / "bad.py").write_text(
+        "import jax.numpy as jnp\njnp.ones(3).block_until_ready()\nraise ValueError('no')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "teucer", "profile", "-o", "out", "bad.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1 and "ValueError: no" in done.stderr and "wall" in done.stdout
 
 
@@ -69,14 +81,20 @@ def test_nothing_changes_when_it_is_off():
         assert "test_profile.py" in text and re.match(r"HloModule jit__lambda\.[0-9a-f]{8},", text)
     finally:
         recording.stop()
-    assert "test_profile.py" not in jax.jit(lambda x: jnp.sin(x) * 4.5).lower(1.0).compile().as_text()
+    assert (
+        "test_profile.py" not in jax.jit(lambda x: jnp.sin(x) * 4.5).lower(1.0).compile().as_text()
+    )
 
 
 def test_instructions_of_a_module():
     with config.locations(True):
-        text = jax.jit(lambda x: (jnp.tanh(x @ x)).sum()).lower(jnp.ones((16, 16))).compile().as_text()
+        text = (
+            jax.jit(lambda x: (jnp.tanh(x @ x)).sum()).lower(jnp.ones((16, 16))).compile().as_text()
+        )
     found = _hlo.instructions(text)
-    assert all(one.place is not None and one.place[0].endswith("test_profile.py") for one in found.values())
+    assert all(
+        one.place is not None and one.place[0].endswith("test_profile.py") for one in found.values()
+    )
     assert sum(one.operations for one in found.values()) >= 2 * 16**3 + 2 * 16**2
 
 
@@ -85,7 +103,9 @@ def test_the_table():
     profile = Profile(lines, 2.0, {"f": (0.001, 0.002, 0.5, 1)}, (1e11, 1e10))
     assert profile.attributed == pytest.approx(0.9) and profile.running == pytest.approx(1.0)
     text = str(profile)
-    assert "90.0  900.00      3  10.0 G" in text and "(no line)" in text and "(50 % backward)" in text
+    assert (
+        "90.0  900.00      3  10.0 G" in text and "(no line)" in text and "(50 % backward)" in text
+    )
     assert "500.0         1  f" in text
 
 
@@ -114,7 +134,9 @@ def test_programs_of_one_name_have_their_own_lines():
     found = recording.stop()
     assert found.attributed > 0.9
     for f in (first, second):
-        (line,) = [line for line in found.lines if line.place == (__file__, f.__code__.co_firstlineno + 1)]
+        (line,) = [
+            line for line in found.lines if line.place == (__file__, f.__code__.co_firstlineno + 1)
+        ]
         assert line.times in (3, 6)  # the product and its tanh, which may be one operation
 
 
@@ -123,10 +145,16 @@ def test_an_operation_within_another_counts_once():
         def __init__(self, name, **stats):
             self.name, self.stats = name, stats.items()
 
-    loop, body, other = (Event(name, hlo_module="jit_f", hlo_op=name) for name in ("loop", "body", "other"))
+    loop, body, other = (
+        Event(name, hlo_module="jit_f", hlo_op=name) for name in ("loop", "body", "other")
+    )
     events = [(0, 100, loop), (10, 40, body), (50, 70, body), (100, 130, other)]
     assert sorted((name, round(1e9 * seconds)) for _, name, seconds in _nested(events)) == [
-        ("body", 20), ("body", 30), ("loop", 50), ("other", 30)]
+        ("body", 20),
+        ("body", 30),
+        ("loop", 50),
+        ("other", 30),
+    ]
 
 
 def test_what_runs_behind_is_waited_for():
@@ -136,14 +164,23 @@ def test_what_runs_behind_is_waited_for():
     for _ in range(20):
         x = f(x)
     profile = recording.stop()
-    (line,) = [line for line in profile.lines if line.place == (__file__, f.__wrapped__.__code__.co_firstlineno)]
+    (line,) = [
+        line
+        for line in profile.lines
+        if line.place == (__file__, f.__wrapped__.__code__.co_firstlineno)
+    ]
     assert line.times >= 20
 
 
 @pytest.mark.slow
 def test_a_program_that_does_not_wait_is_whole_in_the_profile(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM.replace("ws.block_until_ready().shape", "1"))
-    done = subprocess.run([sys.executable, "-m", "teucer", "profile", "train.py"], cwd=tmp_path, capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "teucer", "profile", "train.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     hottest = next(row for row in done.stdout.splitlines() if "# hot" in row)
     assert int(hottest.split()[2]) >= 20 * 3

@@ -66,7 +66,11 @@ def test_the_page_stands_alone():
 def test_text_for_a_terminal():
     text = str(jax.debug.show(step, WS, X))
     assert text.startswith("loss: ") and "return x + jnp.tanh(x @ w)  # a layer" in text
-    assert "> tanh: f32[8,4]" in text and "< dot_general: f32[8,4]" in text and "predicted peak" in text
+    assert (
+        "> tanh: f32[8,4]" in text
+        and "< dot_general: f32[8,4]" in text
+        and "predicted peak" in text
+    )
 
 
 def test_a_function_without_a_backward_pass_or_equations():
@@ -100,9 +104,13 @@ def test_operations_are_counted():
     jaxpr = jax.make_jaxpr(lambda x, w: jnp.tanh(x @ w))(jnp.ones((8, 4)), jnp.ones((4, 5))).jaxpr
     assert [_costs.operations(eqn) for eqn in jaxpr.eqns] == [2 * 8 * 4 * 5, 40]
     assert _costs.bytes_moved(jaxpr.eqns[0]) == 4 * (32 + 20 + 40)
-    loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 10, lambda i, c: c + c, x))(jnp.ones(7)).jaxpr
+    loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 10, lambda i, c: c + c, x))(
+        jnp.ones(7)
+    ).jaxpr
     assert _costs.total_operations(loop) == pytest.approx(10 * 7, rel=0.2)
-    kernel = jax.make_jaxpr(lambda x, k: jax.lax.conv(x, k, (1, 1), "SAME"))(jnp.ones((1, 3, 8, 8)), jnp.ones((5, 3, 2, 2)))
+    kernel = jax.make_jaxpr(lambda x, k: jax.lax.conv(x, k, (1, 1), "SAME"))(
+        jnp.ones((1, 3, 8, 8)), jnp.ones((5, 3, 2, 2))
+    )
     assert _costs.total_operations(kernel.jaxpr) == 2 * (5 * 8 * 8) * (3 * 2 * 2)
 
 
@@ -122,8 +130,21 @@ def test_the_page_in_a_browser(tmp_path):
     </script></body>"""
     path = tmp_path / "page.html"
     path.write_text(page.replace("</body>", acting))
-    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
-                           "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path}",
+            "--dump-dom",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     title = done.stdout.partition("<title>")[2].partition("</title>")[0]
     opened, found, hidden = (int("".join(filter(str.isdigit, part))) for part in title.split(", "))
     assert opened == page.count("<details>") and found >= 2 and hidden > 5

@@ -28,7 +28,9 @@ def debug(tmp_path, monkeypatch, capsys):
 
 def lines(text):
     """The lines at which a program stopped."""
-    return [int(n) for n in re.findall(r"^(?:\(jdb\) )*> FILE\((\d+)\)\w*(?:<\w+>)?\(\)$", text, re.M)]
+    return [
+        int(n) for n in re.findall(r"^(?:\(jdb\) )*> FILE\((\d+)\)\w*(?:<\w+>)?\(\)$", text, re.M)
+    ]
 
 
 STEP = """
@@ -45,11 +47,21 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("call", ["loss(jnp.ones((2, 2)) + i, jnp.ones(2))", "jax.grad(loss)(jnp.ones((2, 2)) + i, jnp.ones(2))"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "loss(jnp.ones((2, 2)) + i, jnp.ones(2))",
+        "jax.grad(loss)(jnp.ones((2, 2)) + i, jnp.ones(2))",
+    ],
+)
 def test_values_of_a_compiled_program(debug, call):
-    out, status = debug(STEP.format(call=call), "b 5", "c", "p y", "up", "p w[0, 0], i", "c", "p y", "c")
+    out, status = debug(
+        STEP.format(call=call), "b 5", "c", "p y", "up", "p w[0, 0], i", "c", "p y", "c"
+    )
     assert lines(out) == [1, 5, 5] and status == 0
-    assert "Array([2., 2.], dtype=float32)" in out and "Array([4., 4.], dtype=float32)" in out  # of both calls
+    assert (
+        "Array([2., 2.], dtype=float32)" in out and "Array([4., 4.], dtype=float32)" in out
+    )  # of both calls
     assert "Array(1., dtype=float32), 0)" in out and out.endswith("done\n")
 
 
@@ -64,31 +76,61 @@ def test_steps(debug):
 
 
 PROGRAMS = {
-    "scan": ("def f(c, x):\n    y = c + x\n    return y, y\njax.lax.scan(f, 0, jnp.arange(3))", ["0", "1", "3"]),
-    "while": ("def f(c):\n    y = c + 1\n    return y\njax.lax.while_loop(lambda c: c < 3, f, 0)", ["1", "2", "3"]),
-    "cond": ("def f(c):\n    y = c + 1\n    return y\njax.lax.cond(True, f, lambda c: c, 4)", ["5"]),
+    "scan": (
+        "def f(c, x):\n    y = c + x\n    return y, y\njax.lax.scan(f, 0, jnp.arange(3))",
+        ["0", "1", "3"],
+    ),
+    "while": (
+        "def f(c):\n    y = c + 1\n    return y\njax.lax.while_loop(lambda c: c < 3, f, 0)",
+        ["1", "2", "3"],
+    ),
+    "cond": (
+        "def f(c):\n    y = c + 1\n    return y\njax.lax.cond(True, f, lambda c: c, 4)",
+        ["5"],
+    ),
     "vmap": ("def f(c):\n    y = c + 1\n    return y\njax.vmap(f)(jnp.arange(3))", ["1", "2", "3"]),
-    "jit of vmap": ("def f(c):\n    y = c + 1\n    return y\njax.jit(jax.vmap(f))(jnp.arange(3))", ["1", "2", "3"]),
-    "vmap of jit": ("@jax.jit\ndef f(c):\n    y = c + 1\n    return y\njax.vmap(f)(jnp.arange(2))", ["1", "2"]),
+    "jit of vmap": (
+        "def f(c):\n    y = c + 1\n    return y\njax.jit(jax.vmap(f))(jnp.arange(3))",
+        ["1", "2", "3"],
+    ),
+    "vmap of jit": (
+        "@jax.jit\ndef f(c):\n    y = c + 1\n    return y\njax.vmap(f)(jnp.arange(2))",
+        ["1", "2"],
+    ),
     "grad": ("def f(c):\n    y = c + 1\n    return y\njax.jit(jax.grad(f))(2.0)", ["3."]),
-    "checkpoint": ("@jax.checkpoint\ndef f(c):\n    y = c + 1\n    return jnp.sin(y)\njax.jit(jax.grad(f))(2.0)", ["3."]),
-    "shard_map": ("P = jax.P\nmesh = jax.make_mesh((1,), ('x',))\n@jax.jit\n"
-                  "@jax.shard_map(mesh=mesh, in_specs=P(), out_specs=P())\ndef f(c):\n    y = c + 1\n    return y\nf(4)", ["5"]),
-}  # fmt: skip
+    "checkpoint": (
+        (
+            "@jax.checkpoint\ndef f(c):\n    y = c + 1\n    return jnp.sin(y)\n"
+            "jax.jit(jax.grad(f))(2.0)"
+        ),
+        ["3."],
+    ),
+    "shard_map": (
+        "P = jax.P\nmesh = jax.make_mesh((1,), ('x',))\n@jax.jit\n"
+        "@jax.shard_map(mesh=mesh, in_specs=P(), out_specs=P())\ndef f(c):\n    y = c + 1\n"
+        "    return y\nf(4)",
+        ["5"],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_transformations(debug, name):
     program, values = PROGRAMS[name]
-    line = (HEAD + program).splitlines().index(next(x for x in program.splitlines() if x.startswith("    return"))) + 1
+    line = (HEAD + program).splitlines().index(
+        next(x for x in program.splitlines() if x.startswith("    return"))
+    ) + 1
     out, status = debug(program, f"b {line}", "c", *["p y", "c"] * 9)
     assert status == 0
     found = re.findall(r"Array\((\d\.?),", out)
-    assert found[: len(values)] == values and set(found) <= set(values)  # a forward pass may run again
+    assert found[: len(values)] == values and set(found) <= set(
+        values
+    )  # a forward pass may run again
 
 
 def test_a_rule_of_the_user(debug):
-    out, _ = debug("""@jax.custom_vjp
+    out, _ = debug(
+        """@jax.custom_vjp
 def f(x):
     return x * 2
 def backward(r, ct):
@@ -96,12 +138,19 @@ def backward(r, ct):
     return (out,)
 f.defvjp(lambda x: (f(x), x + 1), backward)
 jax.jit(jax.grad(f))(3.0)
-""", "b 7", "c", "p r, out", "c")
+""",
+        "b 7",
+        "c",
+        "p r, out",
+        "c",
+    )
     assert "(Array(4., dtype=float32), Array(4., dtype=float32))" in out
 
 
 def test_where_an_exception_is_raised(debug):
-    out, status = debug("def f(x):\n    y = x + 1\n    raise ValueError(y)\nf(1)", "c", "p x + y", "u", "bt", "c")
+    out, status = debug(
+        "def f(x):\n    y = x + 1\n    raise ValueError(y)\nf(1)", "c", "p x + y", "u", "bt", "c"
+    )
     assert status == 1
     assert lines(out) == [1, 4] and "\n(jdb) 3\n" in out and "in <module>" in out
 

@@ -27,15 +27,26 @@ def chosen(w):
 
 
 def nested(w):
-    return lax.scan(lambda c, _: (lax.cond(c.sum() > 0, lambda x: jax.jit(layer)(x, w), lambda x: 2 * x, c), None), X, None,
-                    length=2, reverse=True)[0]
+    return lax.scan(
+        lambda c, _: (
+            lax.cond(c.sum() > 0, lambda x: jax.jit(layer)(x, w), lambda x: 2 * x, c),
+            None,
+        ),
+        X,
+        None,
+        length=2,
+        reverse=True,
+    )[0]
 
 
-@pytest.mark.parametrize(("policy", "counts"), [
-    ("checkpoint_dots", {"scanned": (3, 3, 6), "chosen": (2, 3, 5), "nested": (3, 3, 6)}),
-    ("nothing_saveable", {"scanned": (3, 3, 9), "chosen": (2, 3, 8), "nested": (3, 3, 9)}),
-    ("everything_saveable", {"scanned": (0, 0, 6), "chosen": (0, 0, 5), "nested": (0, 0, 6)}),
-])
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        ("checkpoint_dots", {"scanned": (3, 3, 6), "chosen": (2, 3, 5), "nested": (3, 3, 6)}),
+        ("nothing_saveable", {"scanned": (3, 3, 9), "chosen": (2, 3, 8), "nested": (3, 3, 9)}),
+        ("everything_saveable", {"scanned": (0, 0, 6), "chosen": (0, 0, 5), "nested": (0, 0, 6)}),
+    ],
+)
 @pytest.mark.parametrize("f", [scanned, chosen, nested])
 def test_what_is_computed_again(f, policy, counts):
     again = jax.checkpoint(f, policy=getattr(jax.checkpoint_policies, policy))
@@ -61,10 +72,16 @@ def test_branches_that_save_different_things():
     again = jax.jit(functools.partial(jax.checkpoint, policy=names)(f))
     for i in range(3):
         for order in (1, 2):
+
             def g(x, h, i=i, order=order):
                 h = functools.partial(h, i)
                 loss = lambda x: jnp.sum(h(x) ** 2)
-                return jax.grad(loss)(x) if order == 1 else jax.grad(lambda x: jnp.sum(jax.grad(loss)(x)))(x)
+                return (
+                    jax.grad(loss)(x)
+                    if order == 1
+                    else jax.grad(lambda x: jnp.sum(jax.grad(loss)(x)))(x)
+                )
+
             np.testing.assert_allclose(g(X / 5, again), g(X / 5, f), rtol=1e-5)
 
 
@@ -75,13 +92,16 @@ def test_names_in_a_loop_are_saved_for_each_step():
         def body(c, _):
             h = jax.ad_checkpoint.checkpoint_name(c @ W, "h")
             return jnp.sin(h), None
+
         return lax.scan(body, x, None, length=3)[0]
 
     _, push = jax.linearize(jax.checkpoint(f, policy=policy), X / 5)
     text = str(jax.make_jaxpr(push)(X))
     assert text.count(" dot_") == text.count(" cos ") == 1
     assert (3, 4) in [np.shape(r) for r in jax.tree.leaves(push)]
-    assert jax.vmap(jax.grad(lambda x: jax.checkpoint(f, policy=policy)(x).sum()))(jnp.ones((2, 4))).shape == (2, 4)
+    assert jax.vmap(jax.grad(lambda x: jax.checkpoint(f, policy=policy)(x).sum()))(
+        jnp.ones((2, 4))
+    ).shape == (2, 4)
 
 
 def test_a_linear_map_keeps_what_it_needs():

@@ -1,6 +1,9 @@
-"""The law of closures: what a function closes over gives what the same value passed as an argument gives.
+"""The law of closures.
 
-For every higher-order operation, under every transformation, closing over arrays and over tracers of every kind.
+What a function closes over gives what the same value passed as an argument gives.
+
+For every higher-order operation, under every transformation, closing over arrays and over tracers
+of every kind.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ X, C = np.float32(0.75), np.float32(1.25)
 
 def custom_jvp(c: Any) -> Callable[..., Any]:
     """A rule that closes over c: the tangent is 10 c t, not that of the function."""
+
     @jax.custom_jvp
     def f(x: Any) -> Any:
         return jnp.sin(x) * c
@@ -33,7 +37,8 @@ def custom_vjp(c: Any) -> Callable[..., Any]:
     def f(x: Any) -> Any:
         return jnp.sin(x) * 2
 
-    # Closing over what is differentiated is refused, in the rule as in the function: residuals carry it.
+    # Closing over what is differentiated is refused, in the rule as in the function: residuals
+    # carry it.
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (10 * lax.stop_gradient(c) * ct * jnp.cos(x),))
     return f
 
@@ -48,7 +53,9 @@ def custom_vmap(c: Any) -> Callable[..., Any]:
 
 
 def linear(c: Any) -> Callable[..., Any]:
-    return lambda x: lax.custom_linear_solve(lambda y: y * c, x, lambda matvec, b: b / c, symmetric=True)
+    return lambda x: lax.custom_linear_solve(
+        lambda y: y * c, x, lambda matvec, b: b / c, symmetric=True
+    )
 
 
 # Makers of functions of x that close over c.
@@ -57,13 +64,18 @@ MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "jit in jit": lambda c: jax.jit(lambda x: jax.jit(lambda y: y * c)(jnp.sin(x))),
     "checkpoint": lambda c: jax.checkpoint(lambda x: jnp.sin(x) * c),
     "scan": lambda c: lambda x: lax.scan(lambda s, a: (s * c + a, s), x, jnp.arange(3.0))[0],
-    "scan, results": lambda c: lambda x: lax.scan(lambda s, a: (s + a, s * c), x, jnp.arange(3.0))[1].sum(),
+    "scan, results": lambda c: (
+        lambda x: lax.scan(lambda s, a: (s + a, s * c), x, jnp.arange(3.0))[1].sum()
+    ),
     "fori_loop": lambda c: lambda x: lax.fori_loop(0, 3, lambda i, s: s * c + i, x),
     "map": lambda c: lambda x: lax.map(lambda a: a * x * c, jnp.arange(3.0)).sum(),
     "cond": lambda c: lambda x: lax.cond(x > 0, lambda y: y * c, lambda y: y - c, x),
     "switch": lambda c: lambda x: lax.switch(1, [lambda y: y, lambda y: y * c], x),
-    "associative_scan": lambda c: lambda x: lax.associative_scan(lambda a, b: a * b, x * c + jnp.arange(3.0)).sum(),
-    "custom_jvp": custom_jvp, "jit of custom_jvp": lambda c: jax.jit(custom_jvp(c)),
+    "associative_scan": lambda c: (
+        lambda x: lax.associative_scan(lambda a, b: a * b, x * c + jnp.arange(3.0)).sum()
+    ),
+    "custom_jvp": custom_jvp,
+    "jit of custom_jvp": lambda c: jax.jit(custom_jvp(c)),
     "custom_vmap": custom_vmap,
     "custom_linear_solve": linear,
     "vmap": lambda c: lambda x: jax.vmap(lambda a: a * x * c)(jnp.arange(3.0)).sum(),
@@ -71,9 +83,15 @@ MAKERS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "jvp": lambda c: lambda x: jax.jvp(lambda y: jnp.sin(y) * c, (x,), (x,))[1],
     "vjp": lambda c: lambda x: jax.vjp(lambda y: jnp.sin(y) * c, x)[1](x)[0],
     "linearize": lambda c: lambda x: jax.linearize(lambda y: jnp.sin(y) * c, x)[1](x),
-    "hessian": lambda c: lambda x: jax.hessian(lambda y: y ** 3 * c)(x),
-    "while_loop": lambda c: lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * c), (0, x))[1],
-    "eval_jaxpr": lambda c: lambda x: jax.core.eval_jaxpr((j := jax.make_jaxpr(lambda y: y * c)(x)).jaxpr, j.consts, x)[0],
+    "hessian": lambda c: lambda x: jax.hessian(lambda y: y**3 * c)(x),
+    "while_loop": lambda c: (
+        lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * c), (0, x))[1]
+    ),
+    "eval_jaxpr": lambda c: (
+        lambda x: jax.core.eval_jaxpr((j := jax.make_jaxpr(lambda y: y * c)(x)).jaxpr, j.consts, x)[
+            0
+        ]
+    ),
 }
 # How x and c come in.
 AROUND: dict[str, Callable[[Callable[[Any, Any], Any]], Any]] = {
@@ -87,16 +105,32 @@ AROUND: dict[str, Callable[[Callable[[Any, Any], Any]], Any]] = {
     "jitted grad in both": lambda f: jax.jit(jax.grad(f, (0, 1)))(X, C),
     "jvp in both": lambda f: jax.jvp(f, (X, C), (X, C)),
     "jvp in c": lambda f: jax.jvp(lambda c: f(X, c), (C,), (C,)),
-    "vmap of both": lambda f: jax.vmap(f)(X * np.arange(1, 3, dtype=np.float32), C * np.arange(1, 3, dtype=np.float32)),
+    "vmap of both": lambda f: jax.vmap(f)(
+        X * np.arange(1, 3, dtype=np.float32), C * np.arange(1, 3, dtype=np.float32)
+    ),
     "vmap of x": lambda f: jax.vmap(f, (0, None))(X * np.arange(1, 3, dtype=np.float32), C),
     "vmap of c": lambda f: jax.vmap(f, (None, 0))(X, C * np.arange(1, 3, dtype=np.float32)),
-    "vmap of grad": lambda f: jax.vmap(jax.grad(f, 1), (None, 0))(X, C * np.arange(1, 3, dtype=np.float32)),
-    "grad of vmap": lambda f: jax.grad(lambda c: jax.vmap(lambda x: f(x, c))(X * np.arange(1, 3, dtype=np.float32)).sum())(C),
-    "jitted vmap of c": lambda f: jax.jit(jax.vmap(f, (None, 0)))(X, C * np.arange(1, 3, dtype=np.float32)),
+    "vmap of grad": lambda f: jax.vmap(jax.grad(f, 1), (None, 0))(
+        X, C * np.arange(1, 3, dtype=np.float32)
+    ),
+    "grad of vmap": lambda f: jax.grad(
+        lambda c: jax.vmap(lambda x: f(x, c))(X * np.arange(1, 3, dtype=np.float32)).sum()
+    )(C),
+    "jitted vmap of c": lambda f: jax.jit(jax.vmap(f, (None, 0)))(
+        X, C * np.arange(1, 3, dtype=np.float32)
+    ),
     "linearize": lambda f: jax.linearize(lambda c: f(X, c), C)[1](C),
 }
 FORWARD_ONLY = {"while_loop"}
-IN_C = ("grad in c", "jitted grad in both", "jvp in both", "jvp in c", "vmap of grad", "grad of vmap", "linearize")
+IN_C = (
+    "grad in c",
+    "jitted grad in both",
+    "jvp in both",
+    "jvp in c",
+    "vmap of grad",
+    "grad of vmap",
+    "linearize",
+)
 REVERSE = ("grad in x", "grad in c", "jitted grad in both", "vmap of grad", "grad of vmap")
 
 
@@ -107,7 +141,9 @@ def test_closed_over_is_passed(name: str, around: str) -> None:
     if name in FORWARD_ONLY and around in REVERSE:
         pytest.skip("reverse mode does not differentiate a while_loop")
     if name == "custom_vmap" and "vmap" in around and around != "vmap of x":
-        pytest.skip("the rule says itself what is batched, and does not speak of what it closes over")
+        pytest.skip(
+            "the rule says itself what is batched, and does not speak of what it closes over"
+        )
     if name.startswith(("custom_jvp", "jit of custom_jvp", "custom_vmap")) and around in IN_C:
         # A rule says nothing of what is closed over: refused, as in JAX, and no number comes out.
         with pytest.raises((jax.errors.UnexpectedTracerError, TypeError)):
@@ -120,13 +156,16 @@ def test_closed_over_is_passed(name: str, around: str) -> None:
 
 
 def passed(name: str, make: Any) -> Callable[[Any, Any], Any]:
-    """The function of x and c that the maker's is, without a closure over a tracer: c is an argument all the way."""
+    """The function of x and c that the maker's is, without a closure over a tracer: c is an
+    argument all the way."""
     if name.endswith("custom_jvp"):
+
         @jax.custom_jvp
         def f(x: Any, c: Any) -> Any:
             return jnp.sin(x) * c
 
-        # The function that closes over c is differentiated in c as it is written, its rule in x alone.
+        # The function that closes over c is differentiated in c as it is written, its rule in x
+        # alone.
         f.defjvp(lambda primals, tangents: (f(*primals), 10 * primals[1] * tangents[0]))
         return f
     return lambda x, c: make(c)(x)
@@ -162,7 +201,11 @@ def test_one_jitted_function_under_two_traces() -> None:
         box["c"] = c
         return jax.jvp(g, (1.0,), (1.0,))[1]
 
-    for trace in (lambda c: jax.jvp(outer, (c,), (1.0,))[0], lambda c: jax.vmap(outer)(jnp.stack([c, c]))[0], jax.jit(outer)):
+    for trace in (
+        lambda c: jax.jvp(outer, (c,), (1.0,))[0],
+        lambda c: jax.vmap(outer)(jnp.stack([c, c]))[0],
+        jax.jit(outer),
+    ):
         for c in (3.0, 4.0):
             assert trace(jnp.asarray(c)) == c
 
@@ -171,13 +214,19 @@ def test_one_jitted_function_under_two_traces() -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_cotangents_of_what_is_not_batched(shapes: Any, axis: int) -> None:
     """Of custom_vjp under vmap: summed over the batch, wherever its axis is."""
+
     @jax.custom_vjp
     def f(w: Any, x: Any) -> Any:
         return x.T @ w
 
-    f.defvjp(lambda w, x: (f(w, x), (w, x)), lambda kept, ct: (2 * kept[1] @ ct, 3 * kept[0] @ ct.T))
+    f.defvjp(
+        lambda w, x: (f(w, x), (w, x)), lambda kept, ct: (2 * kept[1] @ ct, 3 * kept[0] @ ct.T)
+    )
     rng = np.random.default_rng(0)
-    w, x = rng.normal(size=shapes[0]).astype(np.float32), rng.normal(size=(6, *shapes[1])).astype(np.float32)
+    w, x = (
+        rng.normal(size=shapes[0]).astype(np.float32),
+        rng.normal(size=(6, *shapes[1])).astype(np.float32),
+    )
     batch = np.moveaxis(x, 0, axis)
     weights = rng.normal(size=(6, shapes[1][1], shapes[0][1])).astype(np.float32)
 
@@ -187,14 +236,20 @@ def test_cotangents_of_what_is_not_batched(shapes: Any, axis: int) -> None:
     expected = sum(2 * a @ b for a, b in zip(x, weights, strict=True))
     for grad in (jax.grad(total), jax.jit(jax.grad(total))):
         np.testing.assert_allclose(grad(w, batch), expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(jax.grad(total, 1)(w, batch), np.moveaxis(np.stack([3 * w @ b.T for b in weights]), 0, axis),
-                               rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        jax.grad(total, 1)(w, batch),
+        np.moveaxis(np.stack([3 * w @ b.T for b in weights]), 0, axis),
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("size", [3, 5])
 def test_cotangents_batched_along_any_axis(axis: int, size: int) -> None:
-    """Of an argument that is not batched: the rule gives a residual, whose batch axis is where that of the argument was."""
+    """Of an argument that is not batched: the rule gives a residual, whose batch axis is where that
+    of the argument was."""
+
     @jax.custom_vjp
     def f(w: Any, x: Any) -> Any:
         return (w * x).sum()
@@ -208,6 +263,7 @@ def test_cotangents_batched_along_any_axis(axis: int, size: int) -> None:
 
 def test_what_custom_vjp_may_not_close_over() -> None:
     """Its derivative in what it closes over: the error says so, under jit as without."""
+
     def outer(c: Any) -> Any:
         @jax.custom_vjp
         def f(x: Any) -> Any:
@@ -219,13 +275,16 @@ def test_what_custom_vjp_may_not_close_over() -> None:
     for grad in (jax.grad(outer), jax.jit(jax.grad(outer))):
         with pytest.raises(jax.errors.UnexpectedTracerError):
             grad(2.0)
-    with pytest.raises(TypeError, match="custom_vjp function f: a value being differentiated is closed over"):
+    with pytest.raises(
+        TypeError, match="custom_vjp function f: a value being differentiated is closed over"
+    ):
         jax.grad(jax.jit(outer))(2.0)
 
 
 @pytest.mark.parametrize("rare", [0, 1000])
 def test_a_strong_tangent_of_a_weak_value(rare: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule may give a tangent of another weakness than the value: the record is well formed, worked out once or each time."""
+    """A rule may give a tangent of another weakness than the value: the record is well formed,
+    worked out once or each time."""
     from teucer._core.checker import check_jaxpr
     from teucer._transform import linearize
 

@@ -16,6 +16,7 @@ X = jnp.array([0.5, 1.0, 2.0])
 
 def doubled():
     """sin with twice its derivative."""
+
     @jax.custom_jvp
     def f(x):
         return jnp.sin(x)
@@ -23,32 +24,41 @@ def doubled():
     @f.defjvp
     def f_jvp(primals, tangents):
         return f(*primals), 2.0 * jnp.cos(primals[0]) * tangents[0]
+
     return f
 
 
 def tripled():
     """sin with three times its cotangent."""
+
     @jax.custom_vjp
     def f(x):
         return jnp.sin(x)
+
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (3.0 * jnp.cos(x) * ct,))
     return f
 
 
 @pytest.mark.parametrize(("make", "factor"), [(doubled, 2.0), (tripled, 3.0)])
-@pytest.mark.parametrize("nest", [
-    lambda f: jax.vmap(jax.grad(f)),
-    lambda f: jax.grad(lambda x: f(x).sum()),
-    lambda f: jax.jit(jax.vmap(jax.grad(f))),
-    lambda f: jax.vmap(jax.jit(jax.grad(f))),
-    lambda f: jax.grad(lambda x: jax.jit(f)(x).sum()),
-    lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum()),
-    lambda f: jax.grad(lambda x: jax.jit(jax.vmap(f))(x).sum()),
-    lambda f: jax.grad(lambda x: jax.checkpoint(f)(x).sum()),
-    lambda f: jax.grad(lambda x: jax.lax.map(f, x).sum()),
-    lambda f: jax.jit(jax.grad(lambda x: jax.lax.scan(lambda c, a: (c + f(a), None), 0.0, x)[0])),
-    lambda f: jax.jacrev(lambda x: f(x).sum()),
-], ids=range(11))
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda f: jax.vmap(jax.grad(f)),
+        lambda f: jax.grad(lambda x: f(x).sum()),
+        lambda f: jax.jit(jax.vmap(jax.grad(f))),
+        lambda f: jax.vmap(jax.jit(jax.grad(f))),
+        lambda f: jax.grad(lambda x: jax.jit(f)(x).sum()),
+        lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum()),
+        lambda f: jax.grad(lambda x: jax.jit(jax.vmap(f))(x).sum()),
+        lambda f: jax.grad(lambda x: jax.checkpoint(f)(x).sum()),
+        lambda f: jax.grad(lambda x: jax.lax.map(f, x).sum()),
+        lambda f: jax.jit(
+            jax.grad(lambda x: jax.lax.scan(lambda c, a: (c + f(a), None), 0.0, x)[0])
+        ),
+        lambda f: jax.jacrev(lambda x: f(x).sum()),
+    ],
+    ids=range(11),
+)
 def test_rule_is_used_in_every_nesting(make, factor, nest):
     f = make()
     np.testing.assert_allclose(f(X), np.sin(X), rtol=1e-6)
@@ -65,6 +75,7 @@ def test_custom_jvp_python_control_flow():
     @jax.custom_jvp
     def f(x):
         return x if x > 0 else -x
+
     f.defjvp(lambda p, t: (f(p[0]), t[0] * (1.0 if p[0] > 0 else -1.0)))
     assert jax.grad(f)(-2.0) == -1.0
 
@@ -73,6 +84,7 @@ def test_defjvps_and_nondiff():
     @jax.custom_jvp
     def f(x, y):
         return x * y
+
     f.defjvps(lambda t, out, x, y: 10.0 * t, None)
     assert jax.grad(f, (0, 1))(2.0, 3.0) == (10.0, 0.0)
 
@@ -83,6 +95,7 @@ def test_defjvps_and_nondiff():
     @apply.defjvp
     def _(g, primals, tangents):
         return apply(g, *primals), 5.0 * tangents[0]
+
     assert jax.grad(lambda x: apply(jnp.sin, x))(1.0) == 5.0
     assert jax.jit(jax.grad(lambda x: apply(jnp.sin, x)))(1.0) == 5.0
 
@@ -98,6 +111,7 @@ def test_symbolic_zeros():
     def _(primals, tangents):
         seen.append([type(t) is jax.custom_derivatives.SymbolicZero for t in tangents])
         return f(*primals), tangents[0]
+
     assert jax.grad(f)(2.0, 3.0) == 1.0
     assert seen[-1] == [False, True]
 
@@ -112,6 +126,7 @@ def test_symbolic_zeros():
     def bwd(y, cts):
         seen.append(type(cts[1]) is jax.custom_derivatives.SymbolicZero)
         return cts[0] * y, None
+
     g.defvjp(fwd, bwd, symbolic_zeros=True)
     assert jax.grad(lambda x: g(x, 3.0)[0])(2.0) == 3.0
     assert seen[-2:] == [(True, False), True]
@@ -121,7 +136,11 @@ def test_custom_vjp_trees_and_none():
     @jax.custom_vjp
     def f(p, n):
         return {"out": p["a"] * n}
-    f.defvjp(lambda p, n: (f(p, n), (p, n)), lambda res, ct: ({"a": ct["out"] * res[1] * 7, "b": None}, None))
+
+    f.defvjp(
+        lambda p, n: (f(p, n), (p, n)),
+        lambda res, ct: ({"a": ct["out"] * res[1] * 7, "b": None}, None),
+    )
     g = jax.grad(lambda p: f(p, 2)["out"])({"a": 1.0, "b": 5.0})
     assert g == {"a": 14.0, "b": 0.0}
 
@@ -130,6 +149,7 @@ def test_custom_vjp_nondiff_argnums():
     @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
     def f(g, x):
         return g(x)
+
     f.defvjp(lambda g, x: (f(g, x), x), lambda g, x, ct: (g(x) * ct,))
     assert jax.grad(lambda x: f(lambda y: y * y, x))(3.0) == 9.0
 
@@ -146,24 +166,45 @@ def test_custom_gradient():
     def f(x):
         y = jnp.sin(x)
         return y, lambda ct: ct * y
+
     np.testing.assert_allclose(jax.grad(f)(1.0), np.sin(1.0), rtol=1e-6)
     np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(f)))(X), np.sin(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: jax.grad(jax.custom_jvp(jnp.sin))(1.0), AttributeError, "No JVP defined for custom_jvp function"),
-    (lambda: jax.custom_vjp(jnp.sin)(1.0), AttributeError, "No VJP defined for custom_vjp function"),
-    (lambda: jax.jvp(tripled(), (1.0,), (1.0,)), TypeError, "forward-mode autodiff"),
-    (lambda: jax.jit(lambda x: jax.jvp(tripled(), (x,), (x,)))(1.0), TypeError, "forward-mode autodiff"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: jax.grad(jax.custom_jvp(jnp.sin))(1.0),
+            AttributeError,
+            "No JVP defined for custom_jvp function",
+        ),
+        (
+            lambda: jax.custom_vjp(jnp.sin)(1.0),
+            AttributeError,
+            "No VJP defined for custom_vjp function",
+        ),
+        (lambda: jax.jvp(tripled(), (1.0,), (1.0,)), TypeError, "forward-mode autodiff"),
+        (
+            lambda: jax.jit(lambda x: jax.jvp(tripled(), (x,), (x,)))(1.0),
+            TypeError,
+            "forward-mode autodiff",
+        ),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
 
-@pytest.mark.parametrize(("rule", "message"), [
-    (lambda p, t: p[0], "pair"), (lambda p, t: (p[0], (t[0],)), "container"),
-    (lambda p, t: (p[0], jnp.ones(3)), r"float32\[\].*float32\[3\]")])
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda p, t: p[0], "pair"),
+        (lambda p, t: (p[0], (t[0],)), "container"),
+        (lambda p, t: (p[0], jnp.ones(3)), r"float32\[\].*float32\[3\]"),
+    ],
+)
 def test_bad_jvp_rules(rule, message):
     f = jax.custom_jvp(lambda x: x)
     f.defjvp(rule)
@@ -171,13 +212,29 @@ def test_bad_jvp_rules(rule, message):
         jax.grad(f)(1.0)
 
 
-@pytest.mark.parametrize(("fwd", "bwd", "message"), [
-    (lambda x: x, lambda r, ct: (ct,), "pair"),
-    (lambda x: (x, x), lambda r, ct: ct, r"bwd output structure PyTreeDef\(\*\) for primal input structure PyTreeDef\(\(\*,\)\)"),
-    (lambda x: (x, x), lambda r, ct: None, r"bwd output structure PyTreeDef\(None\)"),
-    (lambda x: (x, x), lambda r, ct: (ct, ct), "tuple of length equal to the number of arguments"),
-    (lambda x: (x, x), lambda r, ct: (jnp.ones(3),), r"at output\[0\] .*float32\[3\] .*float32\[\], so the shapes"),
-    (lambda x: (x, x), lambda r, ct: (jnp.ones((), int),), "so the dtypes do not match")])
+@pytest.mark.parametrize(
+    ("fwd", "bwd", "message"),
+    [
+        (lambda x: x, lambda r, ct: (ct,), "pair"),
+        (
+            lambda x: (x, x),
+            lambda r, ct: ct,
+            r"bwd output structure PyTreeDef\(\*\) for primal input structure PyTreeDef\(\(\*,\)\)",
+        ),
+        (lambda x: (x, x), lambda r, ct: None, r"bwd output structure PyTreeDef\(None\)"),
+        (
+            lambda x: (x, x),
+            lambda r, ct: (ct, ct),
+            "tuple of length equal to the number of arguments",
+        ),
+        (
+            lambda x: (x, x),
+            lambda r, ct: (jnp.ones(3),),
+            r"at output\[0\] .*float32\[3\] .*float32\[\], so the shapes",
+        ),
+        (lambda x: (x, x), lambda r, ct: (jnp.ones((), int),), "so the dtypes do not match"),
+    ],
+)
 def test_bad_vjp_rules(fwd, bwd, message):
     f = jax.custom_vjp(lambda x: x)
     f.defvjp(fwd, bwd)
@@ -210,19 +267,30 @@ def test_checkpoint_keeps_only_its_inputs():
     np.testing.assert_allclose(jax.vmap(jax.grad(g))(X), jax.vmap(jax.grad(f))(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("policy", "count"), [
-    ("everything_saveable", 3), ("nothing_saveable", 1), (None, 1),
-    (jax.checkpoint_policies.save_only_these_names("a"), 2),
-    (jax.checkpoint_policies.save_any_names_but_these("b"), 2),
-    (jax.checkpoint_policies.save_anything_except_these_names("a", "b"), 3),
-    (jax.checkpoint_policies.save_from_both_policies(jax.checkpoint_policies.save_only_these_names("a"),
-                                                     jax.checkpoint_policies.save_only_these_names("b")), 3),
-])
+@pytest.mark.parametrize(
+    ("policy", "count"),
+    [
+        ("everything_saveable", 3),
+        ("nothing_saveable", 1),
+        (None, 1),
+        (jax.checkpoint_policies.save_only_these_names("a"), 2),
+        (jax.checkpoint_policies.save_any_names_but_these("b"), 2),
+        (jax.checkpoint_policies.save_anything_except_these_names("a", "b"), 3),
+        (
+            jax.checkpoint_policies.save_from_both_policies(
+                jax.checkpoint_policies.save_only_these_names("a"),
+                jax.checkpoint_policies.save_only_these_names("b"),
+            ),
+            3,
+        ),
+    ],
+)
 def test_policies(policy, count):
     def f(x):
         y = checkpoint_name(jnp.sin(x), "a")
         z = checkpoint_name(jnp.sin(y), "b")
         return jnp.sin(z)
+
     policy = getattr(jax.checkpoint_policies, policy) if isinstance(policy, str) else policy
     g = jax.checkpoint(f, policy=policy)
     assert residual_count(g, jnp.asarray(1.0)) == count
@@ -232,7 +300,9 @@ def test_policies(policy, count):
 def test_dots_saveable():
     a = jnp.ones((3, 3)) / 3
     f = lambda x: jnp.sin(a @ jnp.sin(a @ x)).sum()
-    jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)))(X))
+    jaxpr = str(
+        jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)))(X)
+    )
     assert jaxpr.count("dot_general") == 4  # two forward, two backward: none again
     jaxpr = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f)))(X))
     assert jaxpr.count("dot_general") == 6
@@ -242,6 +312,7 @@ def test_checkpoint_static_arguments_and_closures():
     @functools.partial(jax.checkpoint, static_argnums=(1,))
     def f(x, flag):
         return jnp.sin(x) if flag else x
+
     assert jax.grad(f)(0.0, True) == 1.0
     assert jax.grad(lambda y: jax.checkpoint(lambda x: jnp.sin(x * y))(2.0))(0.0) == 2.0
     with pytest.raises(jax.errors.TracerBoolConversionError):
@@ -266,6 +337,7 @@ def test_custom_vjp_is_printed_with_its_rules():
 
     def cube_bwd(x, ct):
         return (3 * x**2 * ct,)
+
     f.defvjp(cube_fwd, cube_bwd)
     printed = str(jax.make_jaxpr(f)(1.0))
     assert "bwd=cube_bwd" in printed and "fwd=cube_fwd" in printed
@@ -277,13 +349,16 @@ def test_custom_vjp_is_printed_with_its_rules():
 def test_saved_residuals_say_where_they_come_from(capsys):
     def f(x, W):
         return jnp.sum(jnp.sin(x @ W))
+
     x, W = jnp.ones((2, 3)), jnp.ones((3, 3))
     jax.ad_checkpoint.print_saved_residuals(f, x, W)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["f32[2,3] from the argument x", "f32[3,3] from the argument W"]
     assert lines[2].startswith("f32[2,3] output of cos from ")
-    named = jax.checkpoint(lambda x: jnp.sin(jax.ad_checkpoint.checkpoint_name(jnp.cos(x), "c")),
-                           policy=jax.checkpoint_policies.save_only_these_names("c"))
+    named = jax.checkpoint(
+        lambda x: jnp.sin(jax.ad_checkpoint.checkpoint_name(jnp.cos(x), "c")),
+        policy=jax.checkpoint_policies.save_only_these_names("c"),
+    )
     made = [text.split(" from ")[0] for _, text in jax.ad_checkpoint.saved_residuals(named, 1.0)]
     assert made == ["from the argument x", "named 'c'"]
 
@@ -291,9 +366,17 @@ def test_saved_residuals_say_where_they_come_from(capsys):
 def test_residuals_have_the_place_where_they_were_made():
     def layer(x):
         return jnp.sin(x @ x)
-    for policy in (jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable):
-        saved = jax.ad_checkpoint.saved_residuals(jax.checkpoint(layer, policy=policy), jnp.ones((2, 2)))
-        assert all(text.endswith("(layer)") for _, text in saved if text.startswith("output of")), saved
+
+    for policy in (
+        jax.checkpoint_policies.dots_saveable,
+        jax.checkpoint_policies.everything_saveable,
+    ):
+        saved = jax.ad_checkpoint.saved_residuals(
+            jax.checkpoint(layer, policy=policy), jnp.ones((2, 2))
+        )
+        assert all(text.endswith("(layer)") for _, text in saved if text.startswith("output of")), (
+            saved
+        )
 
 
 class Position(Primitive):
@@ -309,7 +392,9 @@ class Position(Primitive):
         return name == "i"
 
     def batch(self, axis, args, dims, **params):
-        return (jnp.broadcast_to(args[0], (axis.size,)) + jnp.arange(axis.size, dtype="float32"),), (0,)
+        return (
+            jnp.broadcast_to(args[0], (axis.size,)) + jnp.arange(axis.size, dtype="float32"),
+        ), (0,)
 
 
 def position_jvp():
@@ -335,16 +420,26 @@ def test_named_axes_reach_into_staged_rules(made):
 
 def test_linear_functions_with_a_jvp_rule_are_transposed():
     """The function itself is, under whatever transformation; the rule says nothing of it."""
+
     @jax.custom_jvp
     def triple(x, k):
         return 3 * x, k * x
+
     triple.defjvp(lambda primals, tangents: (triple(*primals), triple(*primals)))
 
     f = lambda x: triple(x, 4.0)
-    for transposed in (jax.linear_transpose(f, 1.0), jax.jit(jax.linear_transpose(f, 1.0)), jax.linear_transpose(jax.jit(f), 1.0)):
+    for transposed in (
+        jax.linear_transpose(f, 1.0),
+        jax.jit(jax.linear_transpose(f, 1.0)),
+        jax.linear_transpose(jax.jit(f), 1.0),
+    ):
         assert float(transposed((2.0, 5.0))[0]) == 26
-    np.testing.assert_array_equal(jax.vmap(jax.linear_transpose(f, 1.0))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7])
-    np.testing.assert_array_equal(jax.linear_transpose(jax.vmap(f), jnp.ones(2))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7])
+    np.testing.assert_array_equal(
+        jax.vmap(jax.linear_transpose(f, 1.0))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7]
+    )
+    np.testing.assert_array_equal(
+        jax.linear_transpose(jax.vmap(f), jnp.ones(2))((jnp.arange(2.0), jnp.ones(2)))[0], [4, 7]
+    )
     first = lambda x: jax.lax.scan(lambda c, _: (f(c)[0], f(c)[1]), x, None, length=2)
     assert float(jax.linear_transpose(first, 1.0)((2.0, jnp.ones(2)))[0]) == 34
     assert float(jax.linear_transpose(lambda x: f(x)[0], 1.0)(2.0)[0]) == 6

@@ -11,13 +11,25 @@ import teucer.numpy as jnp
 X = np.float32([[1, 2], [3, 5]])
 
 
-@pytest.mark.parametrize(("f", "args", "kwargs", "operands"), [
-    (jnp.sin, (X,), {}, 1), (jnp.sin, (3.0,), {}, 1), (jnp.nanvar, (X,), {"axis": 0}, 1), (jnp.nanvar, (X, 0), {}, 1),
-    (jnp.clip, (X, 1, 2), {}, 3), (jnp.clip, (X,), {"min": 2}, 2), (jnp.swapaxes, (X, 0, 1), {}, 1),
-    (jnp.sum, (X,), {"axis": (0, 1), "dtype": np.int32}, 1), (jnp.where, (X > 1, X, 0), {}, 3), (jnp.concatenate, ([X, X],), {}, 2),
-    (jnp.linalg.inv, (X,), {}, 1), (jax.nn.softmax, (X,), {"axis": -1}, 1), (jnp.einsum, ("ij,jk", X, X), {}, 2),
-    (jnp.full_like, (X, 7), {}, 2),
-])
+@pytest.mark.parametrize(
+    ("f", "args", "kwargs", "operands"),
+    [
+        (jnp.sin, (X,), {}, 1),
+        (jnp.sin, (3.0,), {}, 1),
+        (jnp.nanvar, (X,), {"axis": 0}, 1),
+        (jnp.nanvar, (X, 0), {}, 1),
+        (jnp.clip, (X, 1, 2), {}, 3),
+        (jnp.clip, (X,), {"min": 2}, 2),
+        (jnp.swapaxes, (X, 0, 1), {}, 1),
+        (jnp.sum, (X,), {"axis": (0, 1), "dtype": np.int32}, 1),
+        (jnp.where, (X > 1, X, 0), {}, 3),
+        (jnp.concatenate, ([X, X],), {}, 2),
+        (jnp.linalg.inv, (X,), {}, 1),
+        (jax.nn.softmax, (X,), {"axis": -1}, 1),
+        (jnp.einsum, ("ij,jk", X, X), {}, 2),
+        (jnp.full_like, (X, 7), {}, 2),
+    ],
+)
 def test_what_is_lowered_is_what_is_called(f, args, kwargs, operands):
     lowered = f.lower(*args, **kwargs)
     assert len(f.trace(*args, **kwargs).jaxpr.in_avals) == operands
@@ -35,7 +47,9 @@ def test_structs_and_exports():
     assert jnp.sum.eval_shape(struct, axis=0).shape == ()
     exported = jax.export.export(jnp.sin)(struct)
     assert exported.fun_name == "sin"
-    np.testing.assert_array_equal(exported.call(np.ones(3, np.float32)), jnp.sin(np.ones(3, np.float32)))
+    np.testing.assert_array_equal(
+        exported.call(np.ones(3, np.float32)), jnp.sin(np.ones(3, np.float32))
+    )
     with pytest.raises(TypeError, match="positional argument"):
         jnp.sin.lower()
     assert pickle.loads(pickle.dumps(jnp.sin)) is jnp.sin

@@ -29,15 +29,23 @@ def test_transposes() -> None:
     assert jax.jit(jax.grad(lambda x: scaled(2.0, x).sum()))(X).tolist() == [3.5] * 3
     y, tangent = jax.jvp(lambda x: scaled(2.0, x), (X,), (X,))
     assert y.tolist() == tangent.tolist() == [0.5, 1, 1.5]
-    twice = jax.linear_transpose(lambda ct: jax.linear_transpose(lambda x: scaled(2.0, x), X)(ct)[0], X)
+    twice = jax.linear_transpose(
+        lambda ct: jax.linear_transpose(lambda x: scaled(2.0, x), X)(ct)[0], X
+    )
     assert twice(X)[0].tolist() == [0.5, 1, 1.5]
 
 
-@pytest.mark.parametrize(("in_axes", "r"), [((None, 0), 2.0), ((0, 0), jnp.array([2.0, 4.0])), ((0, None), jnp.array([2.0, 4.0]))])
+@pytest.mark.parametrize(
+    ("in_axes", "r"),
+    [((None, 0), 2.0), ((0, 0), jnp.array([2.0, 4.0])), ((0, None), jnp.array([2.0, 4.0]))],
+)
 def test_vmap_is_a_stack(in_axes: Any, r: Any) -> None:
     xs = jnp.stack([X, 3 * X]) if in_axes[1] == 0 else X
     for f in (scaled, lambda r, x: jax.grad(lambda x: (scaled(r, x) * X).sum())(x)):
-        expected = [f(r if in_axes[0] is None else r[i], xs if in_axes[1] is None else xs[i]) for i in range(2)]
+        expected = [
+            f(r if in_axes[0] is None else r[i], xs if in_axes[1] is None else xs[i])
+            for i in range(2)
+        ]
         assert jnp.allclose(jax.vmap(f, in_axes=in_axes)(r, xs), jnp.stack(expected))
 
 
@@ -46,8 +54,13 @@ def test_functions_may_close_over_arrays() -> None:
         return linear_call(lambda _, x: c * x, lambda _, ct: d * ct, None, x)
 
     assert jax.jit(f)(2.0, 3.0, X).tolist() == [2, 4, 6]
-    assert jax.jit(lambda c, d, x: jax.grad(lambda x: f(c, d, x).sum())(x))(2.0, 3.0, X).tolist() == [3] * 3
-    assert jax.vmap(lambda d: jax.grad(lambda x: f(2.0, d, x).sum())(X))(jnp.array([3.0, 4.0])).tolist() == [[3] * 3, [4] * 3]
+    assert (
+        jax.jit(lambda c, d, x: jax.grad(lambda x: f(c, d, x).sum())(x))(2.0, 3.0, X).tolist()
+        == [3] * 3
+    )
+    assert jax.vmap(lambda d: jax.grad(lambda x: f(2.0, d, x).sum())(X))(
+        jnp.array([3.0, 4.0])
+    ).tolist() == [[3] * 3, [4] * 3]
 
 
 def test_refusals() -> None:
@@ -55,7 +68,10 @@ def test_refusals() -> None:
         jax.grad(lambda r: scaled(r, X).sum())(2.0)
     with pytest.raises(TypeError, match="transpose output pytree structure must match"):
         linear_call(lambda r, x: x, lambda r, ct: (ct,), 1.0, X)
-    with pytest.raises(TypeError, match=r"(?s)types of the linear arguments.*results: f32\[\].*linear_args: f32\[3\]"):
+    with pytest.raises(
+        TypeError,
+        match=r"(?s)types of the linear arguments.*results: f32\[\].*linear_args: f32\[3\]",
+    ):
         linear_call(lambda r, x: x, lambda r, ct: ct.sum(), 1.0, X)
 
 
@@ -63,14 +79,21 @@ def test_zeros_and_values_of_rules() -> None:
     assert zero_from_primal(X).tolist() == [0] * 3
     assert zero_from_primal(np.arange(2)).dtype == jax.dtypes.float0
     symbolic = zero_from_primal(X, symbolic_zeros=True)
-    assert isinstance(symbolic, SymbolicZero) and (symbolic.shape, symbolic.dtype) == ((3,), np.float32)
+    assert isinstance(symbolic, SymbolicZero) and (symbolic.shape, symbolic.dtype) == (
+        (3,),
+        np.float32,
+    )
     assert custom_vjp_primal_tree_values({"a": CustomVJPPrimal(3, True)}) == {"a": 3}
     with pytest.raises(TypeError, match="unexpected leaf type"):
         custom_vjp_primal_tree_values([3])
 
 
 def test_transposes_of_integers() -> None:
-    assert jax.linear_transpose(lambda x: 2 * x, np.arange(3))(jnp.arange(3))[0].tolist() == [0, 2, 4]
+    assert jax.linear_transpose(lambda x: 2 * x, np.arange(3))(jnp.arange(3))[0].tolist() == [
+        0,
+        2,
+        4,
+    ]
     with pytest.raises(TypeError, match="integer -> integer"):
         jax.linear_transpose(lambda x: 2.0 * x, np.arange(3))
 
@@ -78,7 +101,9 @@ def test_transposes_of_integers() -> None:
 def test_static_arguments_of_checkpoint() -> None:
     f = jax.checkpoint(lambda x, n: jnp.sin(x) * (n if n > 2 else 0), static_argnames="n")
     assert jnp.allclose(jax.grad(f)(2.0, n=3), 3 * np.cos(2.0))
-    with pytest.raises(ValueError, match=r"static_argnums.*but got \(5,\), while `len\(args\)` = 2"):
+    with pytest.raises(
+        ValueError, match=r"static_argnums.*but got \(5,\), while `len\(args\)` = 2"
+    ):
         jax.checkpoint(lambda x, n: x, static_argnums=5)(1.0, 2)
 
 

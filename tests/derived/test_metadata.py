@@ -1,4 +1,7 @@
-"""What the compiler is told of operations: in blocks, on values, by calls; and where they are to be computed."""
+"""What the compiler is told of operations.
+
+In blocks, on values, by calls; and where they are to be computed.
+"""
 
 import threading
 
@@ -11,12 +14,21 @@ from teucer import numpy as jnp
 from teucer.experimental import checkify
 from teucer.experimental.compute_on import compute_on
 from teucer.experimental.scheduling_groups import scheduling_group, xla_metadata_call
-from teucer.experimental.xla_metadata import fuse_limit, must_fuse_call, set_xla_metadata, xla_metadata_call2
+from teucer.experimental.xla_metadata import (
+    fuse_limit,
+    must_fuse_call,
+    set_xla_metadata,
+    xla_metadata_call2,
+)
 
 
 def told(f, *args, op):
     """What is said of the one operation of a kind in the program of a function."""
-    (line,) = [line for line in jax.jit(f).lower(*args).as_text().splitlines() if op in line and "func.func" not in line]
+    (line,) = [
+        line
+        for line in jax.jit(f).lower(*args).as_text().splitlines()
+        if op in line and "func.func" not in line
+    ]
     return line.partition("mhlo.frontend_attributes = ")[2].partition("}")[0].strip("{")
 
 
@@ -61,7 +73,9 @@ def test_transformations_keep_it():
     assert told(jax.grad(jax.jit(f)), 1.0, op="stablehlo.cosine") == 'a = "b"'
     assert told(jax.vmap(jax.jit(f)), jnp.ones(3), op="stablehlo.sine") == 'a = "b"'
     body = lambda c, _: (f(c), None)
-    assert told(lambda x: lax.scan(body, x, None, length=3)[0], 1.0, op="stablehlo.sine") == 'a = "b"'
+    assert (
+        told(lambda x: lax.scan(body, x, None, length=3)[0], 1.0, op="stablehlo.sine") == 'a = "b"'
+    )
     branches = lambda x: lax.cond(x > 0, f, lambda x: x, x)
     assert told(branches, 1.0, op="stablehlo.sine") == 'a = "b"'
     assert told(jax.checkpoint(f), 1.0, op="stablehlo.sine") == 'a = "b"'
@@ -88,7 +102,9 @@ def test_names_stay():
 def test_threads_do_not_share_it():
     seen = []
     with set_xla_metadata(a="b"):
-        thread = threading.Thread(target=lambda: seen.append(jax.make_jaxpr(jnp.sin)(1.0).eqns[0].ctx.xla_metadata))
+        thread = threading.Thread(
+            target=lambda: seen.append(jax.make_jaxpr(jnp.sin)(1.0).eqns[0].ctx.xla_metadata)
+        )
         thread.start()
         thread.join()
     assert seen == [{}]
@@ -99,7 +115,9 @@ def test_decorator_of_jitted_functions():
     assert 'a = "b"' in f.lower(1.0).as_text() and f(2.0) == 4
 
 
-@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))])
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))]
+)
 def test_values(transform):
     f = lambda x: set_xla_metadata({"a": jnp.sin(x), "b": x}, tag="t")
     x = jnp.arange(3.0)
@@ -120,12 +138,20 @@ def test_calls():
     f = lambda x: g(g(x, k=2.0), k=2.0).sum()
     x = jnp.arange(3.0)
     text = jax.jit(f).lower(x).as_text()
-    assert text.count("call @xla_metadata_call") == 2 and text.count("func.func private @xla_metadata_call") == 1
+    assert (
+        text.count("call @xla_metadata_call") == 2
+        and text.count("func.func private @xla_metadata_call") == 1
+    )
     assert 'inlineable = "false", order = "2"' in text
     plain = lambda x: jnp.sum(2 * jnp.sin(2 * jnp.sin(x)))
     both = jnp.stack([x, x + 1])
-    for transform, arg in ((jax.grad, x), (lambda f: jax.jit(jax.grad(f)), x), (jax.checkpoint, x),
-                           (lambda f: jax.grad(jax.checkpoint(f)), x), (lambda f: jax.vmap(jax.grad(f)), both)):  # fmt: skip
+    for transform, arg in (
+        (jax.grad, x),
+        (lambda f: jax.jit(jax.grad(f)), x),
+        (jax.checkpoint, x),
+        (lambda f: jax.grad(jax.checkpoint(f)), x),
+        (lambda f: jax.vmap(jax.grad(f)), both),
+    ):
         np.testing.assert_allclose(transform(f)(arg), transform(plain)(arg), rtol=1e-6)
 
 
@@ -143,9 +169,15 @@ def test_scheduling_groups():
     assert 'scheduling_group = "g"' in text
 
 
-@pytest.mark.parametrize("kind, said", [("device_host", '_xla_compute_type = "host"'), ("device", ""),
-                                        ("tpu_sparsecore", '_xla_compute_type = "sparse"'),
-                                        ("gpu_stream:1", '_xla_stream_annotation = "1", inlineable = "false"')])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        ("device_host", '_xla_compute_type = "host"'),
+        ("device", ""),
+        ("tpu_sparsecore", '_xla_compute_type = "sparse"'),
+        ("gpu_stream:1", '_xla_stream_annotation = "1", inlineable = "false"'),
+    ],
+)
 def test_compute_on(kind, said):
     assert told(compute_on(kind)(lambda x: jnp.sin(x)), 1.0, op="stablehlo.sine") == said
 
@@ -164,18 +196,29 @@ def test_calls_are_checked():
 
 
 def test_derivatives_are_told_something_else():
-    f = xla_metadata_call2({"tier": 1, "hot": True}, ad_metadata={"tier": "b"})(lambda x: jnp.sin(x) * 2)
+    f = xla_metadata_call2({"tier": 1, "hot": True}, ad_metadata={"tier": "b"})(
+        lambda x: jnp.sin(x) * 2
+    )
     assert f(0.5) == jnp.sin(0.5) * 2
     text = jax.jit(jax.grad(f)).lower(1.0).as_text()
-    assert 'mhlo.frontend_attributes = {hot = "true", tier = "1"}' in text or 'tier = "1", hot = "true"' in text
+    assert (
+        'mhlo.frontend_attributes = {hot = "true", tier = "1"}' in text
+        or 'tier = "1", hot = "true"' in text
+    )
     assert 'mhlo.frontend_attributes = {tier = "b"}' in text
     same = jax.jit(jax.grad(xla_metadata_call2(jnp.sin, {"tier": "a"}))).lower(1.0).as_text()
     assert same.count('tier = "a"') == 2
-    dropped = jax.jit(jax.grad(xla_metadata_call2(jnp.sin, {"tier": "a"}, ad_metadata="drop"))).lower(1.0).as_text()
+    dropped = (
+        jax.jit(jax.grad(xla_metadata_call2(jnp.sin, {"tier": "a"}, ad_metadata="drop")))
+        .lower(1.0)
+        .as_text()
+    )
     assert dropped.count('tier = "a"') == 1
     with pytest.raises(TypeError, match="expected a callable to wrap, got 3"):
         xla_metadata_call2(3)
-    with pytest.raises(TypeError, match="ad_metadata must be 'same', 'drop', or a dict of metadata, got 'no'"):
+    with pytest.raises(
+        TypeError, match="ad_metadata must be 'same', 'drop', or a dict of metadata, got 'no'"
+    ):
         xla_metadata_call2({"a": 1}, ad_metadata="no")
 
 
@@ -183,5 +226,6 @@ def test_limits_of_fusion():
     def f(x):
         with fuse_limit():
             return jnp.sin(x)
+
     assert 'FUSE_LIMIT = "true"' in jax.jit(f).lower(1.0).as_text()
     assert 'MUST_FUSE = "7"' in jax.jit(must_fuse_call("7")(jnp.sin)).lower(1.0).as_text()

@@ -16,29 +16,42 @@ def in_scan(f, x):
     return jax.lax.scan(lambda x, _: (f(x), None), x, None, length=1)[0]
 
 
-RESULTS = {"another tree": (lambda x: (x, x), "structure:\n    (float32[], float32[])\nwhile"),
-           "another shape": (lambda x: jnp.zeros(3), "dtypes of:\n    float32[3]\nwhile"),
-           "another dtype": (lambda x: x.astype("int32"), "dtypes of:\n    int32[]\nwhile")}
+RESULTS = {
+    "another tree": (lambda x: (x, x), "structure:\n    (float32[], float32[])\nwhile"),
+    "another shape": (lambda x: jnp.zeros(3), "dtypes of:\n    float32[3]\nwhile"),
+    "another dtype": (lambda x: x.astype("int32"), "dtypes of:\n    int32[]\nwhile"),
+}
 
 
 @pytest.mark.parametrize("kind", RESULTS)
 def test_rules_return_what_the_function_returns(kind):
     result, text = RESULTS[kind]
     f, g = jax.custom_jvp(lambda x: x), jax.custom_vjp(lambda x: x)
-    zeros = functools.partial(jax.tree.map, lambda y: np.zeros(y.shape, jax.dtypes.float0) if y.dtype == "int32" else y * 0)
+    zeros = functools.partial(
+        jax.tree.map,
+        lambda y: np.zeros(y.shape, jax.dtypes.float0) if y.dtype == "int32" else y * 0,
+    )
     f.defjvp(lambda primals, tangents: (result(*primals), zeros(result(*primals))))
-    with pytest.raises(TypeError, match="Custom JVP rule <lambda> for function <lambda> must produce a pair") as info:
+    with pytest.raises(
+        TypeError, match="Custom JVP rule <lambda> for function <lambda> must produce a pair"
+    ) as info:
         jax.jvp(lambda x: in_scan(f, x), (X,), (X,))
     assert text in str(info.value)
     g.defvjp(lambda x: (result(x), None), lambda _, ct: (ct,))
-    with pytest.raises(TypeError, match="Custom VJP fwd rule <lambda> for function <lambda> must produce a pair") as info:
+    with pytest.raises(
+        TypeError, match="Custom VJP fwd rule <lambda> for function <lambda> must produce a pair"
+    ) as info:
         jax.grad(lambda x: in_scan(g, x))(X)
     assert text in str(info.value)
 
 
 def test_zeros_of_another_type():
     f = jax.custom_vjp(lambda x, y: (x, y))
-    f.defvjp(lambda x, y: ((x.value, y.value), None), lambda _, cts: (cts[1], cts[0]), symbolic_zeros=True)
+    f.defvjp(
+        lambda x, y: ((x.value, y.value), None),
+        lambda _, cts: (cts[1], cts[0]),
+        symbolic_zeros=True,
+    )
     with pytest.raises(ValueError, match="Consider just returning a None here"):
         jax.grad(lambda x: f(x, jnp.ones(3))[0].sum())(jnp.ones(2))
 
@@ -62,16 +75,44 @@ def deleted():
 
 REFUSED = [
     (lambda: jax.jit(by_position, static_argnames=("a",)), ValueError, "invalid argnames {'a'}"),
-    (lambda: jax.jit(by_position, donate_argnames=("args",)), ValueError, "invalid argnames {'args'}"),
-    (lambda: jax.jit(staticmethod(by_position)), TypeError, "staticmethod arguments are not supported"),
-    (lambda: jax.device_put(X, may_alias=True, donate=True), ValueError, "cannot be True at the same time"),
+    (
+        lambda: jax.jit(by_position, donate_argnames=("args",)),
+        ValueError,
+        "invalid argnames {'args'}",
+    ),
+    (
+        lambda: jax.jit(staticmethod(by_position)),
+        TypeError,
+        "staticmethod arguments are not supported",
+    ),
+    (
+        lambda: jax.device_put(X, may_alias=True, donate=True),
+        ValueError,
+        "cannot be True at the same time",
+    ),
     (lambda: jax.device_put(deleted(), jax.devices()[0]), RuntimeError, "Array has been deleted"),
     (lambda: jax.pmap(lambda x: x, in_axes=False)(jnp.ones(1)), TypeError, "must be an int"),
-    (lambda: jax.pmap(by_position, static_broadcasted_argnums=(1,))(jnp.ones(1), b=1), ValueError, "only 1 positional argument"),
-    (lambda: jax.vjp(lambda x: (x, x), 1.0)[1](1.0, 1.0), TypeError, "applied to <lambda> was called with 2 arguments"),
+    (
+        lambda: jax.pmap(by_position, static_broadcasted_argnums=(1,))(jnp.ones(1), b=1),
+        ValueError,
+        "only 1 positional argument",
+    ),
+    (
+        lambda: jax.vjp(lambda x: (x, x), 1.0)[1](1.0, 1.0),
+        TypeError,
+        "applied to <lambda> was called with 2 arguments",
+    ),
     (lambda: jax.vmap(lambda x: x, in_axes=False)(jnp.ones(1)), TypeError, "must be an int"),
-    (lambda: jax.vmap(lambda x: x, in_axes=(jnp.ones(2),))(jnp.ones(1)), TypeError, "vmap in_axes must be an int, None, or"),
-    (lambda: jax.vmap(lambda x: x, out_axes=jnp.ones(2))(jnp.ones(1)), TypeError, "vmap out_axes must be an int, None, or"),
+    (
+        lambda: jax.vmap(lambda x: x, in_axes=(jnp.ones(2),))(jnp.ones(1)),
+        TypeError,
+        "vmap in_axes must be an int, None, or",
+    ),
+    (
+        lambda: jax.vmap(lambda x: x, out_axes=jnp.ones(2))(jnp.ones(1)),
+        TypeError,
+        "vmap out_axes must be an int, None, or",
+    ),
 ]
 
 
@@ -85,6 +126,8 @@ def test_what_is_refused(case):
 
 def test_linear_transpose_of_what_has_a_shape():
     struct = types.SimpleNamespace(shape=(3,), dtype=np.dtype(np.float32))
-    np.testing.assert_array_equal(jax.linear_transpose(lambda x: 2 * x, struct)(jnp.ones(3))[0], [2, 2, 2])
+    np.testing.assert_array_equal(
+        jax.linear_transpose(lambda x: 2 * x, struct)(jnp.ones(3))[0], [2, 2, 2]
+    )
     transpose = jax.jit(jax.linear_transpose, static_argnums=0)(lambda x: 2.0 * x, 1.0)
     assert jax.jit(lambda f, x: f(x))(transpose, 3.0) == (6.0,)

@@ -1,4 +1,5 @@
-"""Platforms and devices as the environment asks for them, plugins that do not load, and processes with jax in them."""
+"""Platforms and devices as the environment asks for them, plugins that do not load, and processes
+with jax in them."""
 
 import os
 import subprocess
@@ -12,20 +13,29 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._xla.client import platform_of
 
 ROOT = Path(__file__).parents[2]
-SHOW = "import teucer as jax; print(jax.default_backend(), jax.device_count(), jax.numpy.ones(2) + 1)"
+SHOW = (
+    "import teucer as jax; print(jax.default_backend(), jax.device_count(), jax.numpy.ones(2) + 1)"
+)
 
 
 def run(program=SHOW, path=(), **variables):
     """What a new process prints, and the last lines that it writes to stderr."""
-    env = {k: v for k, v in os.environ.items() if k not in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")
+    }
     env.update(variables, PYTHONPATH=os.pathsep.join([str(ROOT), *map(str, path)]))
-    ended = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
     return ended.stdout.strip(), ended.stderr.strip()
 
 
 @pytest.fixture
 def plugins(tmp_path):
-    """A folder with the namespace package jax_plugins, and in it a plugin whose library is none, and a package without."""
+    """A folder with the namespace package jax_plugins, and in it a plugin whose library is none,
+    and a package without."""
     for name, library in (("xla_bogus", "pjrt_bogus.so"), ("empty", None)):
         folder = tmp_path / "jax_plugins" / name
         folder.mkdir(parents=True)
@@ -47,20 +57,33 @@ def test_plugins_are_found_by_entry_points(tmp_path):
     described = tmp_path / "bogus-1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Name: bogus\nVersion: 1.0\n")
-    show = "import sys, teucer as jax; print(jax.default_backend(), 'importlib.metadata' in sys.modules)"
+    show = (
+        "import sys, teucer as jax; print(jax.default_backend(), 'importlib.metadata' in "
+        "sys.modules)"
+    )
     assert run(show, [tmp_path])[0] == "cpu False"
     (described / "entry_points.txt").write_text("[jax_plugins]\nbogus = elsewhere\n")
     out, err = run(show, [tmp_path])
-    assert out == "cpu True" and "Unable to initialize backend 'elsewhere'" in err and "pjrt_bogus.so" in err
+    assert (
+        out == "cpu True"
+        and "Unable to initialize backend 'elsewhere'" in err
+        and "pjrt_bogus.so" in err
+    )
 
 
 def test_a_plugin_that_is_not_asked_for_is_left_alone(plugins):
     assert run(path=[plugins], JAX_PLATFORMS="cpu") == ("cpu 1 [2. 2.]", "")
 
 
-@pytest.mark.parametrize(("platforms", "name", "why"), [
-    ("xla_bogus", "xla_bogus", "pjrt_bogus.so"), ("cpu,xla_bogus", "xla_bogus", "pjrt_bogus.so"),
-    ("nonsense", "nonsense", "no plugin"), ("tpu,cpu", "tpu", "no plugin")])
+@pytest.mark.parametrize(
+    ("platforms", "name", "why"),
+    [
+        ("xla_bogus", "xla_bogus", "pjrt_bogus.so"),
+        ("cpu,xla_bogus", "xla_bogus", "pjrt_bogus.so"),
+        ("nonsense", "nonsense", "no plugin"),
+        ("tpu,cpu", "tpu", "no plugin"),
+    ],
+)
 def test_platforms_that_are_asked_for_and_fail(plugins, platforms, name, why):
     out, err = run(path=[plugins], JAX_PLATFORMS=platforms)
     assert out == ""
@@ -91,18 +114,28 @@ for f in (
     assert lines[2].startswith("Unknown backend xla_bogus: ") and "pjrt_bogus.so" in lines[2]
 
 
-@pytest.mark.parametrize(("variables", "count"), [
-    ({"JAX_NUM_CPU_DEVICES": "3"}, 3), ({"XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
-    ({"JAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 3),
-    ({"JAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
-    ({"JAX_NUM_CPU_DEVICES": "-1"}, 1), ({"JAX_PLATFORMS": ""}, 1), ({"JAX_PLATFORMS": ","}, 1)])
+@pytest.mark.parametrize(
+    ("variables", "count"),
+    [
+        ({"JAX_NUM_CPU_DEVICES": "3"}, 3),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
+        ({"JAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 3),
+        ({"JAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": "--xla_force_host_platform_device_count=5"}, 5),
+        ({"JAX_NUM_CPU_DEVICES": "-1"}, 1),
+        ({"JAX_PLATFORMS": ""}, 1),
+        ({"JAX_PLATFORMS": ","}, 1),
+    ],
+)
 def test_the_number_of_cpu_devices(variables, count):
     assert run(**variables) == (f"cpu {count} [2. 2.]", "")
 
 
 def test_numbers_of_cpu_devices_that_cannot_be():
     _, err = run(JAX_NUM_CPU_DEVICES="0")
-    assert "RuntimeError: Unable to initialize backend 'cpu': the option jax_num_cpu_devices is 0" in err
+    assert (
+        "RuntimeError: Unable to initialize backend 'cpu': the option jax_num_cpu_devices is 0"
+        in err
+    )
     assert "invalid value 'many'" in run(JAX_NUM_CPU_DEVICES="many")[1]
 
 
@@ -120,20 +153,30 @@ jax.clear_backends()
 jax.config.update("jax_num_cpu_devices", 2)
 print(jax.device_count())
 """
-    assert run(program)[0].splitlines() == ["4", "jax_num_cpu_devices config should be updated before backends", "2"]
+    assert run(program)[0].splitlines() == [
+        "4",
+        "jax_num_cpu_devices config should be updated before backends",
+        "2",
+    ]
 
 
-@pytest.mark.parametrize("first, second", [("jax", "teucer"), ("teucer", "jax"), ("teucer", "jax.numpy")])
+@pytest.mark.parametrize(
+    "first, second", [("jax", "teucer"), ("teucer", "jax"), ("teucer", "jax.numpy")]
+)
 def test_jax_in_the_process(tmp_path, first, second):
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").write_text("")
     _, err = run(f"import {first}, {second}", [tmp_path])
-    assert f"ImportError: {second.partition('.')[0]} cannot be imported into a process that has imported {first}" in err
+    assert (
+        f"ImportError: {second.partition('.')[0]} cannot be imported into a process that has "
+        f"imported {first}"
+    ) in err
     assert "separate processes" in err
 
 
 def test_jaxlib_does_not_import_jax(tmp_path):
-    """It tries to when it reads an array; half imported, jax would change options of jaxlib, such as 64 bits."""
+    """It tries to when it reads an array; half imported, jax would change options of jaxlib, such
+    as 64 bits."""
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").write_text("print('imported')")
     program = """
@@ -171,14 +214,23 @@ def test_the_platform_that_programs_are_written_for():
     def device(platform, version=""):
         return SimpleNamespace(platform=platform, client=SimpleNamespace(platform_version=version))
 
-    assert platform_of(device("cpu")) == "cpu" and platform_of(device("tpu", "TFRT TPU v5")) == "tpu"
-    assert platform_of(device("gpu", "cuda 13000")) == "cuda" and platform_of(device("gpu", "rocm 60300")) == "rocm"
+    assert (
+        platform_of(device("cpu")) == "cpu" and platform_of(device("tpu", "TFRT TPU v5")) == "tpu"
+    )
+    assert (
+        platform_of(device("gpu", "cuda 13000")) == "cuda"
+        and platform_of(device("gpu", "rocm 60300")) == "rocm"
+    )
 
 
 @pytest.mark.parametrize(
-    "platform, version, kind", [("cpu", "", (1, 0)), ("gpu", "cuda 13000", (2, 3)), ("gpu", "rocm 60300", (10, 3))])
+    "platform, version, kind",
+    [("cpu", "", (1, 0)), ("gpu", "cuda 13000", (2, 3)), ("gpu", "rocm 60300", (10, 3))],
+)
 def test_dlpacks_number_of_a_device(platform, version, kind):
-    device = SimpleNamespace(platform=platform, local_hardware_id=3, client=SimpleNamespace(platform_version=version))
+    device = SimpleNamespace(
+        platform=platform, local_hardware_id=3, client=SimpleNamespace(platform_version=version)
+    )
     assert ArrayImpl.__dlpack_device__(SimpleNamespace(device=device)) == kind
     with pytest.raises(BufferError, match="no DLPack device"):
         ArrayImpl.__dlpack_device__(SimpleNamespace(device="a sharding"))
@@ -198,10 +250,20 @@ client.plugin_client = plugin_client
 print(jax.devices()[0].platform)
 """
     assert run(program)[0].splitlines() == ["cuda a.so {}", "cpu"]
-    shown = run(program, JAX_CUDA_VISIBLE_DEVICES="0,2", JAX_PJRT_CLIENT_CREATE_OPTIONS="memory_fraction:.5;a:b:c")[0]
-    assert shown.splitlines()[0] == "cuda a.so {'memory_fraction': '.5', 'a': 'b:c', 'visible_devices': [0, 2]}"
+    shown = run(
+        program,
+        JAX_CUDA_VISIBLE_DEVICES="0,2",
+        JAX_PJRT_CLIENT_CREATE_OPTIONS="memory_fraction:.5;a:b:c",
+    )[0]
+    assert (
+        shown.splitlines()[0]
+        == "cuda a.so {'memory_fraction': '.5', 'a': 'b:c', 'visible_devices': [0, 2]}"
+    )
     out, err = run(program, JAX_CUDA_VISIBLE_DEVICES="first")
-    assert out == "cpu" and "jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got 'first'" in err
+    assert (
+        out == "cpu"
+        and "jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got 'first'" in err
+    )
 
 
 def test_kernels_of_a_plugin_are_registered():
@@ -222,9 +284,14 @@ gpu.gpu_solver = SimpleNamespace(
 gpu.register("cuda", "plugin")
 """
     out, err = run(program)
-    assert (out.splitlines(), err) == (["plugin type 1", "plugin callback 2 CUDA 1 0", "plugin lu 3 CUDA 1 0"], "")
+    assert (out.splitlines(), err) == (
+        ["plugin type 1", "plugin callback 2 CUDA 1 0", "plugin lu 3 CUDA 1 0"],
+        "",
+    )
 
 
 def test_the_default_platform_by_name():
     assert run(JAX_PLATFORM_NAME="cpu") == ("cpu 1 [2. 2.]", "")
-    assert "Unknown backend cuda. Available backends are ['cpu']" in run(JAX_PLATFORM_NAME="cuda")[1]
+    assert (
+        "Unknown backend cuda. Available backends are ['cpu']" in run(JAX_PLATFORM_NAME="cuda")[1]
+    )

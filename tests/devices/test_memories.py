@@ -1,4 +1,5 @@
-"""Memories: arrays in the host's memory, in types, within programs, and residuals that are moved there."""
+"""Memories: arrays in the host's memory, in types, within programs, and residuals that are moved
+there."""
 
 import numpy as np
 import pytest
@@ -36,14 +37,27 @@ def test_default_memory_is_one_sharding():
     device, mesh = jax.devices()[0], jax.make_mesh((8,), ("x",))
     assert SingleDeviceSharding(device) == SingleDeviceSharding(device, memory_kind="device")
     assert NamedSharding(mesh, P("x")) == NamedSharding(mesh, P("x"), memory_kind="device")
-    for make in (lambda: SingleDeviceSharding(device, memory_kind="hbm"), lambda: NamedSharding(mesh, P("x"), memory_kind="hbm")):
-        with pytest.raises(ValueError, match="Could not find memory addressable by device cpu.*pinned_host"):
+    for make in (
+        lambda: SingleDeviceSharding(device, memory_kind="hbm"),
+        lambda: NamedSharding(mesh, P("x"), memory_kind="hbm"),
+    ):
+        with pytest.raises(
+            ValueError, match="Could not find memory addressable by device cpu.*pinned_host"
+        ):
             make()
 
 
 def test_device_put(x, host):
-    for there in (jax.device_put(x, host), jax.device_put(x, HOST), jax.device_put(np.arange(8.0, dtype=np.float32), HOST)):
-        assert (kind(there), str(jax.typeof(there)), there.committed) == ("pinned_host", "float32<host>[8]", True)
+    for there in (
+        jax.device_put(x, host),
+        jax.device_put(x, HOST),
+        jax.device_put(np.arange(8.0, dtype=np.float32), HOST),
+    ):
+        assert (kind(there), str(jax.typeof(there)), there.committed) == (
+            "pinned_host",
+            "float32<host>[8]",
+            True,
+        )
         assert jax.typeof(there).memory_space is HOST
         np.testing.assert_array_equal(there, np.arange(8))
         back = jax.device_put(there, DEVICE)
@@ -71,12 +85,22 @@ def test_over_a_mesh():
 
 def test_operations_are_where_their_operands_are(x):
     h = jax.device_put(x, HOST)
-    for y in (h + 1, jnp.sin(h), jax.jit(lambda a: a)(h), jax.jit(lambda a: jnp.sum(a * 2))(h), h.reshape(2, 4).T, h[0]):
+    for y in (
+        h + 1,
+        jnp.sin(h),
+        jax.jit(lambda a: a)(h),
+        jax.jit(lambda a: jnp.sum(a * 2))(h),
+        h.reshape(2, 4).T,
+        h[0],
+    ):
         assert kind(y) == "pinned_host"
     assert str(jax.make_jaxpr(lambda a: a * 2.0 + a)(h)).count("f32<host>[8]") == 3
     for _ in range(3):  # C++ answers from the second call on
         assert kind(h + 1) == "pinned_host" and kind(x + 1) == "device"
-    with pytest.raises(ValueError, match=r"(?s)memory_space of all inputs .* `add` must be the same.*f32<host>\[8\], f32\[8\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)memory_space of all inputs .* `add` must be the same.*f32<host>\[8\], f32\[8\]",
+    ):
         h + x
 
 
@@ -87,8 +111,15 @@ def test_within_programs(x, host):
         assert kind(jax.jit(f)(x)) == "pinned_host"
         assert jax.eval_shape(f, x).shape == (8,)
     text = jax.jit(lambda a: jax.device_put(a, DEVICE) + 1).lower(h).as_text()
-    assert '%arg0: tensor<8xf32> {mhlo.memory_kind = "pinned_host"}' in text and 'mhlo.memory_kind = "device"' in text
-    outs = jax.jit(lambda a: lax.scan(lambda c, v: (c + jax.device_put(v, DEVICE), jax.device_put(v, HOST)), 0.0, a))(x)
+    assert (
+        '%arg0: tensor<8xf32> {mhlo.memory_kind = "pinned_host"}' in text
+        and 'mhlo.memory_kind = "device"' in text
+    )
+    outs = jax.jit(
+        lambda a: lax.scan(
+            lambda c, v: (c + jax.device_put(v, DEVICE), jax.device_put(v, HOST)), 0.0, a
+        )
+    )(x)
     assert [*map(kind, outs)] == ["device", "pinned_host"] and outs[0] == 28
     assert kind(jax.vmap(lambda a: jax.device_put(a, HOST))(x)) == "pinned_host"
     traced = jax.jit(lambda a: jax.device_put(a, HOST)).trace(x)
@@ -99,10 +130,23 @@ def test_within_programs(x, host):
 def test_what_jit_is_told(x, host):
     h = jax.device_put(x, host)
     assert kind(jax.jit(lambda a: a + 1, out_shardings=host)(x)) == "pinned_host"
-    assert [*map(kind, jax.jit(lambda a: (a, a + 1), out_shardings=(host, None))(x))] == ["pinned_host", "device"]
+    assert [*map(kind, jax.jit(lambda a: (a, a + 1), out_shardings=(host, None))(x))] == [
+        "pinned_host",
+        "device",
+    ]
     assert kind(jax.jit(lambda a: jax.device_put(a, DEVICE), in_shardings=host)(h)) == "device"
-    assert kind(jax.jit(lambda a: a * 2, in_shardings=host, out_shardings=host)(np.arange(8.0, dtype=np.float32))) == "pinned_host"
-    message = "Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit memory kind: {}, arg "
+    assert (
+        kind(
+            jax.jit(lambda a: a * 2, in_shardings=host, out_shardings=host)(
+                np.arange(8.0, dtype=np.float32)
+            )
+        )
+        == "pinned_host"
+    )
+    message = (
+        "Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit "
+        "memory kind: {}, arg "
+    )
     for given, arg in ((host, x), (SingleDeviceSharding(jax.devices()[0]), h)):
         with pytest.raises(ValueError, match=message.format(given.memory_kind)):
             jax.jit(lambda a: a + 1, in_shardings=given)(arg)
@@ -136,8 +180,12 @@ def test_gradients_come_back(x, jit):
 
 def test_residuals_are_offloaded(x):
     policies = jax.checkpoint_policies
-    named = policies.save_and_offload_only_these_names(names_which_can_be_saved=["kept"], names_which_can_be_offloaded=["moved"],
-                                                       offload_src="device", offload_dst="pinned_host")
+    named = policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["kept"],
+        names_which_can_be_offloaded=["moved"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
 
     def f(a):
         a = jax.ad_checkpoint.checkpoint_name(jnp.sin(a), "moved")
@@ -151,7 +199,11 @@ def test_residuals_are_offloaded(x):
         np.testing.assert_allclose(gradient(x), jax.grad(f)(x), rtol=1e-6)
     _, back = jax.vjp(jax.checkpoint(f, policy=named), x)
     kinds = [kind(r) for r in jax.tree.leaves(back) if getattr(r, "shape", None) == (8,)]
-    assert sorted(kinds) == ["device", "device", "pinned_host"]  # x itself, what is kept, what is moved
+    assert sorted(kinds) == [
+        "device",
+        "device",
+        "pinned_host",
+    ]  # x itself, what is kept, what is moved
 
 
 def test_products_are_offloaded():
@@ -165,7 +217,13 @@ def test_products_are_offloaded():
     assert "f32<host>[4] = device_put" in str(jax.make_jaxpr(g)(x))
     np.testing.assert_allclose(jax.jit(g)(x), jax.grad(f)(x), rtol=1e-6)
     # Within a scan residuals are stacked in the host's memory.
-    h = jax.grad(lambda x: lax.scan(jax.checkpoint(lambda c, _: (jnp.sin(c @ w), None), policy=policy), x, None, length=3)[0].sum())
-    plain = jax.grad(lambda x: lax.scan(lambda c, _: (jnp.sin(c @ w), None), x, None, length=3)[0].sum())
+    h = jax.grad(
+        lambda x: lax.scan(
+            jax.checkpoint(lambda c, _: (jnp.sin(c @ w), None), policy=policy), x, None, length=3
+        )[0].sum()
+    )
+    plain = jax.grad(
+        lambda x: lax.scan(lambda c, _: (jnp.sin(c @ w), None), x, None, length=3)[0].sum()
+    )
     np.testing.assert_allclose(jax.jit(h)(x), plain(x), rtol=1e-5)
     assert "f32<host>[3,4]" in str(jax.make_jaxpr(h)(x))

@@ -1,4 +1,5 @@
-"""The sharding of the type of an array without one is over a mesh without axes, and says nothing."""
+"""The sharding of the type of an array without one is over a mesh without axes, and says
+nothing."""
 
 import numpy as np
 import pytest
@@ -10,13 +11,26 @@ X = jnp.ones((2, 3))
 NONE = jax.typeof(X).sharding
 
 
-@pytest.mark.parametrize("make", [
-    lambda: jax.device_put(np.ones((2, 3)), NONE), lambda: jax.jit(lambda x: jax.device_put(x, NONE))(X),
-    lambda: jnp.zeros((2, 3), device=NONE), lambda: jnp.ones((2, 3), out_sharding=NONE),
-    lambda: jax.random.normal(jax.random.key(0), (2, 3), out_sharding=NONE), lambda: jnp.array(np.ones((2, 3)), out_sharding=NONE),
-    lambda: jnp.broadcast_to(1., (2, 3), out_sharding=NONE), lambda: jnp.matmul(X, jnp.ones((3, 3)), out_sharding=NONE),
-    lambda: jnp.einsum("ij,jk->ik", X, jnp.ones((3, 3)), out_sharding=NONE), lambda: jnp.full_like(X, 2., device=NONE),
-    lambda: jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2, 3), jnp.float32, sharding=NONE)).compile()(X)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: jax.device_put(np.ones((2, 3)), NONE),
+        lambda: jax.jit(lambda x: jax.device_put(x, NONE))(X),
+        lambda: jnp.zeros((2, 3), device=NONE),
+        lambda: jnp.ones((2, 3), out_sharding=NONE),
+        lambda: jax.random.normal(jax.random.key(0), (2, 3), out_sharding=NONE),
+        lambda: jnp.array(np.ones((2, 3)), out_sharding=NONE),
+        lambda: jnp.broadcast_to(1.0, (2, 3), out_sharding=NONE),
+        lambda: jnp.matmul(X, jnp.ones((3, 3)), out_sharding=NONE),
+        lambda: jnp.einsum("ij,jk->ik", X, jnp.ones((3, 3)), out_sharding=NONE),
+        lambda: jnp.full_like(X, 2.0, device=NONE),
+        lambda: (
+            jax.jit(lambda x: x + 1)
+            .lower(jax.ShapeDtypeStruct((2, 3), jnp.float32, sharding=NONE))
+            .compile()(X)
+        ),
+    ],
+)
 def test_it_may_be_given(make):
     y = make()
     assert y.shape == (2, 3) and not y.committed and y.sharding == X.sharding

@@ -1,4 +1,7 @@
-"""What is behind the elements of a buffer is arbitrary: in these tests it is NaN, or the greatest integer."""
+"""What is behind the elements of a buffer is arbitrary.
+
+In these tests it is NaN, or the greatest integer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""jit(dynamic_dims=...): one compilation for all sizes up to a bound, under every transformation."""
+"""jit(dynamic_dims=...).
+
+One compilation for all sizes up to a bound, under every transformation.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,12 @@ def equal(found: Any, expected: Any) -> None:
 
 def network(w: Any, x: Any) -> Any:
     hidden = jnp.tanh(x @ w)
-    return {"loss": jnp.mean(hidden ** 2), "last": hidden[-1:], "softmax": jax.nn.softmax(hidden, axis=0), "twice": 2 * x}
+    return {
+        "loss": jnp.mean(hidden**2),
+        "last": hidden[-1:],
+        "softmax": jax.nn.softmax(hidden, axis=0),
+        "twice": 2 * x,
+    }
 
 
 def loss(w: Any, x: Any) -> Any:
@@ -64,7 +72,11 @@ def test_one_trace_for_all_sizes() -> None:
 def test_one_compilation_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     original = compile.compile_module
-    monkeypatch.setattr(compile, "compile_module", lambda text, *a, **k: compiled.append(text) or original(text, *a, **k))
+    monkeypatch.setattr(
+        compile,
+        "compile_module",
+        lambda text, *a, **k: compiled.append(text) or original(text, *a, **k),
+    )
     clear_memory()
     g = jax.jit(jax.grad(loss), dynamic_dims={"x": 16})
     for n in SIZES[:-1]:
@@ -73,7 +85,9 @@ def test_one_compilation_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in SIZES[:-1]:
         h(W, rows(n))
     mains = [t for t in compiled if "loss" in t.partition("\n")[0]]
-    assert len(mains) == 3  # the jitted gradient; the forward pass and the backward pass of the other
+    assert (
+        len(mains) == 3
+    )  # the jitted gradient; the forward pass and the backward pass of the other
 
 
 @pytest.mark.parametrize("n", SIZES[:-1])
@@ -81,15 +95,24 @@ def test_under_transformations(n: int) -> None:
     g, x = jax.jit(loss, dynamic_dims={"x": 16}), rows(n)
     equal(jax.grad(g, (0, 1))(W, x), jax.grad(loss, (0, 1))(W, x))
     equal(jax.jit(jax.grad(loss, 1), dynamic_dims={1: 16})(W, x), jax.grad(loss, 1)(W, x))
-    equal(jax.vmap(g, (None, 0))(W, np.stack([x, 2 * x])), jax.vmap(loss, (None, 0))(W, np.stack([x, 2 * x])))
-    equal(jax.vmap(jax.grad(g), (None, 0))(W, np.stack([x, x])), jax.vmap(jax.grad(loss), (None, 0))(W, np.stack([x, x])))
+    equal(
+        jax.vmap(g, (None, 0))(W, np.stack([x, 2 * x])),
+        jax.vmap(loss, (None, 0))(W, np.stack([x, 2 * x])),
+    )
+    equal(
+        jax.vmap(jax.grad(g), (None, 0))(W, np.stack([x, x])),
+        jax.vmap(jax.grad(loss), (None, 0))(W, np.stack([x, x])),
+    )
     equal(jax.jit(g)(W, x), jax.jit(loss)(W, x))
     equal(jax.jvp(g, (W, x), (W, x)), jax.jvp(loss, (W, x), (W, x)))
     equal(jax.hessian(g)(W, x), jax.hessian(loss)(W, x))
     y, f_lin = jax.linearize(g, W, x)
     equal(jax.jit(f_lin)(W, x), jax.jvp(loss, (W, x), (W, x))[1])
-    total, last = jax.lax.scan(lambda c, w: (c + g(w, x), g(w, x)), 0., np.stack([W, -W]))
-    equal((total, last), jax.lax.scan(lambda c, w: (c + loss(w, x), loss(w, x)), 0., np.stack([W, -W])))
+    total, last = jax.lax.scan(lambda c, w: (c + g(w, x), g(w, x)), 0.0, np.stack([W, -W]))
+    equal(
+        (total, last),
+        jax.lax.scan(lambda c, w: (c + loss(w, x), loss(w, x)), 0.0, np.stack([W, -W])),
+    )
     equal(jax.lax.cond(True, g, lambda w, x: jnp.zeros(()), W, x), loss(W, x))
     equal(jax.checkpoint(g)(W, x), loss(W, x))
 
@@ -102,22 +125,48 @@ def control_flow(x: Any) -> Any:
     def halve(s: Any) -> Any:
         return s[0] / 2, s[1] + 1
 
-    total, ys = jax.lax.scan(step, 1., x)
-    back, zs = jax.lax.scan(step, 1., x, reverse=True)
+    total, ys = jax.lax.scan(step, 1.0, x)
+    back, zs = jax.lax.scan(step, 1.0, x, reverse=True)
     bound = jax.lax.while_loop(lambda s: jnp.max(jnp.abs(s[0])) > 0.1, halve, (x, 0))
     doubled = jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.cumsum(y, axis=0), x)
-    each = jax.lax.map(lambda row: jax.lax.while_loop(lambda r: r.sum() > 1, lambda r: r / 2, row), x)
-    rooted = jax.vmap(lambda row: jax.lax.while_loop(lambda r: jnp.abs(r).sum() > 1, lambda r: r / 2, row))(x)
-    return total, ys, back, zs, bound, doubled, each, rooted, jax.jit(jnp.sort)(x[:, 0]), jax.checkpoint(jnp.sin)(x)
+    each = jax.lax.map(
+        lambda row: jax.lax.while_loop(lambda r: r.sum() > 1, lambda r: r / 2, row), x
+    )
+    rooted = jax.vmap(
+        lambda row: jax.lax.while_loop(lambda r: jnp.abs(r).sum() > 1, lambda r: r / 2, row)
+    )(x)
+    return (
+        total,
+        ys,
+        back,
+        zs,
+        bound,
+        doubled,
+        each,
+        rooted,
+        jax.jit(jnp.sort)(x[:, 0]),
+        jax.checkpoint(jnp.sin)(x),
+    )
 
 
 @pytest.mark.parametrize("n", SIZES[:-1])
 def test_control_flow(n: int) -> None:
     equal(CONTROL(rows(n)), jax.jit(control_flow)(rows(n)))
-    derivative = jax.jit(jax.grad(lambda x: sum(jnp.sum(jax.lax.scan(
-        lambda c, r: (c * jnp.sin(r).sum(), c), 1., x, reverse=b)[1]) for b in (False, True))), dynamic_dims={"x": 16})
-    expected = jax.grad(lambda x: sum(jnp.sum(jax.lax.scan(
-        lambda c, r: (c * jnp.sin(r).sum(), c), 1., x, reverse=b)[1]) for b in (False, True)))
+    derivative = jax.jit(
+        jax.grad(
+            lambda x: sum(
+                jnp.sum(jax.lax.scan(lambda c, r: (c * jnp.sin(r).sum(), c), 1.0, x, reverse=b)[1])
+                for b in (False, True)
+            )
+        ),
+        dynamic_dims={"x": 16},
+    )
+    expected = jax.grad(
+        lambda x: sum(
+            jnp.sum(jax.lax.scan(lambda c, r: (c * jnp.sin(r).sum(), c), 1.0, x, reverse=b)[1])
+            for b in (False, True)
+        )
+    )
     equal(derivative(rows(n)), expected(rows(n)))
 
 
@@ -128,19 +177,32 @@ def test_random_numbers_do_not_depend_on_the_bound() -> None:
     def draw(x: Any) -> Any:
         key = jax.random.key(3)
         keys = jax.random.split(key, x.shape[0])
-        return (jax.random.normal(key, x.shape), jax.random.uniform(key, (2, x.shape[0])),
-                jax.random.bits(key, (x.shape[0],), jnp.uint8), jax.vmap(lambda k: jax.random.uniform(k, (2,)))(keys),
-                jax.random.key_data(keys), jax.random.gamma(key, 2., x.shape), jax.vmap(lambda k: jax.random.beta(k, 2., 3.))(keys),
-                jax.random.permutation(key, x, independent=True), jax.random.permutation(key, x.shape[0]))
+        return (
+            jax.random.normal(key, x.shape),
+            jax.random.uniform(key, (2, x.shape[0])),
+            jax.random.bits(key, (x.shape[0],), jnp.uint8),
+            jax.vmap(lambda k: jax.random.uniform(k, (2,)))(keys),
+            jax.random.key_data(keys),
+            jax.random.gamma(key, 2.0, x.shape),
+            jax.vmap(lambda k: jax.random.beta(k, 2.0, 3.0))(keys),
+            jax.random.permutation(key, x, independent=True),
+            jax.random.permutation(key, x.shape[0]),
+        )
 
     g = jax.jit(draw, dynamic_dims={"x": 16})
     for n in (1, 2, 5, 16):
         equal(g(rows(n)), draw(rows(n)))
-    with config.threefry_partitionable(False), pytest.raises(NotImplementedError, match="depend on how many are drawn"):
+    with (
+        config.threefry_partitionable(False),
+        pytest.raises(NotImplementedError, match="depend on how many are drawn"),
+    ):
         g(rows(2))
 
 
-@pytest.mark.parametrize("draw", [lambda k, x: jax.random.gamma(k, 2., x.shape), lambda k, x: jax.random.permutation(k, x)])
+@pytest.mark.parametrize(
+    "draw",
+    [lambda k, x: jax.random.gamma(k, 2.0, x.shape), lambda k, x: jax.random.permutation(k, x)],
+)
 def test_generators_that_do_not_count_are_refused(draw: Any) -> None:
     with pytest.raises(NotImplementedError, match="depend on how many are drawn"):
         jax.jit(draw, dynamic_dims={"x": 16})(jax.random.key(0, impl="rbg"), rows(2))
@@ -161,8 +223,12 @@ def test_axes_share_a_dimension_if_they_share_a_size() -> None:
 def test_two_dimensions_and_trees() -> None:
     def f(tree: Any, *, scale: Any) -> Any:
         x = tree["x"]
-        return {"flat": jnp.cumsum(x.reshape(-1)) * scale[0],
-                "gram": x.T @ x, "t": jnp.concatenate([x, tree["y"]], 1), "s": scale * 2}
+        return {
+            "flat": jnp.cumsum(x.reshape(-1)) * scale[0],
+            "gram": x.T @ x,
+            "t": jnp.concatenate([x, tree["y"]], 1),
+            "s": scale * 2,
+        }
 
     g = jax.jit(f, dynamic_dims={"tree": {0: 8, -1: (2, 6)}, "scale": 4})
     for n, m, k, s in ((1, 3, 2, 1), (8, 6, 3, 4), (4, 5, 6, 2), (3, 3, 3, 3)):
@@ -185,7 +251,9 @@ def test_size_zero_in_the_range() -> None:
         x = rows(n, 1)[:, 0]
         equal(g(x), jax.jit(lambda x: (x.sum(), x * 2, jnp.concatenate([x, x])))(x))
     with pytest.raises(NotImplementedError, match=r"(?s)argmax.*may be empty.*f32\[n0\]"):
-        jax.jit(lambda x: jax.lax.argmax(x, 0, np.int32), dynamic_dims={"x": (0, 4)})(rows(2, 1)[:, 0])
+        jax.jit(lambda x: jax.lax.argmax(x, 0, np.int32), dynamic_dims={"x": (0, 4)})(
+            rows(2, 1)[:, 0]
+        )
 
 
 def test_arguments_of_every_kind() -> None:
@@ -195,7 +263,7 @@ def test_arguments_of_every_kind() -> None:
     equal(found[0], jax.random.key_data(keys))
     assert found[2].aval is keys.aval
     equal(found[1], jnp.arange(3) + 2)
-    equal(g(keys[:1], np.arange(2) > 0, 2.)[1], (jnp.arange(2) > 0) + 2.)
+    equal(g(keys[:1], np.arange(2) > 0, 2.0)[1], (jnp.arange(2) > 0) + 2.0)
 
 
 def test_nodes_passed_by_name_are_made_of_arrays_only() -> None:
@@ -206,23 +274,37 @@ def test_nodes_passed_by_name_are_made_of_arrays_only() -> None:
             assert a.shape == b.shape
             self.a, self.b = a, b
 
-    jax.tree_util.register_pytree_node(Pair, lambda p: ((p.a, p.b), None), lambda _, children: Pair(*children))
+    jax.tree_util.register_pytree_node(
+        Pair, lambda p: ((p.a, p.b), None), lambda _, children: Pair(*children)
+    )
     f = jax.jit(lambda x, *, pair: x.sum() + pair.a.sum() - pair.b.sum(), dynamic_dims={"pair": 8})
-    assert f(rows(2), pair=Pair(np.ones(3, np.float32), np.zeros(3, np.float32))) == np.float32(rows(2).sum() + 3)
+    assert f(rows(2), pair=Pair(np.ones(3, np.float32), np.zeros(3, np.float32))) == np.float32(
+        rows(2).sum() + 3
+    )
 
 
 def test_sizes_beyond_the_bound() -> None:
     g = jax.jit(loss, dynamic_dims={"x": 4})
-    with pytest.raises(ValueError, match=r"(?s)x is longer than dynamic_dims allow.*f32\[5,3\], axis 0 has size 5, bound 4"):
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)x is longer than dynamic_dims allow.*f32\[5,3\], axis 0 has size 5, bound 4",
+    ):
         g(W, rows(5))
 
 
-@pytest.mark.parametrize(("spec", "match"), [
-    ({0: {3: 4}}, "axis 3 in dynamic_dims is not an axis of w"), ([1], "must be a dict"), ({1.5: 4}, "position or the name"),
-    ({0: {0: 2.5}}, "its bound, an int"), ({0: (3, 2)}, "not empty"), ({7: 4}, "only accepts 2 positional arguments"),
-    ({"z": 4}, "invalid argnames"),
-    ({0: {"a": 4}}, "an axis in dynamic_dims is an int"),
-])
+@pytest.mark.parametrize(
+    ("spec", "match"),
+    [
+        ({0: {3: 4}}, "axis 3 in dynamic_dims is not an axis of w"),
+        ([1], "must be a dict"),
+        ({1.5: 4}, "position or the name"),
+        ({0: {0: 2.5}}, "its bound, an int"),
+        ({0: (3, 2)}, "not empty"),
+        ({7: 4}, "only accepts 2 positional arguments"),
+        ({"z": 4}, "invalid argnames"),
+        ({0: {"a": 4}}, "an axis in dynamic_dims is an int"),
+    ],
+)
 def test_bad_specifications(spec: Any, match: str) -> None:
     with pytest.raises((TypeError, ValueError), match=match):
         jax.jit(loss, dynamic_dims=spec)(W, rows(2))
@@ -230,17 +312,27 @@ def test_bad_specifications(spec: Any, match: str) -> None:
 
 def test_refusals_name_the_primitive_and_the_line() -> None:
     g = jax.jit(lambda x: jnp.linalg.eigh(x), dynamic_dims={"x": {0: 8, 1: 8}})
-    with pytest.raises(NotImplementedError, match=r"(?s)eigh: not done with a dynamic dim.*test_dynamic_dims.py.*f32\[n0,n0\]"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"(?s)eigh: not done with a dynamic dim.*test_dynamic_dims.py.*f32\[n0,n0\]",
+    ):
         g(np.eye(3, dtype=np.float32))
-    h = jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x), dynamic_dims={"x": 8})
-    with pytest.raises(NotImplementedError, match=r"(?s)pure_callback: not done with a dynamic dimension"):
+    h = jax.jit(
+        lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x),
+        dynamic_dims={"x": 8},
+    )
+    with pytest.raises(
+        NotImplementedError, match=r"(?s)pure_callback: not done with a dynamic dimension"
+    ):
         h(np.ones(3, np.float32))
 
 
 def test_static_and_donated_arguments() -> None:
-    g = jax.jit(lambda n, x, y: (x * n, y + 1), static_argnums=0, donate_argnums=2, dynamic_dims={1: 8})
+    g = jax.jit(
+        lambda n, x, y: (x * n, y + 1), static_argnums=0, donate_argnums=2, dynamic_dims={1: 8}
+    )
     y = jnp.ones(3)
-    equal(g(2, rows(2), y), (2 * jnp.asarray(rows(2)), jnp.full(3, 2., np.float32)))
+    equal(g(2, rows(2), y), (2 * jnp.asarray(rows(2)), jnp.full(3, 2.0, np.float32)))
     assert y.is_deleted()
 
 
@@ -251,7 +343,7 @@ QUESTIONS = {
     "in": lambda x: x * 10 if x.shape[0] in (7, 1) else x,
     "numpy": lambda x: x * 10 if x.shape[0] == np.int64(1) else x,
     "numpy first": lambda x: x * 10 if np.int64(1) == x.shape[0] else x,
-    "float": lambda x: x * 10 if x.shape[0] == 1. else x,
+    "float": lambda x: x * 10 if x.shape[0] == 1.0 else x,
     "array_equal": lambda x: x * 10 if np.array_equal(x.shape, (1,)) else x,
     "cond": lambda x: jax.lax.cond(x.shape[0] == 1, lambda: x * 10, lambda: x),
     "two sizes": lambda x: x * 10 if x.shape[0] == 2 * x.shape[0] - 1 else x,
@@ -261,8 +353,10 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_equality_that_is_not_decided_is_refused(question: str) -> None:
     f, x = QUESTIONS[question], rows(1, 1)[:, 0]
-    with pytest.raises(errors.InconclusiveDimensionOperation,
-                       match=r"(?s)'n0' == .* is inconclusive.*from 1 to 6.*\.py:\d+.*jnp.asarray\(x.shape\[0\]\)"):
+    with pytest.raises(
+        errors.InconclusiveDimensionOperation,
+        match=r"(?s)'n0' == .* is inconclusive.*from 1 to 6.*\.py:\d+.*jnp.asarray\(x.shape\[0\]\)",
+    ):
         jax.jit(f, dynamic_dims={0: 6})(x)
     # A range in which there is one answer.
     equal(jax.jit(f, dynamic_dims={0: (1, 1)})(x), 10 * jnp.asarray(x))
@@ -275,27 +369,36 @@ def test_equality_of_what_is_not_a_size() -> None:
         # Of one range and of different sizes in this call.
         assert x.shape != y.shape and x.shape[0] not in (None, "1", 1.5)
         one = x.shape[0] == jnp.asarray(1)
-        return jax.lax.cond(jnp.asarray(x.shape[0]) == 1, lambda: x * 10, lambda: x), jnp.where(one, x * 10, x)
+        return jax.lax.cond(jnp.asarray(x.shape[0]) == 1, lambda: x * 10, lambda: x), jnp.where(
+            one, x * 10, x
+        )
 
     for n in (1, 2):
         x = rows(n, 1)[:, 0]
-        equal(jax.jit(f, dynamic_dims={0: 6, 1: 6})(x, rows(3)), (jnp.asarray(x) * (10 if n == 1 else 1),) * 2)
+        equal(
+            jax.jit(f, dynamic_dims={0: 6, 1: 6})(x, rows(3)),
+            (jnp.asarray(x) * (10 if n == 1 else 1),) * 2,
+        )
 
 
 def test_equality_in_the_library_is_decided_by_the_polynomials() -> None:
     def f(x: Any, y: Any) -> Any:
-        return jnp.einsum("ij,kj,j->ik", x, y, jnp.ones(3)), jnp.broadcast_shapes(x.shape, (1, 3)) == x.shape
+        return jnp.einsum("ij,kj,j->ik", x, y, jnp.ones(3)), jnp.broadcast_shapes(
+            x.shape, (1, 3)
+        ) == x.shape
 
-    equal(jax.jit(f, dynamic_dims={0: 6, 1: 6})(rows(2), rows(4))[0], jnp.asarray(rows(2)) @ rows(4).T)
+    equal(
+        jax.jit(f, dynamic_dims={0: 6, 1: 6})(rows(2), rows(4))[0], jnp.asarray(rows(2)) @ rows(4).T
+    )
 
 
 NEGATIVE = {
     "ones": lambda x: jnp.ones(x.shape[0] - 3),
     "difference": lambda x: jnp.zeros(4 - x.shape[0]),
-    "pad": lambda x: jax.lax.pad(x, 7., [(0, -2, 0)]),
-    "full": lambda x: jax.lax.full((x.shape[0] - 3,), 1.),
+    "pad": lambda x: jax.lax.pad(x, 7.0, [(0, -2, 0)]),
+    "full": lambda x: jax.lax.full((x.shape[0] - 3,), 1.0),
     "iota": lambda x: jax.lax.iota(np.int32, x.shape[0] - 3),
-    "broadcast_to": lambda x: jnp.broadcast_to(1., (2, x.shape[0] - 3)),
+    "broadcast_to": lambda x: jnp.broadcast_to(1.0, (2, x.shape[0] - 3)),
     "normal": lambda x: jax.random.normal(jax.random.key(0), (x.shape[0] - 3,)),
     "split": lambda x: jax.random.split(jax.random.key(0), x.shape[0] - 3),
     "tile": lambda x: jnp.tile(x, x.shape[0] - 3),
@@ -306,8 +409,13 @@ NEGATIVE = {
 
 @pytest.mark.parametrize("case", NEGATIVE)
 def test_sizes_that_may_be_negative_are_refused(case: str) -> None:
-    with pytest.raises(errors.InconclusiveDimensionOperation,
-                       match=r"(?s)n0.* >= '0' is inconclusive.*negative.*from -\d to \d.*test_dynamic_dims.py.*max_dim"):
+    with pytest.raises(
+        errors.InconclusiveDimensionOperation,
+        match=(
+            r"(?s)n0.* >= '0' is inconclusive.*negative.*from -\d to "
+            r"\d.*test_dynamic_dims.py.*max_dim"
+        ),
+    ):
         jax.jit(NEGATIVE[case], dynamic_dims={0: 6})(rows(1, 1)[:, 0])
 
 
@@ -317,11 +425,14 @@ def test_sizes_that_are_cut_at_zero() -> None:
 
 
 HOLES = {
-    "pad": lambda x: jax.lax.pad(x, 1., [(0, 0, 1)]),
-    "pad and cut": lambda x: jax.lax.pad(x, 1., [(2, -1, 2)]),
-    "reduce_window": lambda x: jax.lax.reduce_window(x, 0., jax.lax.add, (2,), (1,), [(1, 0)], base_dilation=(2,)),
-    "convolution": lambda x: jax.lax.conv_general_dilated(x[None, None], np.ones((1, 1, 2), np.float32), (1,), [(1, 1)],
-                                                          lhs_dilation=(3,)),
+    "pad": lambda x: jax.lax.pad(x, 1.0, [(0, 0, 1)]),
+    "pad and cut": lambda x: jax.lax.pad(x, 1.0, [(2, -1, 2)]),
+    "reduce_window": lambda x: jax.lax.reduce_window(
+        x, 0.0, jax.lax.add, (2,), (1,), [(1, 0)], base_dilation=(2,)
+    ),
+    "convolution": lambda x: jax.lax.conv_general_dilated(
+        x[None, None], np.ones((1, 1, 2), np.float32), (1,), [(1, 1)], lhs_dilation=(3,)
+    ),
 }
 
 
@@ -354,13 +465,18 @@ NEEDS_AN_ELEMENT = {
 
 @pytest.mark.parametrize("case", NEEDS_AN_ELEMENT)
 def test_what_needs_an_element_is_refused_where_there_may_be_none(case: str) -> None:
-    with pytest.raises(errors.InconclusiveDimensionOperation, match=r"(?s)'n0' == '0' is inconclusive.*from 0 to 6.*test_dynamic"):
+    with pytest.raises(
+        errors.InconclusiveDimensionOperation,
+        match=r"(?s)'n0' == '0' is inconclusive.*from 0 to 6.*test_dynamic",
+    ):
         jax.jit(NEEDS_AN_ELEMENT[case], dynamic_dims={0: (0, 6)})(rows(2, 1)[:, 0])
 
 
 @pytest.mark.parametrize("f", [jnp.cov, lambda x: jnp.cov(x, rowvar=False), jnp.corrcoef])
 def test_covariances_of_one_variable_have_another_shape(f: Any) -> None:
-    with pytest.raises(errors.InconclusiveDimensionOperation, match=r"cov: .*'n0' == '1' is inconclusive"):
+    with pytest.raises(
+        errors.InconclusiveDimensionOperation, match=r"cov: .*'n0' == '1' is inconclusive"
+    ):
         jax.jit(f, dynamic_dims={0: 6})(rows(3))
     equal(jax.jit(f, dynamic_dims={0: (2, 6)})(rows(4)), f(jnp.asarray(rows(4))))
 
@@ -374,31 +490,41 @@ def test_nan_behind_the_elements_is_not_reported() -> None:
 
 
 def squares(x: Any) -> Any:
-    return jnp.exp(-(x[:, None] - x) ** 2) + jnp.eye(x.shape[0])
+    return jnp.exp(-((x[:, None] - x) ** 2)) + jnp.eye(x.shape[0])
 
 
 WORKS = {
-    "insert": lambda x: (jnp.insert(x, 1, 9.0), jnp.insert(x, -1, 9.0), jnp.insert(x, jnp.array([0, 2]), jnp.array([8.0, 9.0]))),
+    "insert": lambda x: (
+        jnp.insert(x, 1, 9.0),
+        jnp.insert(x, -1, 9.0),
+        jnp.insert(x, jnp.array([0, 2]), jnp.array([8.0, 9.0])),
+    ),
     "delete": lambda x: (jnp.delete(x, 1), jnp.delete(x, -1), jnp.delete(x, x.argmax())),
     "diagonal": lambda x: jnp.diagonal(squares(x), 1),
     "diagonal below": lambda x: jnp.diagonal(squares(x), -2),
-    "derivative of a diagonal": jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(squares(x)))).sum()),
+    "derivative of a diagonal": jax.grad(
+        lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(squares(x)))).sum()
+    ),
     "corrcoef": lambda x: jnp.corrcoef(squares(x)),
-    "steps": lambda x: x.at[::2].set(0.),
+    "steps": lambda x: x.at[::2].set(0.0),
     "pad edge": lambda x: jnp.pad(x, 2, mode="edge"),
     "pad reflect": lambda x: jnp.pad(x, (1, 2), mode="reflect"),
     "pad symmetric": lambda x: jnp.pad(x, (3, 2), mode="symmetric"),
     "pad odd": lambda x: jnp.pad(x, (2, 1), mode="reflect", reflect_type="odd"),
     "pad wrap": lambda x: jnp.pad(x, (1, 3), mode="wrap"),
-    "fill_diagonal": lambda x: jnp.fill_diagonal(squares(x), 7., inplace=False),
-    "jacrev": jax.jacrev(lambda x: x ** 2),
-    "jacfwd": jax.jacfwd(lambda x: x ** 2),
-    "hessian": jax.hessian(lambda x: (x ** 3).sum()),
+    "fill_diagonal": lambda x: jnp.fill_diagonal(squares(x), 7.0, inplace=False),
+    "jacrev": jax.jacrev(lambda x: x**2),
+    "jacfwd": jax.jacfwd(lambda x: x**2),
+    "hessian": jax.hessian(lambda x: (x**3).sum()),
     "one_hot": lambda x: jax.nn.one_hot(np.int32([1, 2]), x.shape[0]),
     "bernoulli": lambda x: jax.random.bernoulli(jax.random.key(0), 0.3, x.shape),
-    "truncated_normal": lambda x: jax.random.truncated_normal(jax.random.key(0), -1., 1., x.shape),
+    "truncated_normal": lambda x: jax.random.truncated_normal(
+        jax.random.key(0), -1.0, 1.0, x.shape
+    ),
     "uniform": lambda x: jax.random.uniform(jax.random.key(0), x.shape, minval=x),
-    "multivariate_normal": lambda x: jax.random.multivariate_normal(jax.random.key(0), np.zeros(2), np.eye(2), x.shape),
+    "multivariate_normal": lambda x: jax.random.multivariate_normal(
+        jax.random.key(0), np.zeros(2), np.eye(2), x.shape
+    ),
 }
 
 
@@ -410,9 +536,14 @@ def test_operations_that_count_along_an_axis(case: str) -> None:
         equal(g(rows(n, 1)[:, 0]), jax.jit(f)(rows(n, 1)[:, 0]))
 
 
-@pytest.mark.parametrize("f", [lambda x: jnp.insert(x, slice(0, 2), 9.), lambda x: jnp.delete(x, slice(1, None))])
+@pytest.mark.parametrize(
+    "f", [lambda x: jnp.insert(x, slice(0, 2), 9.0), lambda x: jnp.delete(x, slice(1, None))]
+)
 def test_insert_and_delete_of_slices_are_refused_by_name(f: Any) -> None:
-    with pytest.raises(NotImplementedError, match=r"(insert|delete): by slices, .*not done along an axis of symbolic size"):
+    with pytest.raises(
+        NotImplementedError,
+        match=r"(insert|delete): by slices, .*not done along an axis of symbolic size",
+    ):
         jax.jit(f, dynamic_dims={0: (3, 6)})(rows(4, 1)[:, 0])
 
 
@@ -429,9 +560,19 @@ def test_what_is_left_of_an_axis_that_may_be_short() -> None:
             equal(h(rows(n, 1)[:, 0]), jax.jit(g)(rows(n, 1)[:, 0]))
 
 
-@pytest.mark.parametrize(("f", "why"), [
-    (lambda x: jax.lax.slice(x @ x.T, (0, 0), (x.shape[0], 1), (x.shape[0], 1)), "a step is dynamic"),
-    (lambda x: jax.lax.pad(x, 0., [(0, 0, 0), (0, 0, x.shape[0])]), "the number of holes between elements is dynamic")])
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (
+            lambda x: jax.lax.slice(x @ x.T, (0, 0), (x.shape[0], 1), (x.shape[0], 1)),
+            "a step is dynamic",
+        ),
+        (
+            lambda x: jax.lax.pad(x, 0.0, [(0, 0, 0), (0, 0, x.shape[0])]),
+            "the number of holes between elements is dynamic",
+        ),
+    ],
+)
 def test_dynamic_steps_are_refused(f: Any, why: str) -> None:
     with pytest.raises(NotImplementedError, match=f"(?s){why}.*test_dynamic_dims.py"):
         jax.jit(f, dynamic_dims={0: 6})(rows(2))
@@ -452,7 +593,9 @@ def prefix_sums(x):
 
 def test_references_within():
     f = jax.jit(prefix_sums, dynamic_dims={"x": 8})
-    g = jax.jit(jax.grad(lambda x: (jnp.arange(x.shape[0]) * prefix_sums(x)).sum()), dynamic_dims={"x": 8})
+    g = jax.jit(
+        jax.grad(lambda x: (jnp.arange(x.shape[0]) * prefix_sums(x)).sum()), dynamic_dims={"x": 8}
+    )
     for n in (1, 3, 8):
         x = np.arange(1.0, n + 1, dtype=np.float32)
         np.testing.assert_allclose(f(x), np.cumsum(x), rtol=1e-6)

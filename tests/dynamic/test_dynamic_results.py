@@ -1,4 +1,7 @@
-"""jit(dynamic_results=...): masks, nonzero, unique and their kin under jit, with results of the size that the values say."""
+"""jit(dynamic_results=...).
+
+Masks, nonzero, unique and their kin under jit, with results of the size that the values say.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ BOTH = {
     "flatnonzero": lambda np, x, m: np.flatnonzero(m > 1),
     "extract": lambda np, x, m: np.extract(m > 1, m),
     "compress": lambda np, x, m: np.compress(m[:, 0] > 1, m, axis=0),
-    "unique": lambda np, x, m: np.unique(m, return_index=True, return_inverse=True, return_counts=True),
+    "unique": lambda np, x, m: np.unique(
+        m, return_index=True, return_inverse=True, return_counts=True
+    ),
     "unique rows": lambda np, x, m: np.unique(m % 2, axis=0),
     "union": lambda np, x, m: np.union1d(m[0], m[-1]),
 }
@@ -61,7 +66,11 @@ def test_as_numpy(f: Any) -> None:
 def test_with_dynamic_arguments(f: Any) -> None:
     """Both at once: as many compilations as there are sizes, which is one."""
     traced = []
-    g = jax.jit(lambda x, m: (traced.append(1), f(jnp, x, m))[1], dynamic_dims={"x": 12, "m": 12}, dynamic_results=True)
+    g = jax.jit(
+        lambda x, m: (traced.append(1), f(jnp, x, m))[1],
+        dynamic_dims={"x": 12, "m": 12},
+        dynamic_results=True,
+    )
     for n, k in ((9, 4), (5, 2), (12, 7)):
         x, m = np.resize(X, n), np.resize(M, (k, 3))
         equal(g(x, m), f(np, x, m))
@@ -107,13 +116,22 @@ def test_derivatives() -> None:
 
 def test_inner_functions() -> None:
     inner = jax.jit(lambda x: x[x > 0])
-    equal(dynamic(lambda x: (inner(x), inner(-x), jnp.concatenate([inner(x), inner(-x)])))(X),
-          (X[X > 0], -X[X < 0], np.concatenate([X[X > 0], -X[X < 0]])))
+    equal(
+        dynamic(lambda x: (inner(x), inner(-x), jnp.concatenate([inner(x), inner(-x)])))(X),
+        (X[X > 0], -X[X < 0], np.concatenate([X[X > 0], -X[X < 0]])),
+    )
     xs = RNG.normal(size=(4, 5)).astype(np.float32)
-    equal(dynamic(lambda xs: jax.lax.scan(lambda c, r: (c + r[r > 0].sum(), c), 0., xs)[0])(xs), xs[xs > 0].sum())
+    equal(
+        dynamic(lambda xs: jax.lax.scan(lambda c, r: (c + r[r > 0].sum(), c), 0.0, xs)[0])(xs),
+        xs[xs > 0].sum(),
+    )
     for p in (True, False):
-        equal(dynamic(lambda x, p: jax.lax.cond(p, lambda x: x[x > 0].sum(), lambda x: x[x < 0].sum(), x))(X, p),
-              X[X > 0].sum() if p else X[X < 0].sum())
+        equal(
+            dynamic(
+                lambda x, p: jax.lax.cond(p, lambda x: x[x > 0].sum(), lambda x: x[x < 0].sum(), x)
+            )(X, p),
+            X[X > 0].sum() if p else X[X < 0].sum(),
+        )
 
 
 def test_what_cannot_be_done_is_refused() -> None:
@@ -137,9 +155,12 @@ def test_called_again_with_other_values() -> None:
 
 
 def test_the_greatest_of_none_is_refused() -> None:
-    with pytest.raises(jax.errors.InconclusiveDimensionOperation, match=r"(?s)max: the array may turn out to be empty.*initial"):
+    with pytest.raises(
+        jax.errors.InconclusiveDimensionOperation,
+        match=r"(?s)max: the array may turn out to be empty.*initial",
+    ):
         dynamic(lambda x: jnp.max(x[x > 0]))(X)
-    f = dynamic(lambda x: jnp.max(x[x > 0], initial=-1.))
+    f = dynamic(lambda x: jnp.max(x[x > 0], initial=-1.0))
     equal((f(X), f(-abs(X))), (X.max(), np.float32(-1)))
     with pytest.raises(jax.errors.InconclusiveDimensionOperation):
         dynamic(lambda x: x[x > 0][0])(X)
@@ -147,8 +168,13 @@ def test_the_greatest_of_none_is_refused() -> None:
 
 
 def test_equality_of_sizes_that_depend_on_values_is_refused() -> None:
-    with pytest.raises(jax.errors.InconclusiveDimensionOperation, match=r"(?s)'s0' == '1' is inconclusive.*s0: from 0 to 3"):
-        jax.jit(lambda x: x * 10 if x[x > 0].shape[0] == 1 else x, dynamic_results=True)(np.float32([1, -1, 2]))
+    with pytest.raises(
+        jax.errors.InconclusiveDimensionOperation,
+        match=r"(?s)'s0' == '1' is inconclusive.*s0: from 0 to 3",
+    ):
+        jax.jit(lambda x: x * 10 if x[x > 0].shape[0] == 1 else x, dynamic_results=True)(
+            np.float32([1, -1, 2])
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
@@ -165,15 +191,24 @@ def test_counts_that_are_out_of_range() -> None:
     f = jax.jit(lambda x, n: jnp.repeat(x, n), dynamic_results=4)
     x = np.arange(4, dtype=np.float32)
     with pytest.raises(ValueError, match="beyond the bound 4"):
-        f(x, np.array([2 ** 30, 2 ** 30, 2 ** 30, 2 ** 30 + 1], np.int32))
+        f(x, np.array([2**30, 2**30, 2**30, 2**30 + 1], np.int32))
     with pytest.raises(ValueError, match="repeats may not be negative"):
         f(x, np.array([-1, 0, 0, 2], np.int32))
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3)])
-@pytest.mark.parametrize("f", [lambda x: x[x > 0], lambda x: jnp.nonzero(x), lambda x: jnp.unique(x),
-                               lambda x: jnp.compress(jnp.ravel(x) > 0, jnp.ravel(x)), lambda x: jnp.extract(x > 0, x),
-                               lambda x: jnp.union1d(x, x), lambda x: x[jnp.sum(x, tuple(range(1, x.ndim))) > 0]])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[x > 0],
+        lambda x: jnp.nonzero(x),
+        lambda x: jnp.unique(x),
+        lambda x: jnp.compress(jnp.ravel(x) > 0, jnp.ravel(x)),
+        lambda x: jnp.extract(x > 0, x),
+        lambda x: jnp.union1d(x, x),
+        lambda x: x[jnp.sum(x, tuple(range(1, x.ndim))) > 0],
+    ],
+)
 def test_of_nothing(f: Any, shape: tuple[int, ...]) -> None:
     """Of an array without elements there are none; without the option the same."""
     x = np.zeros(shape, np.float32)
@@ -189,5 +224,7 @@ def test_at_the_bound(size: int) -> None:
     if size <= 4:
         np.testing.assert_array_equal(f(counts), np.repeat(np.arange(3), counts))
     else:
-        with pytest.raises(ValueError, match="a result has 5 elements, beyond the bound 4 of dynamic_results"):
+        with pytest.raises(
+            ValueError, match="a result has 5 elements, beyond the bound 4 of dynamic_results"
+        ):
             f(counts)

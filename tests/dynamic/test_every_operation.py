@@ -1,7 +1,9 @@
-"""The law of dynamic dimensions: a function compiled for many sizes gives what it gives compiled for each, or is refused.
+"""The law of dynamic dimensions.
 
-For every operation of the table, in three ways: all axes of one size made dynamic; a batch of dynamic size mapped over; and
-the same of its reverse-mode derivative.
+A function compiled for many sizes gives what it gives compiled for each, or is refused.
+
+For every operation of the table, in three ways: all axes of one size made dynamic; a batch of
+dynamic size mapped over; and the same of its reverse-mode derivative.
 """
 
 from __future__ import annotations
@@ -29,37 +31,79 @@ from teucer._transform.vmap import vmap
 # How a program that cannot be done with a dynamic dimension is refused while it is traced.
 REFUSALS = (NotImplementedError, InconclusiveDimensionOperation, TypeError, ValueError, IndexError)
 
-# Operations that are refused for a batch of dynamic size, with the reason; so are all convolutions. All others are done.
-GROUPS = "kernels that differ from one element of the batch to the next are groups of features, whose number is static"
+# Operations that are refused for a batch of dynamic size, with the reason; so are all convolutions.
+# All others are done.
+GROUPS = (
+    "kernels that differ from one element of the batch to the next are groups of features, whose "
+    "number is static"
+)
 DRAWN = "its numbers depend on how many are drawn"
 REFUSED_BATCH = {
-    "conv": GROUPS, "conv_general_dilated": GROUPS, "conv_transpose": GROUPS, "conv_without_space": GROUPS,
+    "conv": GROUPS,
+    "conv_general_dilated": GROUPS,
+    "conv_transpose": GROUPS,
+    "conv_without_space": GROUPS,
     "pure_callback": "a callback would see the buffer",
     "rng_bit_generator": DRAWN,
 }
 # Primitives without a rule for padded arrays: refused wherever a dynamic dimension comes up.
 WITHOUT_RULE = {
-    **dict.fromkeys(("debug_callback", "io_callback", "pure_callback"), "a callback would see the buffer"),
+    **dict.fromkeys(
+        ("debug_callback", "io_callback", "pure_callback"), "a callback would see the buffer"
+    ),
     **dict.fromkeys(("buffer_callback", "ffi_call"), "code of others would see the buffer"),
-    **dict.fromkeys(("addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "swap"), "references have known sizes"),
-    **dict.fromkeys(("all_gather_invariant", "psum_invariant", "pvary"), "within shard_map sizes are known"),
+    **dict.fromkeys(
+        ("addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "swap"),
+        "references have known sizes",
+    ),
+    **dict.fromkeys(
+        ("all_gather_invariant", "psum_invariant", "pvary"), "within shard_map sizes are known"
+    ),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), DRAWN),
     **dict.fromkeys(("ragged_dot_general", "scaled_dot"), "not done yet"),
     **dict.fromkeys(("after_all", "create_token", "precv", "psend"), "a token has no size"),
     "composite": "a compiler that knows the operation knows nothing of padding",
-    "linear_call": "the user's function says what its transpose is, of arrays of the sizes that it was told",
+    "linear_call": (
+        "the user's function says what its transpose is, of arrays of the sizes that it was told"
+    ),
     "custom_lin": "only linearization makes it, and removes it",
-    **dict.fromkeys(("all_gather", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin", "ppermute", "psum", "reduce_scatter"),
-                    "vmap over the axis has replaced it"),
-    **dict.fromkeys(("all_gather_reduced", "preduced", "reduced_vary_cast", "unreduced_psum", "unreduced_reduce_scatter",
-                     "vary_unreduced_cast"), "sizes that are divided over devices are known"),
+    **dict.fromkeys(
+        (
+            "all_gather",
+            "all_to_all",
+            "axis_index",
+            "pbroadcast",
+            "pmax",
+            "pmin",
+            "ppermute",
+            "psum",
+            "reduce_scatter",
+        ),
+        "vmap over the axis has replaced it",
+    ),
+    **dict.fromkeys(
+        (
+            "all_gather_reduced",
+            "preduced",
+            "reduced_vary_cast",
+            "unreduced_psum",
+            "unreduced_reduce_scatter",
+            "vary_unreduced_cast",
+        ),
+        "sizes that are divided over devices are known",
+    ),
     "outlined_call": "made of programs that have been padded",
     "platform_index": "has no operands, and no sizes",
-    **dict.fromkeys(("reshard", "sharding_constraint"), "sizes that are divided over devices are known"),
+    **dict.fromkeys(
+        ("reshard", "sharding_constraint"), "sizes that are divided over devices are known"
+    ),
     "sized_call": "is the call of a padded program, and never within one",
 }
 # Sizes for which the static program is no measure, with the reason.
-NO_IDENTITY = (1, "XLA leaves out an initial value that is no identity where one element is reduced")
+NO_IDENTITY = (
+    1,
+    "XLA leaves out an initial value that is no identity where one element is reduced",
+)
 NO_MEASURE = {"reduce": NO_IDENTITY, "reductions: reduce": NO_IDENTITY}
 
 
@@ -70,8 +114,11 @@ def resized(x: Any, axes: Sequence[int], size: int) -> Any:
     return x
 
 
-def outcome(f: Callable[..., Any], inputs: Sequence[Sequence[Any]], dims: Any, ulp: float, what: str) -> str:
-    """Compare one program for all inputs with one for each; "refused" if there is none, "" if no input has a result."""
+def outcome(
+    f: Callable[..., Any], inputs: Sequence[Sequence[Any]], dims: Any, ulp: float, what: str
+) -> str:
+    """Compare one program for all inputs with one for each; "refused" if there is none, "" if no
+    input has a result."""
     valid = []
     for xs in inputs:
         with contextlib.suppress(*REFUSALS):  # of this size there is no result
@@ -112,16 +159,27 @@ def by_size(op: Op, dtype: str, calls: int | None) -> Iterator[str]:
             axes = [tuple(a for a, n in enumerate(x.shape) if n == size) for x in xs]
             for low in (1, size):
                 bound = size + 2
-                inputs = [[resized(x, a, n) for x, a in zip(xs, axes, strict=True)] for n in sorted({low, size, bound})
-                          if n != NO_MEASURE.get(op.name, (0,))[0]]
+                inputs = [
+                    [resized(x, a, n) for x, a in zip(xs, axes, strict=True)]
+                    for n in sorted({low, size, bound})
+                    if n != NO_MEASURE.get(op.name, (0,))[0]
+                ]
                 dims = {j: dict.fromkeys(a, (low, bound)) for j, a in enumerate(axes) if a}
-                found = outcome(f, inputs, dims, ulp_of(op, dtype), f"{op} of {dtype}, call {i}, size {size} from {low} on")
+                found = outcome(
+                    f,
+                    inputs,
+                    dims,
+                    ulp_of(op, dtype),
+                    f"{op} of {dtype}, call {i}, size {size} from {low} on",
+                )
                 yield found
                 if not found.startswith("refused"):
                     break
 
 
-def by_batch(op: Op, dtype: str, calls: int | None, derivative: bool = False, low: int = 1) -> Iterator[str]:
+def by_batch(
+    op: Op, dtype: str, calls: int | None, derivative: bool = False, low: int = 1
+) -> Iterator[str]:
     """The operation mapped over a batch of dynamic size."""
     copies = [op.calls(dtype, seed)[:calls] for seed in range(3)]
     for i, samples in enumerate(zip(*copies, strict=True)):
@@ -155,20 +213,24 @@ def ulp_of(op: Op, dtype: str) -> float:
 
 
 def is_refused(op: Op) -> bool:
-    """Whether a batch of it is refused; of the convolutions those are done that are made of other operations."""
+    """Whether a batch of it is refused; of the convolutions those are done that are made of other
+    operations."""
     made = op.name in ("convolution: conv_patches", "convolution: conv_local")
     return op.name in REFUSED_BATCH or (op.name.startswith("convolution:") and not made)
 
 
 def is_quick(op: Op) -> bool:
-    """Whether the quick suite tests it: one rule serves all elementwise operations, those that move elements have one each."""
+    """Whether the quick suite tests it: one rule serves all elementwise operations, those that move
+    elements have one each."""
     if op.elementwise:
         return op.name in ("add", "sin", "eq", "clamp")
     return not op.slow or op.name.startswith(("gather:", "slicing:"))
 
 
-OPS = [pytest.param(op, id=str(op), marks=() if is_quick(op) else pytest.mark.slow)
-       for op in all_ops().values()]
+OPS = [
+    pytest.param(op, id=str(op), marks=() if is_quick(op) else pytest.mark.slow)
+    for op in all_ops().values()
+]
 THOROUGH = [pytest.param(op, id=str(op), marks=pytest.mark.slow) for op in all_ops().values()]
 
 
@@ -187,14 +249,21 @@ def test_dynamic_batch(op: Op) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("op", THOROUGH)
 def test_dynamic_batch_that_may_be_empty(op: Op) -> None:
-    """As above with size 0 in the range, for every call: what depends on a size not being 0 is refused."""
+    """As above with size 0 in the range, for every call: what depends on a size not being 0 is
+    refused."""
     with precision_of(op.vmap_dtype):
         list(by_batch(op, op.vmap_dtype, None, low=0))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [pytest.param(op, id=str(op)) for op in all_ops().values()
-                                if op.gradient_dtypes and "reverse" not in op.exceptions])
+@pytest.mark.parametrize(
+    "op",
+    [
+        pytest.param(op, id=str(op))
+        for op in all_ops().values()
+        if op.gradient_dtypes and "reverse" not in op.exceptions
+    ],
+)
 def test_derivative_of_dynamic_batch(op: Op) -> None:
     with precision_of(op.gradient_dtypes[0]):
         found = list(by_batch(op, op.gradient_dtypes[0], op.gradient_calls, derivative=True))

@@ -61,13 +61,17 @@ def test_entries_are_private_and_whole(folder, loads):
     assert len(loads) == 1 and loads[0] is not None
 
 
-@pytest.mark.parametrize("damage", [
-    lambda data: b"",
-    lambda data: data[:20],
-    lambda data: data[:-1],
-    lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
-    lambda data: data + b"more",
-], ids=["empty", "no checksum", "cut", "changed", "longer"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:20],
+        lambda data: data[:-1],
+        lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+        lambda data: data + b"more",
+    ],
+    ids=["empty", "no checksum", "cut", "changed", "longer"],
+)
 def test_damaged_entries_are_replaced(folder, loads, damage):
     compile_anew()
     entry = the_entry(folder)
@@ -101,7 +105,9 @@ def test_entries_of_other_users_are_not_trusted(folder, loads, monkeypatch):
 def test_a_folder_that_cannot_be_made(tmp_path, folder):
     (tmp_path / "file").write_text("")
     with config.cache_dir(str(tmp_path / "file" / "cache")):
-        with pytest.warns(UserWarning, match="Error writing persistent compilation cache entry .*file"):
+        with pytest.warns(
+            UserWarning, match="Error writing persistent compilation cache entry .*file"
+        ):
             compile_anew()
         with config.raise_persistent_cache_errors(True), pytest.raises(OSError, match="file"):
             compile_anew()
@@ -109,7 +115,9 @@ def test_a_folder_that_cannot_be_made(tmp_path, folder):
 
 def test_a_folder_that_cannot_be_found(folder):
     with config.cache_dir("~nosuchuser/cache"):
-        with pytest.warns(UserWarning, match="Error finding persistent compilation cache entry ~nosuchuser.*home"):
+        with pytest.warns(
+            UserWarning, match="Error finding persistent compilation cache entry ~nosuchuser.*home"
+        ):
             compile_anew()
         assert disk_cache.cache_dir() is None
         with config.raise_persistent_cache_errors(True), pytest.raises(RuntimeError, match="home"):
@@ -118,7 +126,10 @@ def test_a_folder_that_cannot_be_found(folder):
 
 def test_a_warning_comes_once_and_points_to_the_users_line(tmp_path, folder):
     (tmp_path / "file").write_text("")
-    with config.cache_dir(str(tmp_path / "file" / "cache")), pytest.warns(UserWarning, match="Error writing") as warned:
+    with (
+        config.cache_dir(str(tmp_path / "file" / "cache")),
+        pytest.warns(UserWarning, match="Error writing") as warned,
+    ):
         [compile_anew(scale) for scale in (2.0, 3.0)]
     assert [w.filename for w in warned] == [__file__]
 
@@ -126,6 +137,7 @@ def test_a_warning_comes_once_and_points_to_the_users_line(tmp_path, folder):
 def test_what_cannot_be_written_is_a_miss(tmp_path, folder, monkeypatch):
     def full(source, target):
         raise OSError("No space left on device")
+
     with config.persistent_cache_min_compile_time_secs(1e9):
         compile_anew()
     monkeypatch.setattr(os, "replace", full)
@@ -137,6 +149,7 @@ def test_what_cannot_be_written_is_a_miss(tmp_path, folder, monkeypatch):
 def test_a_write_that_fails_leaves_nothing(folder, monkeypatch):
     def full(source, target):
         raise OSError("No space left on device")
+
     monkeypatch.setattr(os, "replace", full)
     with pytest.warns(UserWarning, match="No space left"):
         compile_anew()
@@ -150,8 +163,14 @@ def test_switched_off(folder):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("option", [config.persistent_cache_min_compile_time_secs(1e9),
-                                    config.persistent_cache_min_entry_size_bytes(1 << 40), config.cache_max_bytes(0)])
+@pytest.mark.parametrize(
+    "option",
+    [
+        config.persistent_cache_min_compile_time_secs(1e9),
+        config.persistent_cache_min_entry_size_bytes(1 << 40),
+        config.cache_max_bytes(0),
+    ],
+)
 def test_what_is_not_worth_keeping(folder, option):
     with option:
         compile_anew()
@@ -225,7 +244,9 @@ def test_the_command_agrees(folder, capsys):
     (folder / ".new-unfinished").write_bytes(b"")
     assert main(["cache"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{folder}: 3 entries, 0.") and out.endswith("0 hits, 2 misses since it was last cleared\n")
+    assert out.startswith(f"{folder}: 3 entries, 0.") and out.endswith(
+        "0 hits, 2 misses since it was last cleared\n"
+    )
     compile_anew(4.0)
     assert main(["cache"]) == 0
     assert "1 hit, 2 misses" in capsys.readouterr().out
@@ -236,7 +257,9 @@ def test_the_command_agrees(folder, capsys):
 def child(folder, program, *args):
     """A process with this cache."""
     env = {**os.environ, "TEUCER_CACHE_DIR": str(folder), "JAX_ENABLE_COMPILATION_CACHE": "1"}
-    return subprocess.Popen([sys.executable, "-c", program, *map(str, args)], env=env, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, args)], env=env, stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_processes_that_write_the_same_entry(folder):
@@ -276,7 +299,9 @@ print("alive")
 
 def test_killed_writers_do_no_harm(folder):
     steps = np.random.default_rng(3).integers(1, 60, 8)
-    for process in [child(folder, KILLED, folder, step) for step in steps]:  # they share the cache while they die
+    for process in [
+        child(folder, KILLED, folder, step) for step in steps
+    ]:  # they share the cache while they die
         assert process.communicate()[0] == "" and process.returncode == -9
     assert child(folder, KILLED, folder, 0).communicate()[0] == "alive\n"
 
@@ -320,7 +345,9 @@ def test_entries_that_others_may_write_are_not_trusted(folder, loads):
     assert stat.S_IMODE(the_entry(folder).stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("flags", ["--xla_cpu_enable_fast_math=false", "--xla_cpu_enable_fast_min_max=false"])
+@pytest.mark.parametrize(
+    "flags", ["--xla_cpu_enable_fast_math=false", "--xla_cpu_enable_fast_min_max=false"]
+)
 def test_code_for_other_flags(folder, loads, monkeypatch, flags):
     """What XLA_FLAGS says is a part of an entry's name: what was compiled under others is not used."""
     compile_anew()
@@ -380,9 +407,13 @@ def test_programs_on_several_devices(folder, loads):
         return %0 : tensor<{4 * n}xf32>
       }}
     }}"""
+
     def sources():
         compile.clear_memory()
-        return [compile.compile_module(text, on, use_shardy=True)[1] for on in (devices, devices[::-1])]
+        return [
+            compile.compile_module(text, on, use_shardy=True)[1] for on in (devices, devices[::-1])
+        ]
+
     assert sources() == ["compiled", "compiled"]  # the order of the devices is part of the program
     assert sources() == ["disk", "disk"]
     assert len(loads[0].local_devices()) == n
@@ -399,8 +430,14 @@ def test_programs_compiled_ahead_of_time(folder, loads):
     assert len(loads) == 2
 
 
-@pytest.mark.parametrize("option", [config.optimization_level("O1"), config.memory_fitting_level("O0"),
-                                    config.disable_most_optimizations(not config.disable_most_optimizations.value)])
+@pytest.mark.parametrize(
+    "option",
+    [
+        config.optimization_level("O1"),
+        config.memory_fitting_level("O0"),
+        config.disable_most_optimizations(not config.disable_most_optimizations.value),
+    ],
+)
 def test_effort_is_part_of_the_key(folder, loads, option):
     f = jax.jit(lambda x: x * 3)
     assert float(f(np.float32(3))) == 9

@@ -1,4 +1,8 @@
-"""Recompilation explained: what differed, by name, and what keeps changing; the log, the table and the dumps of compilations."""
+"""Recompilation explained.
+
+What differed, by name, and what keeps changing; the log, the table and the dumps of
+compilations.
+"""
 
 import dataclasses
 import functools
@@ -19,12 +23,14 @@ x8, x9 = np.zeros(8, np.float32), np.zeros(9, np.float32)
 @pytest.fixture
 def explained(caplog):
     """The explanations of the calls of a function, the first of them left out."""
+
     def explain(f, *calls):
         with config.explain_cache_misses(True):
             for call in calls:
                 caplog.clear()
                 call(f)
         return [r.getMessage() for r in caplog.records]
+
     return explain
 
 
@@ -42,41 +48,101 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
     return x * 2
 
 
-@pytest.mark.parametrize("before, now, expected", [
-    (((x8,), {}), ((x9,), {}), ["argument x: shape was f32[8], is f32[9]"]),
-    (((x8,), {}), ((x8.astype(int),), {}), ["argument x: dtype was f32[8], is i32[8]"]),
-    (((x8,), {}), ((np.zeros((), int),), {}), ["argument x: type was f32[8], is i32[]"]),
-    (((1.0,), {}), ((np.float32(1),), {}), ["argument x: weak type was ~f32[] (of a Python scalar), is f32[]"]),
-    (((np.float32(1),), {}), ((1.0,), {}), ["argument x: weak type was f32[], is ~f32[] (of a Python scalar)"]),
-    (((x8, 1), {}), ((x8, 2), {}), ["static argument n: was 1, is 2"]),
-    (((x8, 1), {}), ((x8, 1.0), {}), ["static argument n: was 1 of type int, is 1.0 of type float"]),
-    (((x8, 1), {"mode": "a"}), ((x8, 1), {"mode": "b"}), ["static argument mode: was 'a', is 'b'"]),
-    (((x8,), {}), ((x8,), {"mode": "b"}), ["static argument mode: was not given, is 'b'"]),
-    (((x8, Alike()), {}), ((x8, Alike()), {}),
-     ["static argument n: Alike() is not equal to the one before, although they print alike. Give Alike an __eq__ and a __hash__ "
-      "that compare what matters."]),
-    (((x8, 1, x8), {}), ((x8, 1, x8, x9), {}), ["argument args[3]: was not given, is now"]),
-    (((x8,), {"y": 1.0}), ((x8,), {}), ["argument y: was given, is not now"]),
-    (((x8,), {}), ((), {"x": x8}), ["argument x: was given by position, is by name"]),
-    (((x8,), {"y": {"a": 1, "b": [2]}}), ((x8,), {"y": {"a": 1, "b": [2, 3]}}),
-     ["argument y['b']: pytree was list of length 1, is list of length 2: the lengths do not match"]),
-    (((x8,), {"y": (1, 2)}), ((x8,), {"y": [1, 2]}),
-     ["argument y: pytree was <class 'tuple'>, is <class 'list'>: their Python types differ"]),
-    (((x8,), {"y": {"a": [x8]}}), ((x8,), {"y": {"a": [x9]}}), ["argument y['a'][0]: shape was f32[8], is f32[9]"]),
-    (((x8, 1), {}), ((x9, 2), {"w": x8}), ["static argument n: was 1, is 2", "argument w: was not given, is now",
-                                           "argument x: shape was f32[8], is f32[9]"]),
-])
+@pytest.mark.parametrize(
+    "before, now, expected",
+    [
+        (((x8,), {}), ((x9,), {}), ["argument x: shape was f32[8], is f32[9]"]),
+        (((x8,), {}), ((x8.astype(int),), {}), ["argument x: dtype was f32[8], is i32[8]"]),
+        (((x8,), {}), ((np.zeros((), int),), {}), ["argument x: type was f32[8], is i32[]"]),
+        (
+            ((1.0,), {}),
+            ((np.float32(1),), {}),
+            ["argument x: weak type was ~f32[] (of a Python scalar), is f32[]"],
+        ),
+        (
+            ((np.float32(1),), {}),
+            ((1.0,), {}),
+            ["argument x: weak type was f32[], is ~f32[] (of a Python scalar)"],
+        ),
+        (((x8, 1), {}), ((x8, 2), {}), ["static argument n: was 1, is 2"]),
+        (
+            ((x8, 1), {}),
+            ((x8, 1.0), {}),
+            ["static argument n: was 1 of type int, is 1.0 of type float"],
+        ),
+        (
+            ((x8, 1), {"mode": "a"}),
+            ((x8, 1), {"mode": "b"}),
+            ["static argument mode: was 'a', is 'b'"],
+        ),
+        (((x8,), {}), ((x8,), {"mode": "b"}), ["static argument mode: was not given, is 'b'"]),
+        (
+            ((x8, Alike()), {}),
+            ((x8, Alike()), {}),
+            [
+                "static argument n: Alike() is not equal to the one before, although they print "
+                "alike. Give Alike an __eq__ and a __hash__ that compare what matters."
+            ],
+        ),
+        (((x8, 1, x8), {}), ((x8, 1, x8, x9), {}), ["argument args[3]: was not given, is now"]),
+        (((x8,), {"y": 1.0}), ((x8,), {}), ["argument y: was given, is not now"]),
+        (((x8,), {}), ((), {"x": x8}), ["argument x: was given by position, is by name"]),
+        (
+            ((x8,), {"y": {"a": 1, "b": [2]}}),
+            ((x8,), {"y": {"a": 1, "b": [2, 3]}}),
+            [
+                (
+                    "argument y['b']: pytree was list of length 1, is list of length 2: the "
+                    "lengths do not match"
+                )
+            ],
+        ),
+        (
+            ((x8,), {"y": (1, 2)}),
+            ((x8,), {"y": [1, 2]}),
+            [
+                (
+                    "argument y: pytree was <class 'tuple'>, is <class 'list'>: their Python types "
+                    "differ"
+                )
+            ],
+        ),
+        (
+            ((x8,), {"y": {"a": [x8]}}),
+            ((x8,), {"y": {"a": [x9]}}),
+            ["argument y['a'][0]: shape was f32[8], is f32[9]"],
+        ),
+        (
+            ((x8, 1), {}),
+            ((x9, 2), {"w": x8}),
+            [
+                "static argument n: was 1, is 2",
+                "argument w: was not given, is now",
+                "argument x: shape was f32[8], is f32[9]",
+            ],
+        ),
+    ],
+)
 def test_what_differs_by_name(explained, before, now, expected):
     g.clear_cache()
     (message,) = explained(g, lambda f: f(*before[0], **before[1]), lambda f: f(*now[0], **now[1]))
     assert message.startswith("TRACING CACHE MISS at tests/executables/test_misses.py:")
-    assert re.search(r"\n  for g defined at .*test_misses.py:\d+\n  all previously seen cache keys differ", message)
+    assert re.search(
+        r"\n  for g defined at .*test_misses.py:\d+\n  all previously seen cache keys differ",
+        message,
+    )
     assert last_lines(message) == expected
 
 
 def test_the_nearest_earlier_signature_is_compared(explained):
     f = jax.jit(lambda a, b, c: a)
-    (message,) = explained(f, lambda f: f(x8, x8, x8), lambda f: f(x9, x9, x8), lambda f: f(x8, x9, x9), lambda f: f(x9, x9, x9))
+    (message,) = explained(
+        f,
+        lambda f: f(x8, x8, x8),
+        lambda f: f(x9, x9, x8),
+        lambda f: f(x8, x9, x9),
+        lambda f: f(x9, x9, x9),
+    )
     assert len(last_lines(message)) == 1
 
 
@@ -86,16 +152,24 @@ def test_the_context(explained):
     def precisely(f):
         with jax.default_matmul_precision("high"):
             f(x8)
+
     (message,) = explained(f, lambda f: f(x8), precisely)
     assert last_lines(message) == ["option jax_default_matmul_precision: was None, is 'high'"]
-    (message,) = explained(f, lambda f: f(x8), lambda f: jax.vmap(f, axis_name="i")(np.zeros((2, 8), np.float32)))
+    (message,) = explained(
+        f, lambda f: f(x8), lambda f: jax.vmap(f, axis_name="i")(np.zeros((2, 8), np.float32))
+    )
     assert last_lines(message) == ["named axes: were {}, are {'i': 2}"]
 
 
 def test_donation(explained):
     def f(x):
         return x * 2
-    (message,) = explained(None, lambda _: jax.jit(f)(jnp.zeros(8)), lambda _: jax.jit(f, donate_argnums=0)(jnp.zeros(8)))
+
+    (message,) = explained(
+        None,
+        lambda _: jax.jit(f)(jnp.zeros(8)),
+        lambda _: jax.jit(f, donate_argnums=0)(jnp.zeros(8)),
+    )
     assert last_lines(message) == ["donated arguments: were none, are x"]
 
 
@@ -103,13 +177,19 @@ def test_another_device_is_another_program(explained):
     f = jax.jit(lambda x: x * 2)
     (message,) = explained(f, lambda f: f(x8), lambda f: f(jax.device_put(x8, jax.devices()[1])))
     assert message.startswith("COMPILATION CACHE MISS at tests/executables/test_misses.py:")
-    assert last_lines(message) == ["devices: was not committed, on CpuDevice(id=0), is committed to CpuDevice(id=1)"]
+    assert last_lines(message) == [
+        "devices: was not committed, on CpuDevice(id=0), is committed to CpuDevice(id=1)"
+    ]
 
 
 def test_shardings_and_meshes(explained):
     f = jax.jit(lambda a, b: a["k"] * 2 + b)
     axes, auto = ("i", "j"), (jax.sharding.AxisType.Auto,) * 2
-    explicit, mesh, other = jax.make_mesh((4, 2), axes), jax.make_mesh((4, 2), axes, auto), jax.make_mesh((2, 4), axes, auto)
+    explicit, mesh, other = (
+        jax.make_mesh((4, 2), axes),
+        jax.make_mesh((4, 2), axes, auto),
+        jax.make_mesh((2, 4), axes, auto),
+    )
 
     def on(mesh, *spec):
         return lambda f: f({"k": jax.device_put(x8, jax.NamedSharding(mesh, jax.P(*spec)))}, x8)
@@ -117,16 +197,25 @@ def test_shardings_and_meshes(explained):
     def in_force(f):
         with jax.set_mesh(explicit):
             f({"k": x8}, x8)
+
     (message,) = explained(f, on(explicit, "i"), on(explicit, "j"))
-    assert message.startswith("TRACING") and last_lines(message) == ["argument a['k']: sharding was P('i',), is P('j',)"]
+    assert message.startswith("TRACING") and last_lines(message) == [
+        "argument a['k']: sharding was P('i',), is P('j',)"
+    ]
     (*_, message) = explained(f, on(mesh, "i"), on(mesh, "j"))
-    assert message.startswith("COMPILATION") and last_lines(message) == ["argument a['k']: sharding was P('i',), is P('j',)"]
+    assert message.startswith("COMPILATION") and last_lines(message) == [
+        "argument a['k']: sharding was P('i',), is P('j',)"
+    ]
     (message,) = explained(f, on(other, "j"))
-    assert last_lines(message) == ["mesh of the program: was ('i': 4, 'j': 2), is ('i': 2, 'j': 4)",
-                                   "argument a['k']: sharding was P('j',) over the mesh ('i': 4, 'j': 2), is P('j',) over the mesh "
-                                   "('i': 2, 'j': 4)"]
+    assert last_lines(message) == [
+        "mesh of the program: was ('i': 4, 'j': 2), is ('i': 2, 'j': 4)",
+        "argument a['k']: sharding was P('j',) over the mesh ('i': 4, 'j': 2), is P('j',) over "
+        "the mesh ('i': 2, 'j': 4)",
+    ]
     (message,) = explained(f, in_force)
-    assert last_lines(message) == ["the mesh in force (jax.set_mesh): was none, is ('i': 4, 'j': 2)"]
+    assert last_lines(message) == [
+        "the mesh in force (jax.set_mesh): was none, is ('i': 4, 'j': 2)"
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,13 +224,28 @@ class Settings:
     sizes: tuple = (1, 2)
 
 
-@pytest.mark.parametrize("before, now, expected", [
-    (Settings(), Settings(sizes=(1, 3)), ["static argument n.sizes: was (1, 2), is (1, 3)"]),
-    ((Settings(), 1), (Settings("b"), 2),
-     [f"static argument n: was ({str(Settings())[:56]}..., is (Settings(name='b', sizes=(1, 2)), 2)"]),
-    (("a" * 70, 1), ("a" * 70, 2), ["static argument n[1]: was 1, is 2"]),
-    ("a" * 70 + "1", "a" * 70 + "2", [f"static argument n: was ...{'a' * 20}1', is ...{'a' * 20}2'"]),
-])
+@pytest.mark.parametrize(
+    "before, now, expected",
+    [
+        (Settings(), Settings(sizes=(1, 3)), ["static argument n.sizes: was (1, 2), is (1, 3)"]),
+        (
+            (Settings(), 1),
+            (Settings("b"), 2),
+            [
+                (
+                    f"static argument n: was ({str(Settings())[:56]}..., is (Settings(name='b', "
+                    "sizes=(1, 2)), 2)"
+                )
+            ],
+        ),
+        (("a" * 70, 1), ("a" * 70, 2), ["static argument n[1]: was 1, is 2"]),
+        (
+            "a" * 70 + "1",
+            "a" * 70 + "2",
+            [f"static argument n: was ...{'a' * 20}1', is ...{'a' * 20}2'"],
+        ),
+    ],
+)
 def test_long_static_arguments(explained, before, now, expected):
     g.clear_cache()
     (message,) = explained(g, lambda f: f(x8, before), lambda f: f(x8, now))
@@ -151,7 +255,9 @@ def test_long_static_arguments(explained, before, now, expected):
 def test_no_miss_no_word(explained):
     f = jax.jit(lambda x: x * 2)
     assert explained(f, lambda f: f(x8), lambda f: f(x8 + 1)) == []
-    assert explained(None, lambda _: jnp.sort(np.zeros((3, 5, 7), np.float32))) == []  # Teucer's own functions
+    assert (
+        explained(None, lambda _: jnp.sort(np.zeros((3, 5, 7), np.float32))) == []
+    )  # Teucer's own functions
 
 
 def make(what, i):
@@ -167,19 +273,32 @@ def make(what, i):
         def __call__(self, x):
             return x * i
 
-    return {"function": scaled, "closure": closure, "partial": functools.partial(scaled, by=i), "object": Model(),
-            "transformed": jax.grad(closure)}[what]
+    return {
+        "function": scaled,
+        "closure": closure,
+        "partial": functools.partial(scaled, by=i),
+        "object": Model(),
+        "transformed": jax.grad(closure),
+    }[what]
 
 
-@pytest.mark.parametrize("what, expected", [
-    ("function", "a function that is defined anew is another function"), ("closure", "a closure over i made anew"),
-    ("partial", "a functools.partial made anew"), ("object", "cannot be referred to weakly"),
-    ("transformed", r"transformed \(grad, vmap, ...\) or wrapped anew"),
-])
+@pytest.mark.parametrize(
+    "what, expected",
+    [
+        ("function", "a function that is defined anew is another function"),
+        ("closure", "a closure over i made anew"),
+        ("partial", "a functools.partial made anew"),
+        ("object", "cannot be referred to weakly"),
+        ("transformed", r"transformed \(grad, vmap, ...\) or wrapped anew"),
+    ],
+)
 def test_functions_made_anew(explained, what, expected):
     (message,) = explained(None, *[lambda _, i=i: jax.jit(make(what, i))(1.0) for i in range(2)])
-    assert re.search(rf"never seen function:\n    \w+ id=\d+ defined at .*py:\d+\n  but seen another function defined on the same "
-                     rf"line: .*{expected}", message)
+    assert re.search(
+        r"never seen function:\n    \w+ id=\d+ defined at .*py:\d+\n  but seen another function "
+        rf"defined on the same line: .*{expected}",
+        message,
+    )
 
 
 def jnp_sum(x):
@@ -202,7 +321,9 @@ def test_functions_that_are_not_made_anew(explained):
     f, g = jax.jit(lambda v: v + 1), jax.jit(lambda v: v - 1)
     (message,) = explained(None, lambda _: f(x8), lambda _: g(x8))
     assert "never seen function" in message and "another" not in message
-    (message,) = explained(None, lambda _: jax.jit(jnp_sum)(x8), lambda _: jax.jit(jax.grad(jnp_sum))(x8))
+    (message,) = explained(
+        None, lambda _: jax.jit(jnp_sum)(x8), lambda _: jax.jit(jax.grad(jnp_sum))(x8)
+    )
     assert "never seen function" in message and "another" not in message
     mapped = jax.pmap(lambda v: v + 1)
     (message,) = explained(mapped, lambda f: f(np.ones((4, 2))), lambda f: f(np.ones((2, 2))))
@@ -212,12 +333,17 @@ def test_functions_that_are_not_made_anew(explained):
 def test_traces_that_were_forgotten(explained):
     f = jax.jit(lambda v: v * 2)
     (message,) = explained(f, lambda f: f(x8), lambda f: [jax.clear_caches(), f(x8)])
-    assert re.search(r"  for <lambda> defined at .*\n    its traces were forgotten \(clear_caches\)$", message)
+    assert re.search(
+        r"  for <lambda> defined at .*\n    its traces were forgotten \(clear_caches\)$", message
+    )
 
 
 def test_functions_made_anew_while_another_is_traced(explained):
     outer = jax.jit(lambda x: [jax.jit(make("closure", i))(x) for i in range(2)])
-    assert "but seen another function defined on the same line" in explained(outer, lambda f: f(1.0))[-1]
+    assert (
+        "but seen another function defined on the same line"
+        in explained(outer, lambda f: f(1.0))[-1]
+    )
 
 
 def warnings_of(caplog, f, calls):
@@ -229,24 +355,39 @@ def warnings_of(caplog, f, calls):
 
 def test_a_warning_says_what_keeps_changing(caplog):
     f = jax.jit(lambda x, n: x * n, static_argnames="n")
-    (message,) = warnings_of(caplog, f, [lambda f, i=i: f(np.zeros(i + 1, np.float32), n=i % 2) for i in range(12)])
+    (message,) = warnings_of(
+        caplog, f, [lambda f, i=i: f(np.zeros(i + 1, np.float32), n=i % 2) for i in range(12)]
+    )
     head, *lines = message.splitlines()
-    assert re.fullmatch(r"<lambda> defined at .*test_misses.py:\d+ has been compiled 5 times, last at .*test_misses.py:.* What "
-                        r"keeps changing:", head)
+    assert re.fullmatch(
+        r"<lambda> defined at .*test_misses.py:\d+ has been compiled 5 times, last at "
+        r".*test_misses.py:.* What keeps changing:",
+        head,
+    )
     assert lines[:2] == [
-        "    static argument n: 2 values: 0, 1. Pass it as an array if the program needs only its value.",
-        "    argument x: 5 values: f32[1], f32[2], f32[3], f32[4], f32[5]. Pad to a few shapes, or convert to one dtype, before "
-        "the call."]
+        (
+            "    static argument n: 2 values: 0, 1. Pass it as an array if the program needs only "
+            "its value."
+        ),
+        "    argument x: 5 values: f32[1], f32[2], f32[3], f32[4], f32[5]. Pad to a few shapes, "
+        "or convert to one dtype, before the call.",
+    ]
 
 
 def test_a_warning_of_functions_made_in_a_loop(caplog):
     def scaled_by(i):
         def scaled(x):
             return x * i
+
         return scaled
 
-    (message,) = warnings_of(caplog, None, [lambda _, i=i: jax.jit(scaled_by(i))(1.0) for i in range(7)])
-    assert "scaled defined at" in message and "the function: 5 of them were made on this line" in message
+    (message,) = warnings_of(
+        caplog, None, [lambda _, i=i: jax.jit(scaled_by(i))(1.0) for i in range(7)]
+    )
+    assert (
+        "scaled defined at" in message
+        and "the function: 5 of them were made on this line" in message
+    )
 
 
 def test_a_warning_of_functions_made_in_a_loop_and_called_with_several_shapes(caplog):
@@ -257,8 +398,12 @@ def test_a_warning_of_functions_made_in_a_loop_and_called_with_several_shapes(ca
                 f(np.zeros(n, np.float32))
 
     (message,) = warnings_of(caplog, None, [calls])
-    assert "the function: 2 of them were made on this line, and a closure over i made anew" in message
-    assert "argument v: 3 values: f32[3], f32[4], f32[5]." in message and "clear_caches" not in message
+    assert (
+        "the function: 2 of them were made on this line, and a closure over i made anew" in message
+    )
+    assert (
+        "argument v: 3 values: f32[3], f32[4], f32[5]." in message and "clear_caches" not in message
+    )
 
 
 def test_a_warning_of_traces_that_were_forgotten(caplog):
@@ -271,7 +416,10 @@ def test_a_warning_of_pytrees_is_short(caplog):
     f = jax.jit(lambda layers: layers[0]["w"])
     trees = [[{"w": x8, f"b{i}": x8} for _ in range(200)] for i in range(5)]
     (message,) = warnings_of(caplog, f, [lambda f, t=t: f(t) for t in trees])
-    assert "the pytree of the arguments: 5 structures; of the last two, argument layers[0]: pytree was" in message
+    assert (
+        "the pytree of the arguments: 5 structures; of the last two, argument layers[0]: pytree was"
+        in message
+    )
     assert len(message) < 2000
 
 
@@ -285,8 +433,13 @@ def test_a_warning_comes_once_though_the_limit_changes(caplog):
 
 
 def test_a_warning_of_a_function_that_is_transformed_in_a_loop(caplog):
-    (message,) = warnings_of(caplog, None, [lambda _: jax.jit(jax.vmap(jnp_sum))(np.zeros((2, 3), np.float32))] * 7)
-    assert "the function: 5 of them were made, and a function that is transformed (grad, vmap, ...)" in message
+    (message,) = warnings_of(
+        caplog, None, [lambda _: jax.jit(jax.vmap(jnp_sum))(np.zeros((2, 3), np.float32))] * 7
+    )
+    assert (
+        "the function: 5 of them were made, and a function that is transformed (grad, vmap, ...)"
+        in message
+    )
 
 
 def test_what_is_traced_into_another_program_is_not_compiled(caplog):
@@ -303,10 +456,15 @@ def test_log_compiles(caplog):
         f(x8)
         f(x8)
     messages = [r.getMessage() for r in caplog.records]
-    patterns = [r"Finished tracing <lambda> for jit in [\d.]+ sec",
-                r"Compiling jit\(<lambda>\) with global shapes and types \(ShapedArray\(float32\[8\]\),\)\.",
-                r"Finished jaxpr to MLIR module conversion jit\(<lambda>\) in [\d.]+ sec",
-                r"Finished XLA compilation of jit\(<lambda>\) in [\d.]+ sec \((compiled|disk|memory)\)"]
+    patterns = [
+        r"Finished tracing <lambda> for jit in [\d.]+ sec",
+        (
+            r"Compiling jit\(<lambda>\) with global shapes and types "
+            r"\(ShapedArray\(float32\[8\]\),\)\."
+        ),
+        r"Finished jaxpr to MLIR module conversion jit\(<lambda>\) in [\d.]+ sec",
+        r"Finished XLA compilation of jit\(<lambda>\) in [\d.]+ sec \((compiled|disk|memory)\)",
+    ]
     assert len(messages) == 4 and all(map(re.fullmatch, patterns, messages))
     caplog.clear()
     with caplog.at_level(logging.DEBUG, "teucer"):
@@ -330,11 +488,29 @@ def test_the_table_of_compilations(tmp_path):
         jax.jit(named)(x8, 1)
     rows = list(table)
     assert [(r.function, r.signature, r.source) for r in rows] == [
-        ("named", "f32[8], ~i32[]", "compiled"), ("<lambda>", "f32[8], ~i32[]", "compiled"),
-        ("named", "f32[8], ~i32[]", "memory"), ("named", "f32[8], ~i32[]", "disk")]
-    assert all(r.trace_time > 0 and r.lower_time > 0 and r.compile_time > 0 and r.code_bytes > 0 for r in rows)
+        ("named", "f32[8], ~i32[]", "compiled"),
+        ("<lambda>", "f32[8], ~i32[]", "compiled"),
+        ("named", "f32[8], ~i32[]", "memory"),
+        ("named", "f32[8], ~i32[]", "disk"),
+    ]
+    assert all(
+        r.trace_time > 0 and r.lower_time > 0 and r.compile_time > 0 and r.code_bytes > 0
+        for r in rows
+    )
     lines = str(table).splitlines()
-    assert lines[0].split() == ["function", "signature", "trace", "ms", "lower", "ms", "compile", "ms", "code", "KiB", "source"]
+    assert lines[0].split() == [
+        "function",
+        "signature",
+        "trace",
+        "ms",
+        "lower",
+        "ms",
+        "compile",
+        "ms",
+        "code",
+        "KiB",
+        "source",
+    ]
     assert len(lines) == 5 and lines[-1].startswith("named") and lines[-1].endswith("disk")
     assert table[0] is rows[0] and table[1:3] == rows[1:3] and table[-1:] == rows[-1:]
 
@@ -347,12 +523,19 @@ def test_dumps(tmp_path):
     (path,) = (tmp_path / "a").iterdir()
     assert re.fullmatch(r"jax_ir\d{4}_jit__lambda__compile\.mlir", path.name)
     assert "stablehlo.sine" in path.read_text() and "test_misses.py" in path.read_text()
-    with config.dump_ir_to(str(tmp_path / "b")), config.dump_ir_modes("jaxpr,stablehlo"), config.include_debug_info_in_dumps(False):
+    with (
+        config.dump_ir_to(str(tmp_path / "b")),
+        config.dump_ir_modes("jaxpr,stablehlo"),
+        config.include_debug_info_in_dumps(False),
+    ):
         f(x9)
     jaxpr, text = sorted((tmp_path / "b").iterdir(), key=lambda p: p.suffix, reverse=True)
     assert "sin" in jaxpr.read_text() and "test_misses.py" not in text.read_text()
-    with (config.dump_ir_to(str(tmp_path / "c")), config.dump_ir_modes("xml"),
-          pytest.raises(ValueError, match="jax_dump_ir_modes: 'xml' cannot be dumped")):
+    with (
+        config.dump_ir_to(str(tmp_path / "c")),
+        config.dump_ir_modes("xml"),
+        pytest.raises(ValueError, match="jax_dump_ir_modes: 'xml' cannot be dumped"),
+    ):
         f(np.zeros(3))
 
 
@@ -363,17 +546,26 @@ def test_residuals_of_checkpoints_are_logged(caplog):
         jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum(), policy=policy))(x8)
     assert [r.getMessage() for r in caplog.records] == [
         "remat-decorated function saving inputs with shapes:\n  float32[8]",
-        "remat-decorated function saving these intermediates:\n  float32[8]\n  float32[8]"]
+        "remat-decorated function saving these intermediates:\n  float32[8]\n  float32[8]",
+    ]
 
 
 def test_large_constants():
     large = np.zeros(1000, np.float32)
     with config.captured_constants_warn_bytes(4000):
         jax.jit(lambda x: x + large)(1.0)
-    with config.captured_constants_warn_bytes(3999), pytest.warns(UserWarning, match=r"captured during .* \(4000 bytes total"):
+    with (
+        config.captured_constants_warn_bytes(3999),
+        pytest.warns(UserWarning, match=r"captured during .* \(4000 bytes total"),
+    ):
         jax.jit(lambda x: x + large)(1.0)
-    with (config.captured_constants_warn_bytes(3999), config.captured_constants_report_frames(-1),
-          pytest.warns(UserWarning, match=r"\n    float32\[1000\], 4000 bytes, used at .*test_misses.py:\d+")):
+    with (
+        config.captured_constants_warn_bytes(3999),
+        config.captured_constants_report_frames(-1),
+        pytest.warns(
+            UserWarning, match=r"\n    float32\[1000\], 4000 bytes, used at .*test_misses.py:\d+"
+        ),
+    ):
         jax.jit(lambda x: x + large)(1.0)
 
 

@@ -1,4 +1,7 @@
-"""Executables loaded ahead: what a forecast names, what is taken of it, and forecasts that turn out to be wrong."""
+"""Executables loaded ahead.
+
+What a forecast names, what is taken of it, and forecasts that turn out to be wrong.
+"""
 
 import logging
 import os
@@ -58,6 +61,7 @@ def wait():
 
 def program(scale=2.0):
     """A function that does not end its trace before what is foreseen has been loaded."""
+
     def f(x):
         wait()
         return jnp.sin(x) * scale
@@ -158,7 +162,10 @@ def test_all_pieces_are_loaded_ahead(folder, loads):
     compiled = jax.jit(network, outline=True).lower(x, ws).compile()
     pieces = len(compiled.program.executables)
     expected = compiled(x, ws)
-    assert pieces > 1 and len(preload._decoded(disk_cache.read(forecasts(folder)[0])).entries) == pieces
+    assert (
+        pieces > 1
+        and len(preload._decoded(disk_cache.read(forecasts(folder)[0])).entries) == pieces
+    )
     new_process()
     np.testing.assert_array_equal(jax.jit(network, outline=True)(x, ws), expected)
     assert loads == [AHEAD] * pieces
@@ -207,7 +214,11 @@ def test_forecasts_of_devices_that_are_not_there(folder, loads):
     (path,) = forecasts(folder)
     known = preload._decoded(disk_cache.read(path))
     (entry,) = known.entries
-    for other in (entry._replace(devices=(1 << 20,)), entry._replace(platform="abacus"), entry._replace(name="gone.xla")):
+    for other in (
+        entry._replace(devices=(1 << 20,)),
+        entry._replace(platform="abacus"),
+        entry._replace(name="gone.xla"),
+    ):
         disk_cache.write(path, preload._encoded(known._replace(entries=(other,))))
         new_process()
         np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
@@ -231,7 +242,9 @@ def test_nobody_waits_for_what_was_left(folder, monkeypatch):
     program()(X)
     (path,) = forecasts(folder)
     (entry,) = preload._decoded(disk_cache.read(path)).entries
-    both = preload._encoded(preload.Known((entry._replace(name="a.xla"), entry._replace(name="b.xla"))))
+    both = preload._encoded(
+        preload.Known((entry._replace(name="a.xla"), entry._replace(name="b.xla")))
+    )
     disk_cache.write(path, both)
     reading, go_on = threading.Event(), threading.Event()
 
@@ -294,7 +307,8 @@ def test_forecasts_are_no_entries_but_go_with_them(folder):
 
 
 def compiled(monkeypatch, f, *args, options=None, **kwargs):
-    """The stages of a new process; and whether the program was optimised and lowered for it, or foreseen."""
+    """The stages of a new process; and whether the program was optimised and lowered for it, or
+    foreseen."""
     new_process()
     seen = []
     prepared = programs.prepared
@@ -326,7 +340,10 @@ def test_a_program_that_is_foreseen_is_not_optimised_again(folder, monkeypatch):
     assert (foreseen, again) == (False, True)
     for a, b in zip(jax.tree.leaves(first(*ARGS)), jax.tree.leaves(second(*ARGS)), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert first.program.kept == second.program.kept == (True, False, True) and first.input_shardings == second.input_shardings
+    assert (
+        first.program.kept == second.program.kept == (True, False, True)
+        and first.input_shardings == second.input_shardings
+    )
     assert first.as_text() == second.as_text() and first.cost_analysis() == second.cost_analysis()
     assert str(first.input_formats) == str(second.input_formats)
     assert jax.debug.compiles()[-1].source == "disk" and jax.debug.compiles()[-1].code_bytes
@@ -371,7 +388,10 @@ def test_what_has_a_say_is_looked_at(folder, monkeypatch, name):
     assert not compiled(monkeypatch, layers, *ARGS)[1]
 
 
-@pytest.mark.parametrize("option, value", [("optimize_jaxprs", False), ("outline", "force"), ("disable_most_optimizations", None)])
+@pytest.mark.parametrize(
+    "option, value",
+    [("optimize_jaxprs", False), ("outline", "force"), ("disable_most_optimizations", None)],
+)
 def test_options_have_a_say(folder, monkeypatch, option, value):
     compiled(monkeypatch, layers, *ARGS)
     option = getattr(config, option)
@@ -423,8 +443,14 @@ def test_foreseen_programs_of_chance(folder, monkeypatch, number):
     def f(x, y, unused):
         wait()
         for kind, scale in steps:
-            x, y = [lambda x, y: (x * scale, y), lambda x, y: (x + y, y), lambda x, y: (y, x), lambda x, y: (jnp.sin(x), x),
-                    lambda x, y: (jnp.where(y > scale, x, y), y), lambda x, y: (x @ y, x.T)][kind](x, y)
+            x, y = [
+                lambda x, y: (x * scale, y),
+                lambda x, y: (x + y, y),
+                lambda x, y: (y, x),
+                lambda x, y: (jnp.sin(x), x),
+                lambda x, y: (jnp.where(y > scale, x, y), y),
+                lambda x, y: (x @ y, x.T),
+            ][kind](x, y)
         return x, y, x
 
     args = [rng.standard_normal((3, 3)).astype(np.float32) for _ in range(3)]

@@ -1,4 +1,7 @@
-"""Executables on disk: the stripped form that is loaded computes what the whole does, and who reads one sees the whole."""
+"""Executables on disk.
+
+The stripped form that is loaded computes what the whole does, and who reads one sees the whole.
+"""
 
 import random
 
@@ -41,18 +44,27 @@ def in_place(x):
 
 
 def network(kernel, scale):
-    x = lax.conv_general_dilated(IMAGES, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = lax.conv_general_dilated(
+        IMAGES, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     return jnp.tanh(x * scale - x.mean((1, 2), keepdims=True)).reshape(2, -1).sum(1).std()
 
 
 PROGRAMS = {
     "two results of a loop": (lambda x: (jnp.sin(x) * 2, jnp.cos(x) + 1, (x * x).sum(1)), X),
     "matrices": (lambda x: jnp.tanh(x @ x.T + 1) @ x, X),
-    "convolution and gradient": (jax.value_and_grad(network, argnums=(0, 1)), KERNEL, np.float32(2)),
+    "convolution and gradient": (
+        jax.value_and_grad(network, argnums=(0, 1)),
+        KERNEL,
+        np.float32(2),
+    ),
     "in place": (in_place, X),
     "scatter": (lambda x: x.at[jnp.array([1, 1, 3])].add(x[:3] * 2) * 3, X),
     "scan": (lambda x: lax.scan(lambda c, row: (c * 0.5 + row, jnp.exp(c) - row), x[0], x), X),
-    "branches": (lambda x: lax.cond(x.sum() > 0, lambda x: jnp.sin(x) * 2, lambda x: jnp.cos(x) - 1, x), X),
+    "branches": (
+        lambda x: lax.cond(x.sum() > 0, lambda x: jnp.sin(x) * 2, lambda x: jnp.cos(x) - 1, x),
+        X,
+    ),
     "sort": (lambda x: jnp.sort(x * -2, axis=1) + jnp.argmax(x, axis=0), X),
     "LAPACK": (lambda x: jnp.linalg.cholesky(x @ x.T + 30 * jnp.eye(20)) * 2, X),
     "random": (lambda x: jax.random.normal(jax.random.key(0), x.shape) * x, X),
@@ -106,6 +118,7 @@ def executable(f, *args):
 
 def test_only_bodies_are_left_out(folder):
     """Those of loops, and not of what a library computes or of what may write in place."""
+
     def bodies(f, *args):
         data = executable(f, *args).data()
         short = stripped.without_bodies(data)
@@ -117,7 +130,11 @@ def test_only_bodies_are_left_out(folder):
     assert short  # the body of the loop
 
 
-@pytest.mark.parametrize("f, least", [(lambda x: jnp.sin(x) * 2, 1 << 30), (lambda x: x @ x.T, 0)], ids=["small", "no fusions"])
+@pytest.mark.parametrize(
+    "f, least",
+    [(lambda x: jnp.sin(x) * 2, 1 << 30), (lambda x: x @ x.T, 0)],
+    ids=["small", "no fusions"],
+)
 def test_what_gains_nothing_is_kept_as_it_is(folder, monkeypatch, f, least):
     monkeypatch.setattr(constants, "STRIPPED_LEAST", least)
     data = executable(f, X).data()
@@ -132,8 +149,12 @@ def test_of_another_form(folder):
     rng = random.Random(0)
     for _ in range(300):
         at = rng.randrange(len(data))
-        other = data[:at] + bytes([rng.randrange(256)]) + data[at + 1:]
+        other = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
         for damaged in (other, data[:at], data[at:], other[::-1]):
             assert isinstance(stripped.without_bodies(damaged), bytes | None)
     assert stripped.without_bodies(b"") is None and stripped.without_bodies(bytes(100)) is None
-    assert stored.whole(stored.pack(b"anything", "cpu")) == b"anything" == stored.whole(stored.pack(b"anything", "cuda"))
+    assert (
+        stored.whole(stored.pack(b"anything", "cpu"))
+        == b"anything"
+        == stored.whole(stored.pack(b"anything", "cuda"))
+    )

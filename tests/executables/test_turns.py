@@ -1,4 +1,5 @@
-"""Of several processes that need one program, one compiles it and the others wait, as long as it lives and with a bound."""
+"""Of several processes that need one program, one compiles it and the others wait, as long as it
+lives and with a bound."""
 
 import subprocess
 import sys
@@ -84,7 +85,9 @@ def test_who_waits_goes_on_when_the_other_has_ended(tmp_path, waiting):
         assert waiting(3)
     for thread, found in threads:
         thread.join(10)
-        assert found == [(True, False)]  # it has waited, and takes no lock: the entry is there, or cannot be
+        assert found == [
+            (True, False)
+        ]  # it has waited, and takes no lock: the entry is there, or cannot be
     assert not list(tmp_path.iterdir())
 
 
@@ -159,8 +162,10 @@ print([row.source for row in jax.debug.compiles() if row.function == "f"])
 def test_one_of_four_processes_compiles(folder):
     command = [sys.executable, "-c", PROGRAM]
     env = {**disk_cache.os.environ, "TEUCER_CACHE_DIR": str(folder)}
-    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
-                 for _ in range(4)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        for _ in range(4)
+    ]
     said = []
     for process in processes:
         process.stdin.write("\n")

@@ -1,4 +1,7 @@
-"""Arrays saved to folders and loaded: under any sharding, whole or not at all, and with checksums."""
+"""Arrays saved to folders and loaded.
+
+Under any sharding, whole or not at all, and with checksums.
+"""
 
 import asyncio
 import itertools
@@ -54,17 +57,36 @@ def test_saved_under_one_sharding_and_loaded_under_every(tmp_path, old):
         np.testing.assert_array_equal(found, X)
 
 
-DTYPES = ["bool", "int8", "uint16", "int32", "int4", "uint2", "float16", "float32", "bfloat16", "complex64",
-          "float8_e4m3fn", "float4_e2m1fn"]  # fmt: skip
+DTYPES = [
+    "bool",
+    "int8",
+    "uint16",
+    "int32",
+    "int4",
+    "uint2",
+    "float16",
+    "float32",
+    "bfloat16",
+    "complex64",
+    "float8_e4m3fn",
+    "float4_e2m1fn",
+]
 
 
 def test_every_dtype(tmp_path):
     with jax.enable_x64(True):
-        tree = {name: jnp.asarray(np.arange(6) % 2).astype(name) for name in [*DTYPES, "int64", "float64"]}
+        tree = {
+            name: jnp.asarray(np.arange(6) % 2).astype(name)
+            for name in [*DTYPES, "int64", "float64"]
+        }
         pytree_serialization.save(tree, tmp_path)
         found = pytree_serialization.load(tmp_path, PLACES["one device"])
     for name, x in tree.items():
-        assert found[name].dtype == x.dtype == pytree_serialization.load_pytreedef(tmp_path)[name].dtype
+        assert (
+            found[name].dtype
+            == x.dtype
+            == pytree_serialization.load_pytreedef(tmp_path)[name].dtype
+        )
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(x))
 
 
@@ -80,7 +102,13 @@ def test_edges(tmp_path):
     tree = [jnp.float32(2), jnp.zeros((0, 3)), None, {"keys": keys}, np.arange(3), ()]
     pytree_serialization.save(tree, tmp_path)
     found = pytree_serialization.load(tmp_path, over(P()))
-    assert found[0].shape == () and found[0] == 2 and found[1].shape == (0, 3) and found[2] is None and found[5] == ()
+    assert (
+        found[0].shape == ()
+        and found[0] == 2
+        and found[1].shape == (0, 3)
+        and found[2] is None
+        and found[5] == ()
+    )
     assert found[3]["keys"].dtype == keys.dtype and (found[3]["keys"] == keys).all()
     assert pytree_serialization.load_pytreedef(tmp_path)[3]["keys"].shape == (8,)
     assert found[4].tolist() == [0, 1, 2]
@@ -109,14 +137,17 @@ def test_large_shards_are_cut_into_pieces(tmp_path, monkeypatch):
 def test_only_overlapping_pieces_are_read(tmp_path, monkeypatch):
     serialization.run_serialization([jax.device_put(X, over(P("x", "y")))], [path_of(tmp_path)])
     read, seen = _folders.read_piece, []
-    monkeypatch.setattr(_folders, "read_piece", lambda *args: (seen.append(args[1].start), read(*args))[1])
+    monkeypatch.setattr(
+        _folders, "read_piece", lambda *args: (seen.append(args[1].start), read(*args))[1]
+    )
     serialization.run_deserialization([PLACES["one device"]], [path_of(tmp_path)], [(4, 2)])
     assert sorted(seen) == [(0, 0), (2, 0)]
 
 
 @pytest.mark.parametrize("function", ["write_piece", "write_manifest", "_write", "remove_unnamed"])
 def test_a_save_is_whole_or_not_at_all(tmp_path, monkeypatch, function):
-    """Whatever call of the writing fails: one of the two trees is there, and the next save removes what is left over."""
+    """Whatever call of the writing fails: one of the two trees is there, and the next save removes
+    what is left over."""
     old, new = {"a": jnp.zeros(3), "b": jnp.zeros(2)}, {"a": jnp.ones(3), "b": jnp.ones(2)}
     pytree_serialization.save(old, tmp_path)
     real = getattr(_folders, function)
@@ -148,7 +179,9 @@ def test_every_damage_is_found(tmp_path):
         whole = path.read_bytes()
         for damaged in (whole[:-1], b"", whole[:5] + bytes([whole[5] ^ 1]) + whole[6:]):
             path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=f"(?s){tmp_path} is damaged: .*{path.name}.*Save it again"):
+            with pytest.raises(
+                ValueError, match=f"(?s){tmp_path} is damaged: .*{path.name}.*Save it again"
+            ):
                 pytree_serialization.load(tmp_path, PLACES["one device"])
         path.write_bytes(whole)
     path = next(tmp_path.glob("0.*.piece"))
@@ -192,12 +225,17 @@ def test_the_program_goes_on_while_a_save_does(tmp_path):
 
 def test_manager(tmp_path):
     manager, said = serialization.GlobalAsyncCheckpointManager(), []
-    arrays, paths = [jax.device_put(X, over(P("x"))), jnp.arange(3)], [tmp_path / "a", tmp_path / "b"]
+    arrays, paths = (
+        [jax.device_put(X, over(P("x"))), jnp.arange(3)],
+        [tmp_path / "a", tmp_path / "b"],
+    )
     manager.serialize_with_paths(arrays, paths, on_commit_callback=lambda: said.append(1))
     manager.wait_until_finished()
     assert said == [1]
     for gigabytes in (32, 1e-9):
-        found = manager.deserialize_with_paths([over(P("y")), over(P())], paths, concurrent_gb=gigabytes)
+        found = manager.deserialize_with_paths(
+            [over(P("y")), over(P())], paths, concurrent_gb=gigabytes
+        )
         for x, y in zip(arrays, found, strict=True):
             np.testing.assert_array_equal(x, y)
     manager.serialize_with_paths(arrays, paths, on_commit_callback=lambda: 1 / 0)
@@ -232,15 +270,22 @@ class Pair:
         self.a, self.b = a, b
 
 
-jax.tree_util.register_pytree_node(Pair, lambda p: ((p.a,), p.b), lambda b, children: Pair(children[0], b))
+jax.tree_util.register_pytree_node(
+    Pair, lambda p: ((p.a,), p.b), lambda b, children: Pair(children[0], b)
+)
 
 
 def test_classes_of_trees_are_registered(tmp_path):
-    with pytest.raises(ValueError, match=r"Pair.*is not registered.*\n.*register_pytree_node_serialization"):
+    with pytest.raises(
+        ValueError, match=r"Pair.*is not registered.*\n.*register_pytree_node_serialization"
+    ):
         pytree_serialization.save(Pair(jnp.ones(2), 3), tmp_path)
     utils.register_pytree_node_serialization(
-        Pair, serialized_name="test_array_serialization.Pair", serialize_auxdata=lambda b: json.dumps(b).encode(),
-        deserialize_auxdata=json.loads)
+        Pair,
+        serialized_name="test_array_serialization.Pair",
+        serialize_auxdata=lambda b: json.dumps(b).encode(),
+        deserialize_auxdata=json.loads,
+    )
     pytree_serialization.save(Pair(jnp.ones(2), 3), tmp_path)
     found = pytree_serialization.load(tmp_path, PLACES["one device"])
     assert found.b == 3 and found.a.tolist() == [1, 1]
@@ -248,7 +293,9 @@ def test_classes_of_trees_are_registered(tmp_path):
 
 def test_masks_and_prefixes(tmp_path):
     pytree_serialization.save({"a": [X, X], "b": X}, tmp_path)
-    found = pytree_serialization.load(tmp_path, {"a": PLACES["copies"], "b": None}, mask={"a": [True, False], "b": False})
+    found = pytree_serialization.load(
+        tmp_path, {"a": PLACES["copies"], "b": None}, mask={"a": [True, False], "b": False}
+    )
     assert found["a"][1] is None and found["b"] is None and found["a"][0].shape == (8, 4)
     with pytest.raises(ValueError, match="load mask"):
         pytree_serialization.load(tmp_path, PLACES["copies"], mask={"a": True})
@@ -264,16 +311,31 @@ def saved_while_tracing(folder):
 
 ALL = PLACES["copies"]
 ERRORS = [
-    (lambda f: pytree_serialization.save([1.0], f), ValueError,
-     r"all leaves must be either None or jax.Array-like.*\n.*1.0 of type"),
-    (lambda f: pytree_serialization.save(X, f, overwrite=False), ValueError, "you specified `overwrite=False`"),
-    (lambda f: pytree_serialization.save(np.array([None]), f), ValueError, "dtype object cannot be saved"),
-    (lambda f: pytree_serialization.load(f, None), TypeError, "sharding passed to deserialization should be specified"),
+    (
+        lambda f: pytree_serialization.save([1.0], f),
+        ValueError,
+        r"all leaves must be either None or jax.Array-like.*\n.*1.0 of type",
+    ),
+    (
+        lambda f: pytree_serialization.save(X, f, overwrite=False),
+        ValueError,
+        "you specified `overwrite=False`",
+    ),
+    (
+        lambda f: pytree_serialization.save(np.array([None]), f),
+        ValueError,
+        "dtype object cannot be saved",
+    ),
+    (
+        lambda f: pytree_serialization.load(f, None),
+        TypeError,
+        "sharding passed to deserialization should be specified",
+    ),
     (lambda f: pytree_serialization.load(f / "no", ALL), FileNotFoundError, "no does not exist"),
     (lambda f: loaded(f / "no", ALL), FileNotFoundError, "no array has been saved"),
     (lambda f: loaded(f, over(P("x")), [(6, 4)]), ValueError, "axis 0 is partitioned 4 times"),
     (saved_while_tracing, TypeError, "only arrays can be saved"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "error", "message"), ERRORS)
@@ -285,18 +347,26 @@ def test_errors(tmp_path, call, error, message):
 
 def test_a_folder_of_others_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(RuntimeError, match=r"Refusing to work on a directory that is not a previous checkpoint.*thesis\.tex"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Refusing to work on a directory that is not a previous checkpoint.*thesis\.tex",
+    ):
         pytree_serialization.save(X, tmp_path)
 
 
 @pytest.mark.skipif(tensorstore_impl.installed(), reason="with tensorstore these work")
 def test_what_needs_tensorstore_says_so(tmp_path):
     remote = serialization.get_tensorstore_spec("gs://bucket/x")
-    for call in (lambda: serialization.run_serialization([X], [remote]), lambda: serialization.TS_CONTEXT,
-                 lambda: serialization.GlobalAsyncCheckpointManager().serialize([X], [remote]),
-                 lambda: serialization.run_deserialization([PLACES["copies"]], [remote]),
-                 lambda: tensorstore_impl.Transaction):
-        with pytest.raises(ImportError, match=r"(?s)needs the package tensorstore.*pip install tensorstore"):
+    for call in (
+        lambda: serialization.run_serialization([X], [remote]),
+        lambda: serialization.TS_CONTEXT,
+        lambda: serialization.GlobalAsyncCheckpointManager().serialize([X], [remote]),
+        lambda: serialization.run_deserialization([PLACES["copies"]], [remote]),
+        lambda: tensorstore_impl.Transaction,
+    ):
+        with pytest.raises(
+            ImportError, match=r"(?s)needs the package tensorstore.*pip install tensorstore"
+        ):
             call()
     (tmp_path / ".zarray").write_text("{}")
     with pytest.raises(ImportError, match=r"in a format of tensorstore"):
@@ -305,9 +375,17 @@ def test_what_needs_tensorstore_says_so(tmp_path):
 
 SPECS = {
     ("/tmp/x/y", False): {"driver": "file", "path": "/tmp/x/y"},
-    ("/tmp/x/y", True): {"driver": "ocdbt", "base": {"driver": "file", "path": "/tmp/x"}, "path": "y"},
+    ("/tmp/x/y", True): {
+        "driver": "ocdbt",
+        "base": {"driver": "file", "path": "/tmp/x"},
+        "path": "y",
+    },
     ("gs://b/x", False): {"driver": "gcs", "bucket": "b", "path": "x"},
-    ("s3://b/x/y", True): {"driver": "ocdbt", "base": {"driver": "s3", "bucket": "b", "path": "x"}, "path": "y"},
+    ("s3://b/x/y", True): {
+        "driver": "ocdbt",
+        "base": {"driver": "s3", "bucket": "b", "path": "x"},
+        "path": "y",
+    },
     ("rel/x", False): {"driver": "file", "path": "rel/x"},
 }
 
@@ -326,12 +404,18 @@ def test_specs_of_arrays():
     assert spec["metadata"] == {"compressor": {"id": "zstd"}, "shape": (8, 4), "chunks": [2, 2]}
     spec = serialization.get_tensorstore_spec("/tmp/y", arr=x, driver="zarr3")
     tensorstore_impl.verify_tensorstore_spec(spec, x, "/tmp/y", ocdbt=False)
-    for wrong, message in ((("/tmp/z", False), "does not match the spec path"), (("/tmp/y", True), "ocdbt is True")):
+    for wrong, message in (
+        (("/tmp/z", False), "does not match the spec path"),
+        (("/tmp/y", True), "ocdbt is True"),
+    ):
         with pytest.raises(ValueError, match=message):
             tensorstore_impl.verify_tensorstore_spec(spec, x, *wrong)
     with pytest.raises(ValueError, match="shape"):
         tensorstore_impl.verify_tensorstore_spec(spec, x[:2], "/tmp/y", False)
-    for path, message in (("gs://b", "should contain the bucket name"), ("rel/x", "should be absolute")):
+    for path, message in (
+        ("gs://b", "should contain the bucket name"),
+        ("rel/x", "should be absolute"),
+    ):
         with pytest.raises(ValueError, match=message):
             serialization.get_tensorstore_spec(path, ocdbt="rel" in path)
     with pytest.raises(ValueError, match="Unsupported driver: n5"):
@@ -339,7 +423,9 @@ def test_specs_of_arrays():
 
 
 def test_tensorstore_writes_what_it_reads(tmp_path):
-    pytest.importorskip("tensorstore", reason="tensorstore is not installed; its formats are optional")
+    pytest.importorskip(
+        "tensorstore", reason="tensorstore is not installed; its formats are optional"
+    )
     for driver, kind in itertools.product(("zarr", "zarr3"), ("float32", "bfloat16", "int4")):
         x = jax.device_put(X.astype(kind), over(P("x", "y")))
         spec = serialization.get_tensorstore_spec(f"{tmp_path}/{driver}{kind}", driver=driver)

@@ -36,7 +36,9 @@ def test_functions_run_on_shards():
 
 def test_specialized():
     f = colocated_python(lambda: jnp.int32(1))
-    with pytest.raises(ValueError, match="No devices found. colocated_python function without input"):
+    with pytest.raises(
+        ValueError, match="No devices found. colocated_python function without input"
+    ):
         f()
     assert f.specialize(devices=CPU[:1])() == 1
     assert f.specialize(devices=ROWS.mesh)() == 1
@@ -44,18 +46,26 @@ def test_specialized():
     assert g(X).tolist() == [0, 2, 4, 6]
     with pytest.raises(ValueError, match="out_specs_fn already specified"):
         g.specialize(out_specs_fn=lambda x: x)
-    with pytest.raises(ValueError, match=r"one result of doubled is to be ShapeDtypeStruct\(shape=\(3,\)"):
-        colocated_python(doubled).specialize(out_specs_fn=lambda x: jax.ShapeDtypeStruct((3,), x.dtype))(X)
+    with pytest.raises(
+        ValueError, match=r"one result of doubled is to be ShapeDtypeStruct\(shape=\(3,\)"
+    ):
+        colocated_python(doubled).specialize(
+            out_specs_fn=lambda x: jax.ShapeDtypeStruct((3,), x.dtype)
+        )(X)
     specs = ((jax.ShapeDtypeStruct((4,), np.float32),), {})
     h = colocated_python(doubled).specialize(in_specs=specs)
     assert h(X).shape == (4,)
-    with pytest.raises(ValueError, match=r"one argument of doubled is to be ShapeDtypeStruct\(shape=\(4,\)"):
+    with pytest.raises(
+        ValueError, match=r"one argument of doubled is to be ShapeDtypeStruct\(shape=\(4,\)"
+    ):
         h(X[:2])
 
 
 def test_what_is_refused():
     f = colocated_python(doubled)
-    with pytest.raises(TypeError, match=r"arguments of doubled are arrays on devices, got 1 of type"):
+    with pytest.raises(
+        TypeError, match=r"arguments of doubled are arrays on devices, got 1 of type"
+    ):
         f(1)
     with pytest.raises(TypeError, match=r"(?s)has a traced value as argument.*pure_callback"):
         jax.jit(f)(X)

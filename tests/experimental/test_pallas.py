@@ -1,4 +1,5 @@
-"""Kernels: what they compute is what NumPy does on the whole arrays; under transformations; and what is refused."""
+"""Kernels: what they compute is what NumPy does on the whole arrays; under transformations; and
+what is refused."""
 
 import importlib.util
 import random
@@ -13,7 +14,9 @@ from teucer.experimental import pallas as pl
 from teucer.experimental.pallas import tpu as pltpu
 from teucer.experimental.pallas import triton as plgpu
 
-_spec = importlib.util.spec_from_file_location("kernels", Path(__file__).parents[2] / "examples" / "pallas" / "kernels.py")
+_spec = importlib.util.spec_from_file_location(
+    "kernels", Path(__file__).parents[2] / "examples" / "pallas" / "kernels.py"
+)
 kernels = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(kernels)
 
@@ -44,7 +47,10 @@ def test_matmul():
 def test_softmax():
     x = numbers(24, 10)
     close(kernels.softmax(x), plain_softmax(x))
-    close(jax.vmap(kernels.softmax)(np.stack([x, -x])), np.stack([plain_softmax(x), plain_softmax(-x)]))
+    close(
+        jax.vmap(kernels.softmax)(np.stack([x, -x])),
+        np.stack([plain_softmax(x), plain_softmax(-x)]),
+    )
 
 
 def test_layer_norm_and_its_gradient():
@@ -54,8 +60,11 @@ def test_layer_norm_and_its_gradient():
 
     x, scale, w = numbers(16, 12), numbers(12, seed=1), numbers(16, 12, seed=2)
     close(kernels.layer_norm(x, scale), plain(x, scale), 1e-4)
-    for mine, theirs in zip(jax.grad(lambda *a: (kernels.layer_norm(*a) * w).sum(), (0, 1))(x, scale),
-                            jax.grad(lambda *a: (plain(*a) * w).sum(), (0, 1))(x, scale), strict=True):
+    for mine, theirs in zip(
+        jax.grad(lambda *a: (kernels.layer_norm(*a) * w).sum(), (0, 1))(x, scale),
+        jax.grad(lambda *a: (plain(*a) * w).sum(), (0, 1))(x, scale),
+        strict=True,
+    ):
         close(mine, theirs, 1e-3)
 
 
@@ -65,8 +74,11 @@ def test_attention_and_its_gradient():
 
     q, k, v = (numbers(32, 8, seed=i) for i in range(3))
     close(kernels.attention(q, k, v), plain(q, k, v), 1e-4)
-    for mine, theirs in zip(jax.grad(lambda *a: kernels.attention(*a).sum(), (0, 1, 2))(q, k, v),
-                            jax.grad(lambda *a: plain(*a).sum(), (0, 1, 2))(q, k, v), strict=True):
+    for mine, theirs in zip(
+        jax.grad(lambda *a: kernels.attention(*a).sum(), (0, 1, 2))(q, k, v),
+        jax.grad(lambda *a: plain(*a).sum(), (0, 1, 2))(q, k, v),
+        strict=True,
+    ):
         close(mine, theirs, 1e-3)
 
 
@@ -84,7 +96,11 @@ def test_histogram():
 
 def test_grouped_matmul():
     x, w, group = numbers(32, 6), numbers(3, 6, 4, seed=1), np.int32([2, 0, 0, 1])
-    close(kernels.grouped_matmul(x, w, group), np.concatenate([x[8 * i:8 * i + 8] @ w[g] for i, g in enumerate(group)]), 1e-4)
+    close(
+        kernels.grouped_matmul(x, w, group),
+        np.concatenate([x[8 * i : 8 * i + 8] @ w[g] for i, g in enumerate(group)]),
+        1e-4,
+    )
 
 
 def test_noise():
@@ -112,8 +128,14 @@ def test_grids_of_traced_size():
     @jax.jit
     def f(x, n):
         block = pl.BlockSpec((2,), lambda i: (i,))
-        return pl.pallas_call(kernel, jax.ShapeDtypeStruct((8,), jnp.float32), grid=(n,), in_specs=[block], out_specs=block,
-                              input_output_aliases={0: 0})(x)
+        return pl.pallas_call(
+            kernel,
+            jax.ShapeDtypeStruct((8,), jnp.float32),
+            grid=(n,),
+            in_specs=[block],
+            out_specs=block,
+            input_output_aliases={0: 0},
+        )(x)
 
     np.testing.assert_array_equal(f(jnp.ones(8), 3), [3, 3, 3, 3, 3, 3, 1, 1])
 
@@ -135,7 +157,11 @@ def test_loops_conditions_and_scratch():
         pl.run_scoped(scoped, pltpu.VMEM((8,), jnp.float32))
 
     x = numbers(8)
-    found = pl.pallas_call(kernel, jax.ShapeDtypeStruct((8,), jnp.float32), scratch_shapes=[pltpu.SMEM((1,), jnp.int32)])(x)
+    found = pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((8,), jnp.float32),
+        scratch_shapes=[pltpu.SMEM((1,), jnp.int32)],
+    )(x)
     close(found, 2 * x + (x[::2] > 0).sum())
 
 
@@ -159,14 +185,20 @@ def test_atomics(name):
 
     x, y = numbers(4), numbers(4, seed=1)
     out = jax.ShapeDtypeStruct((4,), jnp.float32)
-    new, old = pl.pallas_call(lambda x, _, o, old: kernel(x, o, old), [out, out], input_output_aliases={1: 0})(x, y)
+    new, old = pl.pallas_call(
+        lambda x, _, o, old: kernel(x, o, old), [out, out], input_output_aliases={1: 0}
+    )(x, y)
     close(old, y)
     close(new, OPERATIONS[name](y, x))
 
 
 def random_kernel(rng):
-    """A kernel on blocks of a matrix, and its meaning in NumPy: (kernel, block, function of the matrix)."""
-    steps = [rng.choice(["sin", "scale", "transpose twice", "row", "loop", "when"]) for _ in range(rng.randrange(1, 5))]
+    """A kernel on blocks of a matrix, and its meaning in NumPy: (kernel, block, function of the
+    matrix)."""
+    steps = [
+        rng.choice(["sin", "scale", "transpose twice", "row", "loop", "when"])
+        for _ in range(rng.randrange(1, 5))
+    ]
     block = rng.choice([(2, 6), (4, 3), (8, 6), (1, 1), (3, 4)])
 
     def kernel(x_ref, o_ref):
@@ -181,8 +213,11 @@ def random_kernel(rng):
             elif step == "row":
                 o_ref[0] += 0.5
             elif step == "loop":
-                jax.lax.fori_loop(0, 3, lambda j, _: o_ref.addupdate(jnp.float32(0.25) * j, (0, 0)), None)
+                jax.lax.fori_loop(
+                    0, 3, lambda j, _: o_ref.addupdate(jnp.float32(0.25) * j, (0, 0)), None
+                )
             else:
+
                 @pl.when(pl.program_id(1) == 1)
                 def _():
                     o_ref[...] = -o_ref[...]
@@ -191,7 +226,7 @@ def random_kernel(rng):
         out = x.copy()
         for i in range(-(-x.shape[0] // block[0])):
             for j in range(-(-x.shape[1] // block[1])):
-                part = out[i * block[0]:(i + 1) * block[0], j * block[1]:(j + 1) * block[1]]
+                part = out[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]]
                 for step in steps:
                     if step == "sin":
                         part[...] = np.sin(part)
@@ -216,8 +251,14 @@ def check_random(seed, interpret):
     x = numbers(8, 6, seed=seed)
     spec = pl.BlockSpec(block, lambda i, j: (i, j))
     grid = pl.cdiv(8, block[0]), pl.cdiv(6, block[1])
-    f = pl.pallas_call(kernel, jax.ShapeDtypeStruct((8, 6), jnp.float32), grid=grid, in_specs=[spec], out_specs=spec,
-                       interpret=interpret)
+    f = pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((8, 6), jnp.float32),
+        grid=grid,
+        in_specs=[spec],
+        out_specs=spec,
+        interpret=interpret,
+    )
     np.testing.assert_allclose(f(x), meaning(x), rtol=1e-5, atol=1e-5, err_msg=f"seed {seed}")
 
 
@@ -240,28 +281,65 @@ def nothing(*refs):
 
 OUT = jax.ShapeDtypeStruct((4,), jnp.float32)
 REFUSED = [
-    ("a result", lambda: pl.pallas_call(lambda x, o: x[...], OUT)(jnp.ones(4)), "should return None"),
-    ("rank", lambda: pl.pallas_call(nothing, OUT, in_specs=[pl.BlockSpec((2, 2), lambda: (0, 0))])(jnp.ones(4)),
-     "same number of dimensions"),
-    ("index map", lambda: pl.pallas_call(nothing, OUT, grid=2, in_specs=[pl.BlockSpec((2,), lambda i: (i, 0))])(jnp.ones(4)),
-     "index_map must return 1 values"),
-    ("float index", lambda: pl.pallas_call(nothing, OUT, grid=2, in_specs=[pl.BlockSpec((2,), lambda i: (i * 1.0,))])(jnp.ones(4)),
-     "integer scalars"),
-    ("aliases", lambda: pl.pallas_call(nothing, OUT, input_output_aliases={0: 0})(jnp.ones(5)), "differ in type"),
-    ("specs", lambda: pl.pallas_call(nothing, OUT, in_specs=[pl.BlockSpec()] * 2)(jnp.ones(4)), "do not match"),
+    (
+        "a result",
+        lambda: pl.pallas_call(lambda x, o: x[...], OUT)(jnp.ones(4)),
+        "should return None",
+    ),
+    (
+        "rank",
+        lambda: pl.pallas_call(nothing, OUT, in_specs=[pl.BlockSpec((2, 2), lambda: (0, 0))])(
+            jnp.ones(4)
+        ),
+        "same number of dimensions",
+    ),
+    (
+        "index map",
+        lambda: pl.pallas_call(
+            nothing, OUT, grid=2, in_specs=[pl.BlockSpec((2,), lambda i: (i, 0))]
+        )(jnp.ones(4)),
+        "index_map must return 1 values",
+    ),
+    (
+        "float index",
+        lambda: pl.pallas_call(
+            nothing, OUT, grid=2, in_specs=[pl.BlockSpec((2,), lambda i: (i * 1.0,))]
+        )(jnp.ones(4)),
+        "integer scalars",
+    ),
+    (
+        "aliases",
+        lambda: pl.pallas_call(nothing, OUT, input_output_aliases={0: 0})(jnp.ones(5)),
+        "differ in type",
+    ),
+    (
+        "specs",
+        lambda: pl.pallas_call(nothing, OUT, in_specs=[pl.BlockSpec()] * 2)(jnp.ones(4)),
+        "do not match",
+    ),
     ("outside", lambda: pl.program_id(0), "there is no grid here"),
-    ("axis", lambda: pl.pallas_call(lambda o: pl.program_id(1), OUT, grid=2)(), "out of bounds for a grid of 1"),
-    ("dtype", lambda: pl.pallas_call(lambda x, o: o.set(x[...].astype(int)), OUT)(jnp.ones(4)), "Invalid dtype for `swap`"),
+    (
+        "axis",
+        lambda: pl.pallas_call(lambda o: pl.program_id(1), OUT, grid=2)(),
+        "out of bounds for a grid of 1",
+    ),
+    (
+        "dtype",
+        lambda: pl.pallas_call(lambda x, o: o.set(x[...].astype(int)), OUT)(jnp.ones(4)),
+        "Invalid dtype for `swap`",
+    ),
 ]
 
 
-@pytest.mark.parametrize("act, text", [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    "act, text", [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_refused(act, text):
     with pytest.raises((TypeError, ValueError), match=text):
         act()
 
 
-# --- Steps done together, and batches ---------------------------------------------------------------------------------
+# --- Steps done together, and batches -------------------------------------------------------------
 
 
 def ways_of(f, *args):
@@ -284,16 +362,34 @@ def test_scratch_memory_that_begins_anew_and_that_goes_on(carried):
 
     x = numbers(8, 6)
     rows = pl.BlockSpec((2, 2), lambda i, j: (i, j))
-    together, alone = ways_of(lambda interpret: pl.pallas_call(
-        kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4, 3), in_specs=[rows], out_specs=rows,
-        scratch_shapes=[pl.ANY((2, 2), np.float32)], interpret=interpret), x)
+    together, alone = ways_of(
+        lambda interpret: pl.pallas_call(
+            kernel,
+            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            grid=(4, 3),
+            in_specs=[rows],
+            out_specs=rows,
+            scratch_shapes=[pl.ANY((2, 2), np.float32)],
+            interpret=interpret,
+        ),
+        x,
+    )
     close(together, alone)
     parts = x.reshape(4, 2, 3, 2).transpose(0, 2, 1, 3)
-    expected = np.cumsum(parts.reshape(12, 2, 2), 0).reshape(4, 3, 2, 2) if carried else np.cumsum(parts, 1)
+    expected = (
+        np.cumsum(parts.reshape(12, 2, 2), 0).reshape(4, 3, 2, 2)
+        if carried
+        else np.cumsum(parts, 1)
+    )
     close(together, expected.transpose(0, 2, 1, 3).reshape(8, 6))
 
 
-MAPS = {"same": lambda i: i, "reversed": lambda i: 3 - i, "pairs": lambda i: i // 2, "constant": lambda i: 1}
+MAPS = {
+    "same": lambda i: i,
+    "reversed": lambda i: 3 - i,
+    "pairs": lambda i: i // 2,
+    "constant": lambda i: 1,
+}
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -304,12 +400,22 @@ def test_index_maps_of_steps_that_are_done_together(name, squeezed):
 
     x = numbers(7 if not squeezed else 4, 3)
     block = (None, 3) if squeezed else (2, 3)
-    for together in ways_of(lambda interpret: pl.pallas_call(
-            kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=4, in_specs=[pl.BlockSpec(block, lambda i: (MAPS[name](i), 0))],
-            out_specs=pl.BlockSpec(block, lambda i: (i, 0)), interpret=interpret), x):
+    for together in ways_of(
+        lambda interpret: pl.pallas_call(
+            kernel,
+            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            grid=4,
+            in_specs=[pl.BlockSpec(block, lambda i: (MAPS[name](i), 0))],
+            out_specs=pl.BlockSpec(block, lambda i: (i, 0)),
+            interpret=interpret,
+        ),
+        x,
+    ):
         size = 1 if squeezed else 2
         wide = np.concatenate([x, np.full((1, 3), np.nan, np.float32)])
-        expected = np.concatenate([wide[MAPS[name](i) * size:][:size] for i in range(4)])[:len(x)] + 1
+        expected = (
+            np.concatenate([wide[MAPS[name](i) * size :][:size] for i in range(4)])[: len(x)] + 1
+        )
         close(together, expected)
 
 
@@ -320,11 +426,20 @@ def test_a_batch_is_an_axis_of_the_grid():
         o_ref[...] = x_ref[...] * y_ref[...] + pl.program_id(0)
 
     rows = pl.BlockSpec((2, 6), lambda i: (i, 0))
-    f = pl.pallas_call(kernel, jax.ShapeDtypeStruct((8, 6), np.float32), grid=4, in_specs=[rows, pl.BlockSpec()], out_specs=rows)
+    f = pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((8, 6), np.float32),
+        grid=4,
+        in_specs=[rows, pl.BlockSpec()],
+        out_specs=rows,
+    )
     expected = x * y + np.repeat(np.arange(4), 2)[:, None]
     close(jax.vmap(f, (0, None))(x, y), expected)
     close(jax.vmap(f, (2, None), 1)(x.transpose(1, 2, 0), y), expected.transpose(1, 0, 2))
-    close(jax.vmap(jax.vmap(f, (0, None)), (None, 0))(x, np.stack([y, -y]))[1], x * -y + np.repeat(np.arange(4), 2)[:, None])
+    close(
+        jax.vmap(jax.vmap(f, (0, None)), (None, 0))(x, np.stack([y, -y]))[1],
+        x * -y + np.repeat(np.arange(4), 2)[:, None],
+    )
     (eqn,) = jax.make_jaxpr(jax.vmap(f, (0, None)))(x, y).eqns
     assert eqn.params["kernel"].grid == (3, 4)
 
@@ -346,7 +461,11 @@ def test_symbolic_shapes(blocks):
 
     def f(x):
         rows = pl.BlockSpec((8, 4), lambda i: (i, 0))
-        options = {"grid": pl.cdiv(x.shape[0], 8), "in_specs": [rows], "out_specs": rows} if blocks else {}
+        options = (
+            {"grid": pl.cdiv(x.shape[0], 8), "in_specs": [rows], "out_specs": rows}
+            if blocks
+            else {}
+        )
         return pl.pallas_call(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), **options)(x)
 
     (n,) = jax.export.symbolic_shape("n")

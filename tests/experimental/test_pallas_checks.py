@@ -16,8 +16,15 @@ X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def run(kernel, out_specs=ROWS, out=OUT, scratch=(), **checks):
-    return pl.pallas_call(kernel, out, grid=2, in_specs=[ROWS], out_specs=out_specs, scratch_shapes=scratch,
-                          interpret=pl.InterpretParams(**checks))(X)
+    return pl.pallas_call(
+        kernel,
+        out,
+        grid=2,
+        in_specs=[ROWS],
+        out_specs=out_specs,
+        scratch_shapes=scratch,
+        interpret=pl.InterpretParams(**checks),
+    )(X)
 
 
 def test_right_kernels_pass():
@@ -34,7 +41,9 @@ def test_right_kernels_pass():
 
     expected = 2 * X
     expected[2] += 2
-    np.testing.assert_array_equal(run(kernel, scratch=[pltpu.VMEM((2, 3), jnp.float32)], detect_races=True), expected)
+    np.testing.assert_array_equal(
+        run(kernel, scratch=[pltpu.VMEM((2, 3), jnp.float32)], detect_races=True), expected
+    )
 
 
 def test_blocks_over_the_end():
@@ -42,7 +51,9 @@ def test_blocks_over_the_end():
         o_ref[...] = x_ref[...] + 1
 
     spec = pl.BlockSpec((3, 3), lambda i: (i, 0))
-    found = pl.pallas_call(kernel, OUT, grid=2, in_specs=[spec], out_specs=spec, interpret=pl.InterpretParams())(X)
+    found = pl.pallas_call(
+        kernel, OUT, grid=2, in_specs=[spec], out_specs=spec, interpret=pl.InterpretParams()
+    )(X)
     np.testing.assert_array_equal(found, X + 1)
 
 
@@ -57,7 +68,10 @@ def add_up(x_ref, o_ref):
 def test_sums_in_order_race_only_if_asked():
     one, shape = pl.BlockSpec(), jax.ShapeDtypeStruct((3,), jnp.float32)
     np.testing.assert_array_equal(run(add_up, one, shape), X.sum(0))
-    with pytest.raises(RuntimeError, match=r"(?s)a race: elements were written by step 0.*output 0.*test_pallas_checks.py:\d+"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"(?s)a race: elements were written by step 0.*output 0.*test_pallas_checks.py:\d+",
+    ):
         run(add_up, one, shape, detect_races=True)
 
 
@@ -70,9 +84,14 @@ def outside(x_ref, o_ref):
     o_ref[pl.program_id(0) + 1] = x_ref[0]
 
 
-@pytest.mark.parametrize("kernel, text", [(unwritten, "nobody has written"), (outside, "out of bounds: 2 to 2 for an axis of 2")])
+@pytest.mark.parametrize(
+    "kernel, text",
+    [(unwritten, "nobody has written"), (outside, "out of bounds: 2 to 2 for an axis of 2")],
+)
 def test_wrong_kernels_say_the_line(kernel, text):
-    with pytest.raises(RuntimeError, match=rf"(?s){text}.*output 0.*test_pallas_checks.py:\d+.*{kernel.__name__}"):
+    with pytest.raises(
+        RuntimeError, match=rf"(?s){text}.*output 0.*test_pallas_checks.py:\d+.*{kernel.__name__}"
+    ):
         run(kernel)
 
 
@@ -81,17 +100,32 @@ def test_not_under_jit():
         jax.jit(lambda: run(unwritten))()
 
 
-@pytest.mark.parametrize("index_map, found", [
-    (lambda i: (i + 1, 0), r"block 2 of 2 along axis 0[\s\S]*input 0[\s\S]*at \(1,\) of the grid[\s\S]*test_pallas_checks\.py:\d+"),
-    (lambda i: (i - 1, 0), r"block -1 of 2 along axis 0[\s\S]*at \(0,\)"),
-], ids=["behind", "before"])
+@pytest.mark.parametrize(
+    "index_map, found",
+    [
+        (
+            lambda i: (i + 1, 0),
+            (
+                r"block 2 of 2 along axis 0[\s\S]*input 0[\s\S]*at \(1,\) of the "
+                r"grid[\s\S]*test_pallas_checks\.py:\d+"
+            ),
+        ),
+        (lambda i: (i - 1, 0), r"block -1 of 2 along axis 0[\s\S]*at \(0,\)"),
+    ],
+    ids=["behind", "before"],
+)
 def test_blocks_outside_of_the_array(index_map, found):
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...]
 
     call = functools.partial(
-        pl.pallas_call, kernel, jax.ShapeDtypeStruct((4, 4), jnp.float32), grid=2,
-        in_specs=[pl.BlockSpec((2, 4), index_map)], out_specs=pl.BlockSpec((2, 4), lambda i: (i, 0)))
+        pl.pallas_call,
+        kernel,
+        jax.ShapeDtypeStruct((4, 4), jnp.float32),
+        grid=2,
+        in_specs=[pl.BlockSpec((2, 4), index_map)],
+        out_specs=pl.BlockSpec((2, 4), lambda i: (i, 0)),
+    )
     with pytest.raises(pl.KernelError, match=found):
         call(interpret=pl.InterpretParams())(jnp.ones((4, 4)))
     call(interpret=pl.InterpretParams(detect_out_of_bounds=False))(jnp.ones((4, 4)))
@@ -102,40 +136,63 @@ def test_blocks_of_elements_may_begin_in_the_padding():
         o_ref[0] = x_ref[1]
 
     found = pl.pallas_call(
-        kernel, jax.ShapeDtypeStruct((3,), jnp.float32), grid=3,
-        in_specs=[pl.BlockSpec((pl.Element(3, (1, 1)),), lambda i: (i,))], out_specs=pl.BlockSpec((1,), lambda i: (i,)),
-        interpret=pl.InterpretParams())(jnp.arange(3.0))
+        kernel,
+        jax.ShapeDtypeStruct((3,), jnp.float32),
+        grid=3,
+        in_specs=[pl.BlockSpec((pl.Element(3, (1, 1)),), lambda i: (i,))],
+        out_specs=pl.BlockSpec((1,), lambda i: (i,)),
+        interpret=pl.InterpretParams(),
+    )(jnp.arange(3.0))
     assert found.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("start", [lambda i: 4 * i, lambda i: jnp.where(i == 0, 0, 4)], ids=["product", "choice"])
-@pytest.mark.parametrize("interpret", [False, True, pl.InterpretParams()], ids=["compiled", "interpreted", "checked"])
+@pytest.mark.parametrize(
+    "start", [lambda i: 4 * i, lambda i: jnp.where(i == 0, 0, 4)], ids=["product", "choice"]
+)
+@pytest.mark.parametrize(
+    "interpret", [False, True, pl.InterpretParams()], ids=["compiled", "interpreted", "checked"]
+)
 def test_blocks_of_elements_that_reach_over_the_end_hold_nan_there(interpret, start):
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[1:5]
 
     found = pl.pallas_call(
-        kernel, jax.ShapeDtypeStruct((8,), jnp.float32), grid=2, in_specs=[pl.BlockSpec((pl.Element(6),), lambda i: (start(i),))],
-        out_specs=pl.BlockSpec((4,), lambda i: (i,)), interpret=interpret)(jnp.arange(8.0))
+        kernel,
+        jax.ShapeDtypeStruct((8,), jnp.float32),
+        grid=2,
+        in_specs=[pl.BlockSpec((pl.Element(6),), lambda i: (start(i),))],
+        out_specs=pl.BlockSpec((4,), lambda i: (i,)),
+        interpret=interpret,
+    )(jnp.arange(8.0))
     np.testing.assert_array_equal(found, [1, 2, 3, 4, 5, 6, 7, np.nan])
 
 
 def test_mistakes_of_beginners_are_told_as_such():
     def call(kernel, index_map=lambda i: (i, 0)):
-        pl.pallas_call(kernel, OUT, grid=2, in_specs=[pl.BlockSpec((2, 3), index_map)], out_specs=ROWS)(X)
+        pl.pallas_call(
+            kernel, OUT, grid=2, in_specs=[pl.BlockSpec((2, 3), index_map)], out_specs=ROWS
+        )(X)
 
     def copy(x_ref, o_ref):
         o_ref[...] = x_ref[...]
 
-    with pytest.raises(TypeError, match=r"input 0: index_map does not take[\s\S]*grid of 1 axes[\s\S]*: 'j'[\s\S]*\.py:\d+"):
+    with pytest.raises(
+        TypeError,
+        match=r"input 0: index_map does not take[\s\S]*grid of 1 axes[\s\S]*: 'j'[\s\S]*\.py:\d+",
+    ):
         call(copy, lambda i, j: (i, 0))
-    with pytest.raises(jax.errors.TracerBoolConversionError, match=r"the argument pl\.program_id\(0\)"):
+    with pytest.raises(
+        jax.errors.TracerBoolConversionError, match=r"the argument pl\.program_id\(0\)"
+    ):
         call(lambda x_ref, o_ref: copy(x_ref, o_ref) if pl.program_id(0) == 0 else None)
     with pytest.raises(jax.errors.TracerBoolConversionError, match=r"the argument x_ref\."):
         call(lambda x_ref, o_ref: copy(x_ref, o_ref) if x_ref[0, 0] == 0 else None)
-    with pytest.raises(TypeError, match=r"the kernel does not take its 2 references \(inputs: 1, outputs: 1[\s\S]*\.py:\d+"):
+    with pytest.raises(
+        TypeError,
+        match=r"the kernel does not take its 2 references \(inputs: 1, outputs: 1[\s\S]*\.py:\d+",
+    ):
         call(lambda x_ref: None)
     with pytest.raises(IndexError, match=r"jax\.ds\(start, size\)"):
-        call(lambda x_ref, o_ref: copy(x_ref.at[:pl.program_id(0)], o_ref))
+        call(lambda x_ref, o_ref: copy(x_ref.at[: pl.program_id(0)], o_ref))
     with pytest.raises(ValueError, match="a size of the grid is negative: -1"):
         pl.pallas_call(copy, OUT, grid=-1)(X)

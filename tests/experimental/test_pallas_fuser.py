@@ -1,4 +1,8 @@
-"""Fusible kernels: what comes before and behind them is computed block by block, with the results of the plain program."""
+"""Fusible kernels.
+
+What comes before and behind them is computed block by block, with the results of the plain
+program.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ from teucer.experimental.pallas import tpu as pltpu
 BLOCKS = (8, 16, 32)
 
 
-def product_kernel(x_scalars, y_scalars, z_scalars, x_refs, y_refs, z_refs, o_ref, acc_ref, *, fns, n_k):
+def product_kernel(
+    x_scalars, y_scalars, z_scalars, x_refs, y_refs, z_refs, o_ref, acc_ref, *, fns, n_k
+):
     place = tuple(pl.program_id(i) for i in range(3))
     x_fn, y_fn, z_fn = fns
 
@@ -47,7 +53,9 @@ def product(x, y, z):
 
     def pull(i, fn, spec, *args):
         handler = fuser.make_scalar_prefetch_handler(i)
-        fn, specs, _ = fuser.pull_block_spec(fn, spec, scalar_prefetch_handler=handler, grid_len=3)(*args)
+        fn, specs, _ = fuser.pull_block_spec(fn, spec, scalar_prefetch_handler=handler, grid_len=3)(
+            *args
+        )
         return fn, specs[0]
 
     out = pl.BlockSpec((bm, bn), lambda i, j, k: (i, j))
@@ -59,12 +67,24 @@ def product(x, y, z):
     scalars = jax.tree.map(lambda s: s[None], (x_scalars, y_scalars, z_scalars))
 
     def with_scalars(spec):
-        return spec if spec is pl.no_block_spec else spec.replace(index_map=lambda i, j, k, *_: spec.index_map(i, j, k))
+        return (
+            spec
+            if spec is pl.no_block_spec
+            else spec.replace(index_map=lambda i, j, k, *_: spec.index_map(i, j, k))
+        )
 
     kernel = functools.partial(product_kernel, fns=(x_fn, y_fn, z_fn), n_k=k // bk)
-    found = pl.pallas_call(kernel, shape, grid_spec=pltpu.PrefetchScalarGridSpec(
-        num_scalar_prefetch=3, grid=(m // bm, n // bn, k // bk), in_specs=[x_specs, y_specs, z_specs],
-        out_specs=with_scalars(spec), scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)]))(*scalars, x_values, y_values, z_values)
+    found = pl.pallas_call(
+        kernel,
+        shape,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(m // bm, n // bn, k // bk),
+            in_specs=[x_specs, y_specs, z_specs],
+            out_specs=with_scalars(spec),
+            scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        ),
+    )(*scalars, x_values, y_values, z_values)
     return (found,) if isinstance(z_spec, tuple) else found
 
 
@@ -82,7 +102,9 @@ PROGRAMS = {
     "cosine of a constant": lambda dot: dot(X, Y) - jnp.cos(jnp.ones((16, 32))),
     "reshaped": lambda dot: dot(some(4, 4, 64).reshape(16, 64), some(64, 2, 16).reshape(64, 32)),
     "part": lambda dot: dot(some(16, 128)[:, 64:], Y),
-    "where": lambda dot: dot(jnp.where(X > 0, X, lax.broadcasted_iota("float32", (16, 64), 1) / 64), Y),
+    "where": lambda dot: dot(
+        jnp.where(X > 0, X, lax.broadcasted_iota("float32", (16, 64), 1) / 64), Y
+    ),
     "squeezed": lambda dot: dot(S[1], Y[None][0]) + B[None],
 }
 
@@ -100,7 +122,9 @@ def test_scalars_say_where_blocks_begin():
 
     for i in (0, 1, -1, 7):
         found = jax.jit(fuser.fuse(functools.partial(program, product)))(i)
-        np.testing.assert_allclose(found, jax.jit(functools.partial(program, jnp.dot))(i), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            found, jax.jit(functools.partial(program, jnp.dot))(i), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_results_apart_from_the_kernel_and_effects():
@@ -142,7 +166,9 @@ def test_output_fusions():
     np.testing.assert_array_equal(found[0][1], 2 * y)
     assert seen["outs"][0] is None and seen["outs"][1].in_shape == ((2,), {})
     assert [t.shape for t in seen["outs"][1].type] == [(2,), (2,)]
-    with pytest.raises(ValueError, match="Outputs must be disjoint in order to use separate output fusions"):
+    with pytest.raises(
+        ValueError, match="Outputs must be disjoint in order to use separate output fusions"
+    ):
         fuser.fuse(lambda x: (lambda r: r[0] + r[1])(both(x, x)))(x)
     with pytest.raises(ValueError, match="No fusible eqn found"):
         fuser.fuse(jnp.sin)(x)
@@ -161,15 +187,30 @@ def test_custom_fusions_have_rules_of_their_own():
     def program(dot, x):
         return twice(dot(twice(x), Y))
 
-    np.testing.assert_allclose(jax.jit(fuser.fuse(functools.partial(program, product)))(X), 4 * (X @ Y), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        jax.jit(fuser.fuse(functools.partial(program, product)))(X),
+        4 * (X @ Y),
+        rtol=1e-5,
+        atol=1e-5,
+    )
     assert float(jax.grad(twice)(1.0)) == 2
 
 
-@pytest.mark.parametrize("f, match", [
-    (lambda x: jax.nn.softmax(x, 1), r"needed in different blocks[\s\S]*\[\(2, 4\), \(2, 16\)\]"),
-    (lambda x: jnp.cumsum(x, 1), r"blocks of a result of cumsum[\s\S]*test_pallas_fuser\.py:\d+[\s\S]*custom_fusion"),
-    (lambda x: jnp.pad(x, 1)[:8, :16], "blocks of a result of pad"),
-], ids=["softmax", "cumsum", "pad"])
+@pytest.mark.parametrize(
+    "f, match",
+    [
+        (
+            lambda x: jax.nn.softmax(x, 1),
+            r"needed in different blocks[\s\S]*\[\(2, 4\), \(2, 16\)\]",
+        ),
+        (
+            lambda x: jnp.cumsum(x, 1),
+            r"blocks of a result of cumsum[\s\S]*test_pallas_fuser\.py:\d+[\s\S]*custom_fusion",
+        ),
+        (lambda x: jnp.pad(x, 1)[:8, :16], "blocks of a result of pad"),
+    ],
+    ids=["softmax", "cumsum", "pad"],
+)
 def test_what_blocks_do_not_say_is_refused(f, match):
     spec = pl.BlockSpec((2, 4), lambda i, j: (i, j))
     with pytest.raises(NotImplementedError, match=match):
@@ -178,4 +219,6 @@ def test_what_blocks_do_not_say_is_refused(f, match):
 
 def test_closed_over_arrays_are_refused():
     with pytest.raises(ValueError, match="get_fusion_values"):
-        fuser.pull_block_spec(lambda x: x + B, pl.BlockSpec((2, 32), lambda i: (i, 0)))(jax.ShapeDtypeStruct((8, 32), "float32"))
+        fuser.pull_block_spec(lambda x: x + B, pl.BlockSpec((2, 32), lambda i: (i, 0)))(
+            jax.ShapeDtypeStruct((8, 32), "float32")
+        )

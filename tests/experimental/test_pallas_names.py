@@ -1,4 +1,7 @@
-"""What kernels are written with beside blocks: prints, checks, costs, cores, semaphores, copies, pipelines."""
+"""What kernels are written with beside blocks.
+
+Prints, checks, costs, cores, semaphores, copies, pipelines.
+"""
 
 import functools
 
@@ -49,17 +52,21 @@ def test_debug_check():
         pl.debug_check(jnp.ones(2, bool), "")
 
 
-@pytest.mark.parametrize("f, args, expected", [
-    (lambda x, y: jnp.exp(x @ y), (like((4, 8)), like((8, 2))), (128, 8, 224)),
-    (lambda x: jnp.sin(x) + 1, (like((4, 8)),), (32, 32, 256)),
-    (jnp.sum, (like((4, 8)),), (0, 0, 132)),
-    (lambda x: jax.lax.fori_loop(0, 5, lambda i, a: a * 2, x), (like((4, 8)),), (165, 0, 256)),
-])
+@pytest.mark.parametrize(
+    "f, args, expected",
+    [
+        (lambda x, y: jnp.exp(x @ y), (like((4, 8)), like((8, 2))), (128, 8, 224)),
+        (lambda x: jnp.sin(x) + 1, (like((4, 8)),), (32, 32, 256)),
+        (jnp.sum, (like((4, 8)),), (0, 0, 132)),
+        (lambda x: jax.lax.fori_loop(0, 5, lambda i, a: a * 2, x), (like((4, 8)),), (165, 0, 256)),
+    ],
+)
 def test_costs(f, args, expected):
     found = pl.estimate_cost(f, *args)
     assert (found.flops, found.transcendentals, found.bytes_accessed) == expected
     assert pl.CostEstimate(1, 2, 3).to_json() == (
-        b'{"flops": 1, "transcendentals": 2, "bytes_accessed": 3, "remote_bytes_transferred": 0}')
+        b'{"flops": 1, "transcendentals": 2, "bytes_accessed": 3, "remote_bytes_transferred": 0}'
+    )
 
 
 def test_copies_and_semaphores():
@@ -74,7 +81,11 @@ def test_copies_and_semaphores():
         pl.semaphore_wait(sems.at[0], 2)
         o_ref[1] = pl.semaphore_read(sems.at[0]).astype(np.float32)
 
-    f = pl.pallas_call(kernel, like((4,)), scratch_shapes=[pltpu.VMEM((2,), np.float32), pltpu.SemaphoreType.DMA((2,))])
+    f = pl.pallas_call(
+        kernel,
+        like((4,)),
+        scratch_shapes=[pltpu.VMEM((2,), np.float32), pltpu.SemaphoreType.DMA((2,))],
+    )
     for way in (f, jax.jit(f)):
         assert way(jnp.array([5.0, 7, 0, 0])).tolist() == [3, 1, 10, 14]
 
@@ -91,14 +102,18 @@ def test_sync_copy_of_trees():
     pltpu.sync_copy({"a": a}, {"a": b})
     pltpu.sync_copy(a, b, add=True)
     assert b[...].tolist() == [0, 2, 4]
-    with pytest.raises(ValueError, match=r"different types: from Ref\{int32\[3\]\}|different types"):
+    with pytest.raises(
+        ValueError, match=r"different types: from Ref\{int32\[3\]\}|different types"
+    ):
         pltpu.sync_copy(a, b.at[1:])
 
 
 def test_cores():
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
 
-    @functools.partial(pl.kernel, out_type=like((2, 4)), mesh=mesh, scratch_types=[pltpu.VMEM((4,), np.float32)])
+    @functools.partial(
+        pl.kernel, out_type=like((2, 4)), mesh=mesh, scratch_types=[pltpu.VMEM((4,), np.float32)]
+    )
     def double(x_ref, o_ref, scratch):
         core = jax.lax.axis_index("core")
         pltpu.sync_copy(x_ref.at[core], scratch)
@@ -159,17 +174,27 @@ def test_interpretation_by_context():
     f = pl.pallas_call(kernel, like(()), out_specs=pl.BlockSpec())
     with pltpu.force_tpu_interpret_mode():
         assert jax.make_jaxpr(f)(jnp.ones(4)).eqns[0].params["interpret"] is True
-    with pltpu.force_tpu_interpret_mode(pl.InterpretParams()), pytest.raises(pl.KernelError, match="nobody has written"):
+    with (
+        pltpu.force_tpu_interpret_mode(pl.InterpretParams()),
+        pytest.raises(pl.KernelError, match="nobody has written"),
+    ):
         f(jnp.ones(4))
     assert jax.make_jaxpr(f)(jnp.ones(4)).eqns[0].params["interpret"] is False
 
 
-@pytest.mark.parametrize("call", [
-    lambda: pltpu.get_barrier_semaphore(), lambda: pltpu.prng_seed(0), lambda: pltpu.get_tpu_info(),
-    lambda: pltpu.make_async_remote_copy(None, None, None, None, 0),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pltpu.get_barrier_semaphore(),
+        lambda: pltpu.prng_seed(0),
+        lambda: pltpu.get_tpu_info(),
+        lambda: pltpu.make_async_remote_copy(None, None, None, None, 0),
+    ],
+)
 def test_what_is_only_on_devices(call):
-    with pytest.raises(NotImplementedError, match="only on TPUs, which kernels are not compiled for yet"):
+    with pytest.raises(
+        NotImplementedError, match="only on TPUs, which kernels are not compiled for yet"
+    ):
         call()
 
 
@@ -187,8 +212,13 @@ def test_checked_kernels_with_masks_and_atomic_operations():
         pltpu.store(o_ref.at[pl.ds(pl.program_id(0) * 2, 2)], x + 1, mask=i < 3)
         pl.atomic_add(sum_ref, 0, x.sum())
 
-    f = pl.pallas_call(kernel, [like((3,)), like((1,))], grid=2, input_output_aliases={1: 1},
-                       interpret=pl.InterpretParams(detect_races=True))
+    f = pl.pallas_call(
+        kernel,
+        [like((3,)), like((1,))],
+        grid=2,
+        input_output_aliases={1: 1},
+        interpret=pl.InterpretParams(detect_races=True),
+    )
     y, total = f(jnp.arange(3.0), jnp.zeros(1))
     assert (y.tolist(), total.tolist()) == ([1, 2, 3], [3])
 
@@ -197,16 +227,25 @@ def test_descriptions_of_arrays_stand_for_shape_and_dtype():
     ref = jax.new_ref(jnp.ones((3, 4), jnp.int32))
     assert jnp.zeros_like(ref.at[1]).aval.str_short() == "int32[4]"
     assert jnp.ones_like(like((2,), np.int8)).tolist() == [1, 1]
-    assert jax.lax.bitcast_convert_type(np.float32([1]), like((1,), np.int32)).tolist() == [0x3F800000]
-    with pytest.raises(ValueError, match="Passing an array as a dtype argument is no longer supported"):
+    assert jax.lax.bitcast_convert_type(np.float32([1]), like((1,), np.int32)).tolist() == [
+        0x3F800000
+    ]
+    with pytest.raises(
+        ValueError, match="Passing an array as a dtype argument is no longer supported"
+    ):
         jnp.zeros(2, jnp.ones(2))
 
 
-@pytest.mark.parametrize("equation, sizes, match", [
-    ("ab(cd)->cab", {}, "each letter must stand once on both sides"), ("ab->ba", {}, "the left side has 2 axes, the array 3"),
-    ("ab(cd)->abcd", {}, r"Ambiguous split of an axis of 6 into \(cd\)"), ("a[b]c->abc", {}, "an axis is a letter"),
-    ("ab(cd)->abcd", {"c": 4}, r"Cannot split size 6 into \(cd\)"),
-])
+@pytest.mark.parametrize(
+    "equation, sizes, match",
+    [
+        ("ab(cd)->cab", {}, "each letter must stand once on both sides"),
+        ("ab->ba", {}, "the left side has 2 axes, the array 3"),
+        ("ab(cd)->abcd", {}, r"Ambiguous split of an axis of 6 into \(cd\)"),
+        ("a[b]c->abc", {}, "an axis is a letter"),
+        ("ab(cd)->abcd", {"c": 4}, r"Cannot split size 6 into \(cd\)"),
+    ],
+)
 def test_equations_that_do_not_fit(equation, sizes, match):
     with pytest.raises(ValueError, match=match):
         pltpu.einshape(equation, jnp.zeros((2, 3, 6)), **sizes)
@@ -214,8 +253,10 @@ def test_equations_that_do_not_fit(equation, sizes, match):
 
 def test_einshape():
     x = np.arange(36).reshape(2, 3, 6)
-    np.testing.assert_array_equal(pltpu.einshape("ab(cd)->(cb)ad", jnp.asarray(x), c=2),
-                                  x.reshape(2, 3, 2, 3).transpose(2, 1, 0, 3).reshape(6, 2, 3))
+    np.testing.assert_array_equal(
+        pltpu.einshape("ab(cd)->(cb)ad", jnp.asarray(x), c=2),
+        x.reshape(2, 3, 2, 3).transpose(2, 1, 0, 3).reshape(6, 2, 3),
+    )
     assert not pltpu.is_tpu_device()
 
 
@@ -225,11 +266,18 @@ def test_slices_say_what_they_take():
     jax.make_jaxpr(lambda i: jnp.arange(5)[(s := pl.ds(i, 3))] * s.is_dynamic_start)(1)
 
 
-@pytest.mark.parametrize("module, name, match", [
-    (pl, "get_global", "input_output_aliases"), (pl, "Indirect", "sparse cores"), (pl, "lower_as_mlir", "as_text"),
-    (pl, "pallas_export_experimental", "jax.export.export"), (pltpu, "TpuInfo", "not compiled for TPUs"),
-    (pltpu, "BufferedRef", "emit_pipeline"), (mosaic_gpu, "wgmma", "Write the kernel for Triton"),
-])
+@pytest.mark.parametrize(
+    "module, name, match",
+    [
+        (pl, "get_global", "input_output_aliases"),
+        (pl, "Indirect", "sparse cores"),
+        (pl, "lower_as_mlir", "as_text"),
+        (pl, "pallas_export_experimental", "jax.export.export"),
+        (pltpu, "TpuInfo", "not compiled for TPUs"),
+        (pltpu, "BufferedRef", "emit_pipeline"),
+        (mosaic_gpu, "wgmma", "Write the kernel for Triton"),
+    ],
+)
 def test_what_compiled_kernels_of_other_machines_have_says_so(module, name, match):
     with pytest.raises(AttributeError, match=match):
         getattr(module, name)

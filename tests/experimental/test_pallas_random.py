@@ -1,4 +1,7 @@
-"""Random kernels compute what NumPy does block by block: interpreted, compiled for the CPU, and as Triton IR in NumPy."""
+"""Random kernels compute what NumPy does block by block.
+
+Interpreted, compiled for the CPU, and as Triton IR in NumPy.
+"""
 
 import itertools
 
@@ -13,35 +16,56 @@ from teucer.experimental.pallas import triton as plgpu
 
 # Functions of a module, jnp or np, and of arrays of one shape and dtype, which they keep.
 FLOATS = [
-    lambda xp, a, b: a + b, lambda xp, a, b: a - b * 0.5, lambda xp, a, b: a * b, lambda xp, a, b: xp.maximum(a, b),
-    lambda xp, a, b: xp.where(a > b, a, b * 0.25), lambda xp, a, b: xp.tanh(a) + b, lambda xp, a, b: xp.exp(-xp.abs(a)) - b,
-    lambda xp, a, b: xp.sqrt(xp.abs(a) + 1) * b, lambda xp, a, b: a - xp.max(a, -1, keepdims=True) + b,
-    lambda xp, a, b: a / (xp.sum(xp.abs(b), -1, keepdims=True) + 1), lambda xp, a, b: xp.cumsum(a, -1) * 0.1 + b,
-    lambda xp, a, b: xp.floor(a * 3) + b, lambda xp, a, b: xp.clip(a, -1, 1) - b,
+    lambda xp, a, b: a + b,
+    lambda xp, a, b: a - b * 0.5,
+    lambda xp, a, b: a * b,
+    lambda xp, a, b: xp.maximum(a, b),
+    lambda xp, a, b: xp.where(a > b, a, b * 0.25),
+    lambda xp, a, b: xp.tanh(a) + b,
+    lambda xp, a, b: xp.exp(-xp.abs(a)) - b,
+    lambda xp, a, b: xp.sqrt(xp.abs(a) + 1) * b,
+    lambda xp, a, b: a - xp.max(a, -1, keepdims=True) + b,
+    lambda xp, a, b: a / (xp.sum(xp.abs(b), -1, keepdims=True) + 1),
+    lambda xp, a, b: xp.cumsum(a, -1) * 0.1 + b,
+    lambda xp, a, b: xp.floor(a * 3) + b,
+    lambda xp, a, b: xp.clip(a, -1, 1) - b,
     lambda xp, a, b: xp.where(xp.isfinite(a), a, 0) + xp.min(b, 0, keepdims=True),
 ]
 INTS = [
-    lambda xp, a, b: a + b, lambda xp, a, b: a - b, lambda xp, a, b: a * b, lambda xp, a, b: xp.minimum(a, b),
-    lambda xp, a, b: a & b, lambda xp, a, b: a ^ ~b, lambda xp, a, b: xp.where(a < b, b, a), lambda xp, a, b: xp.abs(a) | b,
-    lambda xp, a, b: (a >> 2) + b, lambda xp, a, b: a + xp.sum(b, -1, keepdims=True, dtype=b.dtype),
-    lambda xp, a, b: a - xp.argmax(b, -1, keepdims=True).astype(b.dtype), lambda xp, a, b: xp.cumsum(a, -1, dtype=a.dtype) + b,
+    lambda xp, a, b: a + b,
+    lambda xp, a, b: a - b,
+    lambda xp, a, b: a * b,
+    lambda xp, a, b: xp.minimum(a, b),
+    lambda xp, a, b: a & b,
+    lambda xp, a, b: a ^ ~b,
+    lambda xp, a, b: xp.where(a < b, b, a),
+    lambda xp, a, b: xp.abs(a) | b,
+    lambda xp, a, b: (a >> 2) + b,
+    lambda xp, a, b: a + xp.sum(b, -1, keepdims=True, dtype=b.dtype),
+    lambda xp, a, b: a - xp.argmax(b, -1, keepdims=True).astype(b.dtype),
+    lambda xp, a, b: xp.cumsum(a, -1, dtype=a.dtype) + b,
 ]
 
 
 def program(rng, table):
     """A function of a module and two arrays: a few operations on what has been computed."""
-    steps = [(table[rng.integers(len(table))], *rng.integers(0, 2 + k, 2)) for k in range(rng.integers(1, 6))]
+    steps = [
+        (table[rng.integers(len(table))], *rng.integers(0, 2 + k, 2))
+        for k in range(rng.integers(1, 6))
+    ]
 
     def f(xp, x, y):
         known = [x, y]
         for operation, i, j in steps:
             known.append(operation(xp, known[i], known[j]))
         return known[-1]
+
     return f
 
 
 def made(seed):
-    """A kernel as a function of two arrays, given how it is interpreted; what it means in NumPy; the arrays."""
+    """A kernel as a function of two arrays, given how it is interpreted; what it means in NumPy;
+    the arrays."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype([np.float32, np.int32][rng.integers(2)])
     f = program(rng, FLOATS if dtype.kind == "f" else INTS)
@@ -72,26 +96,36 @@ def made(seed):
         return (grid[0] - 1 - i, j) if transposed else (i, j)
 
     def call(interpret):
-        return pl.pallas_call(kernel, jax.ShapeDtypeStruct(out_shape, dtype), grid=grid, interpret=interpret,
-                              in_specs=[pl.BlockSpec(block, lambda i, j: (i, j)), pl.BlockSpec(block, y_place)],
-                              out_specs=pl.BlockSpec(block, lambda i, j: (i, 0 if adds else j)))
+        return pl.pallas_call(
+            kernel,
+            jax.ShapeDtypeStruct(out_shape, dtype),
+            grid=grid,
+            interpret=interpret,
+            in_specs=[pl.BlockSpec(block, lambda i, j: (i, j)), pl.BlockSpec(block, y_place)],
+            out_specs=pl.BlockSpec(block, lambda i, j: (i, 0 if adds else j)),
+        )
 
     def meaning():
         pads = [(0, n * g - s) for n, g, s in zip(block, grid, shape, strict=True)]
         wide_x, wide_y = (np.pad(a, pads, constant_values=fill) for a in (x, y))
-        out = np.zeros([n * g for n, g in zip(block, (grid[0], 1) if adds else grid, strict=True)], dtype)
+        out = np.zeros(
+            [n * g for n, g in zip(block, (grid[0], 1) if adds else grid, strict=True)], dtype
+        )
         for i, j in itertools.product(*map(range, grid)):
+
             def part(a, i, j):
-                return a[i * block[0]:(i + 1) * block[0], j * block[1]:(j + 1) * block[1]]
+                return a[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]]
 
             a, b = part(wide_x, i, j), part(wide_y, *y_place(i, j))
             with np.errstate(all="ignore"):
-                value = f(np, np.where(b > 0, a, np.array(1, dtype)) if masked else a, b).astype(dtype)
+                value = f(np, np.where(b > 0, a, np.array(1, dtype)) if masked else a, b).astype(
+                    dtype
+                )
             if adds:
                 part(out, i, 0)[...] += np.where(np.isfinite(value), value, 0).astype(dtype)
             else:
                 part(out, i, j)[...] = value
-        return out[:out_shape[0], :out_shape[1]]
+        return out[: out_shape[0], : out_shape[1]]
 
     return call, meaning, (x, y)
 
@@ -129,10 +163,15 @@ def check_within(seed):
     batch = [np.stack([a, a[::-1], -a]) for a in args]
     expected = np.stack([one(*each) for each in zip(*batch, strict=True)])
     close(jax.jit(jax.vmap(one))(*batch), expected)
-    close(jax.vmap(one, in_axes=(0, None))(batch[0], args[1]), jax.vmap(lambda x: one(x, args[1]))(batch[0]))
+    close(
+        jax.vmap(one, in_axes=(0, None))(batch[0], args[1]),
+        jax.vmap(lambda x: one(x, args[1]))(batch[0]),
+    )
     close(jax.lax.scan(lambda c, xs: (c + 1, one(*xs)), 0, tuple(batch))[1], expected)
     mesh = jax.make_mesh((3,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
-    over = jax.shard_map(lambda x, y: one(x[0], y[0])[None], mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))
+    over = jax.shard_map(
+        lambda x, y: one(x[0], y[0])[None], mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x")
+    )
     close(jax.jit(over)(*batch), expected)
     if expected.dtype.kind == "f":
         moved = [np.cos(a) for a in args]

@@ -27,11 +27,11 @@ def by_loops(x, h_0, c_0, parts, lengths, bidirectional):
             w_ih, w_hh, b_ih, b_hh = (np.float64(part[directions * layer + d]) for part in parts)
             for b, n in enumerate(lengths):
                 h, c = h_n[directions * layer + d, b], c_n[directions * layer + d, b]
-                for t in (range(n) if d == 0 else reversed(range(n))):
+                for t in range(n) if d == 0 else reversed(range(n)):
                     i, f, g, o = np.split(w_ih @ x[b, t] + b_ih + w_hh @ h + b_hh, 4)
                     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
                     h = sigmoid(o) * np.tanh(c)
-                    y[b, t, d * hidden:(d + 1) * hidden] = h
+                    y[b, t, d * hidden : (d + 1) * hidden] = h
                 h_n[directions * layer + d, b], c_n[directions * layer + d, b] = h, c
         x = y
     return x, h_n, c_n

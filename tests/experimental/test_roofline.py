@@ -27,17 +27,26 @@ UNFUSED = {
     "transpose": (lambda x: x.T.reshape(-1)[:3], 0, 0),
     "jit": (lambda x: jax.jit(jnp.sin)(x), N, 2 * 4 * N),
     "checkpoint": (lambda x: jax.checkpoint(jnp.sin)(x), N, 2 * 4 * N),
-    "scan": (lambda x: lax.scan(lambda c, row: (jnp.sin(c), None), x[0], x)[0], 4 * 8, 4 * 2 * 4 * 8),
+    "scan": (
+        lambda x: lax.scan(lambda c, row: (jnp.sin(c), None), x[0], x)[0],
+        4 * 8,
+        4 * 2 * 4 * 8,
+    ),
     "callback": (lambda x: jax.pure_callback(np.sin, X, x), 0, 2 * 4 * N),
     "cumulative": (lambda x: lax.cumsum(x, 1), 8, 2 * 4 * N),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNFUSED)
 def test_operations_by_themselves(name):
     f, flops, moved = UNFUSED[name]
     _, found = roofline.roofline(f)(X)
-    assert (found.unfused_flops, found.unfused_hbm_bytes, found.flops, found.hbm_bytes) == (flops, moved, 0, 0)
+    assert (found.unfused_flops, found.unfused_hbm_bytes, found.flops, found.hbm_bytes) == (
+        flops,
+        moved,
+        0,
+        0,
+    )
 
 
 def test_branch_with_most_operations():
@@ -49,22 +58,38 @@ def test_matrix_products():
     out, found = roofline.roofline(lambda x, w: jnp.sin(x @ w))(X, W)
     moved = 4 * (N + 8 * 16 + 4 * 16)
     assert out == jax.ShapeDtypeStruct((4, 16), jnp.float32)
-    assert (found.flops, found.hbm_bytes, found.peak_hbm_bytes) == (2 * 4 * 8 * 16, moved, 4 * (N + 8 * 16))
+    assert (found.flops, found.hbm_bytes, found.peak_hbm_bytes) == (
+        2 * 4 * 8 * 16,
+        moved,
+        4 * (N + 8 * 16),
+    )
     product = lambda x, w: x @ w
     assert roofline.roofline(product, pin_rhs_in_vmem=True)(X, W)[1].hbm_bytes == moved - 4 * 8 * 16
     _, forward, backward = roofline.roofline_and_grad(product, None, None, None)(X, W)
-    assert backward.flops == 2 * forward.flops and backward.hbm_bytes == moved  # twice, in half the bytes
+    assert (
+        backward.flops == 2 * forward.flops and backward.hbm_bytes == moved
+    )  # twice, in half the bytes
     (dx, dw), found = roofline.roofline(product, vjp=True)(X, W)
     assert (dx, dw) == (X, W) and found.flops == 2 * forward.flops
 
 
-@pytest.mark.parametrize("numbers", [(9, 3, 1, 0, 1, 1), (9, 3, 2, 2, 1, 2), (5, 4, 3, 3, 2, 1), (5, 4, 1, 2, 3, 2),
-                                     (6, 3, 2, 1, 4, 6)])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (9, 3, 1, 0, 1, 1),
+        (9, 3, 2, 2, 1, 2),
+        (5, 4, 3, 3, 2, 1),
+        (5, 4, 1, 2, 3, 2),
+        (6, 3, 2, 1, 4, 6),
+    ],
+)
 def test_products_with_padding_do_not_count(numbers):
     size, window, stride, low, dilation, window_dilation = numbers
     there = {i * dilation for i in range(size)}
     out = ((size - 1) * dilation + 1 + 2 * low - (window - 1) * window_dilation - 1) // stride + 1
-    counted = sum(o * stride - low + j * window_dilation in there for o in range(out) for j in range(window))
+    counted = sum(
+        o * stride - low + j * window_dilation in there for o in range(out) for j in range(window)
+    )
     assert _meetings(size, window, out, stride, low, dilation, window_dilation) == counted
 
 
@@ -80,7 +105,11 @@ COLLECTIVES = {  # bytes and latency over a ring of 4
     "psum_scatter": (lambda x: lax.psum_scatter(x, "x", scatter_dimension=1, tiled=True), 3 * N, 4),
     "all_to_all": (lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True), 4 * N, 2),
     "to the next": (lambda x: lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), 4 * N, 1),
-    "to the one opposite": (lambda x: lax.ppermute(x, "x", [(i, (i + 2) % 4) for i in range(4)]), 2 * 4 * N, 2),
+    "to the one opposite": (
+        lambda x: lax.ppermute(x, "x", [(i, (i + 2) % 4) for i in range(4)]),
+        2 * 4 * N,
+        2,
+    ),
     "pmax": (lambda x: lax.pmax(x, "x"), 3 * 4, 4),
 }
 
@@ -102,7 +131,9 @@ def test_on_one_device_of_a_mesh():
 
 
 def test_memory_between_equations():
-    _, found = roofline.roofline(lambda x: jnp.sin(jnp.broadcast_to(x, (10, 10))).sum())(jnp.ones(10))
+    _, found = roofline.roofline(lambda x: jnp.sin(jnp.broadcast_to(x, (10, 10))).sum())(
+        jnp.ones(10)
+    )
     assert found.peak_hbm_bytes == 4 * 100
 
 

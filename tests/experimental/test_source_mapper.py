@@ -17,7 +17,9 @@ def f(x):
 @pytest.mark.parametrize("name", ["jaxpr", "hlo:stable-hlo", "hlo:original", "hlo:optimized"])
 def test_each_form_says_the_lines(name):
     (dump,) = source_mapper.generate_sourcemaps(f, source_mapper.filter_passes(name))(1.0)
-    assert dump.pass_name == name and dump.source_map.sources == [source_mapper.canonicalize_filename(__file__)]
+    assert dump.pass_name == name and dump.source_map.sources == [
+        source_mapper.canonicalize_filename(__file__)
+    ]
     lines = {segment[2] for line in dump.source_map.mappings for segment in line}
     first = f.__code__.co_firstlineno
     assert {first, first + 1} <= lines
@@ -26,10 +28,15 @@ def test_each_form_says_the_lines(name):
 
 
 def test_segments_point_at_the_equations():
-    (dump,) = source_mapper.generate_sourcemaps(jax.jit(f), source_mapper.filter_passes("jaxpr"))(1.0)
+    (dump,) = source_mapper.generate_sourcemaps(jax.jit(f), source_mapper.filter_passes("jaxpr"))(
+        1.0
+    )
     text = dump.generated_code.split("\n")
-    starts = [text[i][segment[0]:].split("[")[0].split()[0]
-              for i, line in enumerate(dump.source_map.mappings) for segment in line]
+    starts = [
+        text[i][segment[0] :].split("[")[0].split()[0]
+        for i, line in enumerate(dump.source_map.mappings)
+        for segment in line
+    ]
     assert starts == ["jit", "sin", "mul"]
 
 

@@ -102,11 +102,26 @@ def test_refuses_what_has_no_derivative():
 
 
 SCANS = {
-    "carry": (lambda u: lax.scan(lambda c, _: (c + 0.1 * (jnp.roll(c, 1) - c) * c, None), u, None, length=2)[0], 3),
+    "carry": (
+        lambda u: lax.scan(
+            lambda c, _: (c + 0.1 * (jnp.roll(c, 1) - c) * c, None), u, None, length=2
+        )[0],
+        3,
+    ),
     "index": (lambda u: lax.fori_loop(0, 3, lambda i, c: c + jnp.roll(c, -1) * c, u), 4),
-    "xs": (lambda u: lax.scan(lambda c, x: (c, jnp.roll(x, 1) * x + c), jnp.float32(1), u.reshape(4, -1))[1].ravel(), 2),
+    "xs": (
+        lambda u: lax.scan(
+            lambda c, x: (c, jnp.roll(x, 1) * x + c), jnp.float32(1), u.reshape(4, -1)
+        )[1].ravel(),
+        2,
+    ),
     "constant": (lambda u: lax.scan(lambda c, _: (c * u + 1, c), u, None, length=4)[0], 1),
-    "reverse": (lambda u: lax.scan(lambda c, x: (jnp.roll(c, 1) + x * c, None), u, jnp.arange(3.0), reverse=True)[0], 4),
+    "reverse": (
+        lambda u: lax.scan(
+            lambda c, x: (jnp.roll(c, 1) + x * c, None), u, jnp.arange(3.0), reverse=True
+        )[0],
+        4,
+    ),
 }
 
 

@@ -33,7 +33,9 @@ def functions():
         "remat": jax.checkpoint(lambda x: jnp.tanh(x).sum(0)),
         "custom_jvp": square,
         "grad": jax.grad(lambda x: square(x).sum()),
-        "while": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1],
+        "while": lambda x: lax.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x)
+        )[1],
         "fori": lambda x: lax.fori_loop(0, 3, lambda i, v: x @ v, jnp.ones(3)),
         "scan": lambda x: lax.scan(lambda c, v: (c * 2, c @ v), x, jnp.eye(3))[1],
         "cond": lambda x: lax.cond(x.sum() > 0, lambda x: x, lambda x: 2 * x, x),
@@ -77,15 +79,24 @@ def test_tracers_know_their_kind(matrix):
 
 
 @MODES
-@pytest.mark.parametrize(("f", "match"), [
-    (jnp.cos, r"^sparse rule for cos is not implemented because it would result in dense output\."),
-    (lambda x: x**-1, "integer_pow with non-positive exponent"),
-    (lambda x: 1 / x, "Division by a sparse array"),
-    (lambda x: x + 1, "Addition between a sparse array X and a dense array Y"),
-    (lambda x: lax.complex(x, x), r"^sparse rule for complex is not implemented\."),
-    (lambda x: jnp.sort(x), r"sparse rule for sort is not implemented"),
-    (lambda x: x == x, r"sparse rule for eq is not implemented because it would result in dense output"),
-])
+@pytest.mark.parametrize(
+    ("f", "match"),
+    [
+        (
+            jnp.cos,
+            r"^sparse rule for cos is not implemented because it would result in dense output\.",
+        ),
+        (lambda x: x**-1, "integer_pow with non-positive exponent"),
+        (lambda x: 1 / x, "Division by a sparse array"),
+        (lambda x: x + 1, "Addition between a sparse array X and a dense array Y"),
+        (lambda x: lax.complex(x, x), r"^sparse rule for complex is not implemented\."),
+        (lambda x: jnp.sort(x), r"sparse rule for sort is not implemented"),
+        (
+            lambda x: x == x,
+            r"sparse rule for eq is not implemented because it would result in dense output",
+        ),
+    ],
+)
 def test_refusals(f, match, use_tracer, matrix):
     with pytest.raises(NotImplementedError, match=match):
         sparse.sparsify(f, use_tracer)(matrix)
@@ -94,7 +105,10 @@ def test_refusals(f, match, use_tracer, matrix):
 def test_loops_and_branches_must_keep_what_is_stored(matrix):
     with pytest.raises(TypeError, match="sparsified while_loop body function output"):
         sparse.sparsify(lambda x: lax.while_loop(lambda c: False, lambda c: c + c.T, x))(matrix)
-    with pytest.raises(TypeError, match="sparsified true_fun output must have same type structure as sparsified false_fun"):
+    with pytest.raises(
+        TypeError,
+        match="sparsified true_fun output must have same type structure as sparsified false_fun",
+    ):
         sparse.sparsify(lambda x, y: lax.cond(True, lambda: x, lambda: y))(matrix, matrix.todense())
 
 

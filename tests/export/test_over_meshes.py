@@ -1,4 +1,7 @@
-"""Programs over meshes without devices: lowered, exported with the partitions of their types, and called over real ones."""
+"""Programs over meshes without devices.
+
+Lowered, exported with the partitions of their types, and called over real ones.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +32,9 @@ def test_lowered_for_a_platform_that_is_said(kind):
     assert 'sdy.mesh @mesh = <["x"=4, "y"=2]>' in text and "num_partitions = 8" in text
     assert '%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}' in text
     for call in (traced.lower, traced.lower(lowering_platforms=("cpu",)).compile):
-        with pytest.raises(ValueError, match=r"(?s)lowering_platforms.*only AbstractMesh exists.*jax.set_mesh"):
+        with pytest.raises(
+            ValueError, match=r"(?s)lowering_platforms.*only AbstractMesh exists.*jax.set_mesh"
+        ):
             call()
 
 
@@ -41,7 +46,9 @@ def test_exported_and_called_over_a_mesh(kind, names):
     mesh = jax.make_mesh((4, 2), names, axis_types=(KINDS[kind],) * 2)
     x = jax.device_put(X, NamedSharding(mesh, P(*names)))
     for e in (exported, again):
-        assert e.nr_devices == 8 and str(e.in_avals[0]) == ("float32[8@x,4@y]" if kind == "explicit" else "float32[8,4]")
+        assert e.nr_devices == 8 and str(e.in_avals[0]) == (
+            "float32[8@x,4@y]" if kind == "explicit" else "float32[8,4]"
+        )
         y = jax.jit(e.call)(x)
         np.testing.assert_allclose(y, f(X), rtol=1e-6)
         assert y.sharding.is_equivalent_to(x.sharding, 2) and jax.typeof(y) == jax.typeof(x)
@@ -53,8 +60,12 @@ def test_exported_and_called_over_a_mesh(kind, names):
 
 def test_types_that_the_program_speaks_of():
     """A mesh in force without devices, and shard_map over one."""
-    with jax.sharding.use_abstract_mesh(AbstractMesh((8,), ("x",), axis_types=(AxisType.Explicit,))):
-        exported = export.export(jax.jit(lambda x: jax.reshard(x, P("x"))))(jax.ShapeDtypeStruct((8, 4), np.float32))
+    with jax.sharding.use_abstract_mesh(
+        AbstractMesh((8,), ("x",), axis_types=(AxisType.Explicit,))
+    ):
+        exported = export.export(jax.jit(lambda x: jax.reshard(x, P("x"))))(
+            jax.ShapeDtypeStruct((8, 4), np.float32)
+        )
     assert exported.nr_devices == 8 and str(exported.out_avals[0]) == "float32[8@x,4]"
     mesh = AbstractMesh((8,), ("x",))
     total = jax.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
@@ -74,7 +85,9 @@ def test_structs_over_an_abstract_mesh_take_the_mesh_in_force():
 
 
 def test_different_meshes_are_refused():
-    other = jax.ShapeDtypeStruct((8, 4), np.float32, sharding=NamedSharding(AbstractMesh((8,), ("z",)), P("z")))
+    other = jax.ShapeDtypeStruct(
+        (8, 4), np.float32, sharding=NamedSharding(AbstractMesh((8,), ("z",)), P("z"))
+    )
     with pytest.raises(ValueError, match="different abstract meshes"):
         jax.jit(lambda a, b: a + b).trace(struct("auto"), other)
     e = export.export(jax.jit(f))(struct("explicit"))

@@ -1,4 +1,7 @@
-"""Exported functions over several devices: what is recorded, where they may be called, how results lie."""
+"""Exported functions over several devices.
+
+What is recorded, where they may be called, how results lie.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +33,11 @@ def exported():
 
 @pytest.fixture(params=["made", "read"])
 def shared(request):
-    return exported() if request.param == "made" else export.deserialize(exported().serialize(vjp_order=1))
+    return (
+        exported()
+        if request.param == "made"
+        else export.deserialize(exported().serialize(vjp_order=1))
+    )
 
 
 def test_what_is_recorded(shared):
@@ -42,9 +49,14 @@ def test_what_is_recorded(shared):
     assert 'sdy.mesh @mesh = <["x"=4]>' in shared.mlir_module()
 
 
-@pytest.mark.parametrize(("mesh", "spec", "laid"), [(MESH, ("x",), over(MESH, "x")),
-                                                    (OTHER, (("a", "b"),), over(OTHER, ("a", "b"))),
-                                                    (OTHER, ("a",), over(OTHER, ("a", "b")))])
+@pytest.mark.parametrize(
+    ("mesh", "spec", "laid"),
+    [
+        (MESH, ("x",), over(MESH, "x")),
+        (OTHER, (("a", "b"),), over(OTHER, ("a", "b"))),
+        (OTHER, ("a",), over(OTHER, ("a", "b"))),
+    ],
+)
 @pytest.mark.parametrize("run", [lambda f: f, jax.jit])
 def test_called_over_as_many_devices(shared, mesh, spec, laid, run):
     x, y = jax.device_put(X, over(mesh, *spec)), jax.device_put(X, over(mesh))
@@ -67,7 +79,9 @@ def test_a_mesh_in_force_says_the_devices(shared):
 def test_called_over_other_devices(shared):
     half = Mesh(DEVICES[:2], ("x",))
     for x, n in ((X, 1), (jax.device_put(X, over(half, "x")), 2)):
-        with pytest.raises(ValueError, match=f"exported for 4 devices and is called in a context with {n} devices"):
+        with pytest.raises(
+            ValueError, match=f"exported for 4 devices and is called in a context with {n} devices"
+        ):
             shared.call(x, X)
 
 
@@ -87,5 +101,7 @@ def test_shardings_of_values_within():
 
 def test_symbolic_sizes():
     (a,) = export.symbolic_shape("a")
-    g = export.export(jax.jit(lambda x: jnp.cumsum(x), in_shardings=over(MESH, "x")))(jax.ShapeDtypeStruct((4 * a,), np.float32))
+    g = export.export(jax.jit(lambda x: jnp.cumsum(x), in_shardings=over(MESH, "x")))(
+        jax.ShapeDtypeStruct((4 * a,), np.float32)
+    )
     assert g.call(jax.device_put(X, over(MESH, "x"))).tolist() == np.cumsum(X).tolist()

@@ -19,14 +19,20 @@ def test_a_call_is_its_jaxpr_under_every_transformation(primitive):
         return primitive.bind(x, call_jaxpr=SINE, note="here")[0]
 
     y, slope = 2 * np.sin(X), 2 * np.cos(X)
-    np.testing.assert_allclose([f(X), jax.jit(f)(X), primitive.bind(X, call_jaxpr=SINE.jaxpr)[0]], y, rtol=1e-6)
-    np.testing.assert_allclose([jax.grad(f)(X), jax.jit(jax.grad(f))(X), jax.grad(jax.jit(f))(X)], slope, rtol=1e-6)
+    np.testing.assert_allclose(
+        [f(X), jax.jit(f)(X), primitive.bind(X, call_jaxpr=SINE.jaxpr)[0]], y, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        [jax.grad(f)(X), jax.jit(jax.grad(f))(X), jax.grad(jax.jit(f))(X)], slope, rtol=1e-6
+    )
     np.testing.assert_allclose(jax.vmap(f)(jnp.array([X, X])), y, rtol=1e-6)
     np.testing.assert_allclose(jax.grad(jax.grad(f))(X), -y, rtol=1e-6)
 
 
 def test_calls_stand_in_jaxprs_and_derivatives():
-    text = str(jax.make_jaxpr(jax.grad(lambda x: marked.bind(x, call_jaxpr=SINE, note="here")[0]))(X))
+    text = str(
+        jax.make_jaxpr(jax.grad(lambda x: marked.bind(x, call_jaxpr=SINE, note="here")[0]))(X)
+    )
     assert text.count("marked[") == text.count("call_jaxpr=") == text.count("note=here") == 2
 
 
@@ -39,7 +45,9 @@ def test_where_calls_are_lowered():
 
 def test_constants_become_operands():
     closed = jax.make_jaxpr(lambda x: x + jnp.arange(3.0) * np.ones(3, np.float32))(1.0)
-    np.testing.assert_array_equal(jax.jit(lambda x: apart.bind(x, call_jaxpr=closed))(1.0)[0], [1, 2, 3])
+    np.testing.assert_array_equal(
+        jax.jit(lambda x: apart.bind(x, call_jaxpr=closed))(1.0)[0], [1, 2, 3]
+    )
 
 
 def test_rules_of_the_library():
@@ -62,5 +70,7 @@ def test_rules_of_the_library():
 
 
 def test_lowerings_are_for_platforms_that_there_are():
-    with pytest.raises(NotImplementedError, match=r"unknown platform abacus. Known platforms are: cpu"):
+    with pytest.raises(
+        NotImplementedError, match=r"unknown platform abacus. Known platforms are: cpu"
+    ):
         jax.interpreters.mlir.register_lowering(core.Primitive("p"), None, platform="abacus")

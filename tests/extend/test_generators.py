@@ -13,12 +13,20 @@ U32 = np.dtype("uint32")
 
 
 def split(key, shape):
-    return jnp.broadcast_to(key, (*shape, 2)) + jnp.arange(int(np.prod(shape)), dtype=U32).reshape(*shape, 1)
+    return jnp.broadcast_to(key, (*shape, 2)) + jnp.arange(int(np.prod(shape)), dtype=U32).reshape(
+        *shape, 1
+    )
 
 
 DOUBLE = extend.define_prng_impl(
-    key_shape=(2,), seed=lambda seed: jnp.stack([seed.astype(U32)] * 2), split=split, fold_in=lambda key, data: key + data,
-    random_bits=lambda key, width, shape: jnp.broadcast_to(key[0], shape).astype(f"uint{width}"), name="double", tag="two")
+    key_shape=(2,),
+    seed=lambda seed: jnp.stack([seed.astype(U32)] * 2),
+    split=split,
+    fold_in=lambda key, data: key + data,
+    random_bits=lambda key, width, shape: jnp.broadcast_to(key[0], shape).astype(f"uint{width}"),
+    name="double",
+    tag="two",
+)
 
 
 def test_a_generator_of_ones_own_works_with_keys_and_transformations():
@@ -44,12 +52,16 @@ def test_keys_of_many_seeds():
         extend.random_seed(1.5, extend.threefry_prng_impl)
 
 
-@pytest.mark.parametrize("shape, expected", [
-    # What JAX 0.10.2 gives for the key (1, 2) and the counters 0, 1, 2, ...
-    ((5,), [2052595727, 3504730591, 2527474599, 1880214352, 1914734168]),
-    ((2, 3), [[2052595727, 3504730591, 1038787879], [1880214352, 1914734168, 1027009547]]),
-    ((4,), [4128513521, 3192206206, 2345921600, 3057534555]), ((0,), []),
-])
+@pytest.mark.parametrize(
+    "shape, expected",
+    [
+        # What JAX 0.10.2 gives for the key (1, 2) and the counters 0, 1, 2, ...
+        ((5,), [2052595727, 3504730591, 2527474599, 1880214352, 1914734168]),
+        ((2, 3), [[2052595727, 3504730591, 1038787879], [1880214352, 1914734168, 1027009547]]),
+        ((4,), [4128513521, 3192206206, 2345921600, 3057534555]),
+        ((0,), []),
+    ],
+)
 def test_threefry_of_counters(shape, expected):
     counters = np.arange(np.prod(shape), dtype=U32).reshape(shape)
     assert extend.threefry_2x32(jnp.array([1, 2], U32), counters).tolist() == expected
@@ -57,7 +69,9 @@ def test_threefry_of_counters(shape, expected):
     assert jax.jit(extend.threefry_2x32)(jnp.array([1, 2], U32), counters).tolist() == expected
 
 
-@pytest.mark.parametrize("key, count", [((U32.type(1), 2), np.zeros(2, U32)), (np.zeros(2, U32), np.zeros(2, np.int32))])
+@pytest.mark.parametrize(
+    "key, count", [((U32.type(1), 2), np.zeros(2, U32)), (np.zeros(2, U32), np.zeros(2, np.int32))]
+)
 def test_threefry_takes_uint32(key, count):
     with pytest.raises(TypeError, match=re.escape("threefry_2x32 requires uint32 arguments")):
         extend.threefry_2x32(key, count)

@@ -26,13 +26,25 @@ def test_a_rule_builds_operations_and_sees_its_call():
     seen = []
 
     def rule(ctx, x, *, by):
-        seen.append((ctx.avals_in, tuple(ctx.avals_out), ctx.primitive, len(ctx.tokens_in), ctx.module_context.platforms))
+        seen.append(
+            (
+                ctx.avals_in,
+                tuple(ctx.avals_out),
+                ctx.primitive,
+                len(ctx.tokens_in),
+                ctx.module_context.platforms,
+            )
+        )
         assert ctx.replace(primitive=None).avals_in == ctx.avals_in
         assert str(x.type) == str(mlir.aval_to_ir_type(ctx.avals_in[0])) == "tensor<3xf32>"
         return hlo.add(x, mlir.ir_constant(np.full(3, by, np.float32)))
+
     p = lowered_by(rule)
     x = jnp.arange(3.0)
-    np.testing.assert_array_equal(jax.jit(lambda x: p.bind(x, by=2) * p.bind(x, by=3))(x), (np.arange(3) + 2) * (np.arange(3) + 3))
+    np.testing.assert_array_equal(
+        jax.jit(lambda x: p.bind(x, by=2) * p.bind(x, by=3))(x),
+        (np.arange(3) + 2) * (np.arange(3) + 3),
+    )
     aval = jax.typeof(x)
     assert seen[0] == ((aval,), (aval,), p, 0, ("cpu",))
 
@@ -43,9 +55,17 @@ def test_rules_within_loops_batches_and_branches():
     assert jax.jit(lambda x: jax.lax.cond(x > 0, p.bind, lambda x: x, x))(3.0) == 9.0
 
 
-@pytest.mark.parametrize("shape_of_results", [lambda y: y, lambda y: [y], lambda y: ([y],), lambda y: hlo.AddOp(y, y).operands[0],
-                                              lambda y: hlo.MulOp(y, mlir.ir_constant(np.float32(1))),
-                                              lambda y: hlo.MulOp(y, mlir.ir_constant(np.float32(1))).results])
+@pytest.mark.parametrize(
+    "shape_of_results",
+    [
+        lambda y: y,
+        lambda y: [y],
+        lambda y: ([y],),
+        lambda y: hlo.AddOp(y, y).operands[0],
+        lambda y: hlo.MulOp(y, mlir.ir_constant(np.float32(1))),
+        lambda y: hlo.MulOp(y, mlir.ir_constant(np.float32(1))).results,
+    ],
+)
 def test_what_rules_may_return(shape_of_results):
     p = lowered_by(lambda ctx, x: shape_of_results(x))
     assert jax.jit(p.bind)(np.float32(5)) == 5.0
@@ -60,13 +80,24 @@ def test_rules_call_what_teucer_writes():
     def rule(ctx, x):
         (y,) = mlir.lower_fun(lambda a: jnp.cumsum(a), multiple_results=False)(ctx, x)
         jaxpr = jax.make_jaxpr(lambda a: a * 2)(jax.ShapeDtypeStruct((4,), jnp.float32))
-        (z,), _ = mlir.jaxpr_subcomp(ctx.module_context, jaxpr.jaxpr, ctx.name_stack, ctx.tokens_in, (), y,
-                                     dim_var_values=ctx.dim_var_values, const_lowering=ctx.const_lowering)
+        (z,), _ = mlir.jaxpr_subcomp(
+            ctx.module_context,
+            jaxpr.jaxpr,
+            ctx.name_stack,
+            ctx.tokens_in,
+            (),
+            y,
+            dim_var_values=ctx.dim_var_values,
+            const_lowering=ctx.const_lowering,
+        )
         (z,) = mlir.core_call_lowering(ctx, z, name="inner", call_jaxpr=jaxpr)
         function = mlir.lower_jaxpr_to_fun(ctx.module_context, "twice", jaxpr, [], num_const_args=0)
         return func.CallOp(function, [z]).results
+
     p = lowered_by(rule)
-    np.testing.assert_array_equal(jax.jit(lambda x: p.bind(p.bind(x)))(jnp.ones(4)), 64 * np.cumsum(np.cumsum(np.ones(4))))
+    np.testing.assert_array_equal(
+        jax.jit(lambda x: p.bind(p.bind(x)))(jnp.ones(4)), 64 * np.cumsum(np.cumsum(np.ones(4)))
+    )
 
 
 def test_rules_call_foreign_functions():
@@ -77,19 +108,33 @@ def test_rules_call_foreign_functions():
 
 def test_rules_call_python():
     def rule(ctx, x):
-        outs, token, _ = mlir.emit_python_callback(ctx, lambda x: [np.asarray(x) + 1], None, [x], ctx.avals_in, ctx.avals_out,
-                                                   has_side_effect=False, returns_token=False)
+        outs, token, _ = mlir.emit_python_callback(
+            ctx,
+            lambda x: [np.asarray(x) + 1],
+            None,
+            [x],
+            ctx.avals_in,
+            ctx.avals_out,
+            has_side_effect=False,
+            returns_token=False,
+        )
         assert token is None
         return outs
+
     assert jax.jit(lowered_by(rule).bind)(2.0) == 3.0
 
 
 def test_functions_that_rules_add_have_names_of_their_own():
     def rule(ctx, x):
-        other = mlir.ir.Module.parse("func.func @main(%a: tensor<f32>) -> tensor<f32> { %0 = stablehlo.negate %a : tensor<f32>\n"
-                                     "  return %0 : tensor<f32> }")
-        name = mlir.merge_mlir_modules(ctx.module_context.module, "added", other, ctx.module_context.symbol_table)
+        other = mlir.ir.Module.parse(
+            "func.func @main(%a: tensor<f32>) -> tensor<f32> { %0 = stablehlo.negate %a : "
+            "tensor<f32>\n  return %0 : tensor<f32> }"
+        )
+        name = mlir.merge_mlir_modules(
+            ctx.module_context.module, "added", other, ctx.module_context.symbol_table
+        )
         return func.CallOp([x.type], mlir.ir.FlatSymbolRefAttr.get(name), [x]).results
+
     p, q = lowered_by(rule), lowered_by(rule)
     assert jax.jit(lambda x: p.bind(x) + q.bind(p.bind(x)))(1.0) == 0.0
 
@@ -97,9 +142,14 @@ def test_functions_that_rules_add_have_names_of_their_own():
 def test_symbolic_sizes():
     def rule(ctx, x):
         assert len(ctx.dim_var_values) == 1
-        return hlo.add(x, mlir.lower_fun(lambda a: a * a.shape[0], multiple_results=False)(ctx, x)[0])
+        return hlo.add(
+            x, mlir.lower_fun(lambda a: a * a.shape[0], multiple_results=False)(ctx, x)[0]
+        )
+
     p = lowered_by(rule)
-    exported = jax.export.export(jax.jit(p.bind))(jax.ShapeDtypeStruct(jax.export.symbolic_shape("b"), jnp.float32))
+    exported = jax.export.export(jax.jit(p.bind))(
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape("b"), jnp.float32)
+    )
     np.testing.assert_array_equal(exported.call(jnp.arange(3.0)), [0, 4, 8])
 
 
@@ -117,27 +167,50 @@ def test_attributes_types_and_constants():
 
     def rule(ctx, x):
         m = mlir
-        for name, value in {"i32": m.i32_attr(3), "i64": m.i64_attr(3), "array": m.dense_int_array([1, 2]),
-                            "elements": m.dense_int_elements([1, 2]), "attribute": m.ir_attribute([1, 2.0, True, "a"]),
-                            "bool": m.dtype_to_ir_type(np.dtype(bool)), "token": m.token_type(),
-                            "shape": m.shape_tensor(ctx.module_context, (2, 3)).type,
-                            "number": m.ir_constant(2.0).type, "typed": m.ir_constant(2, aval=ctx.avals_in[0]).type}.items():
+        for name, value in {
+            "i32": m.i32_attr(3),
+            "i64": m.i64_attr(3),
+            "array": m.dense_int_array([1, 2]),
+            "elements": m.dense_int_elements([1, 2]),
+            "attribute": m.ir_attribute([1, 2.0, True, "a"]),
+            "bool": m.dtype_to_ir_type(np.dtype(bool)),
+            "token": m.token_type(),
+            "shape": m.shape_tensor(ctx.module_context, (2, 3)).type,
+            "number": m.ir_constant(2.0).type,
+            "typed": m.ir_constant(2, aval=ctx.avals_in[0]).type,
+        }.items():
             found[name] = str(value)
         assert m.flatten_ir_values([x, [x], (x, x)]) == [x] * 4
-        assert m.unflatten_ir_values_like_types([x, x, x], [x.type, (x.type, x.type)]) == [x, (x, x)]
+        assert m.unflatten_ir_values_like_types([x, x, x], [x.type, (x.type, x.type)]) == [
+            x,
+            (x, x),
+        ]
         assert m.ir_tree_registry.flatten([x, (x,)])[0] == [x, x]
         return x
+
     jax.jit(lowered_by(rule).bind)(np.float32(1))
-    assert found == {"i32": "3 : i32", "i64": "3 : i64", "array": "array<i64: 1, 2>", "elements": "dense<[1, 2]> : tensor<2xi64>",
-                     "attribute": '[1, 2.000000e+00, true, "a"]', "bool": "i1", "token": "!stablehlo.token",
-                     "shape": "tensor<2xi32>", "number": "tensor<f32>", "typed": "tensor<f32>"}
+    assert found == {
+        "i32": "3 : i32",
+        "i64": "3 : i64",
+        "array": "array<i64: 1, 2>",
+        "elements": "dense<[1, 2]> : tensor<2xi64>",
+        "attribute": '[1, 2.000000e+00, true, "a"]',
+        "bool": "i1",
+        "token": "!stablehlo.token",
+        "shape": "tensor<2xi32>",
+        "number": "tensor<f32>",
+        "typed": "tensor<f32>",
+    }
 
 
 def test_constants_of_classes_of_libraries():
     class Celsius:
         def __init__(self, degrees):
             self.degrees = degrees
-    mlir.register_constant_handler(Celsius, lambda value, aval: mlir.ir_constant(np.float32(value.degrees)))
+
+    mlir.register_constant_handler(
+        Celsius, lambda value, aval: mlir.ir_constant(np.float32(value.degrees))
+    )
     p = lowered_by(lambda ctx, x: hlo.add(x, mlir.ir_constant(Celsius(20.0))))
     assert jax.jit(p.bind)(1.0) == 21.0
     with pytest.raises(TypeError):

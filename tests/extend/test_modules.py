@@ -18,7 +18,9 @@ def test_bindings_of_mlir():
 
 
 def test_programs_of_ifrt():
-    assert hasattr(importlib.import_module("teucer.extend.ifrt_programs").ifrt_programs, "make_plugin_program")
+    assert hasattr(
+        importlib.import_module("teucer.extend.ifrt_programs").ifrt_programs, "make_plugin_program"
+    )
     assert importlib.import_module("teucer.interpreters.pxla").__doc__
 
 
@@ -34,8 +36,20 @@ def test_debug_info_of_libraries():
     info = jax.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.debug_info
     made = jax.extend.core.DebugInfo(info.traced_for, info.func_src_info, info.arg_names, ("0",))
     assert isinstance(info, jax.extend.core.DebugInfo) and isinstance(made, type(info))
-    assert (made.func_name, made.func_filename, made.func_lineno) == (info.func_name, info.func_filename, info.func_lineno)
-    assert made.arg_names == tuple(info.arg_names) and made.safe_result_paths(1) == ("0",) and made.safe_result_paths(2) == ("", "")
+    assert (made.func_name, made.func_filename, made.func_lineno) == (
+        info.func_name,
+        info.func_filename,
+        info.func_lineno,
+    )
+    assert (
+        made.arg_names == tuple(info.arg_names)
+        and made.safe_result_paths(1) == ("0",)
+        and made.safe_result_paths(2) == ("", "")
+    )
     plain = jax.extend.core.DebugInfo("vmap", "f", None, lambda: ("result",))
-    assert plain.func_filename is None and plain.result_paths == ("result",) and plain.traced_for == "vmap"
+    assert (
+        plain.func_filename is None
+        and plain.result_paths == ("result",)
+        and plain.traced_for == "vmap"
+    )
     assert not isinstance("f", jax.extend.core.DebugInfo)

@@ -24,7 +24,9 @@ def test_a_pass_sees_each_program(seen):
 
 
 def test_a_pass_is_taken_back(seen):
-    assert xla.clear_hlo_module_transformation("watch") and not xla.clear_hlo_module_transformation("watch")
+    assert xla.clear_hlo_module_transformation("watch") and not xla.clear_hlo_module_transformation(
+        "watch"
+    )
     assert jax.jit(lambda x: jnp.sin(x) + 4)(0.0) == 4.0 and seen == []
     assert not xla.clear_hlo_module_transformation("watch", xla.PipelineStage.POST_SCHEDULER)
 

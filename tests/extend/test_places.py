@@ -11,7 +11,10 @@ from teucer.extend import backend, lowering, source_info_util
 
 
 def test_backends():
-    assert set(backend.backends()) >= {"cpu"} and backend.get_backend().platform == jax.default_backend()
+    assert (
+        set(backend.backends()) >= {"cpu"}
+        and backend.get_backend().platform == jax.default_backend()
+    )
     assert backend.get_default_device() == jax.devices()[0]
     with jax.default_device(jax.devices()[0]):
         assert backend.get_default_device() == jax.devices()[0]
@@ -39,16 +42,23 @@ def test_platforms_of_users(monkeypatch, no_clients):
     monkeypatch.setattr(places, "_cpu", lambda: client)
     made = places._make_clients()
     assert made.get("mine") is client and next(iter(made)) == "mine" and list(made)[-1] == "last"
-    assert places._failures["broken"] == "division by zero" and "no such hardware" in places._failures["lacking"]
+    assert (
+        places._failures["broken"] == "division by zero"
+        and "no such hardware" in places._failures["lacking"]
+    )
     backend.register_backend_factory("broken", lambda: 1 / 0, fail_quietly=False)
-    with pytest.raises(RuntimeError, match="Unable to initialize backend 'broken': division by zero"):
+    with pytest.raises(
+        RuntimeError, match="Unable to initialize backend 'broken': division by zero"
+    ):
         places._make_clients()
     with pytest.raises(TypeError, match="must be a function"):
         backend.register_backend_factory("x", None)
 
 
 def test_options_of_the_compiler():
-    options = backend.get_compile_options(1, 1, device_assignment=[[0]], env_options_overrides={"xla_dump_to": ""})
+    options = backend.get_compile_options(
+        1, 1, device_assignment=[[0]], env_options_overrides={"xla_dump_to": ""}
+    )
     assert options.num_replicas == options.executable_build_options.num_partitions == 1
     assert backend.get_compile_options(2, 1, device_assignment=[0, 1]).num_replicas == 2
     with pytest.raises(ValueError, match="device_assignment does not match"):
@@ -77,7 +87,9 @@ def test_contexts_of_mlir():
 def test_scopes():
     assert str(source_info_util.current_name_stack()) == ""
     with jax.named_scope("a"), source_info_util.extend_name_stack("b") as scopes:
-        assert str(scopes) == str(source_info_util.current_name_stack()) == "a/b" and len(scopes) == 2
+        assert (
+            str(scopes) == str(source_info_util.current_name_stack()) == "a/b" and len(scopes) == 2
+        )
         with source_info_util.reset_name_stack():
             assert str(source_info_util.current().name_stack) == ""
         with source_info_util.set_name_stack(source_info_util.new_name_stack("c").extend("d")):

@@ -27,19 +27,31 @@ def multiply_add_p():
         assert x.shape == y.shape == z.shape
         return ShapedArray(x.shape, x.dtype)
 
-    mlir.register_lowering(p, mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False), platform="cpu")
+    mlir.register_lowering(
+        p, mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False), platform="cpu"
+    )
 
     def jvp(primals, tangents):
         x, y, z = primals
         xt, yt, zt = tangents
         zero = lambda t: jnp.zeros_like(x) if type(t) is ad.Zero else t
         return p.bind(x, y, z), p.bind(zero(xt), y, p.bind(x, zero(yt), zero(zt)))
+
     ad.primitive_jvps[p] = jvp
 
     def transpose(ct, x, y, z):
         if not ad.is_undefined_primal(x):
-            return None, ad.Zero(y.aval) if type(ct) is ad.Zero else p.bind(x, ct, jnp.zeros_like(x)), ct
-        return ad.Zero(x.aval) if type(ct) is ad.Zero else p.bind(ct, y, jnp.zeros_like(y)), None, ct
+            return (
+                None,
+                ad.Zero(y.aval) if type(ct) is ad.Zero else p.bind(x, ct, jnp.zeros_like(x)),
+                ct,
+            )
+        return (
+            ad.Zero(x.aval) if type(ct) is ad.Zero else p.bind(ct, y, jnp.zeros_like(y)),
+            None,
+            ct,
+        )
+
     ad.primitive_transposes[p] = transpose
     batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), dims[0])
     return p
@@ -53,16 +65,23 @@ def test_multiply_add(multiply_add_p):
     assert jax.jit(square_add)(2.0, 10.0) == 14.0
     assert jax.jit(square_add, static_argnums=1)(2.0, 10.0) == 14.0
     assert tuple(map(float, jax.jvp(square_add, (2.0, 10.0), (1.0, 1.0)))) == (14.0, 5.0)
-    assert tuple(map(float, jax.jit(lambda a, b: jax.jvp(square_add, a, b))((2.0, 10.0), (1.0, 1.0)))) == (14.0, 5.0)
+    assert tuple(
+        map(float, jax.jit(lambda a, b: jax.jvp(square_add, a, b))((2.0, 10.0), (1.0, 1.0)))
+    ) == (14.0, 5.0)
     assert float(jax.grad(square_add)(2.0, 10.0)) == 4.0
     assert float(jax.jit(jax.grad(square_add))(2.0, 10.0)) == 4.0
-    for policy in (None, jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.everything_saveable):
+    for policy in (
+        None,
+        jax.checkpoint_policies.dots_saveable,
+        jax.checkpoint_policies.everything_saveable,
+    ):
         assert float(jax.grad(jax.checkpoint(jax.jit(square_add), policy=policy))(2.0, 10.0)) == 4.0
     xs, ys = np.array([2.0, 3.0]), np.array([10.0, 20.0])
     assert np.array_equal(jax.vmap(square_add)(xs, ys), [14.0, 29.0])
     assert np.array_equal(jax.jit(jax.vmap(square_add))(xs, ys), [14.0, 29.0])
     assert str(jax.make_jaxpr(square_add)(2.0, 10.0)) == (
-        "{ lambda ; a:f32[] b:f32[]. let c:f32[] = multiply_add a a b in (c,) }")
+        "{ lambda ; a:f32[] b:f32[]. let c:f32[] = multiply_add a a b in (c,) }"
+    )
 
 
 def test_several_results():
@@ -71,7 +90,10 @@ def test_several_results():
     p.def_impl(lambda x, *, by: [2 * x, x + by])
     p.def_abstract_eval(lambda x, *, by: [x, x])
     mlir.register_lowering(p, mlir.lower_fun(lambda x, *, by: [2 * x, x + by]))
-    ad.primitive_jvps[p] = lambda primals, tangents, by: (p.bind(*primals, by=by), [2 * tangents[0], tangents[0]])
+    ad.primitive_jvps[p] = lambda primals, tangents, by: (
+        p.bind(*primals, by=by),
+        [2 * tangents[0], tangents[0]],
+    )
     batching.primitive_batchers[p] = lambda args, dims, by: (p.bind(*args, by=by), dims * 2)
     assert p.bind(3.0, by=4) == [6.0, 7.0]
     assert [float(y) for y in jax.jit(lambda x: p.bind(x, by=4))(3.0)] == [6.0, 7.0]
@@ -87,12 +109,18 @@ def test_effects():
     assert jax.make_jaxpr(p.bind)(1.0).effects == {core.Effect("debug")}
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda p: p.bind(1.0), "Evaluation rule for 'bare' not implemented"),
-    (lambda p: jax.make_jaxpr(p.bind)(1.0), "Abstract evaluation for 'bare' not implemented"),
-    (lambda p: jax.jvp(p.bind, (1.0,), (1.0,)), "Differentiation rule for 'bare' not implemented"),
-    (lambda p: jax.vmap(p.bind)(jnp.ones(3)), "Batching rule for 'bare' not implemented"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda p: p.bind(1.0), "Evaluation rule for 'bare' not implemented"),
+        (lambda p: jax.make_jaxpr(p.bind)(1.0), "Abstract evaluation for 'bare' not implemented"),
+        (
+            lambda p: jax.jvp(p.bind, (1.0,), (1.0,)),
+            "Differentiation rule for 'bare' not implemented",
+        ),
+        (lambda p: jax.vmap(p.bind)(jnp.ones(3)), "Batching rule for 'bare' not implemented"),
+    ],
+)
 def test_missing_rule(call, message):
     with pytest.raises(NotImplementedError, match=message):
         call(core.Primitive("bare"))
@@ -101,11 +129,16 @@ def test_missing_rule(call, message):
 def test_missing_lowering_and_transpose():
     p = core.Primitive("bare")
     p.def_abstract_eval(lambda x: x)
-    with pytest.raises(NotImplementedError, match="MLIR translation rule for primitive 'bare' not found for platform cpu"):
+    with pytest.raises(
+        NotImplementedError,
+        match="MLIR translation rule for primitive 'bare' not found for platform cpu",
+    ):
         jax.jit(p.bind)(1.0)
     ad.defjvp(p, lambda t, x: p.bind(t))
     p.def_impl(lambda x: x)
-    with pytest.raises(NotImplementedError, match=r"Transpose rule \(for reverse-mode differentiation\) for 'bare'"):
+    with pytest.raises(
+        NotImplementedError, match=r"Transpose rule \(for reverse-mode differentiation\) for 'bare'"
+    ):
         jax.grad(p.bind)(1.0)
 
 
@@ -113,7 +146,9 @@ def test_lowering_of_another_type():
     p = core.Primitive("wrong")
     p.def_abstract_eval(lambda x: ShapedArray((2,), x.dtype))
     mlir.register_lowering(p, mlir.lower_fun(lambda x: x, multiple_results=False))
-    with pytest.raises(ValueError, match=r"(?s)wrong: the lowering gives other types.*f32\[2\].*f32\[\]"):
+    with pytest.raises(
+        ValueError, match=r"(?s)wrong: the lowering gives other types.*f32\[2\].*f32\[\]"
+    ):
         jax.jit(p.bind)(1.0)
 
 
@@ -137,6 +172,7 @@ def library(name, f):
     def types(*avals, **params):
         out = jax.eval_shape(lambda *xs: f(*xs, **params), *avals)
         return ShapedArray(out.shape, out.dtype)
+
     mlir.register_lowering(p, mlir.lower_fun(f, multiple_results=False))
     return p
 
@@ -155,7 +191,9 @@ def test_deflinear():
     assert float(jax.grad(p.bind)(3.0)) == 2.0
     ad.deflinear2(p, lambda ct, x: [2 * ct] if ad.is_undefined_primal(x) else [None])
     assert float(jax.jit(jax.grad(p.bind))(3.0)) == 2.0
-    assert ad.get_primitive_transpose(p)(1.0, ad.UndefinedPrimal(ShapedArray((), "float32"))) == [2.0]
+    assert ad.get_primitive_transpose(p)(1.0, ad.UndefinedPrimal(ShapedArray((), "float32"))) == [
+        2.0
+    ]
 
 
 def test_defbilinear():
@@ -241,15 +279,23 @@ def test_bind_gives_one_result_or_a_list():
 def test_an_interpreter_binds_each_equation():
     def f(x):
         halves = jnp.split(lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), 2)
-        return lax.fori_loop(0, 3, lambda i, y: y * halves[0], halves[1]), lax.top_k(x, 1), jax.jit(jnp.exp)(x)
+        return (
+            lax.fori_loop(0, 3, lambda i, y: y * halves[0], halves[1]),
+            lax.top_k(x, 1),
+            jax.jit(jnp.exp)(x),
+        )
 
     x = jnp.array([1.0, 2.0])
     closed = jax.make_jaxpr(f)(x)
-    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)) | {closed.jaxpr.invars[0]: x}
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)) | {
+        closed.jaxpr.invars[0]: x
+    }
     read = lambda v: v.val if isinstance(v, core.Literal) else env[v]
     for eqn in closed.jaxpr.eqns:
         outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-        env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
+        env.update(
+            zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True)
+        )
     found = list(map(read, closed.jaxpr.outvars))
     assert all(np.array_equal(a, b) for a, b in zip(found, jax.tree.leaves(f(x)), strict=True))
 
@@ -263,7 +309,9 @@ def test_the_rule_of_types_runs_once_a_bind():
 
     for define in ("def_abstract_eval", "def_effectful_abstract_eval"):
         p = core.Primitive("once")
-        getattr(p, define)(rule if define == "def_abstract_eval" else lambda x, k: (rule(x, k=k), set()))
+        getattr(p, define)(
+            rule if define == "def_abstract_eval" else lambda x, k: (rule(x, k=k), set())
+        )
         calls.clear()
         with jax.enable_checks(False):  # which asks the rule again
             jax.make_jaxpr(lambda x, p=p: p.bind(x, k={}))(1.0)
@@ -292,8 +340,15 @@ class Wrapper:
 
 def test_objects_that_stand_for_arrays():
     x, stands = jnp.ones(3), Wrapper(jnp.full(3, 2.0))
-    for sum_ in (stands + x, x + stands, jnp.add(stands, x), lax.add(stands, x), jax.jit(lambda y: stands + y)(x),
-                 jax.vmap(lambda y: stands + y)(x[None])[0], jax.jvp(lambda y: y + stands, (x,), (x,))[0]):
+    for sum_ in (
+        stands + x,
+        x + stands,
+        jnp.add(stands, x),
+        lax.add(stands, x),
+        jax.jit(lambda y: stands + y)(x),
+        jax.vmap(lambda y: stands + y)(x[None])[0],
+        jax.jvp(lambda y: y + stands, (x,), (x,))[0],
+    ):
         np.testing.assert_array_equal(sum_, [3, 3, 3])
     assert float(jnp.sum(stands)) == 6
 
@@ -316,12 +371,12 @@ def test_interpreters_bind_functions_with_rules(kind):
     else:
         f = jax.custom_vjp(lambda x: 2 * x)
         f.defvjp(lambda x: (f(x), ()), lambda _, ct: (5 * ct,))
-    (eqn,) = jax.make_jaxpr(f)(1.).jaxpr.eqns
+    (eqn,) = jax.make_jaxpr(f)(1.0).jaxpr.eqns
     params = eqn.primitive.get_bind_params(eqn.params)
-    assert params["subfuns"][0].call_wrapped(3.) in ([6.], (6.,))
-    assert eqn.primitive.bind(3., **params) == [6.]
-    assert jax.grad(lambda x: eqn.primitive.bind(x, **params)[0])(3.) == 5.
-    assert "custom" in str(jax.make_jaxpr(lambda x: eqn.primitive.bind(x, **params))(3.))
+    assert params["subfuns"][0].call_wrapped(3.0) in ([6.0], (6.0,))
+    assert eqn.primitive.bind(3.0, **params) == [6.0]
+    assert jax.grad(lambda x: eqn.primitive.bind(x, **params)[0])(3.0) == 5.0
+    assert "custom" in str(jax.make_jaxpr(lambda x: eqn.primitive.bind(x, **params))(3.0))
 
 
 def test_rules_of_libraries_get_tuples():
@@ -338,8 +393,9 @@ def test_rules_of_libraries_get_tuples():
     def batch(args, dims):
         seen.extend([args, dims])
         return list(args), list(dims)
+
     ad.primitive_jvps[p], batching.primitive_batchers[p] = jvp, batch
-    jax.jvp(p.bind, (1.,), (1.,))
+    jax.jvp(p.bind, (1.0,), (1.0,))
     jax.vmap(p.bind)(np.ones(2))
     assert [type(x) for x in seen] == [tuple] * 4
 
@@ -347,7 +403,9 @@ def test_rules_of_libraries_get_tuples():
 def test_an_implementation_of_a_primitive_of_ours_can_be_replaced():
     own, mine = lax.cos_p.impl, lambda x, **_: np.float32(7)
     seen = []
-    lax.cos_p.def_impl(lambda x, **params: seen.append(x) or own(x, **params))  # as libraries count calls
+    lax.cos_p.def_impl(
+        lambda x, **params: seen.append(x) or own(x, **params)
+    )  # as libraries count calls
     assert abs(float(lax.cos(2.0)) - np.cos(2.0)) < 1e-6 and seen == [2.0]
     assert lax.cos_p.def_impl(mine) is mine
     try:

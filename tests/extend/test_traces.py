@@ -36,12 +36,14 @@ class Counting(core.Trace):
         values, counts = zip(*map(self.parts, tracers), strict=True)
         with extend.set_current_trace(self.outside):
             out = primitive.bind(*values, **params)
-        made = [Counted(self, y, sum(counts) + 1) for y in (out if primitive.multiple_results else [out])]
+        made = [
+            Counted(self, y, sum(counts) + 1)
+            for y in (out if primitive.multiple_results else [out])
+        ]
         return made if primitive.multiple_results else made[0]
 
     def process_custom_jvp_call(self, primitive, fun, jvp, tracers, *, symbolic_zeros):
         return fun.call_wrapped(*tracers)
-
 
 
 def counted(f):
@@ -79,9 +81,15 @@ def test_functions_with_rules_come_to_their_own_method():
     class Lacks(core.Trace):
         pass
 
-    with pytest.raises(NotImplementedError, match="Lacks must define process_primitive"), extend.set_current_trace(Lacks()):
+    with (
+        pytest.raises(NotImplementedError, match="Lacks must define process_primitive"),
+        extend.set_current_trace(Lacks()),
+    ):
         jax.lax.sin(1.0)
-    with pytest.raises(NotImplementedError, match="process_custom_jvp_call"), extend.set_current_trace(Lacks()):
+    with (
+        pytest.raises(NotImplementedError, match="process_custom_jvp_call"),
+        extend.set_current_trace(Lacks()),
+    ):
         with_rule(1.0)
 
 
@@ -106,7 +114,9 @@ def test_calls_run_their_function(p):
 def test_core_has_the_names_of_jax():
     for name in ("Primitive", "Jaxpr", "ClosedJaxpr", "Literal", "Var", "jaxpr_as_fun"):
         assert not hasattr(core, name) and hasattr(extend, name)
-    with pytest.warns(DeprecationWarning, match="jax.core.DropVar is deprecated. Use jax.extend.core.DropVar."):
+    with pytest.warns(
+        DeprecationWarning, match="jax.core.DropVar is deprecated. Use jax.extend.core.DropVar."
+    ):
         assert core.DropVar is extend.DropVar
     with pytest.raises(AttributeError, match="removed in JAX v0.10.0; use jax.typeof instead"):
         core.get_aval  # noqa: B018
@@ -130,5 +140,8 @@ def test_a_rule_for_an_inner_function():
         return 3 * x, batched[0]
 
     assert jax.vmap(f)(jnp.ones(2)).tolist() == [3.0, 3.0] and float(jax.grad(f)(0.0)) == 1.0
-    with pytest.raises(AttributeError, match="'custom_jvp' object has no attribute 'def_vmap'|no attribute 'def_vmap'"):
+    with pytest.raises(
+        AttributeError,
+        match="'custom_jvp' object has no attribute 'def_vmap'|no attribute 'def_vmap'",
+    ):
         jax.custom_jvp(lambda x: x).def_vmap  # noqa: B018

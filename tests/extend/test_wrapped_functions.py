@@ -1,4 +1,7 @@
-"""What libraries build transformations of: wrapped functions, flat arguments, partial evaluation, the state of traces."""
+"""What libraries build transformations of.
+
+Wrapped functions, flat arguments, partial evaluation, the state of traces.
+"""
 
 import numpy as np
 import pytest
@@ -44,7 +47,11 @@ def test_transformations_nest_outermost_last():
     f = shifted(scaled(lu.wrap_init(subtract), 3), 10)
     assert f.call_wrapped(5, 1) == [3 * 15 - 3 * 11]
     assert f.transforms[0][1] == (10,)
-    assert f == shifted(scaled(lu.wrap_init(subtract), 3), 10) != shifted(scaled(lu.wrap_init(subtract), 4), 10)
+    assert (
+        f
+        == shifted(scaled(lu.wrap_init(subtract), 3), 10)
+        != shifted(scaled(lu.wrap_init(subtract), 4), 10)
+    )
     assert hash(f) == hash(shifted(scaled(lu.wrap_init(subtract), 3), 10))
     assert "Core: subtract" in repr(f)
     assert lu.wrap_init(subtract, {"y": 2}).call_wrapped(5) == 3
@@ -104,7 +111,9 @@ def test_flatten_fun():
     f, out_tree = api_util.flatten_fun(lu.wrap_init(lambda x, d, k: {"out": (x, d["b"], k)}), tree)
     assert f.call_wrapped(*leaves) == [1, 2, 3]
     assert jax.tree.unflatten(out_tree(), [1, 2, 3]) == {"out": (1, 2, 3)}
-    f, out_tree = api_util.flatten_fun_nokwargs(lu.wrap_init(lambda x, y: (y, x)), jax.tree.structure((0, 0)))
+    f, out_tree = api_util.flatten_fun_nokwargs(
+        lu.wrap_init(lambda x, y: (y, x)), jax.tree.structure((0, 0))
+    )
     assert (f.call_wrapped(1, 2), out_tree()) == ([2, 1], jax.tree.structure((0, 0)))
 
 
@@ -113,9 +122,14 @@ def test_argnums():
     assert (dynamic, f.call_wrapped(*dynamic)) == ((3,), 2)
     with pytest.raises(ValueError, match=r"Non-hashable static arguments .*index 1.*subtract"):
         api_util.argnums_partial(lu.wrap_init(subtract), 0, (5, []))
-    assert api_util.donation_vector((0,), ("b",), jax.tree.structure(((1, (2, 3)), {"a": 1, "b": (1, 2)}))) == (
-        True, False, False, False, True, True)
-    assert api_util.donation_vector((1,), (), jax.tree.structure((1, (2, 3))), kws=False) == (False, True, True)
+    assert api_util.donation_vector(
+        (0,), ("b",), jax.tree.structure(((1, (2, 3)), {"a": 1, "b": (1, 2)}))
+    ) == (True, False, False, False, True, True)
+    assert api_util.donation_vector((1,), (), jax.tree.structure((1, (2, 3))), kws=False) == (
+        False,
+        True,
+        True,
+    )
     assert api_util.rebase_donate_argnums((3, 1), (0,)) == (0, 2)
     with pytest.raises(ValueError, match=r"cannot intersect(.|\n)*in both: \[2\]"):
         api_util.rebase_donate_argnums((0, 2), (2,))
@@ -133,9 +147,13 @@ def test_partial_evaluation_records_what_is_not_known():
     assert [p.is_known() for p in outs] == [True, False, False, True]
     np.testing.assert_array_equal(outs[0].get_known(), [0, 2, 4])
     assert (len(jaxpr.invars), outs[1].get_aval()) == (1, unknown)
-    for y, expected in zip(jax.core.eval_jaxpr(jaxpr, consts, jnp.ones(3)), f(known, jnp.ones(3))[1:3], strict=True):
+    for y, expected in zip(
+        jax.core.eval_jaxpr(jaxpr, consts, jnp.ones(3)), f(known, jnp.ones(3))[1:3], strict=True
+    ):
         np.testing.assert_array_equal(y, expected)
-    jaxpr, outs, consts = pe.trace_to_jaxpr_nounits(wrapped(f, 2), pvals, instantiate=[True, False, False, False])
+    jaxpr, outs, consts = pe.trace_to_jaxpr_nounits(
+        wrapped(f, 2), pvals, instantiate=[True, False, False, False]
+    )
     assert [p.is_known() for p in outs] == [False, False, False, True]
     assert len(jax.core.eval_jaxpr(jaxpr, consts, jnp.ones(3))) == 3
 
@@ -148,8 +166,15 @@ def test_recording_and_dead_code():
     live, used = pe.dce_jaxpr(jaxpr, [False, True, False])
     assert used == [True, True, False] and [str(e.primitive) for e in live.eqns] == ["cos", "mul"]
     assert len(live.constvars) == 1
-    live, used_consts, used = pe.dce_jaxpr_consts(jaxpr, [False, True, False], instantiate=[False, False, True])
-    assert (live.constvars, used_consts, used, len(live.invars)) == ([], [False], [True, True, True], 3)
+    live, used_consts, used = pe.dce_jaxpr_consts(
+        jaxpr, [False, True, False], instantiate=[False, False, True]
+    )
+    assert (live.constvars, used_consts, used, len(live.invars)) == (
+        [],
+        [False],
+        [True, True, True],
+        3,
+    )
 
 
 def test_trace_state_tells_transformations_apart():
@@ -158,10 +183,22 @@ def test_trace_state_tells_transformations_apart():
     def f(x):
         state = core.get_opaque_trace_state(convention="flax")
         jnp.sin(x)
-        seen.append((state == outside, state == core.get_opaque_trace_state(), *(s[-1] == state for s in seen), state))
+        seen.append(
+            (
+                state == outside,
+                state == core.get_opaque_trace_state(),
+                *(s[-1] == state for s in seen),
+                state,
+            )
+        )
         return x
 
-    for transform in (jax.jit, jax.vmap, lambda g: jax.grad(lambda x: g(x).sum()), lambda g: jax.vmap(jax.grad(g))):
+    for transform in (
+        jax.jit,
+        jax.vmap,
+        lambda g: jax.grad(lambda x: g(x).sum()),
+        lambda g: jax.vmap(jax.grad(g)),
+    ):
         transform(f)(jnp.ones(2))
     assert [s[:2] for s in seen] == [(False, True)] * 4
     assert not any(same for s in seen for same in s[2:-1])
@@ -170,8 +207,12 @@ def test_trace_state_tells_transformations_apart():
 
 def test_what_a_function_is_under():
     def state(x, out):
-        out[:] = [core.unsafe_get_axis_names_DO_NOT_USE(), core.nonempty_axis_env_DO_NOT_USE(),
-                  core.unsafe_am_i_under_a_jit_DO_NOT_USE(), core.unsafe_am_i_under_a_vmap_DO_NOT_USE()]
+        out[:] = [
+            core.unsafe_get_axis_names_DO_NOT_USE(),
+            core.nonempty_axis_env_DO_NOT_USE(),
+            core.unsafe_am_i_under_a_jit_DO_NOT_USE(),
+            core.unsafe_am_i_under_a_vmap_DO_NOT_USE(),
+        ]
         return x
 
     outs = [], [], []
@@ -209,7 +250,10 @@ def test_axis_batchers():
         return 2 * args[0], dims[0]
 
     batching.axis_primitive_batchers[p] = rule
-    np.testing.assert_array_equal(jax.vmap(lambda x: p.bind(x, k=1), 1, 1, axis_name="i")(jnp.ones((2, 3))), np.full((2, 3), 2))
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x: p.bind(x, k=1), 1, 1, axis_name="i")(jnp.ones((2, 3))),
+        np.full((2, 3), 2),
+    )
     assert seen == [(3, "i", None, (1,), 1)]
     built_in = batching.axis_primitive_batchers[jax.lax.sin_p]
     assert built_in(3, None, None, (jnp.ones((2, 3)),), (1,), accuracy=None)[1] == 1
@@ -223,7 +267,9 @@ def test_values_of_classes_of_libraries():
     with pytest.warns(DeprecationWarning, match="pytype_aval_mappings is deprecated"):
         mappings = jax.core.pytype_aval_mappings
     mappings[Box] = lambda b: ShapedArray(b.value.shape, jnp.float32)
-    xla.canonicalize_dtype_handlers[Box] = lambda b: xla.canonicalize_dtype_handlers[np.ndarray](b.value)
+    xla.canonicalize_dtype_handlers[Box] = lambda b: xla.canonicalize_dtype_handlers[np.ndarray](
+        b.value
+    )
     try:
         box = Box(np.array([1.0, 2.0]))
         np.testing.assert_array_equal(jax.jit(lambda x: x + 1)(box), [2, 3])
@@ -257,13 +303,16 @@ def test_primitives_of_libraries_in_ensure_compile_time_eval():
 
 def test_interpreters_written_for_jax():
     """A jaxpr is evaluated equation by equation, with what primitives say of their results."""
+
     def evaluate(jaxpr, consts, *args):
         env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
         read = lambda v: v.val if isinstance(v, core.Literal) else env[v]
         for eqn in jaxpr.eqns:
             assert not (eqn.primitive.call_primitive or eqn.primitive.map_primitive)
             outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-            env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
+            env.update(
+                zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True)
+            )
         return [read(v) for v in jaxpr.outvars]
 
     halve = core.Primitive("halve")
@@ -271,7 +320,9 @@ def test_interpreters_written_for_jax():
     halve.def_abstract_eval(lambda x: x)
     f = lambda x: jax.jit(jnp.sin)(halve.bind(x)) + jax.lax.cond(x > 0, jnp.cos, jnp.exp, x)
     closed = jax.make_jaxpr(f)(1.0)
-    np.testing.assert_allclose(evaluate(closed.jaxpr, closed.consts, 3.0)[0], np.sin(1.5) + np.cos(3.0), rtol=1e-6)
+    np.testing.assert_allclose(
+        evaluate(closed.jaxpr, closed.consts, 3.0)[0], np.sin(1.5) + np.cos(3.0), rtol=1e-6
+    )
 
 
 def test_callables_with_any_name():
@@ -298,14 +349,20 @@ def test_shapes_may_be_sequences_of_any_class():
             return iter((2, 3))
 
     assert jnp.zeros(Shape()).shape == jnp.full(Shape(), 1.0).shape == (2, 3)
-    assert jnp.reshape(jnp.arange(6), Shape()).shape == jnp.broadcast_to(1.0, Shape()).shape == (2, 3)
+    assert (
+        jnp.reshape(jnp.arange(6), Shape()).shape == jnp.broadcast_to(1.0, Shape()).shape == (2, 3)
+    )
     assert jax.random.normal(jax.random.key(0), Shape()).shape == (2, 3)
 
 
 def test_members_of_the_abstract_array():
     x = jnp.arange(3.0)
     assert jax.Array.item(x[0]) == 0
-    assert [jax.Array.shape.__get__(x), jax.Array.ndim.__get__(x), jax.Array.nbytes.__get__(x)] == [(3,), 1, 12]
+    assert [jax.Array.shape.__get__(x), jax.Array.ndim.__get__(x), jax.Array.nbytes.__get__(x)] == [
+        (3,),
+        1,
+        12,
+    ]
     assert "item" in jax.Array.item.__name__
     with pytest.raises(jax.errors.ConcretizationTypeError):
         jax.jit(lambda x: x.item())(1.0)

@@ -1,4 +1,7 @@
-"""Foreign functions: attributes, layouts, aliases, transformations, state, errors, and what is refused."""
+"""Foreign functions.
+
+Attributes, layouts, aliases, transformations, state, errors, and what is refused.
+"""
 
 import ctypes
 import importlib.util
@@ -54,12 +57,25 @@ def reference(x, eps=1e-6):
 
 
 @pytest.mark.parametrize("value, expected", [
-    (True, "true"), (3, "3 : i64"), (2.5, "2.500000e+00 : f64"), ("s", '"s"'), (b"ab", '"ab"'), ((1, 2), "[1, 2]"),
-    ((1.5, "a"), '[1.500000e+00, "a"]'), ((), "[]"), ({"a": 1, "b": {"c": np.int8(3)}}, "{a = 1 : i64, b = {c = 3 : i8}}"),
-    ({"x": np.arange(2)}, "{x = dense<[0, 1]> : tensor<2xi64>}"), (np.float32(1), "1.000000e+00 : f32"),
-    (np.bool_(False), "false"), (np.uint64(1), "1 : ui64"), (ml_dtypes.bfloat16(1), "1.000000e+00 : bf16"),
-    (np.zeros((), jax.float0), "dense<false> : tensor<i1>"), (np.zeros(0), "dense<> : tensor<0xf64>"),
-    (float("nan"), "0x7FF8000000000000 : f64"), (-(2**63), "-9223372036854775808 : i64"), (np.dtype("int32"), "i32"),
+    (True, "true"), (3, ("3 : "
+        "i64")), (2.5, ("2.500000e+00 : "
+        "f64")), ("s", '"s"'), (b"ab", '"ab"'), ((1, 2), ("[1, "
+        "2]")),
+    ((1.5, "a"), ('[1.500000e+00, '
+        '"a"]')), ((), "[]"), ({"a": 1, "b": {"c": np.int8(3)}}, ("{a = 1 : i64, b = {c = 3 : "
+        "i8}}")),
+    ({"x": np.arange(2)}, ("{x = dense<[0, 1]> : "
+        "tensor<2xi64>}")), (np.float32(1), ("1.000000e+00 : "
+        "f32")),
+    (np.bool_(False), "false"), (np.uint64(1), ("1 : "
+        "ui64")), (ml_dtypes.bfloat16(1), ("1.000000e+00 : "
+        "bf16")),
+    (np.zeros((), jax.float0), ("dense<false> : "
+        "tensor<i1>")), (np.zeros(0), ("dense<> : "
+        "tensor<0xf64>")),
+    (float("nan"), ("0x7FF8000000000000 : "
+        "f64")), (-(2**63), ("-9223372036854775808 : "
+        "i64")), (np.dtype("int32"), "i32"),
     ('a"b\n\\é', r'"a\22b\0A\\\C3\A9"'),
 ], ids=str)  # fmt: skip
 def test_attributes(value, expected):
@@ -72,7 +88,9 @@ def test_names_of_attributes_may_be_any_string():
 
 @pytest.mark.parametrize("value, error, match", [
     (None, TypeError, "No attribute handler defined"), (1 + 2j, TypeError, "No attribute handler"),
-    (np.complex64(2), TypeError, "No attribute handler"), ([1, 2], TypeError, "Non-hashable keyword argument to ffi_call p"),
+    (np.complex64(2), TypeError, ("No attribute "
+        "handler")), ([1, 2], TypeError, ("Non-hashable keyword argument to ffi_call "
+        "p")),
     (2**63, OverflowError, "i64"), ({1: 2}, TypeError, "names of attributes are strings"),
 ], ids=str)  # fmt: skip
 def test_attributes_that_are_none(value, error, match):
@@ -89,10 +107,15 @@ def test_attributes_are_hashable_in_jaxprs():
 
 
 def test_layouts_are_from_major_to_minor():
-    call = jax.ffi.ffi_call("f", (LIKE, LIKE), input_layouts=[(1, 0)], output_layouts=[None, Layout((1, 0))])
+    call = jax.ffi.ffi_call(
+        "f", (LIKE, LIKE), input_layouts=[(1, 0)], output_layouts=[None, Layout((1, 0))]
+    )
     text = text_of(call, jnp.ones((2, 3)))
     assert "operand_layouts = [dense<[0, 1]> : tensor<2xindex>]" in text
-    assert "result_layouts = [dense<[1, 0]> : tensor<2xindex>, dense<[0, 1]> : tensor<2xindex>]" in text
+    assert (
+        "result_layouts = [dense<[1, 0]> : tensor<2xindex>, dense<[0, 1]> : tensor<2xindex>]"
+        in text
+    )
 
 
 def test_keys_go_as_their_words():
@@ -102,7 +125,10 @@ def test_keys_go_as_their_words():
 
 
 def test_versions_before_types():
-    text = text_of(jax.ffi.ffi_call("f", LIKE, custom_call_api_version=2, legacy_backend_config="12"), jnp.ones(3))
+    text = text_of(
+        jax.ffi.ffi_call("f", LIKE, custom_call_api_version=2, legacy_backend_config="12"),
+        jnp.ones(3),
+    )
     assert 'api_version = 2 : i32, backend_config = "12"' in text
     with pytest.raises(ValueError, match="legacy_backend_config parameter requires"):
         jax.ffi.ffi_call("f", LIKE, legacy_backend_config="12")
@@ -132,12 +158,16 @@ def test_aliases_are_of_one_type():
 
 @pytest.mark.parametrize("results, position", [(None, 0), ((LIKE, ()), 1)])
 def test_results_have_shape_and_dtype(results, position):
-    with pytest.raises(ValueError, match=f"All elements of result_shape_dtypes must have.*position {position}"):
+    with pytest.raises(
+        ValueError, match=f"All elements of result_shape_dtypes must have.*position {position}"
+    ):
         jax.ffi.ffi_call("f", results)
 
 
 def test_unknown_targets_are_named():
-    with pytest.raises(jax.errors.JaxRuntimeError, match="No FFI handler registered for no_such_function"):
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match="No FFI handler registered for no_such_function"
+    ):
         jax.ffi.ffi_call("no_such_function", LIKE)(jnp.ones(3))
 
 
@@ -149,14 +179,26 @@ def test_registration_takes_capsules():
 
 
 def test_headers_are_there():
-    assert all((Path(jax.ffi.include_dir(), "xla", "ffi", "api", f)).exists() for f in ("c_api.h", "api.h", "ffi.h"))
+    assert all(
+        (Path(jax.ffi.include_dir(), "xla", "ffi", "api", f)).exists()
+        for f in ("c_api.h", "api.h", "ffi.h")
+    )
 
 
 def test_lowering_rules():
     p = Primitive("foreign_rule")
     p.def_abstract_eval(lambda x, **_: x)
-    mlir.register_lowering(p, jax.ffi.ffi_lowering("f", operand_layouts=[(0, 1)], result_layouts=[None], backend_config={"a": 1},
-                                                   operand_output_aliases={0: 0}, has_side_effect=True))  # fmt: skip
+    mlir.register_lowering(
+        p,
+        jax.ffi.ffi_lowering(
+            "f",
+            operand_layouts=[(0, 1)],
+            result_layouts=[None],
+            backend_config={"a": 1},
+            operand_output_aliases={0: 0},
+            has_side_effect=True,
+        ),
+    )
     text = text_of(lambda x: p.bind(x, b=2.0), jnp.ones((2, 3)))
     assert "@f(" in text and "mhlo.backend_config = {a = 1 : i64, b = 2.000000e+00 : f64}" in text
     assert "operand_layouts = [dense<[0, 1]>" in text and "result_layouts = [dense<[1, 0]>" in text
@@ -176,28 +218,38 @@ class TestLibrary:
         grads = [jax.grad(lambda x: jnp.sum(weights * f(x)))(x) for f in (rms.rms_norm, reference)]
         np.testing.assert_allclose(*grads, rtol=1e-4, atol=1e-4)
 
-    @pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"])
+    @pytest.mark.parametrize(
+        "method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"]
+    )
     def test_batches(self, rms, method):
         rms.register()
         x = jax.random.normal(jax.random.key(1), (3, 4, 5))
         outs = (jax.ShapeDtypeStruct((4, 5), x.dtype), jax.ShapeDtypeStruct((4,), x.dtype))
-        f = lambda x: jax.ffi.ffi_call("rms_norm", outs, vmap_method=method)(x, eps=np.float32(1e-6))[0]
+        f = lambda x: jax.ffi.ffi_call("rms_norm", outs, vmap_method=method)(
+            x, eps=np.float32(1e-6)
+        )[0]
         for transform in (lambda f: f, jax.jit):
             np.testing.assert_allclose(transform(jax.vmap(f))(x), reference(x), rtol=1e-5)
-            twice = transform(jax.vmap(jax.vmap(lambda r: jnp.squeeze(f(jnp.tile(r, (4, 1)))[0]))))(x)
+            twice = transform(jax.vmap(jax.vmap(lambda r: jnp.squeeze(f(jnp.tile(r, (4, 1)))[0]))))(
+                x
+            )
             np.testing.assert_allclose(twice, reference(x), rtol=1e-5)
 
     def test_unmapped_operands(self, rms):
         rms.register()
         x, ct = jnp.arange(1.0, 7).reshape(2, 3), jnp.ones(3)
         scale = 1 / jnp.sqrt(jnp.mean(x * x, -1))
-        call = lambda x, s, ct: jax.ffi.ffi_call("rms_norm_grad", ct, vmap_method="broadcast_all")(x, s, ct)
+        call = lambda x, s, ct: jax.ffi.ffi_call("rms_norm_grad", ct, vmap_method="broadcast_all")(
+            x, s, ct
+        )
         got = jax.vmap(call, (0, 0, None))(x, scale, ct)
         want = [call(x[i], scale[i], ct) for i in range(2)]
         np.testing.assert_allclose(got, np.stack(want), rtol=1e-6)
 
     def test_no_batches_without_a_method(self, rms):
-        with pytest.raises(NotImplementedError, match="vmap is only supported for the ffi_call primitive when"):
+        with pytest.raises(
+            NotImplementedError, match="vmap is only supported for the ffi_call primitive when"
+        ):
             jax.vmap(jax.ffi.ffi_call("rms_norm", LIKE))(jnp.ones((4, 2, 3)))
 
     def test_no_derivatives_of_its_own(self):
@@ -230,7 +282,9 @@ class TestLibrary:
     def test_wrong_attributes_are_named(self, rms):
         rms.register()
         with pytest.raises(jax.errors.JaxRuntimeError, match="expected F32 but got F64"):
-            jax.ffi.ffi_call("rms_norm", (LIKE, jax.ShapeDtypeStruct((2,), np.float32)))(jnp.ones((2, 3)), eps=1e-6)
+            jax.ffi.ffi_call("rms_norm", (LIKE, jax.ShapeDtypeStruct((2,), np.float32)))(
+                jnp.ones((2, 3)), eps=1e-6
+            )
 
     def test_state_is_one_a_program(self, rms):
         first, second = (jax.jit(lambda x, i=i: x + rms.count(i)) for i in (10, 100))
@@ -252,7 +306,9 @@ class TestLibrary:
         rms.register()
         x = jnp.arange(6.0).reshape(2, 3)
         outs = (LIKE, jax.ShapeDtypeStruct((2,), np.float32))
-        y = jax.ffi.ffi_call("rms_norm", outs, input_output_aliases={0: 0})(x, eps=np.float32(1e-6))[0]
+        y = jax.ffi.ffi_call("rms_norm", outs, input_output_aliases={0: 0})(
+            x, eps=np.float32(1e-6)
+        )[0]
         np.testing.assert_allclose(y, reference(x), rtol=1e-5)
         np.testing.assert_array_equal(x, np.arange(6.0).reshape(2, 3))
 
@@ -260,7 +316,9 @@ class TestLibrary:
         rms.register()
         x = jax.random.normal(jax.random.key(1), (4, 5))
         outs = (jax.ShapeDtypeStruct((4, 5), x.dtype), jax.ShapeDtypeStruct((4,), x.dtype))
-        call = jax.ffi.ffi_call("rms_norm", outs, input_layouts=[(1, 0)], output_layouts=[(1, 0), None])
+        call = jax.ffi.ffi_call(
+            "rms_norm", outs, input_layouts=[(1, 0)], output_layouts=[(1, 0), None]
+        )
         y = jax.jit(lambda x: call(x, eps=np.float32(1e-6))[0])(x)
         # The library reads the columns, one after the other, as rows of five numbers.
         want = reference(x.T.reshape(4, 5)).reshape(5, 4).T
@@ -276,7 +334,10 @@ class TestLibrary:
 def test_cmake_builds_the_example(tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("there is no cmake")
-    subprocess.run(["cmake", "-B", tmp_path, "-S", EXAMPLE.parent, f"-DPython_EXECUTABLE={sys.executable}"], check=True)
+    subprocess.run(
+        ["cmake", "-B", tmp_path, "-S", EXAMPLE.parent, f"-DPython_EXECUTABLE={sys.executable}"],
+        check=True,
+    )
     subprocess.run(["cmake", "--build", tmp_path], check=True)
     assert hasattr(ctypes.CDLL(str(tmp_path / "librms_norm.so")), "rms_norm")
 
@@ -290,8 +351,13 @@ def test_new_project_builds_and_passes_its_test(tmp_path, capsys):
     assert main(["ffi", "new", "scaled", "--output", str(target)]) == 0
     assert "scaled.cc, scaled.py, test_scaled.py, Makefile" in capsys.readouterr().out
     root = Path(jax.__file__).parent.parent
-    done = subprocess.run(["make", "-C", target, "test", f"PYTHON={sys.executable}"], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(root)}, check=False)  # fmt: skip
+    done = subprocess.run(
+        ["make", "-C", target, "test", f"PYTHON={sys.executable}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
     assert "scaled works" in done.stdout, done.stdout + done.stderr
 
 
@@ -324,7 +390,10 @@ def test_buffers_in_trees():
     def swap(context, out, x):
         for name, other in (("a", "b"), ("b", "a")):
             np.asarray(out[name])[...] = np.asarray(x[other])
-    f = buffer_callback(swap, {"a": jax.ShapeDtypeStruct((), np.float32), "b": jax.ShapeDtypeStruct((), np.float32)})
+
+    f = buffer_callback(
+        swap, {"a": jax.ShapeDtypeStruct((), np.float32), "b": jax.ShapeDtypeStruct((), np.float32)}
+    )
     assert jax.tree.map(float, jax.jit(f)({"a": 1.0, "b": 2.0})) == {"a": 2.0, "b": 1.0}
 
 
@@ -353,20 +422,31 @@ def test_buffer_callback_refuses():
 def test_buffer_callback_errors():
     def fails(context, out, x):
         raise ValueError("not today")
+
     with pytest.raises(jax.errors.JaxRuntimeError, match="not today"):
         jax.block_until_ready(buffer_callback(fails, jax.ShapeDtypeStruct((), np.float32))(1.0))
 
 
-@pytest.mark.parametrize("method, sizes", [("expand_dims", "3x2xf32>, tensor<1x"), ("broadcast_all", "3x2xf32>, tensor<3x"),
-                                           ("legacy_vectorized", "3x2xf32>, tensor<2x")])
+@pytest.mark.parametrize(
+    "method, sizes",
+    [
+        ("expand_dims", "3x2xf32>, tensor<1x"),
+        ("broadcast_all", "3x2xf32>, tensor<3x"),
+        ("legacy_vectorized", "3x2xf32>, tensor<2x"),
+    ],
+)
 def test_what_is_not_batched_has_the_axis_that_the_method_says(method, sizes):
     y = np.ones(2, np.float32)
     call = jax.ffi.ffi_call("f", jax.ShapeDtypeStruct((2,), np.float32), vmap_method=method)
-    assert f"(tensor<{sizes}" in text_of(jax.vmap(lambda x: call(x, y)), np.ones((3, 2), np.float32))
+    assert f"(tensor<{sizes}" in text_of(
+        jax.vmap(lambda x: call(x, y)), np.ones((3, 2), np.float32)
+    )
 
 
 def test_an_alias_names_result_and_operand():
     x, y = np.ones(2, np.float32), np.ones(3, np.float32)
     outs = [jax.ShapeDtypeStruct((3,), np.float32), jax.ShapeDtypeStruct((2,), np.int32)]
-    text = text_of(lambda x, y: jax.ffi.ffi_call("f", outs, input_output_aliases={1: 0})(x, y), x, y)
+    text = text_of(
+        lambda x, y: jax.ffi.ffi_call("f", outs, input_output_aliases={1: 0})(x, y), x, y
+    )
     assert "output_tuple_indices = [0], operand_index = 1" in text

@@ -35,17 +35,24 @@ def test_programs_take_and_give_tokens():
     assert type(token) is type(out) is jax.extend.core.Token and x == 2
     assert jax.typeof(token) == TOKEN and type(TOKEN) is jax.extend.core.AbstractToken
     assert str(jax.make_jaxpr(lambda t: lax.after_all(t, lax.create_token()))(token)) == (
-        "{ lambda ; a:Tok. let b:Tok = create_token ; c:Tok = after_all a b in (c,) }")
+        "{ lambda ; a:Tok. let b:Tok = create_token ; c:Tok = after_all a b in (c,) }"
+    )
     jax.block_until_ready([out, lax.after_all(), lax.after_all(token, out)])
 
 
-@pytest.mark.parametrize("f", [
-    lambda t: lax.scan(lambda t, x: (lax.after_all(t), x), t, jnp.arange(2))[0],
-    lambda t: lax.scan(lambda t, x: (t, x), t, jnp.arange(2))[0],
-    lambda t: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.after_all(s[1])), (0, t))[1],
-    lambda t: lax.cond(True, lambda t: t, lambda t: lax.after_all(t), t),
-    jax.checkpoint(lambda t: lax.after_all(t)),
-], ids=["scan", "scan-as-it-is", "while", "cond", "checkpoint"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: lax.scan(lambda t, x: (lax.after_all(t), x), t, jnp.arange(2))[0],
+        lambda t: lax.scan(lambda t, x: (t, x), t, jnp.arange(2))[0],
+        lambda t: lax.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.after_all(s[1])), (0, t)
+        )[1],
+        lambda t: lax.cond(True, lambda t: t, lambda t: lax.after_all(t), t),
+        jax.checkpoint(lambda t: lax.after_all(t)),
+    ],
+    ids=["scan", "scan-as-it-is", "while", "cond", "checkpoint"],
+)
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_control_flow_carries_tokens(f, transform):
     assert jax.typeof(transform(f)(lax.create_token())) == TOKEN
@@ -76,11 +83,24 @@ def test_foreign_functions_are_given_tokens():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler")
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
 def test_tokens_order_foreign_functions(tmp_path):
     (tmp_path / "add.cc").write_text(SOURCE)
-    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++17", "-shared", "-fPIC", f"-I{jax.ffi.include_dir()}",
-                    str(tmp_path / "add.cc"), "-o", str(tmp_path / "add.so")], check=True)
+    subprocess.run(
+        [
+            os.environ.get("CXX", "g++"),
+            "-std=c++17",
+            "-shared",
+            "-fPIC",
+            f"-I{jax.ffi.include_dir()}",
+            str(tmp_path / "add.cc"),
+            "-o",
+            str(tmp_path / "add.so"),
+        ],
+        check=True,
+    )
     library = ctypes.CDLL(str(tmp_path / "add.so"))
     jax.ffi.register_ffi_target("token_add", jax.ffi.pycapsule(library.add))
     add = jax.ffi.ffi_call("token_add", (TOKEN, jax.ShapeDtypeStruct((), np.float32)))

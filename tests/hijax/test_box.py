@@ -13,7 +13,11 @@ def bump(box):
     box.set(box.get() + 1.0)
 
 
-WRAPS = {"eager": lambda f: f, "jit": jax.jit, "nested jit": lambda f: jax.jit(lambda *args: jax.jit(f)(*args))}
+WRAPS = {
+    "eager": lambda f: f,
+    "jit": jax.jit,
+    "nested jit": lambda f: jax.jit(lambda *args: jax.jit(f)(*args)),
+}
 
 
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
@@ -35,7 +39,9 @@ def test_loops_and_branches(wrap):
 
     def f(n):
         lax.scan(lambda c, _: (bump(box), None), None, None, length=3)
-        lax.while_loop(lambda i: i + box.get() < 10.0, lambda i: bump(box) or i + 1, n)  # the condition sees it
+        lax.while_loop(
+            lambda i: i + box.get() < 10.0, lambda i: bump(box) or i + 1, n
+        )  # the condition sees it
         lax.cond(n == 0, lambda: box.set((box.get(), box.get())), lambda: box.set((0.0, 0.0)))
 
     wrap(f)(0)
@@ -66,7 +72,9 @@ def test_states_are_seen_while_tracing():
     def f(box):
         before = cur_qdd(box).leaf_avals
         box.set(jnp.arange(3))
-        assert [a.shape for a in before] == [()] and [a.shape for a in cur_qdd(box).leaf_avals] == [(3,)]
+        assert [a.shape for a in before] == [()] and [a.shape for a in cur_qdd(box).leaf_avals] == [
+            (3,)
+        ]
 
     box = Box(1.0)
     f(box)
@@ -123,13 +131,19 @@ def test_ahead_of_time():
 
 def test_refused():
     box = Box(1.0)
-    with pytest.raises(TypeError, match=r"type-changing mutations not allowed(?s:.*)step of a loop"):
+    with pytest.raises(
+        TypeError, match=r"type-changing mutations not allowed(?s:.*)step of a loop"
+    ):
         lax.scan(lambda c, _: (box.set([box.get()]), None), None, None, length=2)
-    with pytest.raises(TypeError, match=r"type-changing mutations not allowed(?s:.*)branches of cond"):
+    with pytest.raises(
+        TypeError, match=r"type-changing mutations not allowed(?s:.*)branches of cond"
+    ):
         lax.cond(True, lambda: box.set([1.0]), lambda: None)
     with pytest.raises(TypeError, match=r"stop_gradient"):
         jax.grad(lambda x: box.set(x) or x)(1.0)
-    with pytest.raises(TypeError, match=r"value that changes, of type BoxTy, which cannot be returned"):
+    with pytest.raises(
+        TypeError, match=r"value that changes, of type BoxTy, which cannot be returned"
+    ):
         jax.jit(lambda: Box(1.0))()
     with pytest.raises(TypeError, match=r"box_set(?s:.*)A box holds trees of arrays"):
         box.set("text")

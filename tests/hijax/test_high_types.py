@@ -1,4 +1,8 @@
-"""Types of libraries: they are lowered to arrays, and their primitives have rules of their own under every transformation."""
+"""Types of libraries.
+
+They are lowered to arrays, and their primitives have rules of their own under every
+transformation.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +119,10 @@ class MakePair(HiPrimitive):
         return pair(*primals), pair(*map(instantiate_zeros, tangents))
 
     def transpose(self, ct, x, y):
-        return [first(ct) if is_undefined_primal(x) else None, second(ct) if is_undefined_primal(y) else None]
+        return [
+            first(ct) if is_undefined_primal(x) else None,
+            second(ct) if is_undefined_primal(y) else None,
+        ]
 
 
 class Take(HiPrim):
@@ -133,7 +140,9 @@ class Take(HiPrim):
 
     def transpose(self, ct, accum):
         assert isinstance(accum, GradAccum)
-        accum.accum(pair(ct, jnp.zeros_like(ct)) if self.index == 0 else pair(jnp.zeros_like(ct), ct))
+        accum.accum(
+            pair(ct, jnp.zeros_like(ct)) if self.index == 0 else pair(jnp.zeros_like(ct), ct)
+        )
 
     def batch(self, axis, args, dims):
         (x,), (spec,) = args, dims
@@ -163,7 +172,9 @@ A, B = jnp.arange(3.0), jnp.ones(3)
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda f: f, jax.jit, lambda f: jax.jit(jax.jit(f)), jax.checkpoint], ids=["eager", "jit", "jits", "remat"]
+    "wrap",
+    [lambda f: f, jax.jit, lambda f: jax.jit(jax.jit(f)), jax.checkpoint],
+    ids=["eager", "jit", "jits", "remat"],
 )
 def test_high_values_go_in_and_out(wrap):
     out = wrap(swapped)(Pair(A, B))
@@ -242,7 +253,9 @@ class Times(HiPrim):
 
     def vjp_bwd(self, res, ct, x_accum, y_accum):
         x, y, moving = res
-        assert [not isinstance(a, NullAccum) for a in (x_accum, y_accum)] == [bool(m) for m in moving]
+        assert [not isinstance(a, NullAccum) for a in (x_accum, y_accum)] == [
+            bool(m) for m in moving
+        ]
         x_accum.accum(10 * ct * y)
         y_accum.accum(10 * ct * x)
 
@@ -265,7 +278,9 @@ def test_reverse_rules_are_those_of_the_primitive():
 def test_batches_follow_from_where_results_are_mapped():
     x, y = jnp.arange(6.0).reshape(2, 3), jnp.arange(2.0)
     np.testing.assert_array_equal(jax.vmap(jax.vmap(times, (0, None)))(x, y), x * y[:, None])
-    np.testing.assert_array_equal(jax.vmap(jax.vmap(times, (None, 0)), (0, 1), 1)(y, x.T), (x.T * y).T.T)
+    np.testing.assert_array_equal(
+        jax.vmap(jax.vmap(times, (None, 0)), (0, 1), 1)(y, x.T), (x.T * y).T.T
+    )
 
 
 def test_linear_rules():
@@ -286,7 +301,12 @@ def test_linear_rules():
     def cube(x):
         return Cube(jax.typeof(x))(x)
 
-    assert jax.linearize(cube, 2.0)[1](1.0) == jax.grad(cube)(2.0) == jax.jvp(cube, (2.0,), (1.0,))[1] == 12
+    assert (
+        jax.linearize(cube, 2.0)[1](1.0)
+        == jax.grad(cube)(2.0)
+        == jax.jvp(cube, (2.0,), (1.0,))[1]
+        == 12
+    )
 
 
 def test_custom_functions_take_high_values():
@@ -333,9 +353,13 @@ def test_missing_rules_are_named():
         def abstract_eval(self, x):
             return x, set()
 
-    with pytest.raises(NotImplementedError, match=r"Implementation for 'bare'.*\n  Define Bare.to_lojax"):
+    with pytest.raises(
+        NotImplementedError, match=r"Implementation for 'bare'.*\n  Define Bare.to_lojax"
+    ):
         Bare("bare").bind(1.0)
-    with pytest.raises(NotImplementedError, match=r"Differentiation rule for 'bare'.*\n  Define Bare.jvp"):
+    with pytest.raises(
+        NotImplementedError, match=r"Differentiation rule for 'bare'.*\n  Define Bare.jvp"
+    ):
         jax.grad(Bare("bare").bind)(1.0)
 
     class Both(HiPrim):
@@ -347,7 +371,9 @@ def test_missing_rules_are_named():
 
     with pytest.raises(AttributeError, match=r"Both defines both vjp_bwd and vjp_bwd_retval"):
         Both()
-    with pytest.raises(TypeError, match=r"(?s)has tangents of type PairType.*but got one of type float32"):
+    with pytest.raises(
+        TypeError, match=r"(?s)has tangents of type PairType.*but got one of type float32"
+    ):
         jax.jvp(first, (Pair(A, B),), (A,))
 
 
@@ -362,13 +388,20 @@ def test_barriers_and_stops_take_them_apart(jit):
     np.testing.assert_array_equal(g.second, A * A)
 
 
-@pytest.mark.parametrize("place", [
-    lambda p: jax.device_put(p, jax.devices()[0]),
-    lambda p: lax.with_sharding_constraint(p, jax.sharding.SingleDeviceSharding(jax.devices()[0])),
-    lambda p: jax.pmap(swapped)(p),
-])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda p: jax.device_put(p, jax.devices()[0]),
+        lambda p: lax.with_sharding_constraint(
+            p, jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        ),
+        lambda p: jax.pmap(swapped)(p),
+    ],
+)
 def test_they_are_not_placed_as_a_whole(place):
-    with pytest.raises(NotImplementedError, match=r"(device_put|constraint|pmap): .*\n  Place the arrays"):
+    with pytest.raises(
+        NotImplementedError, match=r"(device_put|constraint|pmap): .*\n  Place the arrays"
+    ):
         place(Pair(A, B))
 
 
@@ -421,11 +454,15 @@ def mesh_of(kind):
     return jax.make_mesh((2,), ("x",), axis_types=(kind,))
 
 
-@pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit], ids=["auto", "explicit"])
+@pytest.mark.parametrize(
+    "kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit], ids=["auto", "explicit"]
+)
 @pytest.mark.parametrize("jit", [False, True])
 def test_high_values_are_divided_over_devices(jit, kind):
     with jax.set_mesh(mesh_of(kind)):
-        x = Pair(jax.device_put(jnp.arange(4.0), jax.P("x")), jax.device_put(jnp.ones(4), jax.P("x")))
+        x = Pair(
+            jax.device_put(jnp.arange(4.0), jax.P("x")), jax.device_put(jnp.ones(4), jax.P("x"))
+        )
         outside = pair(B, A)
 
         def parts(x):
@@ -444,8 +481,11 @@ def test_high_values_are_divided_over_devices(jit, kind):
 @pytest.mark.parametrize("check_vma", [True, False])
 def test_derivatives_of_high_values_over_devices(check_vma):
     with jax.set_mesh(mesh_of(jax.sharding.AxisType.Auto)):
+
         def loss(x, y):
-            z = pair(first(x) * second(y), jnp.sin(second(x)))  # kept for the derivative: each device has its own
+            z = pair(
+                first(x) * second(y), jnp.sin(second(x))
+            )  # kept for the derivative: each device has its own
             return pair(first(z) * first(z), second(z) * first(y))
 
         f = jax.shard_map(loss, in_specs=(OVER_X, OVER_X), out_specs=OVER_X, check_vma=check_vma)
@@ -454,15 +494,22 @@ def test_derivatives_of_high_values_over_devices(check_vma):
             return lambda x, y: (first(f(x, y)) + second(f(x, y))).sum()
 
         x, y = Pair(jnp.arange(4.0), jnp.ones(4)), Pair(jnp.full(4, 2.0), jnp.arange(4.0))
-        for found, expected in zip(jax.jit(jax.grad(total(f), (0, 1)))(x, y), jax.grad(total(loss), (0, 1))(x, y), strict=True):
+        for found, expected in zip(
+            jax.jit(jax.grad(total(f), (0, 1)))(x, y),
+            jax.grad(total(loss), (0, 1))(x, y),
+            strict=True,
+        ):
             np.testing.assert_allclose(found.first, expected.first, rtol=1e-6)
             np.testing.assert_allclose(found.second, expected.second, rtol=1e-6)
 
 
 def test_parts_of_a_value_may_lie_differently():
     with jax.set_mesh(mesh_of(jax.sharding.AxisType.Auto)):
-        f = jax.shard_map(lambda x, y: Both(jax.typeof(x), jax.typeof(y))(x, y), in_specs=(jax.P("x"), jax.P()),
-                          out_specs=BothP((jax.P("x"), jax.P())))
+        f = jax.shard_map(
+            lambda x, y: Both(jax.typeof(x), jax.typeof(y))(x, y),
+            in_specs=(jax.P("x"), jax.P()),
+            out_specs=BothP((jax.P("x"), jax.P())),
+        )
         both = jax.jit(f)(jnp.arange(4.0), jnp.ones(3))
     np.testing.assert_array_equal(both.parts[0], np.arange(4.0))
     assert both.parts[1].shape == (3,)
@@ -489,7 +536,9 @@ class PartsType(HiType):
         return Parts(parts)
 
     def unshard(self, mesh, check_vma, spec):
-        return PartsType(tuple(t.unshard(mesh, check_vma, s) for t, s in zip(self.types, spec.each, strict=True)))
+        return PartsType(
+            tuple(t.unshard(mesh, check_vma, s) for t, s in zip(self.types, spec.each, strict=True))
+        )
 
 
 @dataclass(frozen=True)
@@ -504,7 +553,8 @@ register_hitype(Parts, lambda x: PartsType(tuple(map(jax.typeof, x.parts))))
 
 
 class Both(HiPrim):
-    """Two arrays as one value; that one of them varies over a mesh axis does not make the other vary."""
+    """Two arrays as one value; that one of them varies over a mesh axis does not make the other
+    vary."""
 
     def __init__(self, *avals):
         self.in_avals, self.out_aval, self.params = avals, PartsType(avals), {}
@@ -518,7 +568,11 @@ class Twins(HiPrim):
     """A pair of which the type does not say over which mesh axes it varies."""
 
     def __init__(self, aval):
-        self.in_avals, self.out_aval, self.params = (aval,), PairType(aval.update(vma=frozenset())), {}
+        self.in_avals, self.out_aval, self.params = (
+            (aval,),
+            PairType(aval.update(vma=frozenset())),
+            {},
+        )
         super().__init__()
 
     def expand(self, x):
@@ -534,10 +588,17 @@ def test_specs_of_high_values_are_checked():
             jax.shard_map(swapped, in_specs=PairP(jax.P("y")), out_specs=OVER_X)(x)
         with pytest.raises(ValueError, match="out_specs which require replication"):
             jax.shard_map(swapped, in_specs=OVER_X, out_specs=PairP(jax.P()))(x)
-        with pytest.raises(ValueError, match="differs over mesh axes that its out_specs does not name"):
-            jax.shard_map(lambda x: Twins(jax.typeof(x))(x), in_specs=jax.P("x"), out_specs=PairP(jax.P()))(x.first)
+        with pytest.raises(
+            ValueError, match="differs over mesh axes that its out_specs does not name"
+        ):
+            jax.shard_map(
+                lambda x: Twins(jax.typeof(x))(x), in_specs=jax.P("x"), out_specs=PairP(jax.P())
+            )(x.first)
         with pytest.raises(TypeError, match="Give in_specs, with a spec of that type"):
             jax.shard_map(swapped, out_specs=OVER_X)(x)
         with pytest.raises(NotImplementedError, match="Call vmap within the function"):
-            jax.vmap(jax.shard_map(swapped, in_specs=OVER_X, out_specs=OVER_X), in_axes=PairSpec(0, 0), axis_size=2)(
-                Pair(jnp.ones((2, 4)), jnp.ones((2, 4))))
+            jax.vmap(
+                jax.shard_map(swapped, in_specs=OVER_X, out_specs=OVER_X),
+                in_axes=PairSpec(0, 0),
+                axis_size=2,
+            )(Pair(jnp.ones((2, 4)), jnp.ones((2, 4))))

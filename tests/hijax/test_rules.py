@@ -104,7 +104,9 @@ class Sums(HiPrim):
 
         with pytest.raises(ValueError, match="sum_match=True for cotangents"):
             hijax.vmap_rule(axis_data, f, (0, 0), None)(*args, zero)
-        total, t, one = hijax.vmap_rule(axis_data, f, (0, 0), (None, 0, None), sum_match=True)(*args, zero)
+        total, t, one = hijax.vmap_rule(axis_data, f, (0, 0), (None, 0, None), sum_match=True)(
+            *args, zero
+        )
         assert t.aval.shape == (3, 2) and one == 1
         return total, None
 

@@ -29,7 +29,9 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 def main(plugin):
     xla_client.load_pjrt_plugin_dynamically("cuda", plugin)
     xla_client.initialize_pjrt_plugin("cuda")
-    topology = _jax.get_default_c_api_topology("cuda", "h100", {"target_config": H100, "topology": "1x1x8"})
+    topology = _jax.get_default_c_api_topology(
+        "cuda", "h100", {"target_config": H100, "topology": "1x1x8"}
+    )
     device = topology._make_compile_only_devices()[0]
     context, registry = ir.Context(), ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
@@ -40,7 +42,9 @@ def main(plugin):
     for name, text in json.load(sys.stdin).items():
         with context:
             try:
-                made = device.client.compile(ir.Module.parse(text), _jax.DeviceList((device,)), xla_client.CompileOptions())
+                made = device.client.compile(
+                    ir.Module.parse(text), _jax.DeviceList((device,)), xla_client.CompileOptions()
+                )
                 data = made.serialize()
                 found[name] = len(data) if b"\x7fELF" in data else "no machine code"
             except Exception as err:  # all of them are told

@@ -10,10 +10,22 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-DTYPES = {"i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
-          "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-          "f8E5M2": ml_dtypes.float8_e5m2}
-UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {np.dtype(bool): np.dtype(bool)}
+DTYPES = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+}
+UNSIGNED = {np.dtype(f"i{n}"): np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {
+    np.dtype(bool): np.dtype(bool)
+}
 
 
 class Pointers:
@@ -68,11 +80,13 @@ def run(text, name, grid, arrays):
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if "tt.func" in line)
     end = next(i for i, line in enumerate(lines) if line.strip() == "tt.return")
-    body = parse(lines[start + 1:end])
+    body = parse(lines[start + 1 : end])
     flats = [a.reshape(-1).view(np.int8) if a.dtype == bool else a.reshape(-1) for a in arrays]
     assert all(np.shares_memory(f, a) or not a.size for f, a in zip(flats, arrays, strict=True))
     for place in itertools.product(*map(range, grid)):
-        env = {f"%arg{i}": Pointers(a.view(_signed(a.dtype)), np.int64(0)) for i, a in enumerate(flats)}
+        env = {
+            f"%arg{i}": Pointers(a.view(_signed(a.dtype)), np.int64(0)) for i, a in enumerate(flats)
+        }
         with np.errstate(all="ignore"):
             block(body, env, place)
 
@@ -158,7 +172,9 @@ def control(op, word, env, place):
     carry = [env[x] for _, x in pairs]
     after = re.findall(r"(%\w+):", op.regions[1][0].text)
     while True:
-        go, *carry = block(op.regions[0], {**env, **dict(zip([n for n, _ in pairs], carry, strict=True))}, place)
+        go, *carry = block(
+            op.regions[0], {**env, **dict(zip([n for n, _ in pairs], carry, strict=True))}, place
+        )
         if not go:
             return carry
         carry = block(op.regions[1], {**env, **dict(zip(after, carry, strict=True))}, place)
@@ -175,7 +191,9 @@ def combined(op, word, xs, env, place):
         slices.reverse()
     total, rows = slices[0], [slices[0]]
     for row in slices[1:]:
-        total = block(op.regions[0], {**env, **dict(zip(names, [*total, *row], strict=True))}, place)
+        total = block(
+            op.regions[0], {**env, **dict(zip(names, [*total, *row], strict=True))}, place
+        )
         rows.append(total)
     if word == "tt.reduce":
         return total
@@ -189,7 +207,9 @@ def combined(op, word, xs, env, place):
 
 def _inside(pointers, mask):
     places = pointers.places[mask] if mask is not None else np.asarray(pointers.places)
-    assert ((places >= 0) & (places < pointers.array.size)).all(), "a pointer lies outside of the array"
+    assert ((places >= 0) & (places < pointers.array.size)).all(), (
+        "a pointer lies outside of the array"
+    )
 
 
 def load(text, kind, pointers, mask=None, other=None):
@@ -207,11 +227,23 @@ def store(pointers, value, mask=None):
     if mask is None:
         pointers.array[pointers.places] = value
     else:
-        pointers.array[np.asarray(pointers.places)[mask]] = np.broadcast_to(value, pointers.shape)[mask]
+        pointers.array[np.asarray(pointers.places)[mask]] = np.broadcast_to(value, pointers.shape)[
+            mask
+        ]
 
 
-COMBINE = {"fadd": lambda a, b: a + b, "add": lambda a, b: a + b, "max": max, "min": min, "umax": None, "umin": None,
-           "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "exch": lambda a, b: b}
+COMBINE = {
+    "fadd": lambda a, b: a + b,
+    "add": lambda a, b: a + b,
+    "max": max,
+    "min": min,
+    "umax": None,
+    "umin": None,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "exch": lambda a, b: b,
+}
 
 
 def atomic(text, kind, pointers, value, mask=None):
@@ -220,9 +252,16 @@ def atomic(text, kind, pointers, value, mask=None):
     _inside(pointers, mask)
     array = pointers.array
     if name.startswith("u"):
-        array, value, name = array.view(UNSIGNED[array.dtype]), value.view(UNSIGNED[array.dtype]), name[1:]
+        array, value, name = (
+            array.view(UNSIGNED[array.dtype]),
+            value.view(UNSIGNED[array.dtype]),
+            name[1:],
+        )
     old = np.zeros(pointers.shape, array.dtype)
-    places, value = np.broadcast_to(pointers.places, pointers.shape), np.broadcast_to(value, pointers.shape)
+    places, value = (
+        np.broadcast_to(pointers.places, pointers.shape),
+        np.broadcast_to(value, pointers.shape),
+    )
     for i in np.ndindex(*pointers.shape):
         if mask[i]:
             old[i] = array[places[i]]
@@ -241,13 +280,21 @@ def compare_and_swap(text, kind, pointers, compared, value):
 
 def unsigned(f):
     def g(text, kind, *xs):
-        out = f(*(np.asarray(x).view(UNSIGNED.get(np.asarray(x).dtype, np.asarray(x).dtype)) for x in xs))
+        out = f(
+            *(
+                np.asarray(x).view(UNSIGNED.get(np.asarray(x).dtype, np.asarray(x).dtype))
+                for x in xs
+            )
+        )
         return np.asarray(out).astype(np.asarray(out).dtype).view(np.asarray(xs[0]).dtype)
+
     return g
 
 
 def signed_division(x, y):
-    return (np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))).astype(np.asarray(x).dtype)
+    return (np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))).astype(
+        np.asarray(x).dtype
+    )
 
 
 def plain(f):
@@ -255,7 +302,9 @@ def plain(f):
 
 
 def cast(text, kind, x):
-    return np.asarray(x).astype(shape_of(text.rpartition(" to ")[2] if " to " in text else text.rpartition("-> ")[2])[1])
+    return np.asarray(x).astype(
+        shape_of(text.rpartition(" to ")[2] if " to " in text else text.rpartition("-> ")[2])[1]
+    )
 
 
 def from_unsigned(text, kind, x):
@@ -267,8 +316,14 @@ def compare(text, kind, x, y):
     how = text.split()[1].rstrip(",")
     if how[0] == "u" and how != "une":
         x, y = (np.asarray(a).view(UNSIGNED[np.asarray(a).dtype]) for a in (x, y))
-    return {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-            "ge": np.greater_equal}[how[-2:]](x, y)
+    return {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }[how[-2:]](x, y)
 
 
 def repeated(text, kind, x):
@@ -288,13 +343,41 @@ def product(text, kind, x, y, total):
 
 
 FUNCTIONS = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "erf": scipy.special.erf, "absf": np.abs, "absi": np.abs,
-    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
-    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "expm1": np.expm1,
-    "log1p": np.log1p, "cbrt": np.cbrt, "erfc": scipy.special.erfc, "erfinv": scipy.special.erfinv,
-    "lgamma": scipy.special.gammaln, "atan2": np.arctan2, "pow": np.power, "nextafter": np.nextafter,
-    "fmod": np.fmod, "rint": np.rint, "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "erf": scipy.special.erf,
+    "absf": np.abs,
+    "absi": np.abs,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "cbrt": np.cbrt,
+    "erfc": scipy.special.erfc,
+    "erfinv": scipy.special.erfinv,
+    "lgamma": scipy.special.gammaln,
+    "atan2": np.arctan2,
+    "pow": np.power,
+    "nextafter": np.nextafter,
+    "fmod": np.fmod,
+    "rint": np.rint,
+    "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
 }
 
 
@@ -303,7 +386,11 @@ def library(text, kind, *xs):
     if symbol.removesuffix("ll") in ("clz", "popc"):
         bits = np.asarray(xs[0]).dtype.itemsize * 8
         digits = np.vectorize(lambda n: format(int(n) & ((1 << bits) - 1), "b") if n else "")(xs[0])
-        count = np.char.count(digits, "1") if symbol.startswith("popc") else bits - np.char.str_len(digits)
+        count = (
+            np.char.count(digits, "1")
+            if symbol.startswith("popc")
+            else bits - np.char.str_len(digits)
+        )
         return count.astype(np.int32)
     name = symbol if symbol in FUNCTIONS else symbol.removesuffix("f")
     return np.asarray(FUNCTIONS[name](*xs)).astype(np.asarray(xs[0]).dtype)
@@ -314,26 +401,66 @@ def taken(text, kind, x, at):
 
 
 RULES = {
-    "tt.make_range": lambda text, kind: np.arange(*map(int, reversed(re.findall(r"= (\d+) : i32", text))), dtype=np.int32),
-    "tt.splat": repeated, "tt.broadcast": repeated, "tt.addptr": moved, "tt.load": load, "tt.dot": product,
-    "tt.expand_dims": lambda text, kind, x: np.expand_dims(x, int(re.search(r"axis = (\d+)", text)[1])),
+    "tt.make_range": lambda text, kind: np.arange(
+        *map(int, reversed(re.findall(r"= (\d+) : i32", text))), dtype=np.int32
+    ),
+    "tt.splat": repeated,
+    "tt.broadcast": repeated,
+    "tt.addptr": moved,
+    "tt.load": load,
+    "tt.dot": product,
+    "tt.expand_dims": lambda text, kind, x: np.expand_dims(
+        x, int(re.search(r"axis = (\d+)", text)[1])
+    ),
     "tt.reshape": lambda text, kind, x: np.reshape(x, shape_of(text.rpartition("-> ")[2])[0]),
-    "tt.trans": lambda text, kind, x: np.transpose(x, list(map(int, re.search(r"i32: ([\d, ]+)", text)[1].split(",")))),
-    "tt.join": lambda text, kind, x, y: np.stack([x, y], -1), "tt.gather": taken,
+    "tt.trans": lambda text, kind, x: np.transpose(
+        x, list(map(int, re.search(r"i32: ([\d, ]+)", text)[1].split(",")))
+    ),
+    "tt.join": lambda text, kind, x, y: np.stack([x, y], -1),
+    "tt.gather": taken,
     "tt.bitcast": lambda text, kind, x: np.asarray(x).view(shape_of(text.rpartition("-> ")[2])[1]),
-    "tt.fp_to_fp": cast, "tt.precise_divf": plain(np.divide), "tt.precise_sqrt": plain(np.sqrt),
-    "tt.extern_elementwise": library, "tt.atomic_rmw": atomic, "tt.atomic_cas": compare_and_swap,
+    "tt.fp_to_fp": cast,
+    "tt.precise_divf": plain(np.divide),
+    "tt.precise_sqrt": plain(np.sqrt),
+    "tt.extern_elementwise": library,
+    "tt.atomic_rmw": atomic,
+    "tt.atomic_cas": compare_and_swap,
     "arith.select": lambda text, kind, c, x, y: np.where(c, x, y).astype(np.asarray(x).dtype),
-    "arith.cmpf": compare, "arith.cmpi": compare, "arith.negf": plain(np.negative),
-    "arith.extf": cast, "arith.truncf": cast, "arith.extsi": cast, "arith.trunci": cast, "arith.sitofp": cast,
-    "arith.fptosi": cast, "arith.fptoui": cast, "arith.extui": from_unsigned, "arith.uitofp": from_unsigned,
-    "arith.divsi": plain(signed_division), "arith.remsi": plain(np.fmod),
-    "arith.divui": unsigned(np.floor_divide), "arith.remui": unsigned(np.remainder),
-    "arith.maxui": unsigned(np.maximum), "arith.minui": unsigned(np.minimum),
-    "arith.shli": plain(np.left_shift), "arith.shrsi": plain(np.right_shift), "arith.shrui": unsigned(np.right_shift),
-    **{f"arith.{op}": plain(f) for names, f in {
-        "addf addi": np.add, "subf subi": np.subtract, "mulf muli": np.multiply, "divf": np.divide,
-        "maximumf maxsi": np.maximum, "minimumf minsi": np.minimum, "andi": np.bitwise_and, "ori": np.bitwise_or,
-        "xori": np.bitwise_xor}.items() for op in names.split()},
+    "arith.cmpf": compare,
+    "arith.cmpi": compare,
+    "arith.negf": plain(np.negative),
+    "arith.extf": cast,
+    "arith.truncf": cast,
+    "arith.extsi": cast,
+    "arith.trunci": cast,
+    "arith.sitofp": cast,
+    "arith.fptosi": cast,
+    "arith.fptoui": cast,
+    "arith.extui": from_unsigned,
+    "arith.uitofp": from_unsigned,
+    "arith.divsi": plain(signed_division),
+    "arith.remsi": plain(np.fmod),
+    "arith.divui": unsigned(np.floor_divide),
+    "arith.remui": unsigned(np.remainder),
+    "arith.maxui": unsigned(np.maximum),
+    "arith.minui": unsigned(np.minimum),
+    "arith.shli": plain(np.left_shift),
+    "arith.shrsi": plain(np.right_shift),
+    "arith.shrui": unsigned(np.right_shift),
+    **{
+        f"arith.{op}": plain(f)
+        for names, f in {
+            "addf addi": np.add,
+            "subf subi": np.subtract,
+            "mulf muli": np.multiply,
+            "divf": np.divide,
+            "maximumf maxsi": np.maximum,
+            "minimumf minsi": np.minimum,
+            "andi": np.bitwise_and,
+            "ori": np.bitwise_or,
+            "xori": np.bitwise_xor,
+        }.items()
+        for op in names.split()
+    },
     **{f"math.{name}": plain(f) for name, f in FUNCTIONS.items()},
 }

@@ -29,8 +29,10 @@ def by_triton(kernel, operands):
     arrays = [np.array(x) for x in operands]
     first = len(operands) - len(kernel.ins)
     alias = {o: first + i for i, o in kernel.aliases}
-    outs = [arrays[alias[o]] if o in alias else np.full(b.array.shape, 77, b.array.dtype)
-            for o, b in enumerate(kernel.outs)]
+    outs = [
+        arrays[alias[o]] if o in alias else np.full(b.array.shape, 77, b.array.dtype)
+        for o, b in enumerate(kernel.outs)
+    ]
     triton_in_numpy.run(module.text, module.name, module.grid, [*arrays, *outs])
     return tuple(jnp.asarray(x) for x in outs)
 
@@ -43,6 +45,7 @@ def triton(f, *args):
 def lowered(f, *args):
     """The program that calls the kernels on an NVIDIA GPU, as text."""
     import teucer as jax
+
     return jax.jit(f).trace(*args).lower(lowering_platforms=("cuda",)).as_text()
 
 

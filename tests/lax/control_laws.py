@@ -1,4 +1,7 @@
-"""Laws that the tests of control flow state: gradients against differences, vmap against a loop, jit against eager."""
+"""Laws that the tests of control flow state.
+
+Gradients against differences, vmap against a loop, jit against eager.
+"""
 
 import numpy as np
 
@@ -19,7 +22,8 @@ def assert_close(got, expected, rtol=1e-6, atol=1e-6):
 
 
 def check_gradients(f, *args, order=2):
-    """Forward and reverse derivatives of f, a function of float64 arrays, agree with differences and with each other.
+    """Forward and reverse derivatives of f, a function of float64 arrays, agree with differences
+    and with each other.
 
     Second order: the derivative of the gradient along a direction.
     """
@@ -39,6 +43,7 @@ def check_gradients(f, *args, order=2):
     backward = sum(np.vdot(c, d) for c, d in zip(leaves(cts), directions, strict=True))
     np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-9)
     if order > 1:
+
         def gradient(*xs):
             return jax.vjp(f, *xs)[1](weights)
 
@@ -48,11 +53,21 @@ def check_gradients(f, *args, order=2):
 def check_vmap(f, *args, in_axes=0):
     """vmap(f) is f of each element, stacked."""
     axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-    size = next(np.shape(tree_util.tree_leaves(x)[0])[a] for x, a in zip(args, axes, strict=True) if a is not None)
+    size = next(
+        np.shape(tree_util.tree_leaves(x)[0])[a]
+        for x, a in zip(args, axes, strict=True)
+        if a is not None
+    )
     rows = []
     for i in range(size):
-        rows.append(f(*(x if a is None else tree_util.tree_map(lambda v, a=a: np.take(v, i, a), x)
-                        for x, a in zip(args, axes, strict=True))))
+        rows.append(
+            f(
+                *(
+                    x if a is None else tree_util.tree_map(lambda v, a=a: np.take(v, i, a), x)
+                    for x, a in zip(args, axes, strict=True)
+                )
+            )
+        )
     stacked = tree_util.tree_map(lambda *ys: np.stack([np.asarray(y) for y in ys]), *rows)
     assert_close(jax.vmap(f, axes)(*args), stacked)
 

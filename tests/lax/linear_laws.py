@@ -28,18 +28,26 @@ def results(out: Any) -> list[Any]:
     return [np.asarray(y) for y in (out if isinstance(out, tuple | list) else (out,))]
 
 
-def assert_derivatives(f: Callable[..., Any], *args: Any, differences: bool = True, tolerance: float = 1e-6) -> None:
-    """The forward rule agrees with differences in float64, and the reverse rule is its transpose."""
+def assert_derivatives(
+    f: Callable[..., Any], *args: Any, differences: bool = True, tolerance: float = 1e-6
+) -> None:
+    """The forward rule agrees with differences in float64, and the reverse rule is its
+    transpose."""
     rng = np.random.default_rng(1)
     tangents = tuple(normal(rng, *a.shape, dtype=a.dtype) for a in args)
     ys, dys = (results(y) for y in jvp(f, args, tangents))
     smooth = [i for i, y in enumerate(ys) if y.dtype.kind in "fc"]
     if differences:
         eps = 1e-6
-        high, low = (results(f(*(a + s * t for a, t in zip(args, tangents, strict=True)))) for s in (eps, -eps))
+        high, low = (
+            results(f(*(a + s * t for a, t in zip(args, tangents, strict=True))))
+            for s in (eps, -eps)
+        )
         for i in smooth:
             scale = 1 + np.abs(dys[i]).max(initial=0)
-            np.testing.assert_allclose((high[i] - low[i]) / (2 * eps) / scale, dys[i] / scale, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(
+                (high[i] - low[i]) / (2 * eps) / scale, dys[i] / scale, rtol=0, atol=tolerance
+            )
 
     def only_smooth(*xs: Any) -> Any:
         out = f(*xs)
@@ -62,14 +70,29 @@ def assert_vmap_is_stack(f: Callable[..., Any], *args: Any, tolerance: float = 1
     rng, size = np.random.default_rng(2), 3
     for chosen in itertools.product([False, True], repeat=len(args)):
         for axis in range(max(a.ndim for a in args) + 1) if any(chosen) else ():
-            dims = tuple(min(axis, a.ndim) if c else None for c, a in zip(chosen, args, strict=True))
-            batches = [a if d is None else np.stack([_varied(rng, a) for _ in range(size)], d)
-                       for a, d in zip(args, dims, strict=True)]
+            dims = tuple(
+                min(axis, a.ndim) if c else None for c, a in zip(chosen, args, strict=True)
+            )
+            batches = [
+                a if d is None else np.stack([_varied(rng, a) for _ in range(size)], d)
+                for a, d in zip(args, dims, strict=True)
+            ]
             got = results(vmap(f, in_axes=dims)(*batches))
-            loop = [results(f(*(x if d is None else np.take(x, i, d) for x, d in zip(batches, dims, strict=True))))
-                    for i in range(size)]
+            loop = [
+                results(
+                    f(
+                        *(
+                            x if d is None else np.take(x, i, d)
+                            for x, d in zip(batches, dims, strict=True)
+                        )
+                    )
+                )
+                for i in range(size)
+            ]
             for j, y in enumerate(got):
-                np.testing.assert_allclose(y, np.stack([ys[j] for ys in loop]), rtol=0, atol=tolerance)
+                np.testing.assert_allclose(
+                    y, np.stack([ys[j] for ys in loop]), rtol=0, atol=tolerance
+                )
 
 
 def _varied(rng: Any, a: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Collectives over named axes: where they stand in programs. Values, gradients and vmap alone: tests/optable."""
+"""Collectives over named axes: where they stand in programs.
+
+Values, gradients and vmap alone: tests/optable.
+"""
 
 import numpy as np
 import pytest
@@ -62,11 +65,19 @@ WRAPPED = {
     "jit": jax.jit,
     "jit in jit": lambda f: jax.jit(lambda x: jax.jit(f)(x)),
     "checkpoint": jax.checkpoint,
-    "scan": lambda f: lambda x: lax.scan(lambda c, _: (c + f(x), None), jnp.zeros_like(f(x)), None, length=1)[0],
+    "scan": lambda f: (
+        lambda x: lax.scan(lambda c, _: (c + f(x), None), jnp.zeros_like(f(x)), None, length=1)[0]
+    ),
     "scanned over": lambda f: lambda x: lax.map(f, x[None])[0],
-    "fori_loop": lambda f: lambda x: lax.fori_loop(0, 1, lambda i, c: c + f(x), jnp.zeros_like(f(x))),
-    "cond": lambda f: lambda x: lax.cond(lax.psum(1.0 + x[0] * 0, "i").sum() > 0, f, lambda x: 2 * f(x), x),
-    "cond that differs": lambda f: lambda x: lax.cond(lax.axis_index("i") > 0, f, lambda x: 1 * f(x), x),
+    "fori_loop": lambda f: (
+        lambda x: lax.fori_loop(0, 1, lambda i, c: c + f(x), jnp.zeros_like(f(x)))
+    ),
+    "cond": lambda f: (
+        lambda x: lax.cond(lax.psum(1.0 + x[0] * 0, "i").sum() > 0, f, lambda x: 2 * f(x), x)
+    ),
+    "cond that differs": lambda f: (
+        lambda x: lax.cond(lax.axis_index("i") > 0, f, lambda x: 1 * f(x), x)
+    ),
     "custom_vjp": lambda f: _with_vjp(f),
     "custom_jvp": lambda f: _with_jvp(f),
     "inner vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x]))[1],
@@ -90,14 +101,16 @@ def _with_jvp(f):
 @each
 @pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
 def test_wrapped_in_the_map(f, x, wrap):
-    """What stands around a collective in the mapped function changes neither its values nor its gradients."""
+    """What stands around a collective in the mapped function changes neither its values nor its
+    gradients."""
     assert_close(over(wrap(f))(x), over(f)(x))
     assert_close(over(jax.grad(loss(wrap(f))))(x), over(jax.grad(loss(f)))(x))
 
 
 @each
 def test_gradient_in_the_map_is_that_of_the_sum(f, x):
-    """An element's cotangents reach all elements that it has heard from: the function differentiated is the sum of all."""
+    """An element's cotangents reach all elements that it has heard from: the function
+    differentiated is the sum of all."""
     expected = jax.grad(total(f))(x)
     assert_close(over(jax.grad(loss(f)))(x), expected)
     assert_close(jax.jit(over(jax.jit(jax.grad(loss(f)))))(x), expected)
@@ -123,7 +136,9 @@ def test_other_axes(f, x):
     assert_close(jax.vmap(over(f))(xs), expected)
     assert_close(jax.vmap(over(f), axis_name="j")(xs), expected)
     assert_close(jax.vmap(jax.vmap(f), in_axes=1, out_axes=1, axis_name="i")(xs), expected)
-    assert_close(jax.vmap(jax.vmap(f, axis_name="j"), in_axes=1, out_axes=1, axis_name="i")(xs), expected)
+    assert_close(
+        jax.vmap(jax.vmap(f, axis_name="j"), in_axes=1, out_axes=1, axis_name="i")(xs), expected
+    )
     assert_close(jax.vmap(f, in_axes=-1, axis_name="i")(np.moveaxis(x, 0, -1)), over(f)(x))
 
 
@@ -133,21 +148,32 @@ def test_operand_alike_for_all(f, x):
     equal = np.broadcast_to(x[0], x.shape)
     assert_close(over(lambda _: f(x[0]))(np.zeros(3)), over(f)(equal))
     assert_close(over(lambda _: jax.jit(f)(x[0]))(np.zeros(3)), over(f)(equal))
-    assert_close(over(lambda _: jax.grad(loss(f))(x[0]))(np.zeros(3)), over(jax.grad(loss(f)))(equal))
+    assert_close(
+        over(lambda _: jax.grad(loss(f))(x[0]))(np.zeros(3)), over(jax.grad(loss(f)))(equal)
+    )
 
 
-@pytest.mark.parametrize("rule", [_with_jvp, _with_vjp, jax.custom_batching.custom_vmap], ids=["jvp", "vjp", "vmap"])
+@pytest.mark.parametrize(
+    "rule", [_with_jvp, _with_vjp, jax.custom_batching.custom_vmap], ids=["jvp", "vjp", "vmap"]
+)
 def test_custom_function_of_what_is_not_batched(rule):
-    """A custom function may depend on the axis through collectives alone; what does not depend on it is not batched."""
+    """A custom function may depend on the axis through collectives alone; what does not depend on
+    it is not batched."""
     both = rule(lambda x: (x * lax.axis_index("i"), x + lax.psum(1.0, "i"), x + lax.psum(x, "i")))
     for f in (both, jax.jit(both)):
         assert_close(over(lambda _, f=f: f(2.0)[0])(np.zeros(3)), [0.0, 2.0, 4.0])
         for i, y in ((1, 5.0), (2, 8.0)):
-            assert_close(jax.vmap(lambda _, f=f, i=i: f(jnp.float64(2.0))[i], axis_name="i", out_axes=None)(np.zeros(3)), y)
+            assert_close(
+                jax.vmap(lambda _, f=f, i=i: f(jnp.float64(2.0))[i], axis_name="i", out_axes=None)(
+                    np.zeros(3)
+                ),
+                y,
+            )
 
 
 def test_custom_vmap_along_a_name():
-    """A named map over which nothing is batched leaves the rule to the map over which something is."""
+    """A named map over which nothing is batched leaves the rule to the map over which something
+    is."""
     f = jax.custom_batching.custom_vmap(lambda x: (x, x + lax.axis_index("i")))
     f.def_vmap(lambda size, batched, x: ((10.0 * x, 10.0 * x + lax.axis_index("i")), (True, True)))
     y, z = jax.vmap(lambda x: over(lambda _: f(x))(np.zeros(3)))(np.arange(2.0))
@@ -168,15 +194,38 @@ def test_custom_rule_that_knows_of_the_axis():
 def test_control_flow_of_what_is_not_batched():
     """A loop or branch whose operands are all alike may yet depend on the axis."""
     zeros = np.zeros(3)
-    assert_close(over(lambda _: lax.fori_loop(0, 3, lambda i, c: c + lax.axis_index("i"), 0))(zeros), [0, 3, 6])
-    assert_close(over(lambda _: lax.while_loop(lambda c: c < 10, lambda c: c + lax.axis_index("i") + 1, 0))(zeros), [10, 10, 12])
-    assert_close(over(lambda _: lax.cond(True, lambda: lax.axis_index("i"), lambda: np.int32(7)))(zeros), [0, 1, 2])
+    assert_close(
+        over(lambda _: lax.fori_loop(0, 3, lambda i, c: c + lax.axis_index("i"), 0))(zeros),
+        [0, 3, 6],
+    )
+    assert_close(
+        over(lambda _: lax.while_loop(lambda c: c < 10, lambda c: c + lax.axis_index("i") + 1, 0))(
+            zeros
+        ),
+        [10, 10, 12],
+    )
+    assert_close(
+        over(lambda _: lax.cond(True, lambda: lax.axis_index("i"), lambda: np.int32(7)))(zeros),
+        [0, 1, 2],
+    )
     assert_close(over(lambda _: jax.checkpoint(lambda: lax.axis_index("i"))())(zeros), [0, 1, 2])
     assert_close(over(lambda _: jax.jit(lambda: lax.axis_index("i"))())(zeros), [0, 1, 2])
-    assert_close(over(lambda x: lax.while_loop(lambda c: lax.psum(c, "i") < 50, lambda c: c + lax.pmax(c, "i"), x))(np.arange(3.0)),
-                 [30.0, 31.0, 32.0])
-    assert_close(over(lambda x: lax.switch(lax.axis_index("i"), [lambda x: x, lambda x: lax.psum(x, "i"), lambda x: -x], x))(
-        np.arange(3.0)), [0.0, 3.0, -2.0])
+    assert_close(
+        over(
+            lambda x: lax.while_loop(
+                lambda c: lax.psum(c, "i") < 50, lambda c: c + lax.pmax(c, "i"), x
+            )
+        )(np.arange(3.0)),
+        [30.0, 31.0, 32.0],
+    )
+    assert_close(
+        over(
+            lambda x: lax.switch(
+                lax.axis_index("i"), [lambda x: x, lambda x: lax.psum(x, "i"), lambda x: -x], x
+            )
+        )(np.arange(3.0)),
+        [0.0, 3.0, -2.0],
+    )
 
 
 def test_sum_of_a_constant_is_known():
@@ -184,8 +233,15 @@ def test_sum_of_a_constant_is_known():
     found = []
 
     def f(x):
-        found[:] = [lax.psum(1, "i"), lax.psum(2.5, "i"), lax.pmean(1, "i"), lax.axis_size("i"), lax.axis_size(("i", "j")),
-                    lax.psum(2, ("i", "j")), lax.psum(np.float32(3), "j")]
+        found[:] = [
+            lax.psum(1, "i"),
+            lax.psum(2.5, "i"),
+            lax.pmean(1, "i"),
+            lax.axis_size("i"),
+            lax.axis_size(("i", "j")),
+            lax.psum(2, ("i", "j")),
+            lax.psum(np.float32(3), "j"),
+        ]
         return x + jnp.zeros(lax.psum(1, "i"))
 
     jax.vmap(jax.vmap(f, axis_name="j"), axis_name="i")(X)
@@ -195,10 +251,18 @@ def test_sum_of_a_constant_is_known():
 
 def test_trees_booleans_and_weak_types():
     got = over(lambda x: lax.psum({"a": x, "b": (x > 0, 2)}, "i"))(X)
-    assert_close(got, {"a": np.broadcast_to(X.sum(0), X.shape), "b": (np.broadcast_to((X > 0).sum(0), X.shape), [6, 6, 6])})
+    assert_close(
+        got,
+        {
+            "a": np.broadcast_to(X.sum(0), X.shape),
+            "b": (np.broadcast_to((X > 0).sum(0), X.shape), [6, 6, 6]),
+        },
+    )
     assert got["b"][0].dtype == np.int32
     assert got["b"][1].weak_type
-    assert jax.vmap(lambda _, y: lax.psum(y, "i"), (0, None), None, axis_name="i")(X, jnp.asarray(2.0)).weak_type
+    assert jax.vmap(lambda _, y: lax.psum(y, "i"), (0, None), None, axis_name="i")(
+        X, jnp.asarray(2.0)
+    ).weak_type
     assert_close(over(lambda x: lax.pmean(x, "i"))(np.arange(3)), [1.0] * 3)
     assert over(lambda x: lax.pmean(x, "i"))(np.arange(3, dtype=np.int8)).dtype == np.float32
 
@@ -213,7 +277,9 @@ def test_positions_are_axes_of_the_array():
 
 
 def test_the_nearest_axis_of_a_name():
-    assert_close(over(over(lambda x: lax.psum(x, "i")))(X), np.broadcast_to(X.sum(1, keepdims=True), X.shape))
+    assert_close(
+        over(over(lambda x: lax.psum(x, "i")))(X), np.broadcast_to(X.sum(1, keepdims=True), X.shape)
+    )
 
 
 def test_program_is_traced_for_each_size():
@@ -227,17 +293,29 @@ def test_program_is_traced_for_each_size():
 def test_typed_keys():
     keys = jax.random.split(jax.random.key(0), 3)
     data = np.asarray(jax.random.key_data(keys))
-    assert_close(jax.random.key_data(over(lambda k: lax.ppermute(k, "i", TURN))(keys)), data[[2, 0, 1]])
-    assert_close(jax.random.key_data(over(lambda k: lax.all_gather(k, "i"))(keys)), np.broadcast_to(data, (3, 3, 2)))
+    assert_close(
+        jax.random.key_data(over(lambda k: lax.ppermute(k, "i", TURN))(keys)), data[[2, 0, 1]]
+    )
+    assert_close(
+        jax.random.key_data(over(lambda k: lax.all_gather(k, "i"))(keys)),
+        np.broadcast_to(data, (3, 3, 2)),
+    )
     folded = over(lambda _: jax.random.fold_in(jax.random.key(7), lax.axis_index("i")))(np.zeros(3))
-    assert_close(jax.random.key_data(folded[2]), jax.random.key_data(jax.random.fold_in(jax.random.key(7), 2)))
+    assert_close(
+        jax.random.key_data(folded[2]),
+        jax.random.key_data(jax.random.fold_in(jax.random.key(7), 2)),
+    )
     with pytest.raises(TypeError, match="does not accept dtype key"):
         over(lambda k: lax.psum(k, "i"))(keys)
 
 
 def test_jaxpr():
-    jaxpr = jax.make_jaxpr(lambda x: (lax.pmean(x, "i"), lax.all_gather(x, "i", tiled=True)), axis_env=[("i", 3)])(X[0])
-    assert str(jaxpr) == """\
+    jaxpr = jax.make_jaxpr(
+        lambda x: (lax.pmean(x, "i"), lax.all_gather(x, "i", tiled=True)), axis_env=[("i", 3)]
+    )(X[0])
+    assert (
+        str(jaxpr)
+        == """\
 { lambda ; a:f64[2]. let
     b:f64[2] = psum[axes=('i',) axis_index_groups=None] a
     c:f64[2] = div b 3.0:f64[]
@@ -249,17 +327,36 @@ def test_jaxpr():
       tiled=True
     ] a
   in (c, d) }"""
+    )
     gathered, mean = over(lambda x: jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, x)[::-1])(X)
     assert_close(mean, np.broadcast_to(X.mean(0), X.shape))
     assert_close(gathered, np.broadcast_to(X.reshape(-1), (3, 6)))
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: lax.psum(x, "k"), lambda x: lax.pmean(x, "k"), lambda x: lax.pmax(x, "k"), lambda x: lax.axis_index("k"),
-    lambda x: lax.axis_size("k"), lambda x: lax.all_gather(x, "k"), lambda x: lax.ppermute(x, "k", TURN),
-    lambda x: lax.psum_scatter(x, "k"), lambda x: lax.all_to_all(x, "k", 0, 0), lambda x: lax.pbroadcast(x, "k", 0)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: lax.psum(x, "k"),
+        lambda x: lax.pmean(x, "k"),
+        lambda x: lax.pmax(x, "k"),
+        lambda x: lax.axis_index("k"),
+        lambda x: lax.axis_size("k"),
+        lambda x: lax.all_gather(x, "k"),
+        lambda x: lax.ppermute(x, "k", TURN),
+        lambda x: lax.psum_scatter(x, "k"),
+        lambda x: lax.all_to_all(x, "k", 0, 0),
+        lambda x: lax.pbroadcast(x, "k", 0),
+    ],
+)
 def test_unbound_name(call):
-    for mapped in (call, jax.jit(call), over(call), over(jax.jit(call)), jax.vmap(call), jax.vmap(call, axis_name="j")):
+    for mapped in (
+        call,
+        jax.jit(call),
+        over(call),
+        over(jax.jit(call)),
+        jax.vmap(call),
+        jax.vmap(call, axis_name="j"),
+    ):
         with pytest.raises(NameError, match="unbound axis name: k"):
             mapped(X)
 
@@ -270,23 +367,77 @@ def test_map_without_a_name():
 
 
 REFUSED = {
-    "psum of a str": (lambda x: lax.psum("a", "i"), TypeError, "psum: Argument 'a' of type <class 'str'> is not a valid JAX type"),
-    "a name twice": (lambda x: lax.psum(x, ("i", "i")), ValueError, "duplicate value in 'axes' of reduction"),
-    "groups that differ": (lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1], [2]]), ValueError,
-                           r"must all be the same size, got \(\(0, 1\), \(2,\)\).*(?s:.*)Only psum, pmean, pmax and pmin"),
-    "groups that overlap": (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [1, 2]]), ValueError, "cover all indices"),
-    "groups that leave out": (lambda x: lax.pmax(x, "i", axis_index_groups=[[0, 1]]), ValueError, "cover all indices exactly once"),
-    "groups with positions": (lambda x: lax.psum(x, ("i", 0), axis_index_groups=[[0, 1, 2]]), ValueError, "just named axes"),
-    "two sources": (lambda x: lax.ppermute(x, "i", [(0, 1), (1, 1)]), ValueError, r"must be unique"),
-    "two targets": (lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]), ValueError, r"must be unique"),
-    "no such element": (lambda x: lax.ppermute(x, "i", [(0, 7)]), ValueError, r"elements of the axis.*size 3"),
-    "no such source": (lambda x: lax.pbroadcast(x, "i", 3), ValueError, r"source must be an element.*got 3"),
-    "no permutation": (lambda x: lax.pshuffle(x, "i", [2, 0, 0]), ValueError, "does not represent a permutation"),
+    "psum of a str": (
+        lambda x: lax.psum("a", "i"),
+        TypeError,
+        "psum: Argument 'a' of type <class 'str'> is not a valid JAX type",
+    ),
+    "a name twice": (
+        lambda x: lax.psum(x, ("i", "i")),
+        ValueError,
+        "duplicate value in 'axes' of reduction",
+    ),
+    "groups that differ": (
+        lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1], [2]]),
+        ValueError,
+        (
+            r"must all be the same size, got \(\(0, 1\), \(2,\)\).*(?s:.*)Only psum, pmean, pmax "
+            r"and pmin"
+        ),
+    ),
+    "groups that overlap": (
+        lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [1, 2]]),
+        ValueError,
+        "cover all indices",
+    ),
+    "groups that leave out": (
+        lambda x: lax.pmax(x, "i", axis_index_groups=[[0, 1]]),
+        ValueError,
+        "cover all indices exactly once",
+    ),
+    "groups with positions": (
+        lambda x: lax.psum(x, ("i", 0), axis_index_groups=[[0, 1, 2]]),
+        ValueError,
+        "just named axes",
+    ),
+    "two sources": (
+        lambda x: lax.ppermute(x, "i", [(0, 1), (1, 1)]),
+        ValueError,
+        r"must be unique",
+    ),
+    "two targets": (
+        lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]),
+        ValueError,
+        r"must be unique",
+    ),
+    "no such element": (
+        lambda x: lax.ppermute(x, "i", [(0, 7)]),
+        ValueError,
+        r"elements of the axis.*size 3",
+    ),
+    "no such source": (
+        lambda x: lax.pbroadcast(x, "i", 3),
+        ValueError,
+        r"source must be an element.*got 3",
+    ),
+    "no permutation": (
+        lambda x: lax.pshuffle(x, "i", [2, 0, 0]),
+        ValueError,
+        "does not represent a permutation",
+    ),
     "permutation of fewer": (lambda x: lax.pshuffle(x, "i", [1, 0]), ValueError, "whose size is 3"),
     "axis": (lambda x: lax.all_gather(x, "i", axis=5), ValueError, "axis 5 is out of bounds"),
     "to": (lambda x: lax.all_gather(x, "i", to="x"), ValueError, "unexpected `to` value"),
-    "pmax differentiated": (jax.grad(lambda x: lax.pmax(x, "i").sum()), NotImplementedError, "rule for 'pmax'"),
-    "computed at once": (lambda x: _now(lambda: lax.psum(jnp.ones(2), "i")), NotImplementedError, "psum: a collective over"),
+    "pmax differentiated": (
+        jax.grad(lambda x: lax.pmax(x, "i").sum()),
+        NotImplementedError,
+        "rule for 'pmax'",
+    ),
+    "computed at once": (
+        lambda x: _now(lambda: lax.psum(jnp.ones(2), "i")),
+        NotImplementedError,
+        "psum: a collective over",
+    ),
 }
 
 
@@ -304,5 +455,13 @@ def test_refused(f, error, match):
 def test_custom_rule_at_odds_with_its_function():
     f = jax.custom_jvp(lambda x: x)
     f.defjvp(lambda primals, tangents: (primals[0] * lax.axis_index("i"), tangents[0]))
-    with pytest.raises(ValueError, match="a custom derivative rule gives a result that differs along the axis i"):
-        jax.grad(jax.jit(lambda y: jax.vmap(lambda _: jax.jit(f)(y), axis_name="i", out_axes=None)(np.zeros(3))))(1.0)
+    with pytest.raises(
+        ValueError, match="a custom derivative rule gives a result that differs along the axis i"
+    ):
+        jax.grad(
+            jax.jit(
+                lambda y: jax.vmap(lambda _: jax.jit(f)(y), axis_name="i", out_axes=None)(
+                    np.zeros(3)
+                )
+            )
+        )(1.0)

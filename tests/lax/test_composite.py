@@ -14,10 +14,21 @@ def text_of(**attributes):
     return jax.jit(lambda x: f(x, **attributes)).lower(X).as_text()
 
 
-@pytest.mark.parametrize(("value", "written"), [
-    (2.0, "2.000000e+00 : f64"), ("a \"b\"", r'"a \22b\22"'), (True, "true"), (3, "3 : i64"), (np.float32(2), "2.000000e+00 : f32"),
-    ((1, 2), "[1, 2]"), ({"a": [1.5]}, "{a = [1.500000e+00]}"), (np.float32([1, 1]), "dense<1.000000e+00> : tensor<2xf32>"),
-    (np.arange(3), "dense<[0, 1, 2]> : tensor<3xi64>"), (np.bool_(False), "false")])
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (2.0, "2.000000e+00 : f64"),
+        ('a "b"', r'"a \22b\22"'),
+        (True, "true"),
+        (3, "3 : i64"),
+        (np.float32(2), "2.000000e+00 : f32"),
+        ((1, 2), "[1, 2]"),
+        ({"a": [1.5]}, "{a = [1.500000e+00]}"),
+        (np.float32([1, 1]), "dense<1.000000e+00> : tensor<2xf32>"),
+        (np.arange(3), "dense<[0, 1, 2]> : tensor<3xi64>"),
+        (np.bool_(False), "false"),
+    ],
+)
 def test_attributes(value, written):
     assert f"composite_attributes = {{s = {written}}}" in text_of(s=value)
 
@@ -42,15 +53,32 @@ def test_closed_over_arrays_are_operands():
     assert jax.jit(f)(X).tolist() == [1, 4]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: lax.composite(lambda x: x, "op"), ValueError, "valid namespaced op name"),
-    (lambda: text_of(s=1j), TypeError, r"no attribute.*complex.*s: 1j"),
-    (lambda: jax.grad(lambda x: lax.composite(lax.sin, "my.sin")(x))(1.0), ValueError, "JVP rule for composite.*my.sin"),
-    (lambda: jax.jit(lambda c: lax.composite(lambda x: x + c, "my.op")(X))(X), jax.errors.UnexpectedTracerError,
-     "explicitly passed"),
-    (lambda: jax.jit(lambda x: lax.composite(lambda x, *, by: x, "my.op")(x, by=x))(X), jax.errors.UnexpectedTracerError,
-     r"the attribute 'by' is a traced value.\n    by: f32\[2\].*If you are passing jax arrays as attributes, use numpy arrays"),
-    (lambda: lax.composite(lambda x: "a", "my.op")(X), TypeError, "not a valid JAX type")])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: lax.composite(lambda x: x, "op"), ValueError, "valid namespaced op name"),
+        (lambda: text_of(s=1j), TypeError, r"no attribute.*complex.*s: 1j"),
+        (
+            lambda: jax.grad(lambda x: lax.composite(lax.sin, "my.sin")(x))(1.0),
+            ValueError,
+            "JVP rule for composite.*my.sin",
+        ),
+        (
+            lambda: jax.jit(lambda c: lax.composite(lambda x: x + c, "my.op")(X))(X),
+            jax.errors.UnexpectedTracerError,
+            "explicitly passed",
+        ),
+        (
+            lambda: jax.jit(lambda x: lax.composite(lambda x, *, by: x, "my.op")(x, by=x))(X),
+            jax.errors.UnexpectedTracerError,
+            (
+                r"the attribute 'by' is a traced value.\n    by: f32\[2\].*If you are passing jax "
+                r"arrays as attributes, use numpy arrays"
+            ),
+        ),
+        (lambda: lax.composite(lambda x: "a", "my.op")(X), TypeError, "not a valid JAX type"),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match="(?s)" + message):
         call()

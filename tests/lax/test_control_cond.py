@@ -17,10 +17,14 @@ def x64():
 
 
 def choose(p, x):
-    return lax.cond(p, lambda x: jnp.sin(x) * x, lambda x: x ** 3, x)
+    return lax.cond(p, lambda x: jnp.sin(x) * x, lambda x: x**3, x)
 
 
-BRANCHES = [lambda x, y: (x, y * 2), lambda x, y: (x * y, jnp.cos(y)), lambda x, y: (jnp.exp(x), x * x * y)]
+BRANCHES = [
+    lambda x, y: (x, y * 2),
+    lambda x, y: (x * y, jnp.cos(y)),
+    lambda x, y: (jnp.exp(x), x * x * y),
+]
 
 
 def pick(i, x, y):
@@ -55,8 +59,10 @@ def test_call_forms():
 def test_switch_clamps(index, expected, dtype):
     if index < 0 and np.dtype(dtype).kind == "u":
         return
+
     def f(i):
         return lax.switch(i, [lambda: 10, lambda: 20, lambda: 30])
+
     assert f(dtype(index)) == expected == jax.jit(f)(dtype(index))
 
 
@@ -73,6 +79,7 @@ def test_only_the_chosen_branch_runs():
 def test_the_weak_type_is_that_of_the_first_branch():
     def strong(x):
         return x * np.float64(1)
+
     assert lax.cond(True, lambda x: x, lambda x: 2.0, 1.0).weak_type
     for taken in (True, False):
         # Branch 0 is that for False.
@@ -107,6 +114,7 @@ def test_gradients_under_jit():
 def test_gradient_of_closed_over_values():
     def f(p):
         return lambda a, b: lax.cond(p, lambda: a * jnp.sin(b), lambda: a * a)
+
     check_gradients(f(True), 0.7, 0.9)
     check_gradients(f(False), 0.7, 0.9)
 
@@ -114,6 +122,7 @@ def test_gradient_of_closed_over_values():
 def test_branch_that_does_not_depend():
     def f(p, x):
         return lax.cond(p, lambda x: x * x, lambda x: 3.0, x)
+
     assert jax.grad(f, 1)(True, 2.0) == 4
     assert jax.grad(f, 1)(False, 2.0) == 0
 
@@ -129,15 +138,23 @@ def test_integers_pass_through():
 
 def test_residuals_of_one_type_share_their_place():
     def f(x):
-        return lax.switch(lax.convert_element_type(x, int), [jnp.sin, jnp.exp, lambda x: x * x * x, jnp.cos], x)
-    known, _staged = [e for e in jax.make_jaxpr(jax.grad(f))(1.0).eqns if e.primitive.name == "cond"]
+        return lax.switch(
+            lax.convert_element_type(x, int), [jnp.sin, jnp.exp, lambda x: x * x * x, jnp.cos], x
+        )
+
+    known, _staged = [
+        e for e in jax.make_jaxpr(jax.grad(f))(1.0).eqns if e.primitive.name == "cond"
+    ]
     assert len(known.outvars) == 2
 
 
 def test_residuals_of_extended_dtype():
     def f(p, x, key):
         def noisy(x):
-            return x * lax.convert_element_type(lax.reduce_max(jax.random.key_data(jax.random.fold_in(key, 1)), (0,)), float)
+            return x * lax.convert_element_type(
+                lax.reduce_max(jax.random.key_data(jax.random.fold_in(key, 1)), (0,)), float
+            )
+
         return lax.cond(p, jax.checkpoint(noisy), lambda x: x, x)
 
     key = jax.random.key(0)
@@ -147,8 +164,12 @@ def test_residuals_of_extended_dtype():
 
 def test_key_that_one_branch_makes_is_a_residual():
     key = jax.random.key(0)
-    word = lambda k: lax.convert_element_type(lax.reduce_max(jax.random.key_data(k) % 5, (0,)), float)
-    noisy = lambda x: jax.checkpoint(lambda x, k: jnp.sin(x * word(k)))(x, jax.random.fold_in(key, 7))
+    word = lambda k: lax.convert_element_type(
+        lax.reduce_max(jax.random.key_data(k) % 5, (0,)), float
+    )
+    noisy = lambda x: jax.checkpoint(lambda x, k: jnp.sin(x * word(k)))(
+        x, jax.random.fold_in(key, 7)
+    )
     f = lambda p, x: lax.cond(p, noisy, jnp.cos, x)
     assert_close(jax.grad(f, 1)(True, 1.0), jax.grad(noisy)(1.0))
     assert_close(jax.grad(f, 1)(False, 1.0), -np.sin(1.0))
@@ -169,25 +190,39 @@ def test_vmap_of_switch(in_axes):
 
 
 def test_vmap_of_both_of_different_ranks():
-    check_vmap(lambda p, x: lax.cond(p, lambda x: (x, lax.reduce_sum(x, (0,))), lambda x: (x * 2, 1.0), x), np.array([True, False]),
-               np.arange(6.0).reshape(2, 3))
+    check_vmap(
+        lambda p, x: lax.cond(p, lambda x: (x, lax.reduce_sum(x, (0,))), lambda x: (x * 2, 1.0), x),
+        np.array([True, False]),
+        np.arange(6.0).reshape(2, 3),
+    )
 
 
 def test_grad_of_vmap_is_finite_where_the_other_branch_is_not():
     def f(x):
         return lax.cond(x > 0, jnp.sqrt, lambda x: x * 0.0, x)
-    assert_close(jax.grad(lambda xs: lax.reduce_sum(jax.vmap(f)(xs), (0,)))(np.array([-1.0, 0.0, 4.0])), np.array([0.0, 0.0, 0.25]))
+
+    assert_close(
+        jax.grad(lambda xs: lax.reduce_sum(jax.vmap(f)(xs), (0,)))(np.array([-1.0, 0.0, 4.0])),
+        np.array([0.0, 0.0, 0.25]),
+    )
 
 
 def test_grad_of_vmap():
     def f(i, xs):
         return lax.reduce_sum(jax.vmap(lambda i, x: sum(pick(i, x, x)))(i, xs), (0,))
+
     check_gradients(lambda xs: f(np.array([0, 1, 2]), xs), np.linspace(0.1, 1, 3))
 
 
 def test_nested():
     def f(p, q, x):
-        return lax.cond(p, lambda x: lax.cond(q, jnp.sin, lambda x: x * x, x), lambda x: lax.switch(q, [jnp.cos, jnp.exp], x), x)
+        return lax.cond(
+            p,
+            lambda x: lax.cond(q, jnp.sin, lambda x: x * x, x),
+            lambda x: lax.switch(q, [jnp.cos, jnp.exp], x),
+            x,
+        )
+
     for p in (True, False):
         check_gradients(lambda x: f(p, 1, x), 0.8)
     check_vmap(f, np.array([True, False, True]), np.array([0, 1, 1]), np.linspace(0, 1, 3))
@@ -195,13 +230,16 @@ def test_nested():
 
 def test_jvp_of_while_in_cond():
     def f(p, x):
-        return lax.cond(p, lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), lambda x: x, x)
-    assert_close(jax.jvp(lambda x: f(True, x), (1.5,), (1.0,))[1], 8 * 1.5 ** 7)
+        return lax.cond(
+            p, lambda x: lax.while_loop(lambda c: c < 9.0, lambda c: c * c, x), lambda x: x, x
+        )
+
+    assert_close(jax.jvp(lambda x: f(True, x), (1.5,), (1.0,))[1], 8 * 1.5**7)
 
 
 def test_linearize():
     _, push = jax.linearize(lambda x: choose(x > 1, x), 0.5)
-    assert_close(push(1.0), 3 * 0.5 ** 2)
+    assert_close(push(1.0), 3 * 0.5**2)
 
 
 def test_disable_jit():
@@ -214,29 +252,77 @@ def f32(x):
     return np.float32(1)
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: lax.cond(None, f32, f32, 1.0), "cond predicate is None"),
-    (lambda: lax.cond(np.array([True]), f32, f32, 1.0), r"Pred must be a scalar, got \[ True\] of shape \(1,\)"),
-    (lambda: lax.cond("abc", f32, f32, 1.0), "Pred must be a scalar, got 'abc' of type"),
-    (lambda: lax.cond(lambda: True, f32, f32, 1.0), "Pred type must be either boolean or number"),
-    (lambda: lax.cond(1j, f32, f32, 1.0), "Pred type must be either boolean or number, got complex128"),
-    (lambda: lax.cond(True, 3, f32, 1.0), "lax.cond: true_fun and false_fun arguments should be callable"),
-    (lambda: lax.cond(True, f32, f32, 2, operand=3), "if 'operand' keyword is passed then no positional operands"),
-    (lambda: lax.cond(True, f32, f32, "abc"), "Argument 'abc' of type .* is not a valid JAX type"),
-    (lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x}, 1.0),
-     r"cond branch outputs must have the same pytree structure, but they differ:.*true_fun is <lambda> at .*_cond.py:\d+"
-     r".*symmetric difference of key sets: \{'b'\}"),
-    (lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x, "b": jnp.zeros(3)}, 1.0),
-     r"cond branches must have equal output types but they differ.*The output of true_fun at path \['b'\] has type float64\[\] but "
-     r"the corresponding output of false_fun has type float64\[3\], so the shapes do not match"),
-    (lambda: lax.cond(True, lambda x: x, lambda x: 3, 1.0), r"The output of true_fun has type float64\[\] .* int64\[\], so the d"),
-    (lambda: lax.switch(1.2, [f32, f32], 1.0), "Index type must be an integer, got 1.2 as float64"),
-    (lambda: lax.switch(True, [f32, f32], 1.0), "Index type must be an integer, got True as bool"),
-    (lambda: lax.switch(np.array([1]), [f32, f32], 1.0), r"Branch index must be scalar, got \[1\] of shape \(1,\)"),
-    (lambda: lax.switch(0, [f32, 3], 1.0), "lax.switch: branches argument should be a sequence of callables"),
-    (lambda: lax.switch(0, [lambda x: x, lambda x: x, lambda x: (x, x)], 1.0),
-     r"switch branch outputs must have the same pytree structure.*branch 0 output is a pytree leaf but branch 2 output is a"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: lax.cond(None, f32, f32, 1.0), "cond predicate is None"),
+        (
+            lambda: lax.cond(np.array([True]), f32, f32, 1.0),
+            r"Pred must be a scalar, got \[ True\] of shape \(1,\)",
+        ),
+        (lambda: lax.cond("abc", f32, f32, 1.0), "Pred must be a scalar, got 'abc' of type"),
+        (
+            lambda: lax.cond(lambda: True, f32, f32, 1.0),
+            "Pred type must be either boolean or number",
+        ),
+        (
+            lambda: lax.cond(1j, f32, f32, 1.0),
+            "Pred type must be either boolean or number, got complex128",
+        ),
+        (
+            lambda: lax.cond(True, 3, f32, 1.0),
+            "lax.cond: true_fun and false_fun arguments should be callable",
+        ),
+        (
+            lambda: lax.cond(True, f32, f32, 2, operand=3),
+            "if 'operand' keyword is passed then no positional operands",
+        ),
+        (
+            lambda: lax.cond(True, f32, f32, "abc"),
+            "Argument 'abc' of type .* is not a valid JAX type",
+        ),
+        (
+            lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x}, 1.0),
+            r"cond branch outputs must have the same pytree structure, but they differ:.*true_fun "
+            r"is <lambda> at .*_cond.py:\d+.*symmetric difference of key sets: \{'b'\}",
+        ),
+        (
+            lambda: lax.cond(
+                True, lambda x: {"a": x, "b": x}, lambda x: {"a": x, "b": jnp.zeros(3)}, 1.0
+            ),
+            r"cond branches must have equal output types but they differ.*The output of true_fun "
+            r"at path \['b'\] has type float64\[\] but the corresponding output of false_fun has "
+            r"type float64\[3\], so the shapes do not match",
+        ),
+        (
+            lambda: lax.cond(True, lambda x: x, lambda x: 3, 1.0),
+            r"The output of true_fun has type float64\[\] .* int64\[\], so the d",
+        ),
+        (
+            lambda: lax.switch(1.2, [f32, f32], 1.0),
+            "Index type must be an integer, got 1.2 as float64",
+        ),
+        (
+            lambda: lax.switch(True, [f32, f32], 1.0),
+            "Index type must be an integer, got True as bool",
+        ),
+        (
+            lambda: lax.switch(np.array([1]), [f32, f32], 1.0),
+            r"Branch index must be scalar, got \[1\] of shape \(1,\)",
+        ),
+        (
+            lambda: lax.switch(0, [f32, 3], 1.0),
+            "lax.switch: branches argument should be a sequence of callables",
+        ),
+        (
+            lambda: lax.switch(0, [lambda x: x, lambda x: x, lambda x: (x, x)], 1.0),
+            (
+                r"switch branch outputs must have the same pytree structure.*branch 0 output is a "
+                r"pytree leaf but branch 2 output is a"
+            ),
+        ),
+    ],
+)
 def test_errors(call, match):
     with pytest.raises(TypeError, match="(?s)" + match):
         call()
@@ -259,7 +345,13 @@ def test_vmap_refuses_io():
 
 def test_effects_of_the_chosen_branch():
     seen = []
-    f = jax.jit(lambda p: lax.cond(p, lambda: jax.debug.callback(seen.append, 1), lambda: jax.debug.callback(seen.append, 2)))
+    f = jax.jit(
+        lambda p: lax.cond(
+            p,
+            lambda: jax.debug.callback(seen.append, 1),
+            lambda: jax.debug.callback(seen.append, 2),
+        )
+    )
     f(True), f(False), f(True)
     jax.effects_barrier()
     assert [int(n) for n in seen] == [1, 2, 1]
@@ -282,7 +374,15 @@ def test_ordered_effects_keep_their_order():
 
     assert jax.jit(f)(True, 1) == 7
     jax.effects_barrier()
-    steps = [("start", 1), ("scan", 1), ("scan", 2), ("while", 4), ("while", 5), ("cond", 6), ("end", 7)]
+    steps = [
+        ("start", 1),
+        ("scan", 1),
+        ("scan", 2),
+        ("while", 4),
+        ("while", 5),
+        ("cond", 6),
+        ("end", 7),
+    ]
     assert seen == [pair for n, x in steps for pair in ((n, x), (n, -x))]
 
 

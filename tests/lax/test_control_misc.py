@@ -25,6 +25,7 @@ XS = np.linspace(0.3, 1.7, 7)
 def test_map(batch_size):
     def f(t):
         return {"s": jnp.sin(t[0]), "p": t[0] * t[1]}
+
     got = lax.map(f, (XS, np.ones((7, 2))), batch_size=batch_size)
     assert_close(got, {"s": np.sin(XS), "p": XS[:, None] * np.ones((7, 2))})
 
@@ -33,6 +34,7 @@ def test_map(batch_size):
 def test_map_transformed(batch_size):
     def f(xs):
         return lax.map(lambda x: x * jnp.sin(x), xs, batch_size=batch_size)
+
     check_gradients(f, XS)
     check_vmap(f, np.stack([XS, XS + 1]))
     check_jit(f, XS)
@@ -77,10 +79,16 @@ def test_associative_scan_of_matrices_in_order(axis, reverse):
     # Affine maps compose in order: the function does not commute.
     a, b = np.random.default_rng(0).random((2, 3, 5)), np.random.default_rng(1).random((2, 3, 5))
     a, b = (np.moveaxis(v, 2, axis if axis >= 0 else 2) for v in (a, b))
-    got = lax.associative_scan(lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]), (a, b), reverse=reverse, axis=axis)
+    got = lax.associative_scan(
+        lambda f, g: (f[0] * g[0], f[1] * g[0] + g[1]), (a, b), reverse=reverse, axis=axis
+    )
     rows_a, rows_b = (list(np.moveaxis(v, axis, 0)) for v in (a, b))
     out = []
-    for p, q in zip(rows_a[::-1], rows_b[::-1], strict=True) if reverse else zip(rows_a, rows_b, strict=True):
+    for p, q in (
+        zip(rows_a[::-1], rows_b[::-1], strict=True)
+        if reverse
+        else zip(rows_a, rows_b, strict=True)
+    ):
         out.append((p, q) if not out else (out[-1][0] * p, out[-1][1] * p + q))
     out = out[::-1] if reverse else out
     assert_close(got, tuple(np.stack([o[i] for o in out], axis) for i in range(2)))
@@ -89,6 +97,7 @@ def test_associative_scan_of_matrices_in_order(axis, reverse):
 def test_associative_scan_transformed():
     def f(xs):
         return lax.associative_scan(lambda a, b: a * b, xs)
+
     check_gradients(f, XS)
     check_vmap(f, np.stack([XS, XS + 1]))
     check_jit(f, XS)
@@ -97,7 +106,9 @@ def test_associative_scan_transformed():
 def test_associative_scan_errors():
     with pytest.raises(TypeError, match="lax.associative_scan: fn argument should be callable"):
         lax.associative_scan(3, XS)
-    with pytest.raises(ValueError, match=r"must have the same first dimension. \(saw: \[\(7,\), \(2,\)\]\)"):
+    with pytest.raises(
+        ValueError, match=r"must have the same first dimension. \(saw: \[\(7,\), \(2,\)\]\)"
+    ):
         lax.associative_scan(lax.add, (XS, np.zeros(2)))
     with pytest.raises(ValueError, match="axis 1 is out of bounds for array of dimension 1"):
         lax.associative_scan(lax.add, XS, axis=1)
@@ -111,8 +122,10 @@ def test_associative_scan_errors():
 def test_platform_dependent():
     def f(x):
         return lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos)
+
     def g(x):
         return lax.platform_dependent(x, tpu=jnp.sin, default=jnp.exp)
+
     for h, expected in ((f, np.sin), (g, np.exp)):
         assert_close(h(0.5), expected(0.5))
         assert_close(jax.jit(h)(0.5), expected(0.5))
@@ -130,8 +143,14 @@ def test_platform_dependent_without_a_branch():
 
 
 def test_platform_dependent_types():
-    with pytest.raises(TypeError, match=r"the function for cpu has type float64\[\] .* default has type int64\[\]"):
-        jax.jit(lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=lambda x: lax.convert_element_type(x, int)))(1.0)
+    with pytest.raises(
+        TypeError, match=r"the function for cpu has type float64\[\] .* default has type int64\[\]"
+    ):
+        jax.jit(
+            lambda x: lax.platform_dependent(
+                x, cpu=jnp.sin, default=lambda x: lax.convert_element_type(x, int)
+            )
+        )(1.0)
 
 
 # --- optimization_barrier ---
@@ -141,8 +160,10 @@ def test_optimization_barrier():
     tree = {"a": 1.0, "b": (np.arange(3), True)}
     assert_close(lax.optimization_barrier(tree), tree)
     assert lax.optimization_barrier(()) == ()
+
     def f(x, y):
         return lax.optimization_barrier((x * y, jnp.sin(x)))
+
     check_gradients(f, 0.4, 0.6)
     check_vmap(f, XS, XS + 1)
     check_vmap(f, XS, 2.0, in_axes=(0, None))
@@ -156,7 +177,9 @@ def test_optimization_barrier_of_keys_and_integers():
 
 
 def test_optimization_barrier_error():
-    with pytest.raises(TypeError, match="type <class 'str'> and was passed to optimization_barrier at position 1"):
+    with pytest.raises(
+        TypeError, match="type <class 'str'> and was passed to optimization_barrier at position 1"
+    ):
         lax.optimization_barrier((1.0, "abc"))
 
 

@@ -1,4 +1,7 @@
-"""Random programs of nested control flow: staged, they are what Python makes of them, and so are their derivatives."""
+"""Random programs of nested control flow.
+
+Staged, they are what Python makes of them, and so are their derivatives.
+"""
 
 import numpy as np
 import pytest
@@ -20,30 +23,41 @@ XS = np.linspace(0.2, 1.1, 3)
 
 
 def program(rng, depth, reverse_mode):
-    """A random function (x, y) -> (x, y) of control flow nested `depth` deep, each part closing over what is outside."""
+    """A random function (x, y) -> (x, y) of control flow nested `depth` deep, each part closing
+    over what is outside."""
     if depth == 0:
         f, g = (UNARY[i] for i in rng.integers(len(UNARY), size=2))
         k = rng.random()
         return lambda x, y, a: (f(x) * a + y * k, g(y + a))
-    kinds = ["scan", "scan of xs", "fori", "cond", "switch", "map", "sequence", "solve"] + ["while"] * (not reverse_mode)
+    kinds = ["scan", "scan of xs", "fori", "cond", "switch", "map", "sequence", "solve"] + [
+        "while"
+    ] * (not reverse_mode)
     kind = rng.choice(kinds)
     inner = [program(rng, depth - 1, reverse_mode) for _ in range(3)]
     n, unroll, reverse = int(rng.integers(1, 4)), int(rng.integers(1, 4)), bool(rng.integers(2))
 
     def run(x, y, a):
         if kind == "scan":
-            (x, y), zs = lax.scan(lambda c, _: (inner[0](*c, a * x), c[0]), (x, y), length=n, unroll=unroll)
+            (x, y), zs = lax.scan(
+                lambda c, _: (inner[0](*c, a * x), c[0]), (x, y), length=n, unroll=unroll
+            )
             return x + lax.reduce_sum(zs, (0,)), y
         if kind == "scan of xs":
             step = lambda c, t: ((*inner[0](c[0], c[1], a + t), c[2] + 1), (c[1] * t, c[2]))
             (x, y, _), (zs, _) = lax.scan(step, (x, y, 0), XS * y, reverse=reverse)
             return x, y + lax.reduce_sum(zs * zs, (0,))
         if kind == "fori":
-            return lax.fori_loop(0, n, lambda i, c: inner[0](c[0], c[1] * (i + 1), a), (x, y), unroll=unroll)
+            return lax.fori_loop(
+                0, n, lambda i, c: inner[0](c[0], c[1] * (i + 1), a), (x, y), unroll=unroll
+            )
         if kind == "while":
-            return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, inner[0](*s[1], a * y)), (0, (x, y)))[1]
+            return lax.while_loop(
+                lambda s: s[0] < n, lambda s: (s[0] + 1, inner[0](*s[1], a * y)), (0, (x, y))
+            )[1]
         if kind == "cond":
-            return lax.cond(x < y + 0.3, lambda x, y: inner[0](x, y, a), lambda x, y: inner[1](y, x, a), x, y)
+            return lax.cond(
+                x < y + 0.3, lambda x, y: inner[0](x, y, a), lambda x, y: inner[1](y, x, a), x, y
+            )
         if kind == "switch":
             i = lax.convert_element_type(lax.stop_gradient(3 * x * x), int)
             return lax.switch(i, [lambda x, y, f=f: f(x, y, a * y) for f in inner], x, y)
@@ -52,8 +66,10 @@ def program(rng, depth, reverse_mode):
             return lax.reduce_sum(us, (0,)), lax.reduce_sum(vs * vs, (0,))
         if kind == "solve":
             k = 2.0 + x * x
-            z = lax.custom_linear_solve(lambda v: k * v, inner[0](x, y, a)[0], lambda mv, b: b / k, symmetric=True)
-            return z, lax.custom_root(lambda v: v + v ** 3 - y, y, _cubic, lambda g, t: t / g(1.0))
+            z = lax.custom_linear_solve(
+                lambda v: k * v, inner[0](x, y, a)[0], lambda mv, b: b / k, symmetric=True
+            )
+            return z, lax.custom_root(lambda v: v + v**3 - y, y, _cubic, lambda g, t: t / g(1.0))
         return inner[1](*inner[0](x, y, a), a)
 
     return run
@@ -79,7 +95,10 @@ ARGS = 0.4, 0.7, 0.3
 
 
 def seeds(first, fast, slow):
-    return [*range(first, first + fast), *(pytest.param(i, marks=pytest.mark.slow) for i in range(first + fast, first + slow))]
+    return [
+        *range(first, first + fast),
+        *(pytest.param(i, marks=pytest.mark.slow) for i in range(first + fast, first + slow)),
+    ]
 
 
 @pytest.mark.parametrize("seed", seeds(0, 9, 24))
@@ -111,6 +130,7 @@ def test_forward_mode_of_programs_with_while(seed):
 def test_transpose_of_a_vmapped_cond_in_a_linear_map():
     def program(x):
         return lax.cond(x > 0, lambda x: jnp.sin(x) * x, jnp.cos, x)
+
     f = jax.custom_jvp(lambda x: program(x))
     f.defjvp(lambda p, t: jax.jvp(program, p, t))
     mapped = jax.vmap(f)

@@ -46,7 +46,9 @@ def test_scan_is_a_loop(reverse, unroll):
 @pytest.mark.parametrize("unroll", [1, 2, True])
 @pytest.mark.parametrize("length", [0, 1, 2, 3])
 def test_lengths(length, unroll):
-    total, ys = lax.scan(lambda c, x: (c + x, c), 1.0, np.arange(length, dtype=float), unroll=unroll)
+    total, ys = lax.scan(
+        lambda c, x: (c + x, c), 1.0, np.arange(length, dtype=float), unroll=unroll
+    )
     assert total == 1 + sum(range(length))
     assert ys.shape == (length,)
 
@@ -86,10 +88,14 @@ def test_eager_is_jit():
     check_jit(lambda c: lax.scan(step, c, XS), 0.7)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "bfloat16", "float16", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint32", "bfloat16", "float16", "complex64", "complex128"]
+)
 def test_dtypes(dtype):
     xs = lax.convert_element_type(np.arange(4) % 2, dtypes.dtype(dtype))
-    carry, ys = lax.scan(lambda c, x: (lax.select(x != jnp.zeros((), x.dtype), x, c), c), jnp.zeros((), dtype), xs)
+    carry, ys = lax.scan(
+        lambda c, x: (lax.select(x != jnp.zeros((), x.dtype), x, c), c), jnp.zeros((), dtype), xs
+    )
     assert carry.dtype == ys.dtype == xs.dtype
     np.testing.assert_array_equal(np.asarray(ys).astype(complex), [0, 0, 1, 1])
 
@@ -108,13 +114,21 @@ def test_weak_carry_takes_the_type_of_the_body():
 
 
 def test_carry_that_becomes_strong():
-    """The body sees it weak, as at the first step, so that it does not widen what it meets there."""
+    """The body sees it weak, as at the first step, so that it does not widen what it meets
+    there."""
     half = np.float16(2)
-    (c, d), ys = lax.scan(lambda c, _: ((c[0] + np.float64(1), c[0] * half), (c[0], c[0] * half)), (0.0, half), None, length=2)
+    (c, d), ys = lax.scan(
+        lambda c, _: ((c[0] + np.float64(1), c[0] * half), (c[0], c[0] * half)),
+        (0.0, half),
+        None,
+        length=2,
+    )
     assert (c.dtype, c.weak_type, d.dtype) == (np.float64, False, np.float16)
     assert ys[0].weak_type
     assert ys[1].dtype == np.float16
-    c, d = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + np.float64(1), c[0] * half), (0.0, half))
+    c, d = lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + np.float64(1), c[0] * half), (0.0, half)
+    )
     assert (c.dtype, c.weak_type, d.dtype) == (np.float64, False, np.float16)
 
 
@@ -124,40 +138,77 @@ def test_strong_carry_takes_the_type_of_the_body():
     assert carry.weak_type
 
 
-@pytest.mark.parametrize(("f", "init", "match"), [
-    (lambda c, x: ((c, c), x), 1.0, r"(?s)same pytree structure.*function: <lambda> at .*test_control_scan.py:\d+.*carry c is a "
-     r"pytree leaf but .* is a .*tuple"),
-    (lambda c, x: ({"a": c["a"], "b": jnp.zeros(2)}, x), {"a": 0, "b": 1.0},
-     r"(?s)scan body function carry input and carry output must have equal types.*component c\['b'\] has type float64\[\] but the "
-     r"corresponding output carry component has type float64\[2\], so the shapes do not match"),
-    (lambda c, x: (c + lax.convert_element_type(x, complex), x), np.float32(1),
-     r"carry c has type float32\[\].*complex128\[\], so the dtypes do not"),
-    (lambda c, x: c, 1.0, r"scan body output must be a pair, got ShapedArray\(float64\[\], weak_type=True\)"),
-    (lambda c, x: (c, x, x), 1.0, r"scan body output must be a pair"),
-    (lambda c, x: [c, x], 1.0, r"scan body output must be a pair"),
-    (lambda c, x: (c, "abc"), 1.0, r"traced for scan returned a value of type <class 'str'> at output component \[1\]"),
-    (lambda c, x: (c, x), "abc", r"Argument 'abc' of type <class 'str'> is not a valid JAX type"),
-    (3, 1.0, r"lax.scan: f argument should be a callable"),
-])
+@pytest.mark.parametrize(
+    ("f", "init", "match"),
+    [
+        (
+            lambda c, x: ((c, c), x),
+            1.0,
+            r"(?s)same pytree structure.*function: <lambda> at .*test_control_scan.py:\d+.*carry "
+            r"c is a pytree leaf but .* is a .*tuple",
+        ),
+        (
+            lambda c, x: ({"a": c["a"], "b": jnp.zeros(2)}, x),
+            {"a": 0, "b": 1.0},
+            r"(?s)scan body function carry input and carry output must have equal "
+            r"types.*component c\['b'\] has type float64\[\] but the corresponding output carry "
+            r"component has type float64\[2\], so the shapes do not match",
+        ),
+        (
+            lambda c, x: (c + lax.convert_element_type(x, complex), x),
+            np.float32(1),
+            r"carry c has type float32\[\].*complex128\[\], so the dtypes do not",
+        ),
+        (
+            lambda c, x: c,
+            1.0,
+            r"scan body output must be a pair, got ShapedArray\(float64\[\], weak_type=True\)",
+        ),
+        (lambda c, x: (c, x, x), 1.0, r"scan body output must be a pair"),
+        (lambda c, x: [c, x], 1.0, r"scan body output must be a pair"),
+        (
+            lambda c, x: (c, "abc"),
+            1.0,
+            r"traced for scan returned a value of type <class 'str'> at output component \[1\]",
+        ),
+        (
+            lambda c, x: (c, x),
+            "abc",
+            r"Argument 'abc' of type <class 'str'> is not a valid JAX type",
+        ),
+        (3, 1.0, r"lax.scan: f argument should be a callable"),
+    ],
+)
 def test_bad_bodies(f, init, match):
     with pytest.raises(TypeError, match=match):
         lax.scan(f, init, XS)
 
 
-@pytest.mark.parametrize(("kwargs", "match"), [
-    ({"xs": XS, "length": 4}, r"`length` argument of 4 which disagrees with leading axis sizes \[5\]"),
-    ({"xs": (XS, {"k": np.zeros(4)})}, r"(?s)different leading axis sizes: 5, 4.*xs\[1\]\['k'\]: f64\[4\]"),
-    ({"xs": None}, "no values to scan over and `length` not provided"),
-    ({"xs": 3.0}, "no leading axis to scan over: xs: f64"),
-    ({"xs": XS, "unroll": -1}, "`unroll` must be a `bool` or a non-negative `int`"),
-])
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        (
+            {"xs": XS, "length": 4},
+            r"`length` argument of 4 which disagrees with leading axis sizes \[5\]",
+        ),
+        (
+            {"xs": (XS, {"k": np.zeros(4)})},
+            r"(?s)different leading axis sizes: 5, 4.*xs\[1\]\['k'\]: f64\[4\]",
+        ),
+        ({"xs": None}, "no values to scan over and `length` not provided"),
+        ({"xs": 3.0}, "no leading axis to scan over: xs: f64"),
+        ({"xs": XS, "unroll": -1}, "`unroll` must be a `bool` or a non-negative `int`"),
+    ],
+)
 def test_bad_lengths(kwargs, match):
     with pytest.raises(ValueError, match=match):
         lax.scan(lambda c, x: (c, None), 1.0, **kwargs)
 
 
 def test_traced_length():
-    with pytest.raises(jax.errors.ConcretizationTypeError, match="`length` argument to `scan` expects a concrete"):
+    with pytest.raises(
+        jax.errors.ConcretizationTypeError, match="`length` argument to `scan` expects a concrete"
+    ):
         jax.jit(lambda n: lax.scan(lambda c, x: (c, None), 1.0, None, length=n))(3)
 
 
@@ -205,7 +256,12 @@ def test_integer_and_boolean_carries_under_grad():
 
 def test_carry_starts_to_move_inside():
     # The tangents of b and c are zero at first, and are not after one and two steps.
-    check_gradients(lambda a: lax.scan(lambda s, x: ((s[0] * x, s[0] + s[1], s[1] * s[2]), s[2]), (a, 1.0, 2.0), XS), 0.4)
+    check_gradients(
+        lambda a: lax.scan(
+            lambda s, x: ((s[0] * x, s[0] + s[1], s[1] * s[2]), s[2]), (a, 1.0, 2.0), XS
+        ),
+        0.4,
+    )
 
 
 def test_sum_from_zero():
@@ -219,19 +275,34 @@ def test_length_zero_gradient():
 def test_hessian():
     def f(c):
         return lax.scan(step, c, XS)[0]
-    assert_close(jax.hessian(f)(0.7), (jax.grad(f)(0.7 + 1e-6) - jax.grad(f)(0.7 - 1e-6)) / 2e-6, 1e-6)
+
+    assert_close(
+        jax.hessian(f)(0.7), (jax.grad(f)(0.7 + 1e-6) - jax.grad(f)(0.7 - 1e-6)) / 2e-6, 1e-6
+    )
 
 
 def test_invariant_residuals_are_not_stacked():
-    jaxpr = str(jax.make_jaxpr(jax.grad(lambda k: lax.scan(lambda c, x: (c * jnp.sin(k) + x, None), 1.0, XS)[0]))(0.3))
+    jaxpr = str(
+        jax.make_jaxpr(
+            jax.grad(lambda k: lax.scan(lambda c, x: (c * jnp.sin(k) + x, None), 1.0, XS)[0])
+        )(0.3)
+    )
     assert jaxpr.count("cos") == 1
     assert "f64[5] = cos" not in jaxpr
-    text = str(jax.make_jaxpr(lambda w: jax.vjp(lambda h: lax.scan(lambda h, x: (lax.dot(w, h), None), h, XS)[0], np.ones(3)))(W))
+    text = str(
+        jax.make_jaxpr(
+            lambda w: jax.vjp(
+                lambda h: lax.scan(lambda h, x: (lax.dot(w, h), None), h, XS)[0], np.ones(3)
+            )
+        )(W)
+    )
     assert "f64[5,3,3]" not in text
 
 
 def test_carry_passed_on_is_not_looped():
-    jaxpr = jax.make_jaxpr(lambda w: lax.scan(lambda c, x: ((c[0], lax.dot(c[1], c[0])), x), (w, np.ones(3)), XS))(W)
+    jaxpr = jax.make_jaxpr(
+        lambda w: lax.scan(lambda c, x: ((c[0], lax.dot(c[1], c[0])), x), (w, np.ones(3)), XS)
+    )(W)
     (eqn,) = jaxpr.eqns
     assert eqn.params["num_carry"] == 1
     assert eqn.params["num_consts"] == 1
@@ -241,6 +312,7 @@ def test_carry_passed_on_is_not_looped():
 def test_linear_transpose_with_a_counter():
     def f(x):
         return lax.fori_loop(0, 4, lambda i, c: c * 2.0 + x * i, x)
+
     (got,) = jax.linear_transpose(f, 1.0)(1.0)
     np.testing.assert_allclose(got, f(1.0))
 
@@ -260,17 +332,25 @@ def test_linearize():
 @pytest.mark.parametrize("in_axes", [(0, None), (None, 0), (0, 0), (None, 1)])
 def test_vmap(in_axes):
     c = 0.7 if in_axes[0] is None else np.linspace(0, 1, 3)
-    xs = XS if in_axes[1] is None else np.moveaxis(np.random.default_rng(0).random((3, 5)), 0, in_axes[1])
+    xs = (
+        XS
+        if in_axes[1] is None
+        else np.moveaxis(np.random.default_rng(0).random((3, 5)), 0, in_axes[1])
+    )
     check_vmap(lambda c, xs: lax.scan(step, c, xs), c, xs, in_axes=in_axes)
 
 
 def test_vmap_batches_the_carry_that_needs_it():
-    check_vmap(lambda k: lax.scan(lambda c, x: ((c[1], c[1] * k, c[2] + 1), c[0]), (1.0, 2.0, 0), XS)[0], np.arange(3.0))
+    check_vmap(
+        lambda k: lax.scan(lambda c, x: ((c[1], c[1] * k, c[2] + 1), c[0]), (1.0, 2.0, 0), XS)[0],
+        np.arange(3.0),
+    )
 
 
 def test_grad_of_vmap_of_scan():
     def f(c):
         return lax.reduce_sum(jax.vmap(lambda c: lax.scan(step, c, XS)[0])(c), (0,))
+
     check_gradients(f, np.linspace(0.1, 1, 3))
 
 
@@ -279,7 +359,9 @@ def test_vmap_of_grad_of_scan():
 
 
 def test_named_axis_inside():
-    got = jax.vmap(lambda c: lax.scan(lambda c, x: (c + x, c), c, XS)[0], axis_name="i")(np.arange(3.0))
+    got = jax.vmap(lambda c: lax.scan(lambda c, x: (c + x, c), c, XS)[0], axis_name="i")(
+        np.arange(3.0)
+    )
     assert_close(got, np.arange(3.0) + XS.sum())
 
 
@@ -296,7 +378,9 @@ def test_scan_of_cond():
 
 def test_scan_of_scan():
     def f(c, xs):
-        return lax.scan(lambda c, x: lax.scan(lambda c, y: (jnp.sin(c * y) + x, c * x), c, xs), c, xs)
+        return lax.scan(
+            lambda c, x: lax.scan(lambda c, y: (jnp.sin(c * y) + x, c * x), c, xs), c, xs
+        )
 
     check_gradients(f, 0.8, XS[:3])
     check_jit(f, 0.8, XS)
@@ -304,7 +388,9 @@ def test_scan_of_scan():
 
 def test_scan_in_while():
     def f(c):
-        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.scan(step, s[1], XS)[0]), (0, c))[1]
+        return lax.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, lax.scan(step, s[1], XS)[0]), (0, c)
+        )[1]
 
     _out, moved = jax.jvp(f, (0.7,), (1.0,))
     assert_close(moved, (f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, 1e-6)
@@ -336,7 +422,9 @@ def test_typed_keys():
     keys, ys = lax.scan(lambda k, x: (jax.random.fold_in(k, 1), k), jax.random.key(0), XS, unroll=2)
     k = jax.random.key(0)
     for i in range(5):
-        np.testing.assert_array_equal(jax.random.key_data(lax.index_in_dim(ys, i, keepdims=False)), jax.random.key_data(k))
+        np.testing.assert_array_equal(
+            jax.random.key_data(lax.index_in_dim(ys, i, keepdims=False)), jax.random.key_data(k)
+        )
         k = jax.random.fold_in(k, 1)
     np.testing.assert_array_equal(jax.random.key_data(keys), jax.random.key_data(k))
 
@@ -344,20 +432,27 @@ def test_typed_keys():
 def test_keys_under_grad_and_vmap():
     def f(x, key):
         def body(c, k):
-            return c * lax.convert_element_type(lax.reduce_max(jax.random.key_data(k) % 7, (0,)), float), k
+            return c * lax.convert_element_type(
+                lax.reduce_max(jax.random.key_data(k) % 7, (0,)), float
+            ), k
 
         return lax.scan(body, x, jax.random.split(key, 3))[0]
 
     key = jax.random.key(3)
     assert_close(jax.grad(f)(2.0, key), f(1.0, key))
     keys = jax.random.split(key, 2)
-    assert_close(jax.vmap(f, (None, 0))(2.0, keys), np.stack([f(2.0, lax.index_in_dim(keys, i, keepdims=False)) for i in range(2)]))
+    assert_close(
+        jax.vmap(f, (None, 0))(2.0, keys),
+        np.stack([f(2.0, lax.index_in_dim(keys, i, keepdims=False)) for i in range(2)]),
+    )
 
 
 def test_disable_jit():
     with jax.disable_jit():
-        assert_close(lax.scan(lambda c, x: (c + float(x), {"y": c}), 0.0, XS, reverse=True),
-                     (XS.sum(), {"y": np.cumsum(np.r_[0, XS[:0:-1]])[::-1]}))
+        assert_close(
+            lax.scan(lambda c, x: (c + float(x), {"y": c}), 0.0, XS, reverse=True),
+            (XS.sum(), {"y": np.cumsum(np.r_[0, XS[:0:-1]])[::-1]}),
+        )
         with pytest.raises(ValueError, match="zero-length scan is not supported in disable_jit"):
             lax.scan(lambda c, x: (c, x), 0.0, np.zeros(0))
 
@@ -380,7 +475,9 @@ def test_fori_loop_with_static_bounds_is_a_scan():
 
 
 @pytest.mark.parametrize("traced", [False, True])
-@pytest.mark.parametrize("lower, upper", [(0, 3), (np.int8(0), 3), (0, np.int8(3)), (np.int16(0), np.int16(3))])
+@pytest.mark.parametrize(
+    "lower, upper", [(0, 3), (np.int8(0), 3), (0, np.int8(3)), (np.int16(0), np.int16(3))]
+)
 def test_fori_loop_counter(lower, upper, traced):
     # A counter with known bounds is weak: it does not widen a carry.
     out = lax.fori_loop(lower, upper, lambda i, c: c + i, np.int8(1))
@@ -400,27 +497,44 @@ def test_fori_loop_batched_bound():
     check_vmap(lambda n: lax.fori_loop(0, n, lambda i, c: c * 2.0 + i, 1.0), np.arange(5))
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: lax.fori_loop(np.int32(0), np.int8(3), lambda i, c: c, 1.0),
-     "lower and upper .* must have equal types, got int32 and int8"),
-    (lambda: lax.fori_loop(0, 3, lambda i, c: (c, c), 1.0), r"carry c is a pytree leaf"),
-    (lambda: lax.fori_loop(0, 3, lambda i, c: jnp.zeros(3), 1.0), r"carry c has type float64\[\] .* float64\[3\]"),
-    (lambda: lax.fori_loop(0, 3, 3, 1.0), "lax.fori_loop: body_fun argument should be callable"),
-    (lambda: lax.fori_loop(np.zeros(1, int), 3, lambda i, c: c, 1.0),
-     "lower and upper must be scalars"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (
+            lambda: lax.fori_loop(np.int32(0), np.int8(3), lambda i, c: c, 1.0),
+            "lower and upper .* must have equal types, got int32 and int8",
+        ),
+        (lambda: lax.fori_loop(0, 3, lambda i, c: (c, c), 1.0), r"carry c is a pytree leaf"),
+        (
+            lambda: lax.fori_loop(0, 3, lambda i, c: jnp.zeros(3), 1.0),
+            r"carry c has type float64\[\] .* float64\[3\]",
+        ),
+        (
+            lambda: lax.fori_loop(0, 3, 3, 1.0),
+            "lax.fori_loop: body_fun argument should be callable",
+        ),
+        (
+            lambda: lax.fori_loop(np.zeros(1, int), 3, lambda i, c: c, 1.0),
+            "lower and upper must be scalars",
+        ),
+    ],
+)
 def test_fori_loop_errors(call, match):
     with pytest.raises(TypeError, match=match):
         call()
 
 
 def test_fori_loop_unroll_needs_static_bounds():
-    with pytest.raises(ValueError, match="Can only use `unroll` in `fori_loop` if the loop bounds are statically known"):
+    with pytest.raises(
+        ValueError,
+        match="Can only use `unroll` in `fori_loop` if the loop bounds are statically known",
+    ):
         jax.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 1.0, unroll=2))(5)
 
 
 def test_memory_of_bodies():
     """A function's trace is kept as long as the function, and no longer."""
+
     def use():
         def body(c, x):
             return c * 2, x
@@ -434,11 +548,17 @@ def test_memory_of_bodies():
     assert kept() is None
 
 
-@pytest.mark.parametrize(("wrap", "expected"), [
-    (jax.jit, lambda k: k),
-    (lambda h: lambda x: lax.cond(True, h, jnp.sin, x), lambda k: k),
-    (lambda h: lambda x: lax.scan(lambda c, y: (h(c) * y, None), x, XS)[0], lambda k: k ** 5 * XS.prod()),
-])
+@pytest.mark.parametrize(
+    ("wrap", "expected"),
+    [
+        (jax.jit, lambda k: k),
+        (lambda h: lambda x: lax.cond(True, h, jnp.sin, x), lambda k: k),
+        (
+            lambda h: lambda x: lax.scan(lambda c, y: (h(c) * y, None), x, XS)[0],
+            lambda k: k**5 * XS.prod(),
+        ),
+    ],
+)
 @pytest.mark.parametrize("traced", [False, True])
 def test_constants_that_rules_bring_in(wrap, expected, traced):
     def derivative(k):

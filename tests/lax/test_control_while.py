@@ -20,7 +20,11 @@ def squared(x):
 
 
 def collatz(n):
-    return lax.while_loop(lambda s: s[0] > 1, lambda s: (lax.select(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1), (n, 0))[1]
+    return lax.while_loop(
+        lambda s: s[0] > 1,
+        lambda s: (lax.select(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1),
+        (n, 0),
+    )[1]
 
 
 def test_values():
@@ -35,7 +39,11 @@ def test_eager_is_jit():
 
 def test_trees_and_closures():
     k = jnp.asarray(2.0)
-    out = lax.while_loop(lambda c: c["i"] < 3, lambda c: {"i": c["i"] + 1, "x": [c["x"][0] * k]}, {"i": 0, "x": [1.0]})
+    out = lax.while_loop(
+        lambda c: c["i"] < 3,
+        lambda c: {"i": c["i"] + 1, "x": [c["x"][0] * k]},
+        {"i": 0, "x": [1.0]},
+    )
     assert_close(out, {"i": 3, "x": [8.0]})
 
 
@@ -44,7 +52,11 @@ def test_empty_carry():
 
 
 def test_typed_keys():
-    _, key = lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))
+    _, key = lax.while_loop(
+        lambda s: s[0] < 2,
+        lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)),
+        (0, jax.random.key(1)),
+    )
     expected = jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 5), 5)
     np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(expected))
 
@@ -57,19 +69,67 @@ def test_weak_carry_takes_the_type_of_the_body():
     assert a == 3
 
 
-@pytest.mark.parametrize(("cond", "body", "init", "match"), [
-    (lambda c: c["a"] < 3, lambda c: {"a": c["a"], "b": jnp.zeros(2)}, {"a": 0, "b": 1.0},
-     r"(?s)while_loop body function carry input and carry output must have equal types.*_control_while.py:\d+.*component c\['b'\] "
-     r"has type float64\[\] but .* float64\[2\], so the shapes do not match"),
-    (lambda c: c < 3, lambda c: c * 1.5, np.int32(1), r"carry c has type int32\[\] but .* float64\[\], so the dtypes do not match"),
-    (lambda c: c[0] < 3, lambda c: [c[0], c[1]], (0, 1.0), r"carry c is a .*tuple.* but .* is a .*list.*Python types differ"),
-    (lambda c: c[0] < 3, lambda c: (c[0],), (0, 1.0), r"tuple of length 2 but .* tuple of length 1, so the lengths do not match"),
-    (lambda c: c, lambda c: c, 1.0, r"boolean scalar, but got output type\(s\) \[ShapedArray\(float64\[\], weak"),
-    (lambda c: c < 3, lambda c: c, np.zeros(3), r"boolean scalar, but got output type\(s\) \[ShapedArray\(bool\[3\]\)\]"),
-    (lambda c: (c < 3, c), lambda c: c, 1.0, r"cond_fun must return a boolean scalar, but got pytree"),
-    (3, lambda c: c, 1.0, r"lax.while_loop: body_fun and cond_fun arguments should be callable"),
-    (lambda c: c < 3, lambda c: c, "abc", r"Argument 'abc' of type <class 'str'> is not a valid JAX type"),
-])
+@pytest.mark.parametrize(
+    ("cond", "body", "init", "match"),
+    [
+        (
+            lambda c: c["a"] < 3,
+            lambda c: {"a": c["a"], "b": jnp.zeros(2)},
+            {"a": 0, "b": 1.0},
+            r"(?s)while_loop body function carry input and carry output must have equal "
+            r"types.*_control_while.py:\d+.*component c\['b'\] has type float64\[\] but .* "
+            r"float64\[2\], so the shapes do not match",
+        ),
+        (
+            lambda c: c < 3,
+            lambda c: c * 1.5,
+            np.int32(1),
+            r"carry c has type int32\[\] but .* float64\[\], so the dtypes do not match",
+        ),
+        (
+            lambda c: c[0] < 3,
+            lambda c: [c[0], c[1]],
+            (0, 1.0),
+            r"carry c is a .*tuple.* but .* is a .*list.*Python types differ",
+        ),
+        (
+            lambda c: c[0] < 3,
+            lambda c: (c[0],),
+            (0, 1.0),
+            r"tuple of length 2 but .* tuple of length 1, so the lengths do not match",
+        ),
+        (
+            lambda c: c,
+            lambda c: c,
+            1.0,
+            r"boolean scalar, but got output type\(s\) \[ShapedArray\(float64\[\], weak",
+        ),
+        (
+            lambda c: c < 3,
+            lambda c: c,
+            np.zeros(3),
+            r"boolean scalar, but got output type\(s\) \[ShapedArray\(bool\[3\]\)\]",
+        ),
+        (
+            lambda c: (c < 3, c),
+            lambda c: c,
+            1.0,
+            r"cond_fun must return a boolean scalar, but got pytree",
+        ),
+        (
+            3,
+            lambda c: c,
+            1.0,
+            r"lax.while_loop: body_fun and cond_fun arguments should be callable",
+        ),
+        (
+            lambda c: c < 3,
+            lambda c: c,
+            "abc",
+            r"Argument 'abc' of type <class 'str'> is not a valid JAX type",
+        ),
+    ],
+)
 def test_errors(cond, body, init, match):
     with pytest.raises(TypeError, match="(?s)" + match.removeprefix("(?s)")):
         lax.while_loop(cond, body, init)
@@ -85,17 +145,23 @@ def test_jvp():
 
 def test_jvp_of_closed_over_values():
     def f(a, b):
-        return lax.while_loop(lambda s: s[0] < b * 3, lambda s: (s[0] + 1, s[1] * a + s[2], s[2] * b), (0.0, 1.0, a))[1]
+        return lax.while_loop(
+            lambda s: s[0] < b * 3, lambda s: (s[0] + 1, s[1] * a + s[2], s[2] * b), (0.0, 1.0, a)
+        )[1]
+
     for i in range(2):
         e = np.eye(2)[i]
         _, moved = jax.jvp(f, (1.3, 0.9), tuple(e))
         step = 1e-6 * e
-        assert_close(moved, (f(1.3 + step[0], 0.9 + step[1]) - f(1.3 - step[0], 0.9 - step[1])) / 2e-6, 1e-6)
+        assert_close(
+            moved, (f(1.3 + step[0], 0.9 + step[1]) - f(1.3 - step[0], 0.9 - step[1])) / 2e-6, 1e-6
+        )
 
 
 def test_second_order_forward():
     def g(x):
         return jax.jvp(squared, (x,), (1.0,))[1]
+
     assert_close(jax.jvp(g, (1.5,), (1.0,))[1], (g(1.5 + 1e-6) - g(1.5 - 1e-6)) / 2e-6, 1e-5)
     assert_close(jax.jacfwd(squared)(1.5), g(1.5))
 
@@ -108,15 +174,20 @@ def test_linearize():
 
 def test_linearize_computes_the_known_part_once():
     def f(x):
-        return lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x, s[2] * 2), (0, x, 3))
+        return lax.while_loop(
+            lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * x, s[2] * 2), (0, x, 3)
+        )
+
     (n, _, m), push = jax.linearize(f, 1.5)
     assert (n, m) == (4, 48)
-    assert_close(push(1.0)[1], 5 * 1.5 ** 4)
+    assert_close(push(1.0)[1], 5 * 1.5**4)
 
 
 def test_reverse_mode_is_refused():
-    message = ("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values. "
-               "Try using lax.scan, or using fori_loop with static start/stop.")
+    message = (
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
+        "dynamic start/stop values. Try using lax.scan, or using fori_loop with static start/stop."
+    )
     with pytest.raises(ValueError, match=message):
         jax.grad(squared)(1.5)
     with pytest.raises(ValueError, match=message):
@@ -139,6 +210,7 @@ def test_vmap_of_the_condition():
 def test_vmap_of_the_body_only():
     def f(x):
         return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2, s[2]), (0, x, x))
+
     check_vmap(f, np.arange(4.0))
     jaxpr = jax.make_jaxpr(jax.vmap(f))(np.arange(4.0))
     (eqn,) = [e for e in jaxpr.eqns if e.primitive.name == "while"]
@@ -146,14 +218,25 @@ def test_vmap_of_the_body_only():
 
 
 def test_vmap_of_what_the_condition_closes_over():
-    check_vmap(lambda n, x: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + jnp.arange(2)), (0, x))[1],
-               np.arange(4), np.ones((4, 2)))
+    check_vmap(
+        lambda n, x: lax.while_loop(
+            lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + jnp.arange(2)), (0, x)
+        )[1],
+        np.arange(4),
+        np.ones((4, 2)),
+    )
 
 
 def test_vmap_with_keys():
     def f(n):
         return jax.random.key_data(
-            lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)), (0, jax.random.key(1)))[1])
+            lax.while_loop(
+                lambda s: s[0] < n,
+                lambda s: (s[0] + 1, jax.random.fold_in(s[1], 5)),
+                (0, jax.random.key(1)),
+            )[1]
+        )
+
     check_vmap(f, np.arange(3))
 
 
@@ -172,6 +255,8 @@ def test_disable_jit():
     seen = []
     with jax.disable_jit():
         out = lax.while_loop(lambda c: c < 3, lambda c: (seen.append(c), c + 1)[1], 0)
-        assert_close(jax.vmap(squared)(np.linspace(1.1, 4, 5)), jax.vmap(squared)(np.linspace(1.1, 4, 5)))
+        assert_close(
+            jax.vmap(squared)(np.linspace(1.1, 4, 5)), jax.vmap(squared)(np.linspace(1.1, 4, 5))
+        )
     assert out == 3
     assert seen == [0, 1, 2]

@@ -7,7 +7,11 @@ from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
 
 import teucer as jax
 from teucer._base import config
-from teucer.lax._convolution.forms import conv_general_dilated_local, conv_general_dilated_patches, conv_transpose
+from teucer.lax._convolution.forms import (
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_transpose,
+)
 from teucer.lax._convolution.primitive import conv, conv_general_dilated, conv_with_general_padding
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,
@@ -24,29 +28,113 @@ NHWC = ("NHWC", "HWIO", "NHWC")
 CASES = {
     "same": ({"padding": "SAME", "window_strides": (1, 1)}, (2, 3, 5, 4), (4, 3, 3, 2)),
     "valid": ({"padding": "VALID", "window_strides": (2, 3)}, (2, 3, 7, 6), (4, 3, 3, 2)),
-    "same_lower": ({"padding": "SAME_LOWER", "window_strides": (2, 1), "rhs_dilation": (2, 1)}, (2, 3, 7, 4), (2, 3, 3, 2)),
-    "dilated": ({"padding": [(1, 2), (-1, 0)], "window_strides": (2, 1), "lhs_dilation": (2, 3)}, (2, 3, 5, 4), (2, 3, 3, 2)),
-    "negative": ({"padding": [(-2, 3), (1, -1)], "window_strides": (3, 2), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2)},
-                 (2, 3, 5, 4), (2, 3, 3, 2)),
-    "negative beyond the image": ({"padding": [(-2, 4), (3, -2)], "window_strides": (1, 1), "lhs_dilation": (2, 1)}, (2, 3, 1, 1),
-                                  (4, 3, 3, 2)),
-    "feature_groups": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2}, (2, 6, 5, 4), (4, 3, 3, 2)),
-    "batch_groups": ({"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2}, (4, 3, 5, 4), (6, 3, 3, 2)),
-    "channels_last": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2,
-                       "dimension_numbers": ("NHWC", "HWIO", "NWCH")}, (2, 5, 4, 6), (3, 2, 3, 4)),
-    "mixed_axes": ({"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2,
-                    "dimension_numbers": ("HNCW", "OHWI", "CNHW")}, (5, 4, 3, 4), (6, 3, 2, 3)),
-    "depthwise": ({"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 3, "rhs_dilation": (1, 2)}, (2, 3, 5, 4),
-                  (3, 1, 3, 2)),
-    "depthwise, several each": ({"padding": [(2, 1)], "window_strides": (1,), "feature_group_count": 3, "lhs_dilation": (2,),
-                                 "dimension_numbers": ("NWC", "WIO", "NWC")}, (2, 5, 3), (3, 1, 6)),
-    "group by group": ({"padding": "SAME", "window_strides": (1,), "feature_group_count": 2,
-                        "dimension_numbers": ("WNC", "OWI", "CWN")}, (6, 2, 80), (4, 5, 40)),
-    "batch_groups of one": ({"padding": [(1, 1), (0, 0)], "window_strides": (1, 2), "batch_group_count": 3, "rhs_dilation": (2, 1),
-                             "dimension_numbers": ("CHWN", "IHWO", "NHWC")}, (2, 6, 5, 3), (2, 3, 3, 3)),
-    "kernel over image": ({"padding": "SAME", "window_strides": (1, 1), "dimension_numbers": NHWC}, (2, 2, 2, 3), (3, 3, 3, 4)),
-    "kernel over dilated image": ({"padding": [(2, 3)], "window_strides": (2,), "lhs_dilation": (2,), "rhs_dilation": (2,)},
-                                  (2, 3, 3), (4, 3, 4)),
+    "same_lower": (
+        {"padding": "SAME_LOWER", "window_strides": (2, 1), "rhs_dilation": (2, 1)},
+        (2, 3, 7, 4),
+        (2, 3, 3, 2),
+    ),
+    "dilated": (
+        {"padding": [(1, 2), (-1, 0)], "window_strides": (2, 1), "lhs_dilation": (2, 3)},
+        (2, 3, 5, 4),
+        (2, 3, 3, 2),
+    ),
+    "negative": (
+        {
+            "padding": [(-2, 3), (1, -1)],
+            "window_strides": (3, 2),
+            "lhs_dilation": (2, 1),
+            "rhs_dilation": (1, 2),
+        },
+        (2, 3, 5, 4),
+        (2, 3, 3, 2),
+    ),
+    "negative beyond the image": (
+        {"padding": [(-2, 4), (3, -2)], "window_strides": (1, 1), "lhs_dilation": (2, 1)},
+        (2, 3, 1, 1),
+        (4, 3, 3, 2),
+    ),
+    "feature_groups": (
+        {"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2},
+        (2, 6, 5, 4),
+        (4, 3, 3, 2),
+    ),
+    "batch_groups": (
+        {"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2},
+        (4, 3, 5, 4),
+        (6, 3, 3, 2),
+    ),
+    "channels_last": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "feature_group_count": 2,
+            "dimension_numbers": ("NHWC", "HWIO", "NWCH"),
+        },
+        (2, 5, 4, 6),
+        (3, 2, 3, 4),
+    ),
+    "mixed_axes": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "batch_group_count": 2,
+            "dimension_numbers": ("HNCW", "OHWI", "CNHW"),
+        },
+        (5, 4, 3, 4),
+        (6, 3, 2, 3),
+    ),
+    "depthwise": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "feature_group_count": 3,
+            "rhs_dilation": (1, 2),
+        },
+        (2, 3, 5, 4),
+        (3, 1, 3, 2),
+    ),
+    "depthwise, several each": (
+        {
+            "padding": [(2, 1)],
+            "window_strides": (1,),
+            "feature_group_count": 3,
+            "lhs_dilation": (2,),
+            "dimension_numbers": ("NWC", "WIO", "NWC"),
+        },
+        (2, 5, 3),
+        (3, 1, 6),
+    ),
+    "group by group": (
+        {
+            "padding": "SAME",
+            "window_strides": (1,),
+            "feature_group_count": 2,
+            "dimension_numbers": ("WNC", "OWI", "CWN"),
+        },
+        (6, 2, 80),
+        (4, 5, 40),
+    ),
+    "batch_groups of one": (
+        {
+            "padding": [(1, 1), (0, 0)],
+            "window_strides": (1, 2),
+            "batch_group_count": 3,
+            "rhs_dilation": (2, 1),
+            "dimension_numbers": ("CHWN", "IHWO", "NHWC"),
+        },
+        (2, 6, 5, 3),
+        (2, 3, 3, 3),
+    ),
+    "kernel over image": (
+        {"padding": "SAME", "window_strides": (1, 1), "dimension_numbers": NHWC},
+        (2, 2, 2, 3),
+        (3, 3, 3, 4),
+    ),
+    "kernel over dilated image": (
+        {"padding": [(2, 3)], "window_strides": (2,), "lhs_dilation": (2,), "rhs_dilation": (2,)},
+        (2, 3, 3),
+        (4, 3, 4),
+    ),
     "0d": ({"padding": [], "window_strides": ()}, (2, 3), (4, 3)),
     "1d": ({"padding": "SAME", "window_strides": (1,)}, (2, 3, 5), (4, 3, 2)),
     "3d": ({"padding": "SAME", "window_strides": (1, 2, 1)}, (1, 2, 4, 3, 3), (2, 2, 2, 1, 3)),
@@ -68,8 +156,18 @@ def _spread(x, axis, factor):
     return out
 
 
-def _reference(x, w, *, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None,
-               feature_group_count=1, batch_group_count=1):
+def _reference(
+    x,
+    w,
+    *,
+    window_strides,
+    padding,
+    lhs_dilation=None,
+    rhs_dilation=None,
+    dimension_numbers=None,
+    feature_group_count=1,
+    batch_group_count=1,
+):
     """The convolution by SciPy's correlate, channel by channel."""
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     x, w = x.transpose(numbers.lhs_spec), w.transpose(numbers.rhs_spec)
@@ -80,8 +178,15 @@ def _reference(x, w, *, window_strides, padding, lhs_dilation=None, rhs_dilation
     for i, stride in enumerate(window_strides):
         n, k = x.shape[i + 2], w.shape[i + 2]
         total = max((-(-n // stride) - 1) * stride + k - n, 0)
-        low, high = {"VALID": (0, 0), "SAME": (total // 2, total - total // 2),
-                     "SAME_LOWER": (total - total // 2, total // 2)}[padding] if isinstance(padding, str) else padding[i]
+        low, high = (
+            {
+                "VALID": (0, 0),
+                "SAME": (total // 2, total - total // 2),
+                "SAME_LOWER": (total - total // 2, total // 2),
+            }[padding]
+            if isinstance(padding, str)
+            else padding[i]
+        )
         width = [(0, 0)] * x.ndim
         width[i + 2] = (max(low, 0), max(high, 0))
         x = np.pad(x, width)
@@ -89,10 +194,28 @@ def _reference(x, w, *, window_strides, padding, lhs_dilation=None, rhs_dilation
     groups = feature_group_count * batch_group_count
     xs = np.split(x, groups, 0 if batch_group_count > 1 else 1)
     ws = np.split(w, groups, 0)
-    parts = [np.stack([np.stack([sum(scipy.signal.correlate(image[c], kernel[c].conj(), "valid") if rank else image[c] * kernel[c]
-                                     for c in range(len(kernel))) for kernel in w]) for image in x])
-             for x, w in zip(xs, ws, strict=True)]
-    out = np.concatenate(parts, 1)[(slice(None),) * 2 + tuple(slice(None, None, s) for s in window_strides)]
+    parts = [
+        np.stack(
+            [
+                np.stack(
+                    [
+                        sum(
+                            scipy.signal.correlate(image[c], kernel[c].conj(), "valid")
+                            if rank
+                            else image[c] * kernel[c]
+                            for c in range(len(kernel))
+                        )
+                        for kernel in w
+                    ]
+                )
+                for image in x
+            ]
+        )
+        for x, w in zip(xs, ws, strict=True)
+    ]
+    out = np.concatenate(parts, 1)[
+        (slice(None),) * 2 + tuple(slice(None, None, s) for s in window_strides)
+    ]
     return out.transpose(np.argsort(numbers.out_spec))
 
 
@@ -100,7 +223,12 @@ def _reference(x, w, *, window_strides, padding, lhs_dilation=None, rhs_dilation
 @pytest.mark.parametrize("case", CASES)
 def test_conv_is_correlation(case, dtype):
     options, lhs, rhs = CASES[case]
-    x, w = ((4 * normal(rng, *s, dtype="complex128" if dtype == "complex128" else "float64")).astype(dtype) for s in (lhs, rhs))
+    x, w = (
+        (4 * normal(rng, *s, dtype="complex128" if dtype == "complex128" else "float64")).astype(
+            dtype
+        )
+        for s in (lhs, rhs)
+    )
     out = conv_general_dilated(x, w, **options)
     assert out.dtype == dtype
     np.testing.assert_allclose(out, _reference(x, w, **options), rtol=1e-9, atol=1e-9)
@@ -110,47 +238,88 @@ def test_conv_is_correlation(case, dtype):
 @pytest.mark.parametrize("case", CASES)
 def test_conv_derivatives(case, dtype):
     options, lhs, rhs = CASES[case]
-    assert_derivatives(lambda x, w: conv_general_dilated(x, w, **options), normal(rng, *lhs, dtype=dtype),
-                       normal(rng, *rhs, dtype=dtype))
+    assert_derivatives(
+        lambda x, w: conv_general_dilated(x, w, **options),
+        normal(rng, *lhs, dtype=dtype),
+        normal(rng, *rhs, dtype=dtype),
+    )
 
 
-@pytest.mark.parametrize("case", ["same", "negative", "feature_groups", "batch_groups", "mixed_axes", "0d"])
+@pytest.mark.parametrize(
+    "case", ["same", "negative", "feature_groups", "batch_groups", "mixed_axes", "0d"]
+)
 def test_conv_vmap(case):
     options, lhs, rhs = CASES[case]
-    assert_vmap_is_stack(lambda x, w: conv_general_dilated(x, w, **options), normal(rng, *lhs), normal(rng, *rhs))
+    assert_vmap_is_stack(
+        lambda x, w: conv_general_dilated(x, w, **options), normal(rng, *lhs), normal(rng, *rhs)
+    )
 
 
 def test_conv_and_conv_with_general_padding():
     x, w = normal(rng, 1, 2, 6), normal(rng, 3, 2, 3)
-    np.testing.assert_allclose(conv(x, w, (1,), "SAME"), _reference(x, w, window_strides=(1,), padding="SAME"))
+    np.testing.assert_allclose(
+        conv(x, w, (1,), "SAME"), _reference(x, w, window_strides=(1,), padding="SAME")
+    )
     out = conv_with_general_padding(x, w, (2,), [(1, 1)], (2,), (3,))
-    expected = _reference(x, w, window_strides=(2,), padding=[(1, 1)], lhs_dilation=(2,), rhs_dilation=(3,))
+    expected = _reference(
+        x, w, window_strides=(2,), padding=[(1, 1)], lhs_dilation=(2,), rhs_dilation=(3,)
+    )
     np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("options", "lhs", "rhs", "native", "loops"), [
-    ({}, (2, 3, 5, 4), (4, 3, 3, 2), 1, 0),
-    ({"feature_group_count": 3}, (2, 3, 5, 4), (3, 1, 3, 2), 0, 0),  # terms
-    ({"feature_group_count": 16}, (1, 640, 5, 4), (16, 40, 3, 2), 1, 1),  # group by group
-    ({"batch_group_count": 2, "padding": "VALID"}, (4, 3, 5, 4), (6, 3, 4, 4), 0, 1),  # a product of matrices each place
-    ({"batch_group_count": 2}, (4, 3, 5, 4), (6, 3, 3, 2), 1, 0),
-    ({"window_strides": (1, 1, 1)}, (2, 3, 5, 4, 4), (4, 3, 2, 3, 3), 2, 0),  # plane by plane of the kernel
-    ({"window_strides": (1, 1, 1), "padding": "VALID"}, (2, 3, 5, 4, 4), (4, 3, 5, 3, 3), 1, 0),  # of the result
-])
+@pytest.mark.parametrize(
+    ("options", "lhs", "rhs", "native", "loops"),
+    [
+        ({}, (2, 3, 5, 4), (4, 3, 3, 2), 1, 0),
+        ({"feature_group_count": 3}, (2, 3, 5, 4), (3, 1, 3, 2), 0, 0),  # terms
+        ({"feature_group_count": 16}, (1, 640, 5, 4), (16, 40, 3, 2), 1, 1),  # group by group
+        (
+            {"batch_group_count": 2, "padding": "VALID"},
+            (4, 3, 5, 4),
+            (6, 3, 4, 4),
+            0,
+            1,
+        ),  # a product of matrices each place
+        ({"batch_group_count": 2}, (4, 3, 5, 4), (6, 3, 3, 2), 1, 0),
+        (
+            {"window_strides": (1, 1, 1)},
+            (2, 3, 5, 4, 4),
+            (4, 3, 2, 3, 3),
+            2,
+            0,
+        ),  # plane by plane of the kernel
+        (
+            {"window_strides": (1, 1, 1), "padding": "VALID"},
+            (2, 3, 5, 4, 4),
+            (4, 3, 5, 3, 3),
+            1,
+            0,
+        ),  # of the result
+    ],
+)
 def test_convolutions_are_written_as_what_is_fast(options, lhs, rhs, native, loops):
-    f = jax.jit(lambda x, w: conv_general_dilated(x, w, **{"window_strides": (1, 1), "padding": "SAME"} | options))
+    f = jax.jit(
+        lambda x, w: conv_general_dilated(
+            x, w, **{"window_strides": (1, 1), "padding": "SAME"} | options
+        )
+    )
     text = f.lower(np.ones(lhs), np.ones(rhs)).as_text()
     assert (text.count("stablehlo.convolution"), text.count("stablehlo.while")) == (native, loops)
 
 
-@pytest.mark.parametrize(("dtype", "padded"), [("float32", True), ("bfloat16", True), ("complex64", True), ("int32", False)])
+@pytest.mark.parametrize(
+    ("dtype", "padded"),
+    [("float32", True), ("bfloat16", True), ("complex64", True), ("int32", False)],
+)
 def test_the_image_is_padded_where_xla_would_make_it_the_kernel(dtype, padded):
     f = jax.jit(lambda x, w: conv(x, w, (1, 1), "SAME"))
     text = f.lower(np.ones((2, 3, 2, 2), dtype), np.ones((4, 3, 3, 3), dtype)).as_text()
     assert ("stablehlo.optimization_barrier" in text) == padded
     spread = jax.jit(lambda x, w: conv_general_dilated(x, w, (1, 1), [(2, 2), (2, 2)]))
-    for text in (f.lower(np.ones((2, 3, 3, 3), dtype), np.ones((4, 3, 3, 3), dtype)).as_text(),
-                 spread.lower(np.ones((2, 3, 1, 1), dtype), np.ones((4, 3, 3, 3), dtype)).as_text()):
+    for text in (
+        f.lower(np.ones((2, 3, 3, 3), dtype), np.ones((4, 3, 3, 3), dtype)).as_text(),
+        spread.lower(np.ones((2, 3, 1, 1), dtype), np.ones((4, 3, 3, 3), dtype)).as_text(),
+    ):
         assert "stablehlo.optimization_barrier" not in text
 
 
@@ -159,23 +328,41 @@ def test_short_floats_are_added_in_float32(dtype):
     """Terms of 2048 and ones, of which none would count in a sum of float16."""
     x, w = np.ones((1, 1, 101), dtype), np.ones((1, 1, 101), dtype)
     x[..., 0] = 2048
-    images = conv_general_dilated(np.concatenate([x, x], 1), np.concatenate([w, w], 0), (1,), "VALID", feature_group_count=2)
-    kernels = conv_general_dilated(np.concatenate([x, x], 0), np.concatenate([w, w], 0), (1,), "VALID", batch_group_count=2)
-    assert np.unique(np.asarray(images, np.float32)).tolist() == np.unique(np.asarray(kernels, np.float32)).tolist()
+    images = conv_general_dilated(
+        np.concatenate([x, x], 1), np.concatenate([w, w], 0), (1,), "VALID", feature_group_count=2
+    )
+    kernels = conv_general_dilated(
+        np.concatenate([x, x], 0), np.concatenate([w, w], 0), (1,), "VALID", batch_group_count=2
+    )
+    assert (
+        np.unique(np.asarray(images, np.float32)).tolist()
+        == np.unique(np.asarray(kernels, np.float32)).tolist()
+    )
     np.testing.assert_allclose(np.asarray(images, np.float32), 2148, rtol=4e-3)
 
 
 def test_conv_preferred_element_type():
     x, w = np.full((1, 1, 4), 100, np.int8), np.full((1, 1, 2), 100, np.int8)
-    assert np.asarray(conv(x, w, (1,), "VALID", preferred_element_type=np.int32)).tolist() == [[[20000] * 3]]
+    assert np.asarray(conv(x, w, (1,), "VALID", preferred_element_type=np.int32)).tolist() == [
+        [[20000] * 3]
+    ]
     with pytest.raises(TypeError, match="must not be narrower than the original type"):
-        conv(np.ones((1, 1, 4)), np.ones((1, 1, 2)), (1,), "VALID", preferred_element_type=np.float32)
+        conv(
+            np.ones((1, 1, 4)), np.ones((1, 1, 2)), (1,), "VALID", preferred_element_type=np.float32
+        )
     with pytest.raises(TypeError, match="Input type is incompatible with `preferred_element_type`"):
         conv(np.ones((1, 1, 4)), np.ones((1, 1, 2)), (1,), "VALID", preferred_element_type=np.int32)
 
 
-@pytest.mark.parametrize(("lhs", "rhs"), [((0, 3, 4), (2, 3, 2)), ((1, 3, 0), (2, 3, 2)), ((1, 0, 4), (2, 0, 2)),
-                                          ((1, 3, 1), (2, 3, 2))])
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [
+        ((0, 3, 4), (2, 3, 2)),
+        ((1, 3, 0), (2, 3, 2)),
+        ((1, 0, 4), (2, 0, 2)),
+        ((1, 3, 1), (2, 3, 2)),
+    ],
+)
 def test_conv_of_nothing(lhs, rhs):
     out = conv(np.ones(lhs), np.ones(rhs), (1,), "VALID")
     assert out.shape == (lhs[0], 2, max(lhs[2] - 1, 0))
@@ -185,54 +372,114 @@ def test_conv_of_nothing(lhs, rhs):
 X, W = np.ones((2, 3, 8, 8)), np.ones((4, 3, 3, 3))
 
 
-@pytest.mark.parametrize(("options", "error", "message"), [
-    ({"rhs": np.ones((4, 3, 3))}, TypeError, "requires lhs and rhs ndim to be equal, got 4 and 3"),
-    ({"rhs": np.ones((4, 3, 3)), "dimension_numbers": ConvDimensionNumbers(*[(0, 1, 2, 3)] * 3)}, ValueError,
-     r"lhs and rhs must have the same number of dimensions, but got \(2, 3, 8, 8\) and \(4, 3, 3\)"),
-    ({"window_strides": (1,)}, ValueError, "window and window_strides must have the same number of dimensions, but got 2 and 1"),
-    ({"padding": [(1, 1)]}, TypeError, "Wrong number of explicit pads for convolution: expected 2, got 1"),
-    ({"padding": 1}, ValueError, "should be a string or a sequence of \\(low, high\\) pairs, got 1"),
-    ({"padding": "FOO"}, RuntimeError, "Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got FOO"),
-    ({"lhs_dilation": (2, 2)}, ValueError, "String padding is not implemented for transposed convolution"),
-    ({"padding": [(-5, -5), (0, 0)]}, ValueError, "Negative padding is larger than the size"),
-])
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"rhs": np.ones((4, 3, 3))},
+            TypeError,
+            "requires lhs and rhs ndim to be equal, got 4 and 3",
+        ),
+        (
+            {
+                "rhs": np.ones((4, 3, 3)),
+                "dimension_numbers": ConvDimensionNumbers(*[(0, 1, 2, 3)] * 3),
+            },
+            ValueError,
+            (
+                r"lhs and rhs must have the same number of dimensions, but got \(2, 3, 8, 8\) and "
+                r"\(4, 3, 3\)"
+            ),
+        ),
+        (
+            {"window_strides": (1,)},
+            ValueError,
+            "window and window_strides must have the same number of dimensions, but got 2 and 1",
+        ),
+        (
+            {"padding": [(1, 1)]},
+            TypeError,
+            "Wrong number of explicit pads for convolution: expected 2, got 1",
+        ),
+        (
+            {"padding": 1},
+            ValueError,
+            "should be a string or a sequence of \\(low, high\\) pairs, got 1",
+        ),
+        (
+            {"padding": "FOO"},
+            RuntimeError,
+            "Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got FOO",
+        ),
+        (
+            {"lhs_dilation": (2, 2)},
+            ValueError,
+            "String padding is not implemented for transposed convolution",
+        ),
+        ({"padding": [(-5, -5), (0, 0)]}, ValueError, "Negative padding is larger than the size"),
+    ],
+)
 def test_conv_C1(options, error, message):
     arguments = {"lhs": X, "rhs": W, "window_strides": (1, 1), "padding": "SAME"} | options
     with pytest.raises(error, match=message):
         conv_general_dilated(**arguments)
 
 
-@pytest.mark.parametrize(("options", "error", "message"), [
-    ({"lhs_dilation": (0, 1)}, TypeError, "All dilations must be positive, got \\(0, 1\\)"),
-    ({"rhs_dilation": (1, -1)}, TypeError, "All dilations must be positive"),
-    ({"window_strides": (0, 1)}, ValueError, "window_strides must be positive"),
-])
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"lhs_dilation": (0, 1)}, TypeError, "All dilations must be positive, got \\(0, 1\\)"),
+        ({"rhs_dilation": (1, -1)}, TypeError, "All dilations must be positive"),
+        ({"window_strides": (0, 1)}, ValueError, "window_strides must be positive"),
+    ],
+)
 def test_conv_C2(options, error, message):
     arguments = {"window_strides": (1, 1), "padding": [(0, 0), (0, 0)]} | options
     with pytest.raises(error, match=message):
         conv_general_dilated(X, W, **arguments)
 
 
-@pytest.mark.parametrize(("lhs", "rhs", "groups", "message"), [
-    ((2, 3), (4, 5), {}, "but 3 // 1 != 5"),
-    ((2, 9), (4, 3), {"feature_group_count": 3}, "multiple of feature_group_count, but 4 is not a multiple of 3"),
-    ((2, 3), (4, 3), {"feature_group_count": 0}, "must be a positive integer, got 0"),
-    ((2, 3), (4, 3), {"feature_group_count": 2}, "2 does not divide 3"),
-    ((2, 3), (4, 3), {"batch_group_count": 3}, "3 does not divide 2"),
-    ((3, 3), (4, 3), {"batch_group_count": 3}, "multiple of batch_group_count, but 4 is not a multiple of 3"),
-    ((4, 6), (4, 3), {"batch_group_count": 2, "feature_group_count": 2}, "At most one of batch_group_count and feature_"),
-])
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "groups", "message"),
+    [
+        ((2, 3), (4, 5), {}, "but 3 // 1 != 5"),
+        (
+            (2, 9),
+            (4, 3),
+            {"feature_group_count": 3},
+            "multiple of feature_group_count, but 4 is not a multiple of 3",
+        ),
+        ((2, 3), (4, 3), {"feature_group_count": 0}, "must be a positive integer, got 0"),
+        ((2, 3), (4, 3), {"feature_group_count": 2}, "2 does not divide 3"),
+        ((2, 3), (4, 3), {"batch_group_count": 3}, "3 does not divide 2"),
+        (
+            (3, 3),
+            (4, 3),
+            {"batch_group_count": 3},
+            "multiple of batch_group_count, but 4 is not a multiple of 3",
+        ),
+        (
+            (4, 6),
+            (4, 3),
+            {"batch_group_count": 2, "feature_group_count": 2},
+            "At most one of batch_group_count and feature_",
+        ),
+    ],
+)
 def test_conv_C3(lhs, rhs, groups, message):
     with pytest.raises(ValueError, match=message):
         conv_general_dilated(np.ones(lhs), np.ones(rhs), (), [], **groups)
 
 
 def test_conv_C4():
-    with pytest.raises(TypeError, match="requires arguments to have the same dtypes, got float64, float32"):
+    with pytest.raises(
+        TypeError, match="requires arguments to have the same dtypes, got float64, float32"
+    ):
         conv_general_dilated(X, W.astype(np.float32), (1, 1), "SAME")
 
 
 # Dimension numbers and shapes
+
 
 def test_dimension_numbers():
     expected = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 2, 1))
@@ -242,13 +489,25 @@ def test_dimension_numbers():
     assert conv_general_permutations(NHWC) == ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
 
-@pytest.mark.parametrize(("numbers", "message"), [
-    ("NHWC", "must be tuple/list or None"), (("NHWC", "HWIO"), "must be length 3, got 2"),
-    ((None, None, None), "elements must be strings"), (("NHW", "HWIO", "NHWC"), "must have len equal to the ndim"),
-    (("NHWX", "HWIO", "NHWC"), "must contain the characters 'N' and 'C' exactly once, got NHWX"),
-    (("NHWC", "HWOX", "NHWC"), "must contain the characters 'O' and 'I' exactly once, got HWOX"),
-    (("NHHC", "HWIO", "NHWC"), "cannot have duplicate characters, got NHHC"),
-    (("NHWC", "XYIO", "NHWC"), "same set of spatial characters")])
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ("NHWC", "must be tuple/list or None"),
+        (("NHWC", "HWIO"), "must be length 3, got 2"),
+        ((None, None, None), "elements must be strings"),
+        (("NHW", "HWIO", "NHWC"), "must have len equal to the ndim"),
+        (
+            ("NHWX", "HWIO", "NHWC"),
+            "must contain the characters 'N' and 'C' exactly once, got NHWX",
+        ),
+        (
+            ("NHWC", "HWOX", "NHWC"),
+            "must contain the characters 'O' and 'I' exactly once, got HWOX",
+        ),
+        (("NHHC", "HWIO", "NHWC"), "cannot have duplicate characters, got NHHC"),
+        (("NHWC", "XYIO", "NHWC"), "same set of spatial characters"),
+    ],
+)
 def test_wrong_dimension_numbers(numbers, message):
     with pytest.raises(TypeError, match=message):
         conv_dimension_numbers((2, 8, 8, 3), (3, 3, 3, 4), numbers)
@@ -257,19 +516,36 @@ def test_wrong_dimension_numbers(numbers, message):
 def test_shape_tuples():
     assert conv_shape_tuple((2, 3, 8, 8), (4, 3, 3, 3), (1, 2), [(1, 1), (0, 0)]) == (2, 4, 8, 3)
     assert conv_shape_tuple((4, 3, 8, 8), (4, 3, 3, 3), (1, 2), "SAME", 2) == (2, 4, 8, 4)
-    assert conv_general_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "SAME", NHWC) == (2, 8, 4, 4)
-    assert conv_transpose_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "SAME", NHWC) == (2, 8, 16, 4)
-    assert conv_transpose_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "VALID", NHWC) == (2, 10, 17, 4)
+    assert conv_general_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "SAME", NHWC) == (
+        2,
+        8,
+        4,
+        4,
+    )
+    assert conv_transpose_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "SAME", NHWC) == (
+        2,
+        8,
+        16,
+        4,
+    )
+    assert conv_transpose_shape_tuple((2, 8, 8, 3), (3, 3, 3, 4), (1, 2), "VALID", NHWC) == (
+        2,
+        10,
+        17,
+        4,
+    )
     with pytest.raises(TypeError, match="expected 2, got 1"):
         conv_shape_tuple((4, 3, 8, 8), (4, 3, 3, 3), (1, 1), ((0, 0),))
 
 
 # Functions made of convolutions
 
+
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 3), (4, 1)])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_conv_transpose_with_transposed_kernel_is_the_gradient(strides, padding):
-    # <conv(x, w), y> = <x, conv_transpose(y, w)> where conv takes the shape that conv_transpose gives.
+    # <conv(x, w), y> = <x, conv_transpose(y, w)> where conv takes the shape that conv_transpose
+    # gives.
     y, w = normal(rng, 1, 4, 5, 2), normal(rng, 3, 2, 3, 2)
     x_ct = conv_transpose(y, w, strides, padding, transpose_kernel=True)
     assert x_ct.shape == conv_transpose_shape_tuple(y.shape, (3, 2, 2, 3), strides, padding, NHWC)
@@ -287,8 +563,12 @@ def test_conv_transpose_padding():
     pads = [(1, 2)]
     direct = conv_general_dilated(y, w, (1,), pads, (2,), None, ("NHC", "HIO", "NHC"))
     np.testing.assert_array_equal(conv_transpose(y, w, (2,), pads), direct)
-    consistent = conv_general_dilated(y, w, (1,), [(2 - 1, 2 - 2)], (2,), None, ("NHC", "HIO", "NHC"))
-    np.testing.assert_array_equal(conv_transpose(y, w, (2,), pads, use_consistent_padding=True), consistent)
+    consistent = conv_general_dilated(
+        y, w, (1,), [(2 - 1, 2 - 2)], (2,), None, ("NHC", "HIO", "NHC")
+    )
+    np.testing.assert_array_equal(
+        conv_transpose(y, w, (2,), pads, use_consistent_padding=True), consistent
+    )
     assert conv_transpose(y, w, (2,), "SAME", rhs_dilation=(2,)).shape == (1, 8, 1)
     with pytest.raises(ValueError, match="Padding mode must be `SAME` or `VALID`"):
         conv_transpose(y, w, (2,), "FULL")
@@ -304,11 +584,16 @@ def test_patches_and_local_convolution(numbers):
     inverse = [tuple(np.argsort(spec)) for spec in specs]
     x, w = x.transpose(inverse[0]), kernel.transpose(inverse[1])
     expected = conv_general_dilated(x, w, (1, 2), "SAME", dimension_numbers=numbers)
-    patches = np.asarray(conv_general_dilated_patches(x, (3, 2), (1, 2), "SAME", dimension_numbers=numbers))
+    patches = np.asarray(
+        conv_general_dilated_patches(x, (3, 2), (1, 2), "SAME", dimension_numbers=numbers)
+    )
     out = np.einsum("nfhw,of->nohw", patches.transpose(specs.out_spec), kernel.reshape(4, -1))
     np.testing.assert_allclose(out.transpose(inverse[2]), expected, rtol=1e-9, atol=1e-9)
     spatial = np.asarray(expected).transpose(specs.out_spec).shape[2:]
     local = np.broadcast_to(kernel.reshape(4, -1, 1, 1), (4, 18, *spatial))
-    # One kernel everywhere is an ordinary convolution; its axes are named as those of the result's kernel.
-    got = conv_general_dilated_local(x, local.transpose(inverse[1]), (1, 2), "SAME", (3, 2), dimension_numbers=numbers)
+    # One kernel everywhere is an ordinary convolution; its axes are named as those of the result's
+    # kernel.
+    got = conv_general_dilated_local(
+        x, local.transpose(inverse[1]), (1, 2), "SAME", (3, 2), dimension_numbers=numbers
+    )
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)

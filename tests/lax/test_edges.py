@@ -1,4 +1,7 @@
-"""Edges of indexing, sorting and sampling: places outside, NaN, equal keys, zeros of both signs, extremes of every dtype."""
+"""Edges of indexing, sorting and sampling.
+
+Places outside, NaN, equal keys, zeros of both signs, extremes of every dtype.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +34,39 @@ def test_equal_keys_keep_their_order(dtype: str) -> None:
         np.testing.assert_array_equal(jnp.argsort(x[:4]), [0, 1, 2, 3])
         keys, places = lax.sort_key_val(x, jnp.arange(9))
         np.testing.assert_array_equal(places, [8, 0, 1, 2, 3, 4, 5, 6, 7])
-        np.testing.assert_array_equal(np.signbit(np.asarray(keys[1:5], np.float64)), [False, True, False, True])
+        np.testing.assert_array_equal(
+            np.signbit(np.asarray(keys[1:5], np.float64)), [False, True, False, True]
+        )
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_equal_complex_keys_keep_their_order(dtype: str) -> None:
     with wide(dtype):
-        x = np.array([complex(0.0, 0.0), complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)], dtype)
+        x = np.array(
+            [complex(0.0, 0.0), complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)], dtype
+        )
         np.testing.assert_array_equal(jnp.argsort(x), [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize("dims", [((1, 2), (1, 0)), ((2, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (0, 1))])
+@pytest.mark.parametrize(
+    "dims", [((1, 2), (1, 0)), ((2, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (0, 1))]
+)
 def test_gradients_of_products_over_axes_in_any_order(dims: Any) -> None:
     rng = np.random.default_rng(0)
     shape = {dims[1][dims[0].index(1)]: 2, dims[1][dims[0].index(2)]: 5}
-    a, b = rng.normal(size=(3, 2, 5)).astype(np.float32), rng.normal(size=(shape[0], shape[1], 4)).astype(np.float32)
+    a, b = (
+        rng.normal(size=(3, 2, 5)).astype(np.float32),
+        rng.normal(size=(shape[0], shape[1], 4)).astype(np.float32),
+    )
     weights = rng.normal(size=(3, 4)).astype(np.float32)
 
     def f(a: Any, b: Any) -> Any:
         return (lax.dot_general(a, b, (dims, ((), ()))) * weights).sum()
 
-    letters = "".join("ij"[dims[0].index(1) if dims[1][dims[0].index(1)] == k else dims[0].index(2)] for k in (0, 1))
+    letters = "".join(
+        "ij"[dims[0].index(1) if dims[1][dims[0].index(1)] == k else dims[0].index(2)]
+        for k in (0, 1)
+    )
     order = "".join("ij"[dims[0].index(k)] for k in (1, 2))
     da, db = jax.grad(f, (0, 1))(a, b)
     np.testing.assert_allclose(da, np.einsum(f"nm,{letters}m->n{order}", weights, b), rtol=1e-4)
@@ -61,12 +76,15 @@ def test_gradients_of_products_over_axes_in_any_order(dims: Any) -> None:
 @pytest.mark.parametrize("fill", [None, 5.0, np.nan])
 def test_what_is_filled_has_no_tangent(fill: Any) -> None:
     """Places outside give a constant, in forward as in reverse mode, under vmap too."""
+
     def f(x: Any) -> Any:
         return x.at[jnp.array([0, 7])].get(mode="fill", fill_value=fill)
 
     x, t = jnp.arange(3.0), jnp.arange(3.0) + 5
     np.testing.assert_array_equal(jax.jvp(f, (x,), (t,))[1], [5, 0])
-    np.testing.assert_array_equal(jax.vmap(lambda t: jax.jvp(f, (x,), (t,))[1])(jnp.stack([t, t])), [[5, 0], [5, 0]])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda t: jax.jvp(f, (x,), (t,))[1])(jnp.stack([t, t])), [[5, 0], [5, 0]]
+    )
     np.testing.assert_array_equal(jax.grad(lambda x: f(x)[0] + f(x)[1])(x), [1, 0, 0])
 
 
@@ -89,7 +107,12 @@ def test_integers_reach_their_bounds(dtype: str) -> None:
     """Both ends of the range of every dtype come up, and nothing beyond."""
     with wide(dtype):
         info = dtypes.iinfo(dtype)
-        for low, high in ((info.max - 2, info.max), (info.min, info.min + 3), (0, 1), (info.max - 1, info.max)):
+        for low, high in (
+            (info.max - 2, info.max),
+            (info.min, info.min + 3),
+            (0, 1),
+            (info.max - 1, info.max),
+        ):
             low, high = (np.asarray(bound, dtype)[()] for bound in (low, high))
             x = np.asarray(random.randint(KEY, (400,), low, high, dtype)).astype(object)
             assert set(x) == set(range(int(low), int(high))), (low, high)
@@ -104,7 +127,9 @@ def test_the_greatest_integer_comes_up() -> None:
     """A bound beyond the dtype, which 64 bits can hold, makes its last number possible."""
     with config.enable_x64(True):
         for dtype, bits in (("int32", 31), ("uint32", 32), ("int8", 7), ("uint8", 8)):
-            x = np.asarray(random.randint(KEY, (300,), 2**bits - 3, 2**bits, dtype)).astype(np.int64)
+            x = np.asarray(random.randint(KEY, (300,), 2**bits - 3, 2**bits, dtype)).astype(
+                np.int64
+            )
             assert set(x.tolist()) == {2**bits - 3, 2**bits - 2, 2**bits - 1}, dtype
 
 
@@ -122,12 +147,15 @@ def test_uniform_numbers_keep_their_bounds(dtype: str, bounds: tuple[float, floa
 
 def test_batched_gathers_promise_nothing() -> None:
     """That indices of each element are sorted and distinct says nothing of all together."""
+
     def f(x: Any, i: Any) -> Any:
         return x.at[i].get(indices_are_sorted=True, unique_indices=True)
 
     text = str(jax.make_jaxpr(jax.vmap(f, (None, 0)))(jnp.zeros(3), jnp.zeros((2, 2), int)))
     assert "unique_indices=False" in text and "indices_are_sorted=False" in text
-    np.testing.assert_array_equal(jax.vmap(f, (None, 0))(jnp.arange(3.0), jnp.array([[0, 1], [0, 2]])), [[0, 1], [0, 2]])
+    np.testing.assert_array_equal(
+        jax.vmap(f, (None, 0))(jnp.arange(3.0), jnp.array([[0, 1], [0, 2]])), [[0, 1], [0, 2]]
+    )
 
 
 def test_a_batched_condition_with_an_effect_is_refused() -> None:
@@ -136,7 +164,10 @@ def test_a_batched_condition_with_an_effect_is_refused() -> None:
 
     def f(n: Any) -> Any:
         def going(i: Any) -> Any:
-            return io_callback(lambda i, n: np.bool_(i < n), jax.ShapeDtypeStruct((), np.bool_), i, n)
+            return io_callback(
+                lambda i, n: np.bool_(i < n), jax.ShapeDtypeStruct((), np.bool_), i, n
+            )
+
         return lax.while_loop(going, lambda i: i + 1, 0)
 
     assert f(3) == 3
@@ -155,7 +186,9 @@ def test_arrays_in_another_memory_and_back() -> None:
         assert back.sharding.memory_kind == x.sharding.memory_kind
         np.testing.assert_array_equal(back, x)
         for other in kinds:
-            same = x.sharding.with_memory_kind(kind).is_equivalent_to(x.sharding.with_memory_kind(other), 1)
+            same = x.sharding.with_memory_kind(kind).is_equivalent_to(
+                x.sharding.with_memory_kind(other), 1
+            )
             assert same == (kind == other)
 
 
@@ -165,7 +198,9 @@ def test_vmap_over_a_mesh_axis_after_one_that_is_not() -> None:
 
     def f(x: Any) -> Any:
         where = jax.NamedSharding(mesh, jax.P(None))
-        return lax.scan(lambda c, a: (lax.with_sharding_constraint(c * 2, where), None), x, jnp.arange(2))[0]
+        return lax.scan(
+            lambda c, a: (lax.with_sharding_constraint(c * 2, where), None), x, jnp.arange(2)
+        )[0]
 
     g = jax.jit(f)
     x = jnp.ones((2, 3))
@@ -184,7 +219,11 @@ def test_offloading_saves_what_it_names() -> None:
     from teucer.ad_checkpoint import checkpoint_name
 
     policy = jax.checkpoint_policies.save_and_offload_only_these_names(
-        names_which_can_be_saved=[], names_which_can_be_offloaded=["s"], offload_src="device", offload_dst="pinned_host")
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["s"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
 
     def f(x: Any) -> Any:
         return jnp.exp(checkpoint_name(jnp.sin(x), "s")).sum()
@@ -195,11 +234,16 @@ def test_offloading_saves_what_it_names() -> None:
     assert sines(jax.checkpoint(f, policy=policy)) == 1
     assert sines(jax.checkpoint(f, policy=jax.checkpoint_policies.nothing_saveable)) == 2
     printed = str(jax.make_jaxpr(jax.grad(jax.checkpoint(f, policy=policy)))(jnp.ones(3)))
-    assert re.findall(r"device_put\[copy=False device=MemorySpace\.(\w+)\]", printed) == ["Host", "Device"]
+    assert re.findall(r"device_put\[copy=False device=MemorySpace\.(\w+)\]", printed) == [
+        "Host",
+        "Device",
+    ]
 
 
 def test_inputs_are_not_residuals_of_scans() -> None:
-    """Of sin(c x) the backward scan reads xs as it was given: the forward one does not stack it again."""
+    """Of sin(c x) the backward scan reads xs as it was given: the forward one does not stack it
+    again."""
+
     def f(c: Any, xs: Any) -> Any:
         return lax.scan(lambda s, x: (s + jnp.sin(c * x), None), 0.0, xs)[0]
 

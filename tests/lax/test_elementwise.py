@@ -20,7 +20,9 @@ def assert_same(got, want, tolerance=1e-5):
         np.testing.assert_array_equal(got, want)
     else:
         wide = np.complex128 if got.dtype.kind == "c" else np.float64
-        np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance
+        )
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "max", "pow", "atan2"])
@@ -33,31 +35,58 @@ def test_cotangent_of_a_scalar_is_summed(name):
     np.testing.assert_allclose(gs, sum(np.asarray(w[1]) for w in want), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("f", "x", "want"), [
-    (lax.abs, 0.0, 1.0), (lax.sqrt, 0.0, np.inf), (lax.sign, 3.0, 0.0),
-    (lambda x: lax.max(x, np.float32(2.0)), 2.0, 0.5), (lambda x: lax.min(x, np.float32(2.0)), 2.0, 0.5),
-    (lambda x: lax.pow(x, 2), 0.0, 0.0), (lambda x: lax.pow(x, 0), 0.0, 0.0), (lambda x: lax.pow(x, 2.0), 0.0, 0.0),
-    (lambda y: lax.pow(np.float32(0.0), y), 2.0, 0.0), (lambda x: lax.integer_pow(x, 0), 0.0, 0.0),
-    (lambda x: lax.clamp(np.float32(0), x, np.float32(1)), 0.0, 0.0), (lax.stop_gradient, 2.0, 0.0),
-    (lax.bessel_i1e, 0.0, 0.5), (lambda x: lax.select(np.True_, x, x), 0.0, 1.0),
-], ids=lambda v: "" if callable(v) else None)
+@pytest.mark.parametrize(
+    ("f", "x", "want"),
+    [
+        (lax.abs, 0.0, 1.0),
+        (lax.sqrt, 0.0, np.inf),
+        (lax.sign, 3.0, 0.0),
+        (lambda x: lax.max(x, np.float32(2.0)), 2.0, 0.5),
+        (lambda x: lax.min(x, np.float32(2.0)), 2.0, 0.5),
+        (lambda x: lax.pow(x, 2), 0.0, 0.0),
+        (lambda x: lax.pow(x, 0), 0.0, 0.0),
+        (lambda x: lax.pow(x, 2.0), 0.0, 0.0),
+        (lambda y: lax.pow(np.float32(0.0), y), 2.0, 0.0),
+        (lambda x: lax.integer_pow(x, 0), 0.0, 0.0),
+        (lambda x: lax.clamp(np.float32(0), x, np.float32(1)), 0.0, 0.0),
+        (lax.stop_gradient, 2.0, 0.0),
+        (lax.bessel_i1e, 0.0, 0.5),
+        (lambda x: lax.select(np.True_, x, x), 0.0, 1.0),
+    ],
+    ids=lambda v: "" if callable(v) else None,
+)
 def test_derivative_at_edges(f, x, want):
     assert float(jax.grad(f)(np.float32(x))) == want
 
 
-@pytest.mark.parametrize(("name", "args", "want"), [
-    ("div", (np.int32(5), np.int32(0)), -1), ("div", (np.uint8(5), np.uint8(0)), 255),
-    ("div", (np.int32(-7), np.int32(2)), -3), ("rem", (np.int32(-7), np.int32(2)), -1),
-    ("rem", (np.int32(5), np.int32(0)), 5), ("rem", (np.float32(-7), np.float32(2)), -1.0),
-    ("sign", (np.uint8(7),), 1), ("clz", (np.int8(1),), 7), ("mulhi", (np.int32(2**30), np.int32(8)), 2),
-    ("shift_left", (np.int32(1), np.int32(40)), 0), ("shift_right_logical", (np.int8(-1), np.int8(4)), 15),
-    ("max", (np.complex64(1 + 2j), np.complex64(1 + 3j)), 1 + 3j), ("exp2", (np.float32(10),), 1024.0),
-    ("exp2", (np.float32(-np.inf),), 0.0), ("exp2", (np.float32(128),), np.inf),
-    ("igamma", (np.float32(2), np.float32(np.inf)), 1.0), ("igammac", (np.float32(2), np.float32(0)), 1.0),
-    ("betainc", (np.float32(2), np.float32(3), np.float32(1)), 1.0), ("lgamma", (np.float32(-1),), np.inf),
-    ("nextafter", (np.float32(0), np.float32(1)), 1e-45), ("bessel_i0e", (np.float32(np.inf),), 0.0),
-    ("reciprocal", (np.float32(4),), 0.25), ("is_finite", (np.float32(np.nan),), False),
-])
+@pytest.mark.parametrize(
+    ("name", "args", "want"),
+    [
+        ("div", (np.int32(5), np.int32(0)), -1),
+        ("div", (np.uint8(5), np.uint8(0)), 255),
+        ("div", (np.int32(-7), np.int32(2)), -3),
+        ("rem", (np.int32(-7), np.int32(2)), -1),
+        ("rem", (np.int32(5), np.int32(0)), 5),
+        ("rem", (np.float32(-7), np.float32(2)), -1.0),
+        ("sign", (np.uint8(7),), 1),
+        ("clz", (np.int8(1),), 7),
+        ("mulhi", (np.int32(2**30), np.int32(8)), 2),
+        ("shift_left", (np.int32(1), np.int32(40)), 0),
+        ("shift_right_logical", (np.int8(-1), np.int8(4)), 15),
+        ("max", (np.complex64(1 + 2j), np.complex64(1 + 3j)), 1 + 3j),
+        ("exp2", (np.float32(10),), 1024.0),
+        ("exp2", (np.float32(-np.inf),), 0.0),
+        ("exp2", (np.float32(128),), np.inf),
+        ("igamma", (np.float32(2), np.float32(np.inf)), 1.0),
+        ("igammac", (np.float32(2), np.float32(0)), 1.0),
+        ("betainc", (np.float32(2), np.float32(3), np.float32(1)), 1.0),
+        ("lgamma", (np.float32(-1),), np.inf),
+        ("nextafter", (np.float32(0), np.float32(1)), 1e-45),
+        ("bessel_i0e", (np.float32(np.inf),), 0.0),
+        ("reciprocal", (np.float32(4),), 0.25),
+        ("is_finite", (np.float32(np.nan),), False),
+    ],
+)
 def test_value_at_edges(name, args, want):
     got = np.asarray(getattr(lax, name)(*args))
     np.testing.assert_array_equal(got, np.asarray(want, got.dtype))
@@ -72,7 +101,8 @@ def test_cosh_and_sinh_do_not_overflow_early():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gamma_functions_keep_relative_accuracy(dtype):
-    """Near the zeros of lgamma and digamma, and where igammac is small: there the plain formulas cancel."""
+    """Near the zeros of lgamma and digamma, and where igammac is small: there the plain formulas
+    cancel."""
     with jax.enable_x64(True), mpmath.workprec(120):
         eps = float(np.finfo(dtype).eps)
         for x in np.array([0.01, 0.99, 1.001, 1.999, 2.01, 3.2], dtype):
@@ -98,7 +128,9 @@ def test_igamma_of_large_operands(f, a):
 def test_round():
     x = np.array([-2.5, -0.5, 0.5, 1.5, 2.4], np.float32)
     np.testing.assert_array_equal(lax.round(x), [-3, -1, 1, 2, 2])
-    np.testing.assert_array_equal(lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), [-2, 0, 0, 2, 2])
+    np.testing.assert_array_equal(
+        lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), [-2, 0, 0, 2, 2]
+    )
 
 
 @pytest.mark.parametrize("y", range(-4, 6))
@@ -163,25 +195,44 @@ def test_select_n(which, scalar):
 def test_clamp():
     x = np.array([-1.0, 0.5, 2.0, np.nan], np.float32)
     assert_same(lax.clamp(0.0, x, 1.0), np.array([0, 0.5, 1, np.nan], np.float32))
-    assert_same(jax.vmap(lambda x: lax.clamp(0.0, x, 1.0))(x), np.array([0, 0.5, 1, np.nan], np.float32))
-    assert_same(jax.vmap(lax.clamp, in_axes=(0, None, None))(x[:2], np.float32(0), np.float32(1)),
-                np.array([0, 0.5], np.float32))
-    tangents = jax.vjp(lax.clamp, np.float32(0), x[:3], np.float32(1))[1](
-        np.ones(3, np.float32))
+    assert_same(
+        jax.vmap(lambda x: lax.clamp(0.0, x, 1.0))(x), np.array([0, 0.5, 1, np.nan], np.float32)
+    )
+    assert_same(
+        jax.vmap(lax.clamp, in_axes=(0, None, None))(x[:2], np.float32(0), np.float32(1)),
+        np.array([0, 0.5], np.float32),
+    )
+    tangents = jax.vjp(lax.clamp, np.float32(0), x[:3], np.float32(1))[1](np.ones(3, np.float32))
     for got, want in zip(tangents, (1, [0, 1, 0], 1), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize(("old", "new"), [("float32", "int32"), ("float32", "int8"), ("uint8", "uint32"),
-                                          ("bfloat16", "uint16"), ("int16", "float16"), ("float32", "float16")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float32", "int32"),
+        ("float32", "int8"),
+        ("uint8", "uint32"),
+        ("bfloat16", "uint16"),
+        ("int16", "float16"),
+        ("float32", "float16"),
+    ],
+)
 def test_bitcast_is_a_view(old, new):
     old, new = map(numpy_dtype, (old, new))
     x = np.arange(16, dtype=np.int32).reshape(4, 4).astype(old)
     got = np.asarray(lax.bitcast_convert_type(x, new))
-    assert got.shape == ((4, 4, old.itemsize // new.itemsize) if new.itemsize < old.itemsize else
-                         (4,) if new.itemsize > old.itemsize else (4, 4))
+    assert got.shape == (
+        (4, 4, old.itemsize // new.itemsize)
+        if new.itemsize < old.itemsize
+        else (4,)
+        if new.itemsize > old.itemsize
+        else (4, 4)
+    )
     assert got.tobytes() == x.tobytes()
-    assert np.asarray(jax.vmap(lambda v: lax.bitcast_convert_type(v, new))(x)).tobytes() == x.tobytes()
+    assert (
+        np.asarray(jax.vmap(lambda v: lax.bitcast_convert_type(v, new))(x)).tobytes() == x.tobytes()
+    )
 
 
 def test_convert_element_type():
@@ -191,7 +242,9 @@ def test_convert_element_type():
     assert not typeof(lax.convert_element_type(1, float)).weak_type
     with pytest.warns(np.exceptions.ComplexWarning):
         assert_same(lax.convert_element_type(x + 1j, "float32"), x)
-    assert_same(jax.grad(lambda v: lax.convert_element_type(v, "float16"))(np.float32(1)), np.float32(1))
+    assert_same(
+        jax.grad(lambda v: lax.convert_element_type(v, "float16"))(np.float32(1)), np.float32(1)
+    )
 
 
 def test_reduce_precision_copy_and_stop_gradient():
@@ -205,9 +258,26 @@ def test_reduce_precision_copy_and_stop_gradient():
 
 def test_accuracy():
     x = np.linspace(0.1, 1, 4, dtype=np.float32)
-    for accuracy in (lax.AccuracyMode.HIGHEST, lax.AccuracyMode.DEFAULT, lax.Tolerance(1e-6, 1e-6, 2)):
-        for f in (lax.exp, lax.log, lax.sin, lax.cos, lax.tan, lax.tanh, lax.rsqrt, lax.sqrt, lax.cbrt, lax.exp2,
-                  lax.expm1, lax.log1p, lax.logistic):
+    for accuracy in (
+        lax.AccuracyMode.HIGHEST,
+        lax.AccuracyMode.DEFAULT,
+        lax.Tolerance(1e-6, 1e-6, 2),
+    ):
+        for f in (
+            lax.exp,
+            lax.log,
+            lax.sin,
+            lax.cos,
+            lax.tan,
+            lax.tanh,
+            lax.rsqrt,
+            lax.sqrt,
+            lax.cbrt,
+            lax.exp2,
+            lax.expm1,
+            lax.log1p,
+            lax.logistic,
+        ):
             np.testing.assert_allclose(f(x, accuracy=accuracy), f(x), rtol=1e-6)
     with pytest.raises(ValueError, match=r"non-negative"):
         lax.Tolerance(-1.0)
@@ -217,43 +287,95 @@ def test_accuracy():
         lax.exp(x, accuracy="best")
 
 
-F3, F4, I3, B3 = np.ones(3, np.float32), np.ones(4, np.float32), np.ones(3, np.int32), np.ones(3, bool)
+F3, F4, I3, B3 = (
+    np.ones(3, np.float32),
+    np.ones(4, np.float32),
+    np.ones(3, np.int32),
+    np.ones(3, bool),
+)
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), [
-    (lambda: lax.add(F3, F4), TypeError, r"add got incompatible shapes for broadcasting: \(3,\), \(4,\)"),
-    (lambda: lax.add(F3, I3), TypeError, r"lax.add requires arguments to have the same dtypes, got float32, int32"),
-    (lambda: lax.add(F3, 1), TypeError, r"lax.add requires arguments to have the same dtypes.*jnp.add"),
-    (lambda: lax.sin([1.0]), TypeError, r"argument to sin .*list.* at position 0"),
-    (lambda: lax.add(F3, None), TypeError, r"argument to add .*NoneType.* at position 1"),
-    (lambda: lax.add(B3, B3), TypeError, r"add does not accept dtype bool at position 0"),
-    (lambda: lax.exp(I3), TypeError, r"exp does not accept dtype int32. Accepted dtypes are subtypes of floating"),
-    (lambda: lax.integer_pow(I3, -1), TypeError, r"Integers cannot be raised to negative powers"),
-    (lambda: lax.pow(I3, I3), TypeError, r"pow does not accept dtype int32 at position 0"),
-    (lambda: lax.pow(F3, F3.astype(np.float16)), TypeError, r"two inexact dtypes must match"),
-    (lambda: lax.round(F3, 7), ValueError, r"RoundingMethod"),
-    (lambda: lax.select(B3, F3, F4), TypeError, r"select cases must have the same shapes"),
-    (lambda: lax.select(B3, F3, I3), TypeError, r"lax.select requires arguments to have the same dtypes"),
-    (lambda: lax.select(B3[:2], F3, F3), TypeError, r"\(2,\).*\(3,\)"),
-    (lambda: lax.select_n(F3, F3), TypeError, r"must be boolean or integer"),
-    (lambda: lax.select_n(B3, F3, F3, F3), TypeError, r"cannot have > 2 cases"),
-    (lambda: lax.clamp(F3, F4, F4), TypeError, r"clamp"),
-    (lambda: lax.clamp(F3, np.float32(1), np.float32(2)), TypeError, r"min.shape"),
-    (lambda: lax.bitcast_convert_type(B3, "int8"), TypeError, r"bool or complex"),
-    (lambda: lax.bitcast_convert_type(np.ones(3, np.int8), "int32"), ValueError, r"3 \* 8 != 32"),
-    (lambda: lax.reduce_precision(F3, 0, 3), ValueError, r"exponent_bits must be positive"),
-    (lambda: lax.reduce_precision(F3, 3, -1), ValueError, r"mantissa_bits must be non-negative"),
-    (lambda: lax.convert_element_type(F3, None), ValueError, r"dtype must be specified"),
-    (lambda: jax.grad(lambda m: lax.polygamma(m, np.float32(2)))(np.float32(1)), ValueError, r"polygamma gradient"),
-    (lambda: jax.grad(lambda a: lax.betainc(a, np.float32(2), np.float32(0.5)))(np.float32(1)), ValueError, r"Betainc"),
-])
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (
+            lambda: lax.add(F3, F4),
+            TypeError,
+            r"add got incompatible shapes for broadcasting: \(3,\), \(4,\)",
+        ),
+        (
+            lambda: lax.add(F3, I3),
+            TypeError,
+            r"lax.add requires arguments to have the same dtypes, got float32, int32",
+        ),
+        (
+            lambda: lax.add(F3, 1),
+            TypeError,
+            r"lax.add requires arguments to have the same dtypes.*jnp.add",
+        ),
+        (lambda: lax.sin([1.0]), TypeError, r"argument to sin .*list.* at position 0"),
+        (lambda: lax.add(F3, None), TypeError, r"argument to add .*NoneType.* at position 1"),
+        (lambda: lax.add(B3, B3), TypeError, r"add does not accept dtype bool at position 0"),
+        (
+            lambda: lax.exp(I3),
+            TypeError,
+            r"exp does not accept dtype int32. Accepted dtypes are subtypes of floating",
+        ),
+        (
+            lambda: lax.integer_pow(I3, -1),
+            TypeError,
+            r"Integers cannot be raised to negative powers",
+        ),
+        (lambda: lax.pow(I3, I3), TypeError, r"pow does not accept dtype int32 at position 0"),
+        (lambda: lax.pow(F3, F3.astype(np.float16)), TypeError, r"two inexact dtypes must match"),
+        (lambda: lax.round(F3, 7), ValueError, r"RoundingMethod"),
+        (lambda: lax.select(B3, F3, F4), TypeError, r"select cases must have the same shapes"),
+        (
+            lambda: lax.select(B3, F3, I3),
+            TypeError,
+            r"lax.select requires arguments to have the same dtypes",
+        ),
+        (lambda: lax.select(B3[:2], F3, F3), TypeError, r"\(2,\).*\(3,\)"),
+        (lambda: lax.select_n(F3, F3), TypeError, r"must be boolean or integer"),
+        (lambda: lax.select_n(B3, F3, F3, F3), TypeError, r"cannot have > 2 cases"),
+        (lambda: lax.clamp(F3, F4, F4), TypeError, r"clamp"),
+        (lambda: lax.clamp(F3, np.float32(1), np.float32(2)), TypeError, r"min.shape"),
+        (lambda: lax.bitcast_convert_type(B3, "int8"), TypeError, r"bool or complex"),
+        (
+            lambda: lax.bitcast_convert_type(np.ones(3, np.int8), "int32"),
+            ValueError,
+            r"3 \* 8 != 32",
+        ),
+        (lambda: lax.reduce_precision(F3, 0, 3), ValueError, r"exponent_bits must be positive"),
+        (
+            lambda: lax.reduce_precision(F3, 3, -1),
+            ValueError,
+            r"mantissa_bits must be non-negative",
+        ),
+        (lambda: lax.convert_element_type(F3, None), ValueError, r"dtype must be specified"),
+        (
+            lambda: jax.grad(lambda m: lax.polygamma(m, np.float32(2)))(np.float32(1)),
+            ValueError,
+            r"polygamma gradient",
+        ),
+        (
+            lambda: jax.grad(lambda a: lax.betainc(a, np.float32(2), np.float32(0.5)))(
+                np.float32(1)
+            ),
+            ValueError,
+            r"Betainc",
+        ),
+    ],
+)
 def test_errors(call, kind, message):
     with pytest.raises(kind, match="(?s)" + message):
         call()
 
 
-@pytest.mark.parametrize(("shapes", "expected"), [(((2, 3), (1, 3)), (2, 3)), (((2, 1), (1, 3)), (2, 3)),
-                                                  (((0, 2), (1, 1)), (0, 2))])
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [(((2, 3), (1, 3)), (2, 3)), (((2, 1), (1, 3)), (2, 3)), (((0, 2), (1, 1)), (0, 2))],
+)
 def test_axes_of_size_1_go_with_any_size(shapes, expected):
     x, y = (np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes)
     for op, reference in ((lax.sub, np.subtract), (lax.pow, np.power), (lax.lt, np.less)):
@@ -284,8 +406,24 @@ def test_accuracy_is_checked(f):
         f(np.float32(1), accuracy="HIGHEST")
 
 
-@pytest.mark.parametrize("f", [lax.exp, lax.exp2, lax.expm1, lax.log, lax.log1p, lax.logistic, lax.sqrt, lax.rsqrt, lax.cbrt,
-                               lax.sin, lax.cos, lax.tan, lax.tanh])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lax.exp,
+        lax.exp2,
+        lax.expm1,
+        lax.log,
+        lax.log1p,
+        lax.logistic,
+        lax.sqrt,
+        lax.rsqrt,
+        lax.cbrt,
+        lax.sin,
+        lax.cos,
+        lax.tan,
+        lax.tanh,
+    ],
+)
 def test_derivative_of_given_accuracy(f):
     x = np.float32(0.7)
     asked = jax.grad(lambda x: f(x, accuracy=lax.AccuracyMode.HIGHEST))

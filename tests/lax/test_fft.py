@@ -19,7 +19,9 @@ def x64():
 
 def _input(kind, lengths):
     last = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
-    return normal(rng, 2, *lengths[:-1], last, dtype=np.float64 if kind == "RFFT" else np.complex128)
+    return normal(
+        rng, 2, *lengths[:-1], last, dtype=np.float64 if kind == "RFFT" else np.complex128
+    )
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -40,8 +42,17 @@ def test_fft_laws(kind, lengths):
     assert_vmap_is_stack(lambda x: fft(x, kind, lengths), x)
 
 
-@pytest.mark.parametrize(("dtype", "out"), [("float16", "complex64"), ("float32", "complex64"), ("float64", "complex128"),
-                                            ("int32", "complex64"), ("int64", "complex128"), ("bool", "complex64")])
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [
+        ("float16", "complex64"),
+        ("float32", "complex64"),
+        ("float64", "complex128"),
+        ("int32", "complex64"),
+        ("int64", "complex128"),
+        ("bool", "complex64"),
+    ],
+)
 def test_fft_of_real_numbers(dtype, out):
     assert fft(np.ones(4, dtype), "fft", (4,)).dtype == out
 
@@ -55,16 +66,26 @@ def test_fft_of_nothing():
 def test_fft_C1():
     with pytest.raises(ValueError, match="rank must be between 1 and 3"):
         fft(np.ones((2, 2, 2, 2)), "FFT", (2, 2, 2, 2))
-    with pytest.raises(ValueError, match=r"must have at least as many input dimensions as fft_lengths \(4, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"must have at least as many input dimensions as fft_lengths \(4, 5\)"
+    ):
         fft(np.ones(5), "FFT", (4, 5))
 
 
-@pytest.mark.parametrize(("kind", "lengths", "message"), [
-    ("FFT", (6,), r"FFT input shape \(2, 5\) minor dimensions must be equal to fft_lengths \(6,\)"),
-    ("RFFT", (6,), r"RFFT input shape \(2, 5\) minor dimensions must be equal"),
-    ("IRFFT", (3, 8), "all except the last fft_length"),
-    ("IRFFT", (5,), "IRFFT requires innermost dimension to be compatible"),
-    ("IRFFT", (-5,), "IRFFT requires innermost dimension to be compatible")])
+@pytest.mark.parametrize(
+    ("kind", "lengths", "message"),
+    [
+        (
+            "FFT",
+            (6,),
+            r"FFT input shape \(2, 5\) minor dimensions must be equal to fft_lengths \(6,\)",
+        ),
+        ("RFFT", (6,), r"RFFT input shape \(2, 5\) minor dimensions must be equal"),
+        ("IRFFT", (3, 8), "all except the last fft_length"),
+        ("IRFFT", (5,), "IRFFT requires innermost dimension to be compatible"),
+        ("IRFFT", (-5,), "IRFFT requires innermost dimension to be compatible"),
+    ],
+)
 def test_fft_C2(kind, lengths, message):
     with pytest.raises(ValueError, match=message):
         fft(np.ones((2, 5)), kind, lengths)

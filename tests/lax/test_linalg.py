@@ -36,14 +36,22 @@ def positive(dtype, *batch):
 
 def assert_close(x, y):
     x, y = np.asarray(x), np.asarray(y)
-    np.testing.assert_allclose(x, y, rtol=0, atol=2e-4 if x.dtype in (np.float32, np.complex64) else 1e-11)
+    np.testing.assert_allclose(
+        x, y, rtol=0, atol=2e-4 if x.dtype in (np.float32, np.complex64) else 1e-11
+    )
 
 
 def assert_orthonormal(q):
-    assert_close(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
+    assert_close(
+        adjoint(q) @ q,
+        np.broadcast_to(
+            np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])
+        ),
+    )
 
 
 # Cholesky, LU
+
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_cholesky(dtype):
@@ -61,7 +69,9 @@ def test_cholesky_edges():
     np.testing.assert_array_equal(out[0], np.eye(2))
     assert linalg.cholesky(np.eye(2, dtype=np.int32)).dtype == np.float32
     assert linalg.cholesky(np.zeros((0, 3, 3))).shape == (0, 3, 3)
-    with pytest.raises(ValueError, match=r"The input to cholesky must be a square matrix. Got shape \(2, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"The input to cholesky must be a square matrix. Got shape \(2, 3\)"
+    ):
         linalg.cholesky(np.ones((2, 3)))
     with pytest.raises(TypeError, match="Input 0 to cholesky must have rank at least 2"):
         linalg.cholesky(np.ones(3))
@@ -81,10 +91,15 @@ def test_lu(shape, dtype):
     x = normal(rng, *shape, dtype=dtype)
     packed, pivots, permutation = map(np.asarray, linalg.lu(x))
     k = min(shape[1:])
-    lower, upper = np.tril(packed[..., :k], -1) + np.eye(shape[1], k, dtype=dtype), np.triu(packed[:, :k])
+    lower, upper = (
+        np.tril(packed[..., :k], -1) + np.eye(shape[1], k, dtype=dtype),
+        np.triu(packed[:, :k]),
+    )
     assert_close(lower @ upper, np.take_along_axis(x, permutation[..., None], 1))
     np.testing.assert_array_equal(linalg.lu_pivots_to_permutation(pivots, shape[1]), permutation)
-    np.testing.assert_array_equal(pivots[0], scipy.linalg.lapack.get_lapack_funcs(("getrf",), (x,))[0](x[0])[1])
+    np.testing.assert_array_equal(
+        pivots[0], scipy.linalg.lapack.get_lapack_funcs(("getrf",), (x,))[0](x[0])[1]
+    )
 
 
 @pytest.mark.parametrize("dtype", WIDE)
@@ -97,22 +112,32 @@ def test_lu_laws(shape, dtype):
 def test_lu_edges():
     assert np.isnan(np.asarray(linalg.lu(np.full((2, 2), np.nan))[0])).all()
     np.testing.assert_array_equal(linalg.lu(np.zeros((2, 2)))[0], 0)
-    assert [y.tolist() for y in results(linalg.lu(np.zeros((3, 0))))] == [[[], [], []], [], [0, 1, 2]]
+    assert [y.tolist() for y in results(linalg.lu(np.zeros((3, 0))))] == [
+        [[], [], []],
+        [],
+        [0, 1, 2],
+    ]
     with pytest.raises(TypeError, match="lu does not accept dtype int64 at position 0"):
         linalg.lu(np.ones((2, 2), int))
 
 
 def test_lu_pivots_to_permutation():
     pivots = np.int32([[2, 1], [1, 3]])
-    np.testing.assert_array_equal(linalg.lu_pivots_to_permutation(pivots, 4), [[2, 1, 0, 3], [1, 3, 2, 0]])
+    np.testing.assert_array_equal(
+        linalg.lu_pivots_to_permutation(pivots, 4), [[2, 1, 0, 3], [1, 3, 2, 0]]
+    )
     assert_vmap_is_stack(lambda p: linalg.lu_pivots_to_permutation(p, 4), pivots[0])
     with pytest.raises(TypeError, match="subtypes of int32"):
         linalg.lu_pivots_to_permutation(pivots.astype(np.uint32), 4)
-    with pytest.raises(ValueError, match="Output permutation size 1 has to exceed the trailing dimension of the pivots"):
+    with pytest.raises(
+        ValueError,
+        match="Output permutation size 1 has to exceed the trailing dimension of the pivots",
+    ):
         linalg.lu_pivots_to_permutation(pivots, 1)
 
 
 # QR
+
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -134,8 +159,13 @@ def test_qr(full, pivoting, shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("pivoting", [False, True])
 def test_qr_laws(pivoting, shape, dtype):
-    assert_derivatives(lambda x: linalg.qr(x, full_matrices=False, pivoting=pivoting), normal(rng, *shape, dtype=dtype))
-    assert_vmap_is_stack(lambda x: linalg.qr(x, pivoting=pivoting), normal(rng, *shape[1:], dtype=dtype))
+    assert_derivatives(
+        lambda x: linalg.qr(x, full_matrices=False, pivoting=pivoting),
+        normal(rng, *shape, dtype=dtype),
+    )
+    assert_vmap_is_stack(
+        lambda x: linalg.qr(x, pivoting=pivoting), normal(rng, *shape[1:], dtype=dtype)
+    )
 
 
 def test_qr_edges():
@@ -143,15 +173,21 @@ def test_qr_edges():
         q, r, *_ = linalg.qr(np.zeros((3, 0)), pivoting=pivoting)
         np.testing.assert_array_equal(q, np.eye(3))
         assert r.shape == (3, 0)
-        assert [y.shape for y in results(linalg.qr(np.zeros((0, 3)), pivoting=pivoting))][:2] == [(0, 0), (0, 3)]
+        assert [y.shape for y in results(linalg.qr(np.zeros((0, 3)), pivoting=pivoting))][:2] == [
+            (0, 0),
+            (0, 3),
+        ]
 
 
 @pytest.mark.parametrize("pivoting", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_derivative_of_full_qr(dtype, pivoting):
-    """The last columns of Q too are functions of x, though of no interest but for the space that they span."""
+    """The last columns of Q too are functions of x, though of no interest but for the space that
+    they span."""
     rng = np.random.default_rng(0)
-    x, t = ((rng.standard_normal((2, 5, 3)) + 1j * rng.standard_normal((2, 5, 3))) for _ in range(2))
+    x, t = (
+        (rng.standard_normal((2, 5, 3)) + 1j * rng.standard_normal((2, 5, 3))) for _ in range(2)
+    )
     x, t = (x, t) if dtype == "complex128" else (x.real, t.real)
 
     def f(x):
@@ -161,7 +197,9 @@ def test_derivative_of_full_qr(dtype, pivoting):
     outs, tangents = jvp(f, (x,), (t,))
     for y, dy, ahead, behind in zip(outs, tangents, f(x + h * t), f(x - h * t), strict=True):
         assert dy.shape == y.shape
-        np.testing.assert_allclose(dy, (np.asarray(ahead) - np.asarray(behind)) / (2 * h), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            dy, (np.asarray(ahead) - np.asarray(behind)) / (2 * h), rtol=1e-6, atol=1e-7
+        )
     cts = tuple(rng.standard_normal(y.shape).astype(y.dtype) for y in outs)
     (ct,) = vjp(f, x)[1](cts)
     # Linear over the reals only; cotangents are not conjugated.
@@ -185,30 +223,43 @@ def test_householder_product_and_ormqr(dtype):
 
 
 def test_householder_errors():
-    with pytest.raises(ValueError, match="must have at least as many rows as columns, got shape \\(3, 4\\)"):
+    with pytest.raises(
+        ValueError, match="must have at least as many rows as columns, got shape \\(3, 4\\)"
+    ):
         linalg.householder_product(np.ones((3, 4)), np.ones(3))
     with pytest.raises(ValueError, match="must not have more rows than the minimum"):
         linalg.householder_product(np.ones((4, 3)), np.ones(4))
     with pytest.raises(TypeError, match=r"same number of batch dimensions, but got \[1, 0\]"):
         linalg.householder_product(np.ones((2, 4, 3)), np.ones(3))
-    with pytest.raises(TypeError, match="requires arguments to have the same dtypes, got float64, float32"):
+    with pytest.raises(
+        TypeError, match="requires arguments to have the same dtypes, got float64, float32"
+    ):
         linalg.householder_product(np.ones((4, 3)), np.ones(3, np.float32))
-    with pytest.raises(ValueError, match="ormqr with left=True expects c to have the same number of rows"):
+    with pytest.raises(
+        ValueError, match="ormqr with left=True expects c to have the same number of rows"
+    ):
         linalg.ormqr(np.ones((4, 3)), np.ones(3), np.ones((5, 5)))
 
 
 # Eigenvalues
 
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_eigh(dtype):
     x = positive(dtype, 2)
-    for v, w in (linalg.eigh(x), linalg.eigh(np.tril(x), symmetrize_input=False),
-                 linalg.eigh(np.triu(x), lower=False, symmetrize_input=False), linalg.eigh(x, subset_by_index=(1, 3))):
+    for v, w in (
+        linalg.eigh(x),
+        linalg.eigh(np.tril(x), symmetrize_input=False),
+        linalg.eigh(np.triu(x), lower=False, symmetrize_input=False),
+        linalg.eigh(x, subset_by_index=(1, 3)),
+    ):
         v, w = np.asarray(v), np.asarray(w)
         assert w.dtype == np.finfo(dtype).dtype
         assert_orthonormal(v)
         assert_close(x @ v, v * w[:, None])
-        assert_close(w, np.linalg.eigvalsh(x)[:, 1:3] if w.shape == (2, 2) else np.linalg.eigvalsh(x))
+        assert_close(
+            w, np.linalg.eigvalsh(x)[:, 1:3] if w.shape == (2, 2) else np.linalg.eigvalsh(x)
+        )
 
 
 @pytest.mark.parametrize("dtype", WIDE)
@@ -219,7 +270,12 @@ def test_eigh_laws(dtype):
     assert_derivatives(lambda x: linalg.eigh(x)[1], x)
     (v, w), (dv, dw) = jvp(linalg.eigh, (x,), (x @ x,))
     v, w, dv, dw = map(np.asarray, (v, w, dv, dw))
-    assert_close(dv @ (w[..., None] * adjoint(v)) + v @ (dw[..., None] * adjoint(v)) + v @ (w[..., None] * adjoint(dv)), x @ x)
+    assert_close(
+        dv @ (w[..., None] * adjoint(v))
+        + v @ (dw[..., None] * adjoint(v))
+        + v @ (w[..., None] * adjoint(dv)),
+        x @ x,
+    )
     assert_vmap_is_stack(linalg.eigh, positive(dtype))
 
 
@@ -256,7 +312,9 @@ def test_eig_laws(left, right, dtype):
     options = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
     assert_derivatives(lambda x: linalg.eig(x, enable_eigvec_derivs=True, **options), x)
     if left or right:
-        with pytest.raises(NotImplementedError, match="Pass enable_eigvec_derivs=True to eig to opt in"):
+        with pytest.raises(
+            NotImplementedError, match="Pass enable_eigvec_derivs=True to eig to opt in"
+        ):
             jvp(lambda x: linalg.eig(x, **options), (x,), (x,))
     assert_vmap_is_stack(lambda x: linalg.eig(x, **options), x[0])
 
@@ -272,6 +330,7 @@ def test_eig_edges():
 
 
 # Singular values
+
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -289,7 +348,12 @@ def test_svd(algorithm, shape, dtype):
         assert_close(s, np.linalg.svd(x, compute_uv=False))
     assert_close(linalg.svd(x, compute_uv=False), s)
     part = linalg.svd(x, full_matrices=False, subset_by_index=(1, 3))
-    for y, z, at in zip(part, (u, s, vh), ((..., slice(1, 3)), (..., slice(1, 3)), (slice(None), slice(1, 3))), strict=True):
+    for y, z, at in zip(
+        part,
+        (u, s, vh),
+        ((..., slice(1, 3)), (..., slice(1, 3)), (slice(None), slice(1, 3))),
+        strict=True,
+    ):
         assert y.shape == z[at].shape
     assert_close(part[1], s[:, 1:3])
 
@@ -298,9 +362,13 @@ def test_svd(algorithm, shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_svd_laws(shape, dtype):
     x, t = normal(rng, *shape, dtype=dtype), normal(rng, *shape, dtype=dtype)
-    assert_derivatives(lambda x: linalg.svd(x, full_matrices=False), x, differences=dtype == "float64")
+    assert_derivatives(
+        lambda x: linalg.svd(x, full_matrices=False), x, differences=dtype == "float64"
+    )
     assert_derivatives(lambda x: linalg.svd(x, compute_uv=False), x)
-    (u, s, vh), (du, ds, dvh) = (map(np.asarray, y) for y in jvp(lambda x: linalg.svd(x, full_matrices=False), (x,), (t,)))
+    (u, s, vh), (du, ds, dvh) = (
+        map(np.asarray, y) for y in jvp(lambda x: linalg.svd(x, full_matrices=False), (x,), (t,))
+    )
     s, ds = s[..., None, :], ds[..., None, :]
     assert_close((du * s) @ vh + (u * ds) @ vh + (u * s) @ dvh, t)
     for q, dq in ((u, du), (adjoint(vh), adjoint(dvh))):
@@ -313,7 +381,9 @@ def test_svd_edges():
     u, s, vh = linalg.svd(np.zeros((3, 0)))
     np.testing.assert_array_equal(u, np.eye(3))
     assert (s.shape, vh.shape) == ((0,), (0, 0))
-    with pytest.raises(NotImplementedError, match="SVD Jacobi and Polar algorithms are not implemented on CPU"):
+    with pytest.raises(
+        NotImplementedError, match="SVD Jacobi and Polar algorithms are not implemented on CPU"
+    ):
         linalg.svd(np.eye(2), algorithm=linalg.SvdAlgorithm.JACOBI)
     with pytest.raises(ValueError, match="full_matrices and subset_by_index cannot both be set"):
         linalg.svd(np.ones((2, 3)), subset_by_index=(0, 1))
@@ -322,11 +392,14 @@ def test_svd_edges():
     with pytest.raises(NotImplementedError, match="JVP not implemented for full matrices"):
         jvp(linalg.svd, (np.ones((3, 2)),), (np.ones((3, 2)),))
     # A singular value of zero does not spoil the derivatives of the others.
-    _, (_, ds, _) = jvp(lambda x: linalg.svd(x, full_matrices=False), (np.diag([2.0, 1.0, 0.0]),), (np.eye(3),))
+    _, (_, ds, _) = jvp(
+        lambda x: linalg.svd(x, full_matrices=False), (np.diag([2.0, 1.0, 0.0]),), (np.eye(3),)
+    )
     np.testing.assert_allclose(ds, 1)
 
 
 # Reductions to simpler forms
+
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_schur_hessenberg_tridiagonal(dtype):
@@ -358,20 +431,26 @@ def test_schur_hessenberg_tridiagonal(dtype):
 
 def test_reduction_edges():
     assert [y.shape for y in results(linalg.hessenberg(np.zeros((0, 0))))] == [(0, 0), (0,)]
-    with pytest.raises(NotImplementedError, match="The sort feature of LAPACK's gees routine is not implemented"):
+    with pytest.raises(
+        NotImplementedError, match="The sort feature of LAPACK's gees routine is not implemented"
+    ):
         linalg.schur(np.eye(2), sort_eig_vals=True)
     with pytest.raises(ValueError, match="The input to tridiagonal must be a square matrix"):
         linalg.tridiagonal(np.zeros((0, 0)))
     with pytest.raises(ValueError, match="Argument to Hessenberg reduction must have shape"):
         linalg.hessenberg(np.ones((2, 3)))
-    with pytest.raises(NotImplementedError, match="Differentiation rule for 'schur' not implemented"):
+    with pytest.raises(
+        NotImplementedError, match="Differentiation rule for 'schur' not implemented"
+    ):
         jvp(linalg.schur, (np.eye(2),), (np.eye(2),))
 
 
 # Linear systems
 
-FLAGS = [dict(zip(("left_side", "lower", "transpose_a", "conjugate_a"), flags, strict=True))
-         for flags in itertools.product([False, True], repeat=4)]
+FLAGS = [
+    dict(zip(("left_side", "lower", "transpose_a", "conjugate_a"), flags, strict=True))
+    for flags in itertools.product([False, True], repeat=4)
+]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -395,7 +474,9 @@ def test_triangular_solve_laws(flags, dtype):
     a = normal(rng, 4, 4, dtype=dtype) + 3 * np.eye(4)
     b = normal(rng, *((4, 2) if flags["left_side"] else (2, 4)), dtype=dtype)
     for unit in (False, True):
-        assert_derivatives(lambda a, b, unit=unit: linalg.triangular_solve(a, b, unit_diagonal=unit, **flags), a, b)
+        assert_derivatives(
+            lambda a, b, unit=unit: linalg.triangular_solve(a, b, unit_diagonal=unit, **flags), a, b
+        )
     assert_vmap_is_stack(lambda a, b: linalg.triangular_solve(a, b, **flags), a, b)
 
 
@@ -406,15 +487,32 @@ def test_triangular_solve_of_vectors_and_edges():
     assert_close(np.asarray(linalg.triangular_solve(a, v, lower=True)) @ np.tril(a), v)
     assert linalg.triangular_solve(np.ones((2, 3, 3)), np.ones((2, 3))).shape == (2, 3)
     assert linalg.triangular_solve(np.zeros((0, 0)), np.zeros((0, 0))).shape == (0, 0)
-    assert linalg.triangular_solve(np.eye(2, dtype=np.float16), np.ones((2, 2), np.float16)).dtype == np.float16
+    assert (
+        linalg.triangular_solve(np.eye(2, dtype=np.float16), np.ones((2, 2), np.float16)).dtype
+        == np.float16
+    )
     assert np.isinf(np.asarray(linalg.triangular_solve(np.zeros((1, 1)), np.ones((1, 1))))).all()
 
 
-@pytest.mark.parametrize(("a", "b", "error", "message"), [
-    ((3, 4), (4, 2), ValueError, r"The first input to triangular_solve must be a square matrix. Got shape \(3, 4\)"),
-    ((3, 3), (4, 2), ValueError, r"Incompatible shapes for arguments to triangular_solve: \(3, 3\) and \(4, 2\)"),
-    ((3, 3), (2, 3, 3), TypeError, r"same number of batch dimensions, but got \[0, 1\]"),
-    ((3,), (3,), TypeError, "Input 0 to triangular_solve must have rank at least 2")])
+@pytest.mark.parametrize(
+    ("a", "b", "error", "message"),
+    [
+        (
+            (3, 4),
+            (4, 2),
+            ValueError,
+            r"The first input to triangular_solve must be a square matrix. Got shape \(3, 4\)",
+        ),
+        (
+            (3, 3),
+            (4, 2),
+            ValueError,
+            r"Incompatible shapes for arguments to triangular_solve: \(3, 3\) and \(4, 2\)",
+        ),
+        ((3, 3), (2, 3, 3), TypeError, r"same number of batch dimensions, but got \[0, 1\]"),
+        ((3,), (3,), TypeError, "Input 0 to triangular_solve must have rank at least 2"),
+    ],
+)
 def test_triangular_solve_C1_C2(a, b, error, message):
     with pytest.raises(error, match=message):
         linalg.triangular_solve(np.ones(a), np.ones(b))
@@ -427,13 +525,19 @@ def test_tridiagonal_solve(perturb, dtype):
     d = (d + 5).astype(dtype)
     b = normal(rng, 2, 5, 3, dtype=dtype)
     x = np.asarray(linalg.tridiagonal_solve(dl, d, du, b, perturb_singular=perturb))
-    a = np.stack([np.diag(d[i]) + np.diag(du[i, :-1], 1) + np.diag(dl[i, 1:], -1) for i in range(2)])
+    a = np.stack(
+        [np.diag(d[i]) + np.diag(du[i, :-1], 1) + np.diag(dl[i, 1:], -1) for i in range(2)]
+    )
     assert_close((a @ x).astype(dtype), b)
 
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_tridiagonal_solve_laws(dtype):
-    dl, d, du = normal(rng, 5, dtype=dtype), normal(rng, 5, dtype=dtype) + 5, normal(rng, 5, dtype=dtype)
+    dl, d, du = (
+        normal(rng, 5, dtype=dtype),
+        normal(rng, 5, dtype=dtype) + 5,
+        normal(rng, 5, dtype=dtype),
+    )
     assert_derivatives(linalg.tridiagonal_solve, dl, d, du, normal(rng, 5, 2, dtype=dtype))
     assert_vmap_is_stack(linalg.tridiagonal_solve, dl, d, du, normal(rng, 5, 2, dtype=dtype))
 
@@ -441,18 +545,28 @@ def test_tridiagonal_solve_laws(dtype):
 def test_tridiagonal_solve_edges():
     zero = np.zeros(3)
     assert np.isnan(np.asarray(linalg.tridiagonal_solve(zero, zero, zero, np.ones((3, 1))))).all()
-    assert np.isfinite(np.asarray(linalg.tridiagonal_solve(zero, zero, zero, np.ones((3, 1)), perturb_singular=True))).all()
-    np.testing.assert_array_equal(linalg.tridiagonal_solve(np.ones(1), np.full(1, 2.0), np.ones(1), np.ones((1, 2))), [[0.5, 0.5]])
+    assert np.isfinite(
+        np.asarray(
+            linalg.tridiagonal_solve(zero, zero, zero, np.ones((3, 1)), perturb_singular=True)
+        )
+    ).all()
+    np.testing.assert_array_equal(
+        linalg.tridiagonal_solve(np.ones(1), np.full(1, 2.0), np.ones(1), np.ones((1, 2))),
+        [[0.5, 0.5]],
+    )
     assert linalg.tridiagonal_solve(*(np.zeros(0),) * 3, np.zeros((0, 2))).shape == (0, 2)
     with pytest.raises(TypeError, match="requires that all diagonal arguments have the same shape"):
         linalg.tridiagonal_solve(np.ones(4), np.ones(3), np.ones(4), np.ones((4, 2)))
-    with pytest.raises(TypeError, match="leading ndim-1 dimensions of b equal the dimensions of the diagonal"):
+    with pytest.raises(
+        TypeError, match="leading ndim-1 dimensions of b equal the dimensions of the diagonal"
+    ):
         linalg.tridiagonal_solve(np.ones(4), np.ones(4), np.ones(4), np.ones((3, 2)))
     with pytest.raises(TypeError, match="Input 3 to tridiagonal_solve must have rank at least 2"):
         linalg.tridiagonal_solve(np.ones(4), np.ones(4), np.ones(4), np.ones(4))
 
 
 # Updates, polar decomposition
+
 
 def test_cholesky_update():
     r, w = np.triu(normal(rng, 2, 4, 4)), normal(rng, 2, 4)
@@ -470,7 +584,9 @@ def test_cholesky_update():
 def test_symmetric_product():
     a, c = normal(rng, 2, 4, 3), positive("float64", 2)
     expected = 2 * a @ adjoint(a) + 3 * c
-    assert_close(linalg.symmetric_product(a, c, alpha=2.0, beta=3.0, symmetrize_output=True), expected)
+    assert_close(
+        linalg.symmetric_product(a, c, alpha=2.0, beta=3.0, symmetrize_output=True), expected
+    )
     assert_close(np.tril(linalg.symmetric_product(a, c, alpha=2.0, beta=3.0)), np.tril(expected))
     assert_derivatives(lambda a, c: linalg.symmetric_product(a, c, alpha=2.0, beta=3.0), a, c)
     assert_vmap_is_stack(linalg.symmetric_product, a[0], c[0])
@@ -495,7 +611,7 @@ def test_qdwh_edges():
     assert (int(steps), bool(converged)) == (2, False)
     u, h, *_ = linalg.qdwh(x, dynamic_shape=(3, 2))
     for y, z in zip((u, h), scipy.linalg.polar(x[:3, :2]), strict=True):
-        assert_close(np.asarray(y)[:z.shape[0], :z.shape[1]], z)
+        assert_close(np.asarray(y)[: z.shape[0], : z.shape[1]], z)
     np.testing.assert_array_equal(np.asarray(u)[3:], 0)
     np.testing.assert_array_equal(linalg.qdwh(np.zeros((2, 2)))[1], 0)
     assert_close(linalg.qdwh(np.diag([1.0, 1e-12]))[0], np.eye(2))

@@ -54,24 +54,32 @@ def test_empty():
 def test_gradient_of_a_sort_of_several():
     def f(k, v):
         return lax.reduce_sum(lax.mul(lax.sort_key_val(k, v)[1], np.float32([1, 2, 3])), (0,))
+
     got = jax.grad(f, (0, 1))(np.float32([3, 1, 2]), np.float32([7, 8, 9]))
     assert [np.asarray(g).tolist() for g in got] == [[0.0] * 3, [3.0, 1.0, 2.0]]
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), [
-    (lambda: lax.sort(X, 2), ValueError, "axis 2 is out of bounds"),
-    (lambda: lax.sort(()), TypeError, "at least one operand"),
-    (lambda: lax.sort((X, X), num_keys=3), ValueError, "num_keys=3 must be between 1 and len"),
-    (lambda: lax.sort((X, X[0])), TypeError, "must have equal shapes"),
-    (lambda: lax.top_k(X, 4), ValueError, "no larger than size along axis; got k=4"),
-    (lambda: lax.top_k(X, -1), ValueError, "must be nonnegative, got -1"),
-    (lambda: lax.top_k(1.0, 1), ValueError, "out of bounds"),
-    (lambda: lax.top_k(X.astype(np.complex64), 1), ValueError, "not compatible with complex"),
-    (lambda: lax.approx_max_k(X, 0), ValueError, "k must be positive, got 0"),
-    (lambda: lax.approx_max_k(X, 5), ValueError, "k must be smaller than the size of reduction_dim 3, got 5"),
-    (lambda: lax.approx_max_k(X.astype(np.int32), 1), ValueError, "must be a floating type"),
-    (lambda: lax.approx_min_k(X, 1, recall_target=2.0), ValueError, "recall_target"),
-])
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: lax.sort(X, 2), ValueError, "axis 2 is out of bounds"),
+        (lambda: lax.sort(()), TypeError, "at least one operand"),
+        (lambda: lax.sort((X, X), num_keys=3), ValueError, "num_keys=3 must be between 1 and len"),
+        (lambda: lax.sort((X, X[0])), TypeError, "must have equal shapes"),
+        (lambda: lax.top_k(X, 4), ValueError, "no larger than size along axis; got k=4"),
+        (lambda: lax.top_k(X, -1), ValueError, "must be nonnegative, got -1"),
+        (lambda: lax.top_k(1.0, 1), ValueError, "out of bounds"),
+        (lambda: lax.top_k(X.astype(np.complex64), 1), ValueError, "not compatible with complex"),
+        (lambda: lax.approx_max_k(X, 0), ValueError, "k must be positive, got 0"),
+        (
+            lambda: lax.approx_max_k(X, 5),
+            ValueError,
+            "k must be smaller than the size of reduction_dim 3, got 5",
+        ),
+        (lambda: lax.approx_max_k(X.astype(np.int32), 1), ValueError, "must be a floating type"),
+        (lambda: lax.approx_min_k(X, 1, recall_target=2.0), ValueError, "recall_target"),
+    ],
+)
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()

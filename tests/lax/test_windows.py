@@ -12,22 +12,34 @@ ONES = {"base_dilation": (1,), "window_dilation": (1,)}
 
 
 def test_mapped_initial_values():
-    f = jax.vmap(lambda x, init: lax.reduce_window(x, init, lambda a, b: lax.add(a, b), (2,)), in_axes=(None, 0))
+    f = jax.vmap(
+        lambda x, init: lax.reduce_window(x, init, lambda a, b: lax.add(a, b), (2,)),
+        in_axes=(None, 0),
+    )
     got = f(np.float32([1, 2, 3]), np.float32([0, 10]))
     assert np.asarray(got).tolist() == [[3.0, 5.0], [13.0, 15.0]]
 
 
 def test_several_operands():
-    got = lax.reduce_window((X, X), (0.0, 1.0), lambda a, b: (lax.add(a[0], b[0]), lax.mul(a[1], b[1])), (2, 2))
+    got = lax.reduce_window(
+        (X, X), (0.0, 1.0), lambda a, b: (lax.add(a[0], b[0]), lax.mul(a[1], b[1])), (2, 2)
+    )
     assert [np.asarray(y).tolist() for y in got] == [[[8.0, 12.0]], [[0.0, 40.0]]]
 
 
 def test_the_first_of_equal_elements_has_the_gradient():
     for f, init in ((lax.max, -np.inf), (lax.min, np.inf)):
-        g = jax.grad(lambda x, f=f, init=init: lax.reduce_sum(lax.reduce_window(x, init, f, (2,), (2,)), (0,)))
+        g = jax.grad(
+            lambda x, f=f, init=init: lax.reduce_sum(
+                lax.reduce_window(x, init, f, (2,), (2,)), (0,)
+            )
+        )
         assert np.asarray(g(np.float32([1, 1, 2, 2]))).tolist() == [1.0, 0.0, 1.0, 0.0]
-        dilated = jax.grad(lambda x, f=f, init=init: lax.reduce_sum(
-            lax.reduce_window(x, init, f, (2,), (1,), "VALID", None, (2,)), (0,)))
+        dilated = jax.grad(
+            lambda x, f=f, init=init: lax.reduce_sum(
+                lax.reduce_window(x, init, f, (2,), (1,), "VALID", None, (2,)), (0,)
+            )
+        )
         assert np.asarray(dilated(np.float32([1, 5, 1]))).tolist() == [1.0, 0.0, 0.0]
 
 
@@ -38,21 +50,28 @@ def test_gradient_is_zero_where_no_window_fits(f):
 
 
 def test_padding_is_never_selected():
-    (got,) = lax.select_and_scatter_add_p.call(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS)
+    (got,) = lax.select_and_scatter_add_p.call(
+        np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS
+    )
     assert np.asarray(got).tolist() == [1.0, 110.0, 0.0]
-    (back,) = lax.select_and_gather_add_p.call(np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p,
-                                               **WINDOWS, **ONES)
+    (back,) = lax.select_and_gather_add_p.call(
+        np.float32([1, 10, 100]), np.float32([-3, -2, -5]), select_prim=lax.ge_p, **WINDOWS, **ONES
+    )
     assert np.asarray(back).tolist() == [1.0, 10.0, 10.0]
 
 
 def test_shapes():
     assert lax.reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)]) == (3, 3)
-    assert lax.reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)], (2, 2), (1, 2)) == (6, 5)
+    assert lax.reduce_window_shape_tuple(
+        (4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)], (2, 2), (1, 2)
+    ) == (6, 5)
     assert lax.reduce_window(X, 0.0, lax.add, (5, 2)).shape == (0, 2)
 
 
-@pytest.mark.parametrize(("padding", "want"), [("SAME", [(0, 1), (0, 1)]), ("same_lower", [(1, 0), (1, 0)]),
-                                               ("VALID", [(0, 0), (0, 0)])])
+@pytest.mark.parametrize(
+    ("padding", "want"),
+    [("SAME", [(0, 1), (0, 1)]), ("same_lower", [(1, 0), (1, 0)]), ("VALID", [(0, 0), (0, 0)])],
+)
 def test_padding_by_name(padding, want):
     assert lax.padtype_to_pads((4, 5), (2, 2), (1, 2), padding) == want
     sizes = (np.array(v) for v in ((4, 5), (2, 2), (1, 2)))
@@ -66,22 +85,43 @@ def window(*args, f=lax.add, init=0.0, **kwargs):
     return lambda: lax.reduce_window(X, init, f, *args, **kwargs)
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), [
-    (window((2,)), TypeError, "wrong number of window_dimensions"),
-    (window((2, 2), (1,)), TypeError, "inconsistent window_strides and window_dimensions"),
-    (window((2, 2), base_dilation=(2,)), TypeError, "inconsistent base_dilation and window_dimensions"),
-    (window((2, 2), padding=((1, 1),)), ValueError, "inconsistent padding"),
-    (window((0, 2)), TypeError, "window_dimensions must have every element be strictly positive"),
-    (window((2, 2), (0, 1)), TypeError, "window_strides must have every element be strictly positive"),
-    (window((2, 2), padding="FULL"), RuntimeError, "Unrecognized padding type"),
-    (window((2, 2), init=X[0]), TypeError, "expected init_values to be scalars"),
-    (window((2, 2), init=(0.0,)), ValueError, "same tree structure"),
-    (lambda: lax.reduce_window(np.ones(3), 0.0, lambda a, b: [a + b], (1,)), ValueError,
-     r"output must have the same tree structure as the operands: PyTreeDef\(\*\) vs. PyTreeDef\(\[\*\]\)"),
-    (window((2, 2), init=np.int32(1)), TypeError, "dtype of its operand"),
-    (window((2, 2), f=lambda a, b: lax.gt(a, b)), TypeError, "scalar of its operand's dtype"),
-    (lambda: lax.padtype_to_pads((4,), (2,), (1,), 3), TypeError, "Unknown padding type"),
-])
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (window((2,)), TypeError, "wrong number of window_dimensions"),
+        (window((2, 2), (1,)), TypeError, "inconsistent window_strides and window_dimensions"),
+        (
+            window((2, 2), base_dilation=(2,)),
+            TypeError,
+            "inconsistent base_dilation and window_dimensions",
+        ),
+        (window((2, 2), padding=((1, 1),)), ValueError, "inconsistent padding"),
+        (
+            window((0, 2)),
+            TypeError,
+            "window_dimensions must have every element be strictly positive",
+        ),
+        (
+            window((2, 2), (0, 1)),
+            TypeError,
+            "window_strides must have every element be strictly positive",
+        ),
+        (window((2, 2), padding="FULL"), RuntimeError, "Unrecognized padding type"),
+        (window((2, 2), init=X[0]), TypeError, "expected init_values to be scalars"),
+        (window((2, 2), init=(0.0,)), ValueError, "same tree structure"),
+        (
+            lambda: lax.reduce_window(np.ones(3), 0.0, lambda a, b: [a + b], (1,)),
+            ValueError,
+            (
+                r"output must have the same tree structure as the operands: PyTreeDef\(\*\) vs. "
+                r"PyTreeDef\(\[\*\]\)"
+            ),
+        ),
+        (window((2, 2), init=np.int32(1)), TypeError, "dtype of its operand"),
+        (window((2, 2), f=lambda a, b: lax.gt(a, b)), TypeError, "scalar of its operand's dtype"),
+        (lambda: lax.padtype_to_pads((4,), (2,), (1,), 3), TypeError, "Unknown padding type"),
+    ],
+)
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()

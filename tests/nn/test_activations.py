@@ -1,4 +1,8 @@
-"""Activation functions: values, derivatives and dtypes are those of jax.nn (tests/data/make_nn.py), at kinks and extremes too."""
+"""Activation functions.
+
+Values, derivatives and dtypes are those of jax.nn (tests/data/make_nn.py), at kinks and extremes
+too.
+"""
 
 import json
 from pathlib import Path
@@ -41,7 +45,11 @@ def test_derivative(record):
 def test_dtypes(record):
     f = function(record)
     for given, expected in record["dtypes"].items():
-        x = {"python int": 1, "python float": 1.0}[given] if given.startswith("python") else jnp.ones(2, given)
+        x = (
+            {"python int": 1, "python float": 1.0}[given]
+            if given.startswith("python")
+            else jnp.ones(2, given)
+        )
         try:
             y = f(x)
         except (TypeError, ValueError) as err:
@@ -53,7 +61,9 @@ def test_dtypes(record):
 
 @pytest.mark.parametrize("record", GOLDEN, ids=IDS)
 def test_lists_are_refused(record):
-    with pytest.raises(TypeError, match=r"requires ndarray or scalar arguments, got <class 'list'>"):
+    with pytest.raises(
+        TypeError, match=r"requires ndarray or scalar arguments, got <class 'list'>"
+    ):
         function(record)([1.0, 2.0])
 
 
@@ -70,5 +80,7 @@ def test_glu():
     expected = np.asarray(x[:, :2]) / (1 + np.exp(-np.asarray(x[:, 2:])))
     np.testing.assert_allclose(nn.glu(x), expected, rtol=1e-6)
     np.testing.assert_allclose(nn.glu(x.T, axis=0), expected.T, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"(?s)axis size must be divisible by 2.*x: f32\[3\].*size 3"):
+    with pytest.raises(
+        ValueError, match=r"(?s)axis size must be divisible by 2.*x: f32\[3\].*size 3"
+    ):
         nn.glu(jnp.ones(3))

@@ -1,4 +1,8 @@
-"""softmax and its like: values and derivatives are those of jax.nn (tests/data/make_nn_sums.py), masks and infinities too."""
+"""softmax and its like.
+
+Values and derivatives are those of jax.nn (tests/data/make_nn_sums.py), masks and infinities
+too.
+"""
 
 import json
 from pathlib import Path
@@ -15,7 +19,9 @@ A = np.asarray(GOLDEN["a"], np.float32)
 FINITE = np.where(np.isfinite(A), A, 1.5 + np.arange(3)).astype(np.float32)
 WEIGHTS = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
 CLOSE = {"rtol": 5e-6, "atol": 1e-6}
-CASES = pytest.mark.parametrize("record", GOLDEN["cases"], ids=lambda r: r["name"] + "".join(f"-{k}" for k in r["kwargs"]))
+CASES = pytest.mark.parametrize(
+    "record", GOLDEN["cases"], ids=lambda r: r["name"] + "".join(f"-{k}" for k in r["kwargs"])
+)
 
 
 def function(record):
@@ -50,12 +56,17 @@ def test_gradient(record):
 
 
 # Masks and weights have the shape of the whole array; of batches of them is test_mask_of_a_batch.
-@pytest.mark.parametrize("record", [r for r in GOLDEN["cases"] if True not in (r["kwargs"].get("where"), r["kwargs"].get("b"))],
-                         ids=lambda r: r["name"] + "".join(f"-{k}" for k in r["kwargs"]))
+@pytest.mark.parametrize(
+    "record",
+    [r for r in GOLDEN["cases"] if True not in (r["kwargs"].get("where"), r["kwargs"].get("b"))],
+    ids=lambda r: r["name"] + "".join(f"-{k}" for k in r["kwargs"]),
+)
 def test_vmap_is_stack(record):
     f, batch = function(record), np.stack([FINITE, 2 * FINITE, -FINITE])
     np.testing.assert_allclose(jax.vmap(f)(batch), np.stack([f(x) for x in batch]), **CLOSE)
-    np.testing.assert_allclose(jax.vmap(f, 1)(batch.swapaxes(0, 1)), np.stack([f(x) for x in batch]), **CLOSE)
+    np.testing.assert_allclose(
+        jax.vmap(f, 1)(batch.swapaxes(0, 1)), np.stack([f(x) for x in batch]), **CLOSE
+    )
 
 
 def test_mask_of_a_batch():
@@ -73,7 +84,9 @@ def test_derivatives_of_higher_order():
 
 
 def test_sum_of_negative_weights():
-    value, sign = nn.logsumexp(jnp.asarray([0.0, 1.0]), b=jnp.asarray([1.0, -1.0]), return_sign=True)
+    value, sign = nn.logsumexp(
+        jnp.asarray([0.0, 1.0]), b=jnp.asarray([1.0, -1.0]), return_sign=True
+    )
     assert float(sign) == -1.0
     np.testing.assert_allclose(value, np.log(np.e - 1), rtol=1e-6)
     assert np.isnan(nn.logsumexp(jnp.asarray([0.0, 1.0]), b=jnp.asarray([1.0, -1.0])))
@@ -84,8 +97,10 @@ def test_empty():
     assert nn.softmax(jnp.zeros((2, 0))).shape == (2, 0)
 
 
-@pytest.mark.parametrize("given, expected", [("int32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
-                                             ("bool", "float32")])
+@pytest.mark.parametrize(
+    "given, expected",
+    [("int32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"), ("bool", "float32")],
+)
 def test_dtypes(given, expected):
     x = jnp.ones(3, given)
     for f in (nn.softmax, nn.log_softmax, nn.logsumexp, nn.logmeanexp, nn.standardize):
@@ -98,10 +113,14 @@ def test_complex_logsumexp():
 
 
 def test_one_hot():
-    np.testing.assert_array_equal(nn.one_hot(jnp.asarray([0, 2, -1, 3]), 3), [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(
+        nn.one_hot(jnp.asarray([0, 2, -1, 3]), 3), [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    )
     assert nn.one_hot(jnp.asarray([0]), 3).dtype == "float32"
     assert nn.one_hot(jnp.asarray([0]), 3, dtype="int8").dtype == "int8"
-    np.testing.assert_array_equal(nn.one_hot(jnp.asarray([0, 2]), 3, axis=0), [[1, 0], [0, 0], [0, 1]])
+    np.testing.assert_array_equal(
+        nn.one_hot(jnp.asarray([0, 2]), 3, axis=0), [[1, 0], [0, 0], [0, 1]]
+    )
     np.testing.assert_array_equal(jax.jit(lambda i: nn.one_hot(i, 2))(1), [0, 1])
     with pytest.raises(TypeError, match="one_hot: num_classes must be an int"):
         nn.one_hot(jnp.asarray([0]), 2.5)

@@ -9,9 +9,19 @@ from teucer import numpy as jnp
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("y, dx, axis", [
-    ((3, 5), (), 0), ((3, 5), (4,), 1), ((3, 5), (2, 5), 0), ((3, 5), (5,), 0), ((3, 4, 5), (3, 5), 1),
-    ((3, 5), (2, 1), 0), ((2, 3, 4), (3,), -1), ((3,), (4, 2), -1)])
+@pytest.mark.parametrize(
+    "y, dx, axis",
+    [
+        ((3, 5), (), 0),
+        ((3, 5), (4,), 1),
+        ((3, 5), (2, 5), 0),
+        ((3, 5), (5,), 0),
+        ((3, 4, 5), (3, 5), 1),
+        ((3, 5), (2, 1), 0),
+        ((2, 3, 4), (3,), -1),
+        ((3,), (4, 2), -1),
+    ],
+)
 def test_trapezoid_of_distances(y, dx, axis):
     y, dx = RNG.normal(size=y), RNG.normal(size=dx)
     with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
@@ -19,8 +29,16 @@ def test_trapezoid_of_distances(y, dx, axis):
     np.testing.assert_allclose(found, np.trapezoid(y, dx=dx, axis=axis), rtol=1e-12)
 
 
-@pytest.mark.parametrize("y, x, axis", [
-    ((3, 5), (3,), 0), ((3, 5), (5,), -1), ((3, 5), (3, 5), 0), ((3, 5), (3, 1), 0), ((3, 5), (1, 5), 1)])
+@pytest.mark.parametrize(
+    "y, x, axis",
+    [
+        ((3, 5), (3,), 0),
+        ((3, 5), (5,), -1),
+        ((3, 5), (3, 5), 0),
+        ((3, 5), (3, 1), 0),
+        ((3, 5), (1, 5), 1),
+    ],
+)
 def test_trapezoid_of_places(y, x, axis):
     y, x = RNG.normal(size=y), RNG.normal(size=x)
     with jax.enable_x64(True):
@@ -80,9 +98,22 @@ def test_places_keep_their_dtype(dtype):
         np.testing.assert_array_equal(unravel(flat, (2, 3)), at)
 
 
-@pytest.mark.parametrize("mode", [
-    "constant", "edge", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect",
-    "symmetric", "wrap", "empty"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "constant",
+        "edge",
+        "linear_ramp",
+        "maximum",
+        "mean",
+        "median",
+        "minimum",
+        "reflect",
+        "symmetric",
+        "wrap",
+        "empty",
+    ],
+)
 def test_padding_is_as_weak_as_the_array(mode):
     for weak in (True, False):
         x = jnp.asarray(1.0)[None] if weak else jnp.ones(1)
@@ -94,10 +125,17 @@ def test_tri_of_a_traced_diagonal(k):
     np.testing.assert_array_equal(jax.jit(lambda k: jnp.tri(3, 4, k))(k), np.tri(3, 4, k))
 
 
-@pytest.mark.parametrize("dtype, how", [("float32", {}), *(
-    pytest.param(dtype, how, marks=pytest.mark.slow)
-    for dtype in ("float16", "bfloat16", "float32", "float64")
-    for how in ({}, {"period": 1.0}, {"left": "extrapolate"}))])
+@pytest.mark.parametrize(
+    "dtype, how",
+    [
+        ("float32", {}),
+        *(
+            pytest.param(dtype, how, marks=pytest.mark.slow)
+            for dtype in ("float16", "bfloat16", "float32", "float64")
+            for how in ({}, {"period": 1.0}, {"left": "extrapolate"})
+        ),
+    ],
+)
 def test_derivatives_of_interp_at_tiny_distances(dtype, how):
     with jax.enable_x64(True):
         x = jnp.exp(jnp.linspace(-300.0 if dtype == "float64" else -90.0, -2, 200)).astype(dtype)
@@ -131,26 +169,56 @@ def test_grids_of_no_axes():
         np.testing.assert_allclose(jnp.mgrid[1:6:8j, 2:4], np.mgrid[1:6:8j, 2:4], rtol=1e-6)
 
 
-@pytest.mark.parametrize("make, error, text", [
-    (lambda: jnp.zeros(2, 3), TypeError, r"Did you accidentally write `jax.numpy.zeros\(2, 3\)`"),
-    (lambda: jnp.arange(2) in jnp.arange(2), ValueError, "query value must be a scalar"),
-    (lambda: 1 in jnp.ones((2, 2)), ValueError, "must be one-dimensional"),
-    (lambda: "a" in jnp.arange(2), TypeError, "unsupported operand type"),
-    (lambda: jnp.size(np.ones((2, 3)), (0, -2)), ValueError, "repeated axis"),
-    (lambda: jnp.take(np.zeros((2, 0)), 0, axis=1), IndexError, r"non-empty jnp.take.*\n.*\[2,0\], axis: 1"),
-    (lambda: jnp.r_["what", 1], ValueError, "could not understand directive 'what'"),
-    (lambda: jnp.ravel_multi_index((np.int8(1), np.int8(2)), (12, 12)), ValueError,
-     "int8.*not large enough"),
-    (lambda: jnp.interp(0.0, np.arange(3.0), np.arange(3.0), period=np.ones(1)), ValueError,
-     "period must be a scalar"),
-    (lambda: jnp.cov(np.ones(3), dtype=np.int32), ValueError,
-     "cov: dtype must be a subclass of float or complex"),
-    (lambda: jnp.corrcoef(np.ones(3), dtype=np.int32), ValueError,
-     "corrcoef: dtype must be a subclass"),
-    (lambda: jnp.array(1, None, True, copy=False), TypeError,
-     "multiple values for argument 'copy'"),
-    (lambda: jnp.array(1, None, True, "K", 0, 1), TypeError,
-     "at most 5 positional arguments but 6")])
+@pytest.mark.parametrize(
+    "make, error, text",
+    [
+        (
+            lambda: jnp.zeros(2, 3),
+            TypeError,
+            r"Did you accidentally write `jax.numpy.zeros\(2, 3\)`",
+        ),
+        (lambda: jnp.arange(2) in jnp.arange(2), ValueError, "query value must be a scalar"),
+        (lambda: 1 in jnp.ones((2, 2)), ValueError, "must be one-dimensional"),
+        (lambda: "a" in jnp.arange(2), TypeError, "unsupported operand type"),
+        (lambda: jnp.size(np.ones((2, 3)), (0, -2)), ValueError, "repeated axis"),
+        (
+            lambda: jnp.take(np.zeros((2, 0)), 0, axis=1),
+            IndexError,
+            r"non-empty jnp.take.*\n.*\[2,0\], axis: 1",
+        ),
+        (lambda: jnp.r_["what", 1], ValueError, "could not understand directive 'what'"),
+        (
+            lambda: jnp.ravel_multi_index((np.int8(1), np.int8(2)), (12, 12)),
+            ValueError,
+            "int8.*not large enough",
+        ),
+        (
+            lambda: jnp.interp(0.0, np.arange(3.0), np.arange(3.0), period=np.ones(1)),
+            ValueError,
+            "period must be a scalar",
+        ),
+        (
+            lambda: jnp.cov(np.ones(3), dtype=np.int32),
+            ValueError,
+            "cov: dtype must be a subclass of float or complex",
+        ),
+        (
+            lambda: jnp.corrcoef(np.ones(3), dtype=np.int32),
+            ValueError,
+            "corrcoef: dtype must be a subclass",
+        ),
+        (
+            lambda: jnp.array(1, None, True, copy=False),
+            TypeError,
+            "multiple values for argument 'copy'",
+        ),
+        (
+            lambda: jnp.array(1, None, True, "K", 0, 1),
+            TypeError,
+            "at most 5 positional arguments but 6",
+        ),
+    ],
+)
 def test_refusals(make, error, text):
     with pytest.raises(error, match=text):
         make()
@@ -184,5 +252,3 @@ def test_histogram_of_nothing():
 
 def test_a_truth_value_of_a_complex_number():
     assert jnp.full_like(np.zeros(2, bool), 1j).tolist() == [True, True]
-
-

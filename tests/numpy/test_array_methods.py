@@ -52,9 +52,14 @@ def test_method_is_numpys(name):
     want = getattr(np, name)(X) if name in ("sort", "ptp") else getattr(X, name)(*args)
     args = tuple(np.asarray(a) if isinstance(a, list) else a for a in args)
     got = getattr(jnp.asarray(X), name)(*args)
-    for g, w in zip(got if isinstance(want, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True):
+    for g, w in zip(
+        got if isinstance(want, tuple) else (got,),
+        want if isinstance(want, tuple) else (want,),
+        strict=True,
+    ):
         np.testing.assert_allclose(np.asarray(g), w, rtol=1e-5)
-    # The places of nonzero elements are not known while tracing; `trace` of a tracer is the trace that it belongs to.
+    # The places of nonzero elements are not known while tracing; `trace` of a tracer is the trace
+    # that it belongs to.
     if name not in ("nonzero", "trace"):
         np.testing.assert_allclose(jax.jit(lambda v: getattr(v, name)(*args))(X), want, rtol=1e-5)
 
@@ -65,7 +70,9 @@ def test_views_of_bits():
         x.view("int32").tolist() == np.float32([1, 2]).view("int32").tolist()
         and x.view("uint8").tolist() == np.float32([1, 2]).view("uint8").tolist()
     )
-    assert jnp.array([1, 2], "uint8").view("uint16").tolist() == [513] and jnp.ones(2, "complex64").view("float32").tolist() == [
+    assert jnp.array([1, 2], "uint8").view("uint16").tolist() == [513] and jnp.ones(
+        2, "complex64"
+    ).view("float32").tolist() == [
         1,
         0,
         1,
@@ -81,7 +88,13 @@ def test_views_of_bits():
 
 def test_protocols():
     x = jnp.arange(3)
-    assert 2 in x and 5 not in x and list(reversed(x)) == [2, 1, 0] and x.real is not None and x.imag.tolist() == [0, 0, 0]
+    assert (
+        2 in x
+        and 5 not in x
+        and list(reversed(x)) == [2, 1, 0]
+        and x.real is not None
+        and x.imag.tolist() == [0, 0, 0]
+    )
     assert (
         x.__array_namespace__() is jnp
         and round(jnp.float32(1.26)).dtype == np.int32
@@ -120,7 +133,15 @@ def test_traced_values_have_no_numbers(f, error):
 
 def test_attributes_of_tracers():
     def f(v):
-        assert (v.shape, v.ndim, v.size, v.itemsize, v.nbytes, v.T.shape, v.mT.shape) == ((2, 3), 2, 6, 4, 24, (3, 2), (3, 2))
+        assert (v.shape, v.ndim, v.size, v.itemsize, v.nbytes, v.T.shape, v.mT.shape) == (
+            (2, 3),
+            2,
+            6,
+            4,
+            24,
+            (3, 2),
+            (3, 2),
+        )
         return v.real + v.imag
 
     np.testing.assert_array_equal(jax.jit(f)(X), X)

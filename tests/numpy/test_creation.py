@@ -42,7 +42,9 @@ def test_array_dtype(data, dtype, weak):
 
 
 def test_array_of_tracers_and_options():
-    np.testing.assert_array_equal(jax.jit(lambda x: jnp.array([[x, 1], [2, x * 3]]))(2.0), [[2, 1], [2, 6]])
+    np.testing.assert_array_equal(
+        jax.jit(lambda x: jnp.array([[x, 1], [2, x * 3]]))(2.0), [[2, 1], [2, 6]]
+    )
     assert jnp.array([1, 2], ndmin=3).shape == (1, 1, 2)
     x = jnp.ones(2)
     assert jnp.asarray(x) is x and jnp.array(x) is not x
@@ -64,7 +66,11 @@ def test_array_of_tracers_and_options():
         (lambda: jnp.zeros((2, 2.5)), TypeError, "Shapes must be 1D"),
         (lambda: jax.jit(lambda n: jnp.zeros(n))(3), TypeError, "static_argnums"),
         (lambda: jnp.arange(0, 1, 0), ZeroDivisionError, "division"),
-        (lambda: jax.jit(jnp.arange)(3), jax.errors.ConcretizationTypeError, "jnp.arange argument 'stop'"),
+        (
+            lambda: jax.jit(jnp.arange)(3),
+            jax.errors.ConcretizationTypeError,
+            "jnp.arange argument 'stop'",
+        ),
         (lambda: jnp.arange(jnp.ones(2)), ValueError, "arguments must be scalars"),
         (lambda: jnp.linspace(0, 1, -1), ValueError, "non-negative"),
         (lambda: jnp.eye(2.5), TypeError, "argument of 'N'"),
@@ -81,7 +87,19 @@ def test_errors(call, error, match):
 
 
 @pytest.mark.parametrize(
-    "args", [(3,), (3.0,), (1, 3), (1, 3.5), (0, 1, 0.25), (5, 0, -2), (0,), (-3,), (0, -3, -1.0), (2, 2**31 - 1, 2**29)]
+    "args",
+    [
+        (3,),
+        (3.0,),
+        (1, 3),
+        (1, 3.5),
+        (0, 1, 0.25),
+        (5, 0, -2),
+        (0,),
+        (-3,),
+        (0, -3, -1.0),
+        (2, 2**31 - 1, 2**29),
+    ],
 )
 def test_arange(args):
     want = np.arange(*args)
@@ -91,9 +109,19 @@ def test_arange(args):
 
 
 def test_filled():
-    assert jnp.zeros(3).dtype == np.float32 and jnp.ones((2, 2), int).sum() == 4 and jnp.full(2, 3).weak_type
-    assert jnp.full((2, 2), jnp.float16(3)).dtype == np.float16 and jnp.full_like(jnp.ones(2, "int8"), 2.5).tolist() == [2, 2]
-    assert jnp.ones_like(1.0).weak_type and jnp.zeros_like(jnp.ones(3), shape=(2,)).shape == (2,) and jnp.empty((2,)).shape == (2,)
+    assert (
+        jnp.zeros(3).dtype == np.float32
+        and jnp.ones((2, 2), int).sum() == 4
+        and jnp.full(2, 3).weak_type
+    )
+    assert jnp.full((2, 2), jnp.float16(3)).dtype == np.float16 and jnp.full_like(
+        jnp.ones(2, "int8"), 2.5
+    ).tolist() == [2, 2]
+    assert (
+        jnp.ones_like(1.0).weak_type
+        and jnp.zeros_like(jnp.ones(3), shape=(2,)).shape == (2,)
+        and jnp.empty((2,)).shape == (2,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +154,12 @@ def test_filled():
     ],
 )
 def test_forms_agree_with_numpy(name, args, kwargs):
-    np.testing.assert_allclose(getattr(jnp, name)(*args, **kwargs), getattr(np, name)(*args, **kwargs), rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        getattr(jnp, name)(*args, **kwargs),
+        getattr(np, name)(*args, **kwargs),
+        rtol=2e-6,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"indexing": "ij"}, {"sparse": True}])
@@ -138,20 +171,30 @@ def test_meshgrid(kwargs):
 
 def test_scalar_types():
     assert jnp.float32(1.5).dtype == np.float32 and not jnp.float32(1.5).weak_type
-    assert jnp.float32 == np.float32 and jnp.float32 == np.dtype("float32") and hash(jnp.float32) == hash(np.float32)
+    assert (
+        jnp.float32 == np.float32
+        and jnp.float32 == np.dtype("float32")
+        and hash(jnp.float32) == hash(np.float32)
+    )
     assert np.dtype(jnp.bfloat16).name == "bfloat16" and np.zeros(2, jnp.int8).dtype == np.int8
     assert jnp.issubdtype(jnp.bfloat16, jnp.floating) and isinstance(np.float32(1), jnp.float32)
-    assert jnp.isdtype(jnp.int8, "integral") and not jnp.isdtype(jnp.int8, ("bool", "real floating"))
+    assert jnp.isdtype(jnp.int8, "integral") and not jnp.isdtype(
+        jnp.int8, ("bool", "real floating")
+    )
     with pytest.raises(ValueError, match="Unrecognized kind"):
         jnp.isdtype(jnp.int8, "foo")
 
 
 def test_conversions():
-    assert jnp.astype(jnp.array([1.7, -1.7]), int).tolist() == [1, -1] and jnp.astype(jnp.array([0.0, 2.0]), bool).tolist() == [
+    assert jnp.astype(jnp.array([1.7, -1.7]), int).tolist() == [1, -1] and jnp.astype(
+        jnp.array([0.0, 2.0]), bool
+    ).tolist() == [
         False,
         True,
     ]
-    assert jnp.frombuffer(b"ab", "uint8").tolist() == [97, 98] and jnp.fromstring("1 2", int, sep=" ").tolist() == [1, 2]
+    assert jnp.frombuffer(b"ab", "uint8").tolist() == [97, 98] and jnp.fromstring(
+        "1 2", int, sep=" "
+    ).tolist() == [1, 2]
     assert jnp.from_dlpack(np.float32([1, 2])).tolist() == [1, 2]
 
     class OnGPU:
@@ -161,10 +204,14 @@ def test_conversions():
         def __dlpack_device__(self):
             return 2, 1
 
-    with pytest.raises(BufferError, match=r"GPU 1 of cuda, which is not among the devices here: \['cpu'\]"):
+    with pytest.raises(
+        BufferError, match=r"GPU 1 of cuda, which is not among the devices here: \['cpu'\]"
+    ):
         jnp.from_dlpack(OnGPU())
     info = jnp.__array_namespace_info__()
-    assert info.default_dtypes()["integral"] == np.int32 and "float32" in info.dtypes(kind="real floating")
+    assert info.default_dtypes()["integral"] == np.int32 and "float32" in info.dtypes(
+        kind="real floating"
+    )
 
 
 def test_constants_of_a_traced_program_are_values_of_it():
@@ -174,16 +221,29 @@ def test_constants_of_a_traced_program_are_values_of_it():
 
 def test_keys_and_float0():
     key = jax.random.key(0)
-    for made in (jnp.zeros_like(key), jnp.zeros((), key.dtype), jnp.empty_like(key), jax.jit(lambda: jnp.zeros((), key.dtype))()):
+    for made in (
+        jnp.zeros_like(key),
+        jnp.zeros((), key.dtype),
+        jnp.empty_like(key),
+        jax.jit(lambda: jnp.zeros((), key.dtype))(),
+    ):
         assert (made.shape, made.dtype) == ((), key.dtype)
         assert not jax.random.key_data(made).any()
     assert jnp.empty((2, 3), key.dtype).shape == (2, 3)
-    for made in (jnp.zeros(3, jax.float0), jnp.ones(3, jax.float0), jnp.zeros_like(np.zeros(3, jax.float0))):
+    for made in (
+        jnp.zeros(3, jax.float0),
+        jnp.ones(3, jax.float0),
+        jnp.zeros_like(np.zeros(3, jax.float0)),
+    ):
         assert (made.shape, made.dtype) == ((3,), jax.float0)
 
 
 def test_dtypes_that_other_libraries_know():
-    known = [d for d in ("bool", "int4", "int8", "uint64", "float8_e4m3fn", "bfloat16", "complex128") if is_supported_dtype(d)]
+    known = [
+        d
+        for d in ("bool", "int4", "int8", "uint64", "float8_e4m3fn", "bfloat16", "complex128")
+        if is_supported_dtype(d)
+    ]
     assert known == ["bool", "int8", "uint64", "bfloat16", "complex128"]
     with pytest.raises(TypeError, match="not understood"):
         is_supported_dtype("int7")

@@ -19,8 +19,19 @@ def read(key, *places):
     return known
 
 
-@pytest.mark.parametrize("start, rows", [(0, [0, 1]), (1, [1, 2]), (2, [2, 3]), (3, [2, 3]), (9, [2, 3]), (-2, [2, 3]),
-                                         (-4, [0, 1]), (-9, [0, 1])])
+@pytest.mark.parametrize(
+    "start, rows",
+    [
+        (0, [0, 1]),
+        (1, [1, 2]),
+        (2, [2, 3]),
+        (3, [2, 3]),
+        (9, [2, 3]),
+        (-2, [2, 3]),
+        (-4, [0, 1]),
+        (-9, [0, 1]),
+    ],
+)
 def test_a_slice_that_reaches_beyond_is_moved_inside(start, rows):
     np.testing.assert_array_equal(read(lambda i: ds(i, 2), start), X[rows])
     np.testing.assert_array_equal(read(lambda i: (ds(i, 2), 1), start), X[rows, 1])
@@ -28,18 +39,25 @@ def test_a_slice_that_reaches_beyond_is_moved_inside(start, rows):
 
 
 def test_it_goes_with_other_entries():
-    np.testing.assert_array_equal(read(lambda i: (ds(i, 2), np.array([1, 2])), 1), X[1:3][:, [1, 2]])
+    np.testing.assert_array_equal(
+        read(lambda i: (ds(i, 2), np.array([1, 2])), 1), X[1:3][:, [1, 2]]
+    )
     np.testing.assert_array_equal(read(lambda i: (ds(i, 2), None, ds(i, 3)), 1), X[1:3, None, 1:4])
     np.testing.assert_array_equal(read(lambda i: ds(i, 2, 2), 1), X[1:4:2])
     np.testing.assert_array_equal(read(lambda i: ds(i, 3, 0), 1), X[[1, 1, 1]])
-    np.testing.assert_array_equal(jax.vmap(lambda i: jnp.asarray(X[0])[ds(i, 2)])(jnp.arange(3)), [[0, 1], [1, 2], [2, 3]])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda i: jnp.asarray(X[0])[ds(i, 2)])(jnp.arange(3)), [[0, 1], [1, 2], [2, 3]]
+    )
 
 
 @pytest.mark.parametrize("start, rows", [(1, [1, 2]), (-2, [2, 3]), (3, []), (9, [])])
 def test_changes_beyond_are_dropped(start, rows):
     expected = X.copy()
     expected[rows] += 100
-    for update in (lambda i: jnp.asarray(X).at[ds(i, 2)].add(100), lambda i: jnp.asarray(X).at[ds(i, 2)].apply(lambda x: x + 100)):
+    for update in (
+        lambda i: jnp.asarray(X).at[ds(i, 2)].add(100),
+        lambda i: jnp.asarray(X).at[ds(i, 2)].apply(lambda x: x + 100),
+    ):
         np.testing.assert_array_equal(update(start), expected)
         np.testing.assert_array_equal(jax.jit(update)(start), expected)
     filled = jnp.asarray(X).at[ds(start, 2)].get(mode="fill", fill_value=-1)
@@ -54,7 +72,9 @@ def test_gradient():
 def test_ordinary_slices_and_mistakes():
     assert (ds(None), ds(3), ds(None, 2)) == (slice(None), slice(3), ds(0, 2))
     for size in (-1, 5):
-        with pytest.raises(TypeError, match=f"a slice of size {size} does not fit into an axis of size 4"):
+        with pytest.raises(
+            TypeError, match=f"a slice of size {size} does not fit into an axis of size 4"
+        ):
             jnp.asarray(X)[ds(0, size)]
     with pytest.raises(ValueError, match="`stride` must be >= 0, got -1"):
         ds(0, 2, -1)

@@ -1,4 +1,7 @@
-"""Laws across functions of the library: what NumPy refuses is refused, axes come in any sequence, compositions agree to the bit."""
+"""Laws across functions of the library.
+
+What NumPy refuses is refused, axes come in any sequence, compositions agree to the bit.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,63 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 # Functions that reduce over, or move, several axes, on an array of two.
 ALONG = {
-    **{name: getattr(jnp, name) for name in (
-        "sum", "prod", "max", "min", "mean", "var", "std", "all", "any", "ptp", "median", "nansum", "nanprod", "nanmax", "nanmin",
-        "nanmean", "nanvar", "nanstd", "nanmedian", "count_nonzero", "average", "flip", "amax", "amin", "gradient")},
-    "quantile": lambda x, axis: jnp.quantile(x, 0.5, axis=axis), "nanquantile": lambda x, axis: jnp.nanquantile(x, 0.5, axis=axis),
-    "percentile": lambda x, axis: jnp.percentile(x, 50, axis=axis), "norm": lambda x, axis: jnp.linalg.norm(x, axis=axis),
-    "squeeze": lambda x, axis: jnp.squeeze(x[:1, :1], axis), "expand_dims": lambda x, axis: jnp.expand_dims(x, axis),
-    "roll": lambda x, axis: jnp.roll(x, 1, axis), "fft2": lambda x, axis: jnp.fft.fft2(x, axes=axis),
-    "fftn": lambda x, axis: jnp.fft.fftn(x, axes=axis), "fftshift": lambda x, axis: jnp.fft.fftshift(x, axes=axis),
-    "ifftshift": lambda x, axis: jnp.fft.ifftshift(x, axes=axis), "add.reduce": lambda x, axis: jnp.add.reduce(x, axis=axis),
-    "logaddexp.reduce": lambda x, axis: jnp.logaddexp.reduce(x, axis=axis), "method": lambda x, axis: jnp.asarray(x).sum(axis=axis),
-    "transpose": lambda x, axis: jnp.transpose(x, axis), "moveaxis": lambda x, axis: jnp.moveaxis(x, axis, axis),
-    "apply_over_axes": lambda x, axis: jnp.apply_over_axes(jnp.sum, x, axis), "rot90": lambda x, axis: jnp.rot90(x, axes=axis),
-    "logsumexp": lambda x, axis: special.logsumexp(x, axis=axis), "softmax": lambda x, axis: nn.softmax(x, axis=axis),
-    "log_softmax": lambda x, axis: nn.log_softmax(x, axis=axis), "standardize": lambda x, axis: nn.standardize(x, axis=axis),
-    "nn.logsumexp": lambda x, axis: nn.logsumexp(x, axis=axis), "lax.reduce_sum": lax.reduce_sum, "lax.rev": lax.rev,
-    "lax.expand_dims": lax.expand_dims, "lax.reduce": lambda x, axis: lax.reduce(x, 0.0, lax.add, axis),
+    **{
+        name: getattr(jnp, name)
+        for name in (
+            "sum",
+            "prod",
+            "max",
+            "min",
+            "mean",
+            "var",
+            "std",
+            "all",
+            "any",
+            "ptp",
+            "median",
+            "nansum",
+            "nanprod",
+            "nanmax",
+            "nanmin",
+            "nanmean",
+            "nanvar",
+            "nanstd",
+            "nanmedian",
+            "count_nonzero",
+            "average",
+            "flip",
+            "amax",
+            "amin",
+            "gradient",
+        )
+    },
+    "quantile": lambda x, axis: jnp.quantile(x, 0.5, axis=axis),
+    "nanquantile": lambda x, axis: jnp.nanquantile(x, 0.5, axis=axis),
+    "percentile": lambda x, axis: jnp.percentile(x, 50, axis=axis),
+    "norm": lambda x, axis: jnp.linalg.norm(x, axis=axis),
+    "squeeze": lambda x, axis: jnp.squeeze(x[:1, :1], axis),
+    "expand_dims": lambda x, axis: jnp.expand_dims(x, axis),
+    "roll": lambda x, axis: jnp.roll(x, 1, axis),
+    "fft2": lambda x, axis: jnp.fft.fft2(x, axes=axis),
+    "fftn": lambda x, axis: jnp.fft.fftn(x, axes=axis),
+    "fftshift": lambda x, axis: jnp.fft.fftshift(x, axes=axis),
+    "ifftshift": lambda x, axis: jnp.fft.ifftshift(x, axes=axis),
+    "add.reduce": lambda x, axis: jnp.add.reduce(x, axis=axis),
+    "logaddexp.reduce": lambda x, axis: jnp.logaddexp.reduce(x, axis=axis),
+    "method": lambda x, axis: jnp.asarray(x).sum(axis=axis),
+    "transpose": lambda x, axis: jnp.transpose(x, axis),
+    "moveaxis": lambda x, axis: jnp.moveaxis(x, axis, axis),
+    "apply_over_axes": lambda x, axis: jnp.apply_over_axes(jnp.sum, x, axis),
+    "rot90": lambda x, axis: jnp.rot90(x, axes=axis),
+    "logsumexp": lambda x, axis: special.logsumexp(x, axis=axis),
+    "softmax": lambda x, axis: nn.softmax(x, axis=axis),
+    "log_softmax": lambda x, axis: nn.log_softmax(x, axis=axis),
+    "standardize": lambda x, axis: nn.standardize(x, axis=axis),
+    "nn.logsumexp": lambda x, axis: nn.logsumexp(x, axis=axis),
+    "lax.reduce_sum": lax.reduce_sum,
+    "lax.rev": lax.rev,
+    "lax.expand_dims": lax.expand_dims,
+    "lax.reduce": lambda x, axis: lax.reduce(x, 0.0, lax.add, axis),
 }
 
 
@@ -62,12 +106,18 @@ REFUSED = {
     "axes twice": (lambda np, x: np.sum(x, axis=(0, 0)), ValueError),
     "axis that is no number": (lambda np, x: np.sum(x, axis="a"), TypeError),
     "axis in halves": (lambda np, x: np.sum(x, axis=0.5), TypeError),
-    "expand_dims": (lambda np, x: np.expand_dims(x, 3), ValueError), "squeeze": (lambda np, x: np.squeeze(x, 0), ValueError),
-    "moveaxis": (lambda np, x: np.moveaxis(x, 1, 0), ValueError), "swapaxes": (lambda np, x: np.swapaxes(x, 0, 1), ValueError),
-    "flip": (lambda np, x: np.flip(x, 1), ValueError), "roll": (lambda np, x: np.roll(x, 1, 1), ValueError),
-    "stack": (lambda np, x: np.stack([x, x], 3), ValueError), "concatenate": (lambda np, x: np.concatenate([x, x], 1), ValueError),
-    "split": (lambda np, x: np.split(x, 3), ValueError), "take along an axis": (lambda np, x: np.take(x, 0, axis=1), ValueError),
-    "greatest of none": (lambda np, x: np.max(x[:0]), ValueError), "argmin of none": (lambda np, x: np.argmin(x[:0]), ValueError),
+    "expand_dims": (lambda np, x: np.expand_dims(x, 3), ValueError),
+    "squeeze": (lambda np, x: np.squeeze(x, 0), ValueError),
+    "moveaxis": (lambda np, x: np.moveaxis(x, 1, 0), ValueError),
+    "swapaxes": (lambda np, x: np.swapaxes(x, 0, 1), ValueError),
+    "flip": (lambda np, x: np.flip(x, 1), ValueError),
+    "roll": (lambda np, x: np.roll(x, 1, 1), ValueError),
+    "stack": (lambda np, x: np.stack([x, x], 3), ValueError),
+    "concatenate": (lambda np, x: np.concatenate([x, x], 1), ValueError),
+    "split": (lambda np, x: np.split(x, 3), ValueError),
+    "take along an axis": (lambda np, x: np.take(x, 0, axis=1), ValueError),
+    "greatest of none": (lambda np, x: np.max(x[:0]), ValueError),
+    "argmin of none": (lambda np, x: np.argmin(x[:0]), ValueError),
     "greatest of none of none": (lambda np, x: np.max(x[:0].reshape(0, 0), axis=0), ValueError),
     "least of none of none": (lambda np, x: np.min(x[:0].reshape(0, 0), axis=1), ValueError),
     "range of none of none": (lambda np, x: np.ptp(x[:0].reshape(0, 0), axis=1), ValueError),
@@ -90,11 +140,17 @@ def test_what_numpy_refuses_is_refused(name: str) -> None:
 @pytest.mark.parametrize("ends", [(0, 25), (0, 1), (-5, 5), (0, 7), (0, 100)])
 @pytest.mark.parametrize("bins", [1, 5, 7, 10, 49, 100])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_edges_of_a_histogram_are_those_of_linspace(bins: int, ends: tuple[int, int], dtype: str) -> None:
+def test_edges_of_a_histogram_are_those_of_linspace(
+    bins: int, ends: tuple[int, int], dtype: str
+) -> None:
     with config.enable_x64(dtype == "float64"):
         x = jnp.asarray(np.linspace(*ends, 17), dtype)
-        np.testing.assert_array_equal(jnp.histogram_bin_edges(x, bins, ends), jnp.linspace(*ends, bins + 1, dtype=dtype))
-        np.testing.assert_array_equal(jnp.histogram(x, bins)[1], jnp.linspace(*ends, bins + 1, dtype=dtype))
+        np.testing.assert_array_equal(
+            jnp.histogram_bin_edges(x, bins, ends), jnp.linspace(*ends, bins + 1, dtype=dtype)
+        )
+        np.testing.assert_array_equal(
+            jnp.histogram(x, bins)[1], jnp.linspace(*ends, bins + 1, dtype=dtype)
+        )
 
 
 @pytest.mark.parametrize("bins", [1, 2, 5])
@@ -104,20 +160,28 @@ def test_histograms_of_integers_are_numpys(bins: int) -> None:
     found, edges = jnp.histogram(x, bins * 5, (0, 25 * bins))
     expected, _ = np.histogram(x, bins * 5, (0, 25 * bins))
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.bincount(np.maximum([-3, 1, 1], 0)), jnp.bincount(jnp.array([-3, 1, 1])))
+    np.testing.assert_array_equal(
+        np.bincount(np.maximum([-3, 1, 1], 0)), jnp.bincount(jnp.array([-3, 1, 1]))
+    )
 
 
 SAME = {
-    "eye": (lambda np, x: np.eye(3, k=True)), "take": (lambda np, x: np.take(x, np.array(True))),
-    "take several": (lambda np, x: np.take(x, np.array([True, False]))), "tile": (lambda np, x: np.tile(x, np.array(2))),
-    "tile by a row": (lambda np, x: np.tile(x, np.array([2, 1]))), "roll": (lambda np, x: np.roll(x, True)),
-    "roll by an array": (lambda np, x: np.roll(x, np.array(True))), "trapezoid": (lambda np, x: np.trapezoid(x, dx=1j)),
+    "eye": (lambda np, x: np.eye(3, k=True)),
+    "take": (lambda np, x: np.take(x, np.array(True))),
+    "take several": (lambda np, x: np.take(x, np.array([True, False]))),
+    "tile": (lambda np, x: np.tile(x, np.array(2))),
+    "tile by a row": (lambda np, x: np.tile(x, np.array([2, 1]))),
+    "roll": (lambda np, x: np.roll(x, True)),
+    "roll by an array": (lambda np, x: np.roll(x, np.array(True))),
+    "trapezoid": (lambda np, x: np.trapezoid(x, dx=1j)),
     "trapezoid, whole numbers": (lambda np, x: np.trapezoid(x.astype(int), dx=1j)),
     "piecewise by one condition": (lambda np, x: np.piecewise(x, x > 1, [1.0, 2.0])),
     "piecewise by conditions": (lambda np, x: np.piecewise(x, [x > 1, x > 2], [1.0, 2.0, 3.0])),
-    "cov of no observations": (lambda np, x: np.cov(x[:0])), "cov of one": (lambda np, x: np.cov(x[:1])),
+    "cov of no observations": (lambda np, x: np.cov(x[:0])),
+    "cov of one": (lambda np, x: np.cov(x[:1])),
     "cov of two without observations": (lambda np, x: np.cov(x[:0].reshape(2, 0))),
-    "hypot": (lambda np, x: np.hypot(x, 2)), "heaviside": (lambda np, x: np.heaviside(x, 0.5)),
+    "hypot": (lambda np, x: np.hypot(x, 2)),
+    "heaviside": (lambda np, x: np.heaviside(x, 0.5)),
 }
 
 
@@ -132,8 +196,12 @@ def test_forms_of_arguments_are_numpys(name: str) -> None:
 def test_piecewise_takes_rows_of_a_table_as_conditions() -> None:
     """As many functions as the table has rows: a condition for each."""
     x = jnp.arange(3.0)
-    np.testing.assert_array_equal(jnp.piecewise(x, x > 1, [1.0, 2.0, 3.0]), [3, 3, 3])  # three conditions, each a truth value
-    np.testing.assert_array_equal(jnp.piecewise(x, jnp.stack([x > 1, x > 0]), [1.0, 2.0, 3.0]), [3, 2, 2])
+    np.testing.assert_array_equal(
+        jnp.piecewise(x, x > 1, [1.0, 2.0, 3.0]), [3, 3, 3]
+    )  # three conditions, each a truth value
+    np.testing.assert_array_equal(
+        jnp.piecewise(x, jnp.stack([x > 1, x > 0]), [1.0, 2.0, 3.0]), [3, 2, 2]
+    )
 
 
 @pytest.mark.parametrize("f", [jnp.polyadd, jnp.polysub])
@@ -148,13 +216,19 @@ def test_polynomials_with_arrays_as_coefficients(f: Any) -> None:
 @pytest.mark.parametrize("fill", [2.5, 7, 1 + 2j, np.float16(2.5), True])
 def test_fill_values_are_not_cut(fill: Any) -> None:
     x = jnp.array([[0, 1], [1, 0]])
-    for places in (*jnp.nonzero(x, size=3, fill_value=fill), *jnp.where(x, size=3, fill_value=fill),
-                   jnp.flatnonzero(x, size=3, fill_value=fill), *jnp.argwhere(x, size=3, fill_value=fill).T):
+    for places in (
+        *jnp.nonzero(x, size=3, fill_value=fill),
+        *jnp.where(x, size=3, fill_value=fill),
+        jnp.flatnonzero(x, size=3, fill_value=fill),
+        *jnp.argwhere(x, size=3, fill_value=fill).T,
+    ):
         assert places[-1] == fill
     rows, columns = jnp.nonzero(x, size=3, fill_value=(2.5, 3))
     assert rows[-1] == 2.5 and columns[-1] == 3 and columns.dtype == np.int32
     for f in (jnp.nonzero, jnp.argwhere):
-        with pytest.raises(ValueError, match="fill_value must be a number, or one for each of 2 axes"):
+        with pytest.raises(
+            ValueError, match="fill_value must be a number, or one for each of 2 axes"
+        ):
             f(x, size=3, fill_value=np.array([1, 2]))
 
 
@@ -166,7 +240,9 @@ def test_nothing_times_nan(f: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 2), (0, 0)])
-@pytest.mark.parametrize("name", ["fft", "ifft", "irfft", "fft2", "ifft2", "irfft2", "fftn", "hfft"])
+@pytest.mark.parametrize(
+    "name", ["fft", "ifft", "irfft", "fft2", "ifft2", "irfft2", "fftn", "hfft"]
+)
 def test_transforms_of_nothing(name: str, shape: tuple[int, ...]) -> None:
     if name.endswith("2") and len(shape) < 2:
         shape = (1, *shape)
@@ -183,12 +259,18 @@ def test_an_empty_list_of_places(key: Any) -> None:
     """Of truth values as of integers names nothing, whatever the size of the axis."""
     for shape in ((0, 0, 1), (2, 1), (3,)):
         x = jnp.zeros(shape)
-        np.testing.assert_array_equal(x.at[..., key].set(1) if len(key) == 0 and not isinstance(key, list) else x, x)
-        assert x[..., key if not isinstance(key, list) else np.array([], int)].shape == (*shape[:-1], 0)
+        np.testing.assert_array_equal(
+            x.at[..., key].set(1) if len(key) == 0 and not isinstance(key, list) else x, x
+        )
+        assert x[..., key if not isinstance(key, list) else np.array([], int)].shape == (
+            *shape[:-1],
+            0,
+        )
 
 
 def test_widths_under_64_bits() -> None:
-    """Places in a sorted array and powers of truth values are of 32 bits, permutations of Python's width."""
+    """Places in a sorted array and powers of truth values are of 32 bits, permutations of Python's
+    width."""
     with config.enable_x64(True):
         assert jnp.searchsorted(jnp.arange(3.0), 1.0).dtype == np.int32
         assert jnp.digitize(jnp.arange(3.0), jnp.arange(2.0)).dtype == np.int32
@@ -204,15 +286,26 @@ def test_messages_of_wrong_arguments() -> None:
         jax.sharding.reshard(3, None)
     with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
         lax.dot_general(jnp.ones((2, 2)), jnp.ones((2, 2)), (((0.5,), (0,)), ((), ())))
-    assert lax.dtype(np.float32) == lax.dtype("float32") == lax.dtype(float) == lax.dtype(np.dtype("float32")) == np.float32
+    assert (
+        lax.dtype(np.float32)
+        == lax.dtype("float32")
+        == lax.dtype(float)
+        == lax.dtype(np.dtype("float32"))
+        == np.float32
+    )
     with pytest.raises(ValueError, match="Invalid argument to dtype: None"):
         lax.dtype(None)
 
 
 @pytest.mark.parametrize("init", [0.0, 1.5, True])
-@pytest.mark.parametrize("reduce", [lambda x, init: lax.reduce(x, init, lambda a, b: a + b, (0,)),
-                                    lambda x, init: lax.reduce_window(x, init, lambda a, b: a + b, (2,), (1,), "VALID"),
-                                    lambda x, init: lax.reduce((x,), (init,), lambda a, b: (a[0] + b[0],), (0,))])
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda x, init: lax.reduce(x, init, lambda a, b: a + b, (0,)),
+        lambda x, init: lax.reduce_window(x, init, lambda a, b: a + b, (2,), (1,), "VALID"),
+        lambda x, init: lax.reduce((x,), (init,), lambda a, b: (a[0] + b[0],), (0,)),
+    ],
+)
 def test_initial_values_are_not_cast(reduce: Any, init: Any) -> None:
     with pytest.raises(TypeError, match="an initial value has not the dtype of its operand"):
         reduce(jnp.arange(3), init)
@@ -222,5 +315,11 @@ def test_numbers_are_converted_as_python_would() -> None:
     for x, dtype in ((1j, np.float32), (1j, np.int32)):
         with pytest.raises(TypeError, match="not 'complex'"):
             lax.convert_element_type(x, dtype)
-    assert lax.convert_element_type(1j, bool) and lax.convert_element_type(2**40, np.float32) == 2.0**40
-    assert lax.convert_element_type(300, np.int8) == 44 and lax.convert_element_type(-1, np.uint8) == 255
+    assert (
+        lax.convert_element_type(1j, bool)
+        and lax.convert_element_type(2**40, np.float32) == 2.0**40
+    )
+    assert (
+        lax.convert_element_type(300, np.int8) == 44
+        and lax.convert_element_type(-1, np.uint8) == 255
+    )

@@ -32,7 +32,9 @@ def test_slogdet(x):
         _close(got, want)
 
 
-@pytest.mark.parametrize("a, b", [(A, G[:3, 0]), (A, G[:3]), (S, A), (S, S), (C, BIG[0]), (S[0], S)])
+@pytest.mark.parametrize(
+    "a, b", [(A, G[:3, 0]), (A, G[:3]), (S, A), (S, S), (C, BIG[0]), (S[0], S)]
+)
 def test_solve(a, b):
     _close(L.solve(a, b), np.linalg.solve(a, b), 1e-3)
 
@@ -53,10 +55,15 @@ def test_factorizations():
         _close(q @ r, m, 1e-3)
     u, s, vh = L.svd(H - 8 * np.eye(5, dtype="float32"), hermitian=True)
     _close((u * s) @ vh, H - 8 * np.eye(5), 1e-3)
-    assert [v.shape for v in L.svd(G)] == [(4, 4), (2,), (2, 2)] and [v.shape for v in L.qr(G, "complete")] == [(4, 4), (4, 2)]
+    assert [v.shape for v in L.svd(G)] == [(4, 4), (2,), (2, 2)] and [
+        v.shape for v in L.qr(G, "complete")
+    ] == [(4, 4), (4, 2)]
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"ord": 1}, {"ord": np.inf}, {"ord": -np.inf}, {"ord": 0}, {"ord": 3}, {"ord": 2}])
+@pytest.mark.parametrize(
+    "kwargs",
+    [{}, {"ord": 1}, {"ord": np.inf}, {"ord": -np.inf}, {"ord": 0}, {"ord": 3}, {"ord": 2}],
+)
 def test_vector_norm(kwargs):
     _close(L.norm(G[:, 0], **kwargs), np.linalg.norm(G[:, 0], **kwargs))
     _close(L.vector_norm(G, axis=0, **kwargs), np.linalg.norm(G, axis=0, **kwargs))
@@ -65,7 +72,10 @@ def test_vector_norm(kwargs):
 @pytest.mark.parametrize("order", ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
 def test_matrix_norm(order):
     _close(L.norm(G, order), np.linalg.norm(G, order))
-    _close(L.norm(S, order, axis=(1, 2), keepdims=True), np.linalg.norm(S, order, axis=(1, 2), keepdims=True))
+    _close(
+        L.norm(S, order, axis=(1, 2), keepdims=True),
+        np.linalg.norm(S, order, axis=(1, 2), keepdims=True),
+    )
     _close(L.norm(S, order, axis=(2, 0)), np.linalg.norm(S, order, axis=(2, 0)))
     _close(L.matrix_norm(S, ord=order), np.linalg.matrix_norm(S, ord=order))
 
@@ -83,7 +93,10 @@ def test_ranks_inverses_and_least_squares():
     want = np.linalg.lstsq(G, BIG[:4, 0], rcond=None)
     for got, w in zip((x, residual, rank, s), want, strict=True):
         _close(got, w, 1e-3)
-    _close(L.tensorsolve(np.eye(6, dtype="float32").reshape(2, 3, 6), np.ones((2, 3), "float32")), np.ones(6))
+    _close(
+        L.tensorsolve(np.eye(6, dtype="float32").reshape(2, 3, 6), np.ones((2, 3), "float32")),
+        np.ones(6),
+    )
     assert L.tensorinv(np.eye(6, dtype="float32").reshape(2, 3, 6)).shape == (6, 2, 3)
 
 
@@ -114,7 +127,9 @@ def test_derivatives_are_difference_quotients(name):
     ours, theirs, x = FUNCTIONS[name]
     d = RNG.standard_normal(x.shape).astype("float32")
     ct = RNG.standard_normal(np.shape(theirs(x))).astype("float32")
-    want = np.sum((theirs(x.astype("f8") + 1e-5 * d) - theirs(x.astype("f8") - 1e-5 * d)) / 2e-5 * ct)
+    want = np.sum(
+        (theirs(x.astype("f8") + 1e-5 * d) - theirs(x.astype("f8") - 1e-5 * d)) / 2e-5 * ct
+    )
     tangent = jax.jvp(ours, (x,), (d,))[1]
     assert float(jnp.sum(tangent * ct)) == pytest.approx(want, rel=2e-4, abs=1e-4)
     grad = jax.grad(lambda v: jnp.sum(ours(v) * ct))(x)
@@ -123,7 +138,10 @@ def test_derivatives_are_difference_quotients(name):
 
 def test_gradient_of_a_singular_determinant():
     x = np.array([[1, 2, 0, 0], [2, 4, 0, 0], [0, 0, 1, 1], [1, 0, 0, 2]], "float32")
-    minors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)] for i in range(4)]
+    minors = [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)]
+        for i in range(4)
+    ]
     _close(jax.grad(L.det)(x), minors)
 
 
@@ -136,13 +154,25 @@ def test_vmap_is_a_stack(name):
 @pytest.mark.parametrize(
     "call, error, match",
     [
-        (lambda: L.svd(G[0]), TypeError, r"Input 0 to svd must have rank at least 2, but got shape=\(2,\)"),
+        (
+            lambda: L.svd(G[0]),
+            TypeError,
+            r"Input 0 to svd must have rank at least 2, but got shape=\(2,\)",
+        ),
         (lambda: L.qr(G[0]), TypeError, "Input 0 to qr must have rank at least 2"),
         (lambda: L.eigh(G[0]), TypeError, "Input 0 to eigh must have rank at least 2"),
         (lambda: L.cholesky(G[0]), TypeError, "Input 0 to cholesky must have rank at least 2"),
         (lambda: L.eigvals(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"),
-        (lambda: L.inv(G[0]), ValueError, r"Argument to inv must have shape \[..., n, n\], got \(2,\)"),
-        (lambda: L.multi_dot([G]), ValueError, "multi_dot: input arrays must all be two-dimensional"),
+        (
+            lambda: L.inv(G[0]),
+            ValueError,
+            r"Argument to inv must have shape \[..., n, n\], got \(2,\)",
+        ),
+        (
+            lambda: L.multi_dot([G]),
+            ValueError,
+            "multi_dot: input arrays must all be two-dimensional",
+        ),
         (lambda: L.det(G), ValueError, r"must have shape \[..., n, n\], got \(4, 2\)"),
         (lambda: L.inv(G), ValueError, "Argument to inv must have shape"),
         (lambda: L.solve(A, G), ValueError, "inconsistent size for core dimension"),
@@ -165,11 +195,16 @@ def test_errors(call, error, match):
 
 
 def test_gradients_of_determinants_of_low_rank_are_zero():
-    for x in (np.zeros((4, 4), np.float32), np.ones((4, 4), np.float32) + np.diag(np.float32([0, 0, 0, 1]))):
+    for x in (
+        np.zeros((4, 4), np.float32),
+        np.ones((4, 4), np.float32) + np.diag(np.float32([0, 0, 0, 1])),
+    ):
         assert not jax.grad(jnp.linalg.det)(x).any()
 
 
-@pytest.mark.parametrize("x", [np.float32([[2, 1, 0], [1, -3, 1], [0, 1, 4]]), np.float32([[0, 2], [1, 0]])])
+@pytest.mark.parametrize(
+    "x", [np.float32([[2, 1, 0], [1, -3, 1], [0, 1, 4]]), np.float32([[0, 2], [1, 0]])]
+)
 def test_gradients_of_slogdet_by_both_methods(x):
     for method in ("lu", "qr"):
         gradient = jax.grad(lambda x: jnp.linalg.slogdet(x, method=method)[1])(x)
@@ -178,6 +213,8 @@ def test_gradients_of_slogdet_by_both_methods(x):
 
 def test_norms_at_zero_and_of_nothing():
     # 0 is among the sizes of which the greatest is taken: half of the derivative is its own.
-    np.testing.assert_allclose(jax.grad(lambda x: jnp.linalg.norm(x, jnp.inf))(jnp.zeros(2)), [0.25, 0.25])
+    np.testing.assert_allclose(
+        jax.grad(lambda x: jnp.linalg.norm(x, jnp.inf))(jnp.zeros(2)), [0.25, 0.25]
+    )
     assert jnp.linalg.norm(np.ones(0), np.inf) == 0 and jnp.linalg.norm(np.ones((3, 0)), 1) == 0
     assert isinstance(jnp.linalg.det(np.ones((0, 0))), jax.Array)

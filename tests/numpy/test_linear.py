@@ -13,7 +13,11 @@ RNG = np.random.default_rng(0)
 
 def r(*shape, kind="float32"):
     x = RNG.standard_normal(shape)
-    return (x + 1j * RNG.standard_normal(shape)).astype(kind) if kind.startswith("c") else x.astype(kind)
+    return (
+        (x + 1j * RNG.standard_normal(shape)).astype(kind)
+        if kind.startswith("c")
+        else x.astype(kind)
+    )
 
 
 CASES = [
@@ -79,7 +83,9 @@ def test_product_is_numpys(case):
     want = getattr(np, name)(*xs, **kwargs)
     _close(getattr(jnp, name)(*xs, **kwargs), want)
     _close(jax.jit(lambda *v: getattr(jnp, name)(*v, **kwargs))(*xs), want)
-    batched = jax.vmap(lambda x: getattr(jnp, name)(x, *xs[1:], **kwargs))(np.stack([xs[0], 2 * xs[0]]))
+    batched = jax.vmap(lambda x: getattr(jnp, name)(x, *xs[1:], **kwargs))(
+        np.stack([xs[0], 2 * xs[0]])
+    )
     _close(batched, np.stack([want, np.conj(2) * want]), 5e-5)
 
 
@@ -93,18 +99,33 @@ def test_einsum_is_numpys(case):
     got = jax.grad(lambda v: jnp.sum(jnp.einsum(names, v, *xs[1:]) * ct))(xs[0])
     d = r(*xs[0].shape)
     f = lambda t: float(np.sum(np.einsum(names, xs[0].astype("f8") + t * d, *xs[1:]) * ct))
-    assert float(np.sum(np.asarray(got) * d)) == pytest.approx((f(1e-4) - f(-1e-4)) / 2e-4, rel=2e-3, abs=2e-3)
+    assert float(np.sum(np.asarray(got) * d)) == pytest.approx(
+        (f(1e-4) - f(-1e-4)) / 2e-4, rel=2e-3, abs=2e-3
+    )
 
 
 @pytest.mark.parametrize("names", ["bqhd,bkhd->bhqk", "ij,jk->ki", "bij,bjk->bki", "ab,cb->ca"])
 def test_einsum_takes_operands_in_the_order_that_needs_no_transposition(names):
-    xs = [np.zeros([2 + "abcdhijkq".index(c) for c in part]) for part in names.partition("->")[0].split(",")]
-    assert [eqn.primitive.name for eqn in jax.make_jaxpr(lambda *v: jnp.einsum(names, *v))(*xs).eqns] == ["dot_general"]
+    xs = [
+        np.zeros([2 + "abcdhijkq".index(c) for c in part])
+        for part in names.partition("->")[0].split(",")
+    ]
+    assert [
+        eqn.primitive.name for eqn in jax.make_jaxpr(lambda *v: jnp.einsum(names, *v))(*xs).eqns
+    ] == ["dot_general"]
 
 
 @pytest.mark.parametrize("names", ["ij->i", "ij->", "ij,kl->i", "ij,kj->k", "ij,ij->", "ij,kl->il"])
-@pytest.mark.parametrize(("dtype", "value", "preferred"), [("int8", 100, "int32"), ("int8", 100, "float32"), ("bool", 1, "int32"),
-                                                           ("float16", 60000, "float32"), ("complex64", 1 + 1j, "complex64")])
+@pytest.mark.parametrize(
+    ("dtype", "value", "preferred"),
+    [
+        ("int8", 100, "int32"),
+        ("int8", 100, "float32"),
+        ("bool", 1, "int32"),
+        ("float16", 60000, "float32"),
+        ("complex64", 1 + 1j, "complex64"),
+    ],
+)
 def test_einsum_sums_in_the_preferred_type(names, dtype, value, preferred):
     xs = [np.full((2, 3), value, dtype)] * (names.count(",") + 1)
     got = jnp.einsum(names, *xs, preferred_element_type=preferred)
@@ -116,29 +137,50 @@ def test_einsum_of_fractions_is_rounded_at_the_end():
     assert jnp.einsum("i->", np.full(4, 0.5, "float32"), preferred_element_type="int32") == 2
 
 
-PLAIN = ["ij,jk->ik", "ii->i", "ii->", "ij->ji", "i,j->ij", "i,i->", "abc,acd->abd", "ijk->k", "iij,j->i", " i j, j -> i "]
+PLAIN = [
+    "ij,jk->ik",
+    "ii->i",
+    "ii->",
+    "ij->ji",
+    "i,j->ij",
+    "i,i->",
+    "abc,acd->abd",
+    "ijk->k",
+    "iij,j->i",
+    " i j, j -> i ",
+]
 
 
 @pytest.mark.parametrize("names", PLAIN)
 def test_einsum_of_two_operands_does_without_a_search(names):
     """Where there is one order of products it is that of opt_einsum, which is not asked."""
     written = names.replace(" ", "")
-    xs = [r(*["abcdijk".index(c) % 3 + 2 for c in term]) for term in written.split("->")[0].split(",")]
+    xs = [
+        r(*["abcdijk".index(c) % 3 + 2 for c in term]) for term in written.split("->")[0].split(",")
+    ]
     shapes = [x.shape for x in xs]
     _, steps = opt_einsum.contract_path(written, *shapes, shapes=True, einsum_call=True)
     assert _einsum._parsed(names, xs)[0] == written
-    assert _einsum._contractions(written, shapes, "auto") == tuple((tuple(step[0]), step[2]) for step in steps)
+    assert _einsum._contractions(written, shapes, "auto") == tuple(
+        (tuple(step[0]), step[2]) for step in steps
+    )
     np.testing.assert_allclose(jnp.einsum(names, *xs), np.einsum(names, *xs), rtol=1e-4, atol=1e-4)
 
 
 def test_einsum_other_forms():
     x = r(2, 3)
     _close(jnp.einsum(x, [0, 1], [1, 0]), x.T)
-    assert jnp.einsum_path("ab,bc->ac", x, x.T)[0] == [(0, 1)] and bool(jnp.einsum("i->", np.array([True, False])))
+    assert jnp.einsum_path("ab,bc->ac", x, x.T)[0] == [(0, 1)] and bool(
+        jnp.einsum("i->", np.array([True, False]))
+    )
 
 
 def test_dtypes():
-    i8, h, i = np.array([100, 100], "int8"), np.array([1, 2], "float16"), np.arange(3, dtype="int32")
+    i8, h, i = (
+        np.array([100, 100], "int8"),
+        np.array([1, 2], "float16"),
+        np.arange(3, dtype="int32"),
+    )
     rows = [
         (jnp.dot(i8, i8), "int8"),
         (jnp.dot(i8, h), "float16"),
@@ -154,14 +196,34 @@ def test_dtypes():
 @pytest.mark.parametrize(
     "call, error, match",
     [
-        (lambda: jnp.ones((2, 3)) @ jnp.ones((2, 3)), TypeError, "contracting dimensions to have the same shape"),
+        (
+            lambda: jnp.ones((2, 3)) @ jnp.ones((2, 3)),
+            TypeError,
+            "contracting dimensions to have the same shape",
+        ),
         (lambda: jnp.matmul(1, jnp.ones(2)), ValueError, "operand 0 must have ndim at least 1"),
-        (lambda: jnp.matmul(jnp.ones((5, 2, 3)), jnp.ones((4, 3, 4))), ValueError, "Incompatible types for matmul"),
+        (
+            lambda: jnp.matmul(jnp.ones((5, 2, 3)), jnp.ones((4, 3, 4))),
+            ValueError,
+            "Incompatible types for matmul",
+        ),
         (lambda: jnp.dot([1, 2], 1), TypeError, "dot requires ndarray or scalar arguments"),
-        (lambda: jnp.tensordot(jnp.ones((2, 3)), jnp.ones((2, 3)), 3), TypeError, "exceeds input ranks"),
-        (lambda: jnp.tensordot(jnp.ones(2), jnp.ones(2), 1.5), TypeError, "axes argument must be an int"),
+        (
+            lambda: jnp.tensordot(jnp.ones((2, 3)), jnp.ones((2, 3)), 3),
+            TypeError,
+            "exceeds input ranks",
+        ),
+        (
+            lambda: jnp.tensordot(jnp.ones(2), jnp.ones(2), 1.5),
+            TypeError,
+            "axes argument must be an int",
+        ),
         (lambda: jnp.einsum("ij->k", jnp.ones((2, 2))), ValueError, "did not appear in the input"),
-        (lambda: jnp.einsum("ij,jk", jnp.ones((2, 3)), jnp.ones((2, 3))), ValueError, "Size of label 'j' for operand 1"),
+        (
+            lambda: jnp.einsum("ij,jk", jnp.ones((2, 3)), jnp.ones((2, 3))),
+            ValueError,
+            "Size of label 'j' for operand 1",
+        ),
         (lambda: jnp.cross(jnp.ones(4), jnp.ones(4)), ValueError, "either 2 or 3"),
         (lambda: jnp.vecdot(jnp.ones(2), jnp.ones(3)), ValueError, "axes must match"),
     ],
@@ -210,7 +272,10 @@ def test_fft_helpers_and_errors():
         _close(jnp.fft.fftfreq(n, 0.5), np.fft.fftfreq(n, 0.5))
         _close(jnp.fft.rfftfreq(n), np.fft.rfftfreq(n))
         _close(jnp.fft.fftshift(np.arange(n)), np.fft.fftshift(np.arange(n)))
-        _close(jnp.fft.ifftshift(r(n, 3) * 0 + np.arange(3), axes=1), np.fft.ifftshift(np.zeros((n, 3)) + np.arange(3), axes=1))
+        _close(
+            jnp.fft.ifftshift(r(n, 3) * 0 + np.arange(3), axes=1),
+            np.fft.ifftshift(np.zeros((n, 3)) + np.arange(3), axes=1),
+        )
     for call, match in [
         (lambda: jnp.fft.fft(r(3), norm="x"), "Invalid norm value"),
         (lambda: jnp.fft.fft(r(3), 0), "Shape should be positive"),

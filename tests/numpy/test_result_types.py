@@ -16,10 +16,28 @@ from teucer._base import config
 
 DATA = Path(__file__).parent.parent / "data"
 # Functions that take their second operand as it is: no tracer, or for JAX none that is a float.
-STATIC = ("numpy.unravel_index", "numpy.roll", "numpy.angle", "numpy.resize", "numpy.around", "numpy.round", "numpy.diff",
-          "numpy.polyder", "numpy.polyint", "numpy.vander", "numpy.argpartition", "numpy.partition")
+STATIC = (
+    "numpy.unravel_index",
+    "numpy.roll",
+    "numpy.angle",
+    "numpy.resize",
+    "numpy.around",
+    "numpy.round",
+    "numpy.diff",
+    "numpy.polyder",
+    "numpy.polyint",
+    "numpy.vander",
+    "numpy.argpartition",
+    "numpy.partition",
+)
 # What is refused here: the greatest of complex numbers; and a function that is not there yet.
-REFUSED = ("numpy.argmax(1j)", "numpy.argmin(1j)", "numpy.nanargmax(1j)", "numpy.nanargmin(1j)", "scipy.special.owens_t")
+REFUSED = (
+    "numpy.argmax(1j)",
+    "numpy.argmin(1j)",
+    "numpy.nanargmax(1j)",
+    "numpy.nanargmin(1j)",
+    "scipy.special.owens_t",
+)
 
 
 def tables(x64: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -37,8 +55,13 @@ def tables(x64: bool) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("x64", [False, True], ids=["32 bits", "64 bits"])
 def test_types_of_results(x64: bool) -> None:
     expected, found = tables(x64)
-    wrong = {text: f"{found.get(text)}, not {types}" for text, types in expected.items()
-             if types is not None and found.get(text) != types and not text.startswith(REFUSED)
-             and not (found.get(text) is None and text.startswith(STATIC))}
+    wrong = {
+        text: f"{found.get(text)}, not {types}"
+        for text, types in expected.items()
+        if types is not None
+        and found.get(text) != types
+        and not text.startswith(REFUSED)
+        and not (found.get(text) is None and text.startswith(STATIC))
+    }
     assert not wrong, f"{len(wrong)} of {len(expected)}: {wrong}"
     assert len(expected) > 1000

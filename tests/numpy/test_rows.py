@@ -1,4 +1,7 @@
-"""The law of jnp's functions that rows of lax make: they promote their operands, broadcast them, and do the operation."""
+"""The law of jnp's functions that rows of lax make.
+
+They promote their operands, broadcast them, and do the operation.
+"""
 
 import numpy as np
 import pytest
@@ -25,16 +28,22 @@ def test_function_is_the_operation_on_promoted_operands(name):
         operands = [np.int32([1, 1]), np.uint8([1]), True, 1, 1.0]
         calls = [(value,) for value in operands if low <= 1 <= high]
     else:
-        np.testing.assert_array_equal(f(x, x[:, None]), g(np.tile(x, (6, 1)), np.tile(x[:, None], (1, 6))))
+        np.testing.assert_array_equal(
+            f(x, x[:, None]), g(np.tile(x, (6, 1)), np.tile(x[:, None], (1, 6)))
+        )
         calls = [(x, 1), (x, np.int32([2])), (np.int32(1), np.float16(2)), (True, 1.0)]
     for call in calls:
         dtype = dtypes.result_type(*call) if len(call) > 1 else jnp.asarray(call[0]).dtype
         if dtype not in row.accepts:
-            dtype = np.dtype(np.int32 if dtype.kind == "b" and np.dtype(np.int32) in row.accepts else np.float32)
+            dtype = np.dtype(
+                np.int32 if dtype.kind == "b" and np.dtype(np.int32) in row.accepts else np.float32
+            )
         y = f(*call)
         assert y.dtype == dtype
         # Compiled with a conversion, an operation may differ in the last place.
-        np.testing.assert_allclose(y, g(*np.broadcast_arrays(*(np.asarray(v).astype(dtype) for v in call))), rtol=2e-7)
+        np.testing.assert_allclose(
+            y, g(*np.broadcast_arrays(*(np.asarray(v).astype(dtype) for v in call))), rtol=2e-7
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,7 @@
-"""Order, sets and counts: values against NumPy, with and without a fixed size; errors for traced arrays without one."""
+"""Order, sets and counts.
+
+Values against NumPy, with and without a fixed size; errors for traced arrays without one.
+"""
 
 import hypothesis
 import numpy as np
@@ -16,14 +19,21 @@ U = np.array([3, 1, 2, 1, 3, -4], np.int32)
 W = np.array([7, 3, -4, 5], np.int32)
 
 integers = hnp.arrays(np.int32, st.integers(1, 12), elements=st.integers(-4, 4))
-floats = hnp.arrays(np.float32, st.integers(1, 12), elements=st.sampled_from([0.0, 1.0, -1.5, 2.0, np.inf, -np.inf, np.nan]))
+floats = hnp.arrays(
+    np.float32,
+    st.integers(1, 12),
+    elements=st.sampled_from([0.0, 1.0, -1.5, 2.0, np.inf, -np.inf, np.nan]),
+)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sort_and_argsort(axis, descending):
     values = np.sort(X, axis)
-    np.testing.assert_array_equal(jnp.sort(X, axis, descending=descending), np.flip(values, axis or 0) if descending else values)
+    np.testing.assert_array_equal(
+        jnp.sort(X, axis, descending=descending),
+        np.flip(values, axis or 0) if descending else values,
+    )
     places = jnp.argsort(X, axis, descending=descending)
     want = np.argsort(-X if descending else X, axis, kind="stable")
     np.testing.assert_array_equal(places, want)
@@ -35,8 +45,14 @@ def test_nans_come_last_and_descending_first():
     np.testing.assert_array_equal(jnp.sort(NAN, descending=True), np.sort(NAN)[::-1])
 
 
-@pytest.mark.parametrize("f", [lambda m: m.lexsort((X[0], X[1])), lambda m: m.lexsort((X, -X), 0),
-                               lambda m: m.sort_complex(np.array([1 + 2j, 1 - 2j, 0], np.complex64))])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda m: m.lexsort((X[0], X[1])),
+        lambda m: m.lexsort((X, -X), 0),
+        lambda m: m.sort_complex(np.array([1 + 2j, 1 - 2j, 0], np.complex64)),
+    ],
+)
 def test_orders_of_several_keys(f):
     np.testing.assert_array_equal(f(jnp), f(np))
 
@@ -45,20 +61,30 @@ def test_orders_of_several_keys(f):
 def test_partition(kth):
     out = np.asarray(jnp.partition(X, kth, axis=1))
     np.testing.assert_array_equal(out[:, kth], np.sort(X, 1)[:, kth])
-    np.testing.assert_array_equal(np.take_along_axis(X, np.asarray(jnp.argpartition(X, kth, axis=1)), 1)[:, kth], out[:, kth])
+    np.testing.assert_array_equal(
+        np.take_along_axis(X, np.asarray(jnp.argpartition(X, kth, axis=1)), 1)[:, kth], out[:, kth]
+    )
 
 
-@hypothesis.given(floats, floats, st.sampled_from(["left", "right"]),
-                  st.sampled_from(["scan", "scan_unrolled", "sort", "compare_all"]))
+@hypothesis.given(
+    floats,
+    floats,
+    st.sampled_from(["left", "right"]),
+    st.sampled_from(["scan", "scan_unrolled", "sort", "compare_all"]),
+)
 def test_searchsorted_is_numpys(a, v, side, method):
     a = np.sort(a)
-    np.testing.assert_array_equal(jnp.searchsorted(a, v, side, method=method), np.searchsorted(a, v, side))
+    np.testing.assert_array_equal(
+        jnp.searchsorted(a, v, side, method=method), np.searchsorted(a, v, side)
+    )
 
 
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("bins", [[0.0, 1.0, 2.5], [2.5, 1.0, 0.0], [1.0]])
 def test_digitize(bins, right):
-    np.testing.assert_array_equal(jnp.digitize(X, np.array(bins), right), np.digitize(X, bins, right))
+    np.testing.assert_array_equal(
+        jnp.digitize(X, np.array(bins), right), np.digitize(X, bins, right)
+    )
 
 
 @hypothesis.given(integers | floats, st.booleans())
@@ -71,7 +97,9 @@ def test_unique_is_numpys(x, equal_nan):
 
 @hypothesis.given(integers, st.integers(1, 14))
 def test_unique_of_a_size(x, size):
-    values, first, inverse, counts = jax.jit(lambda x: jnp.unique(x, True, True, True, size=size, fill_value=99))(x)
+    values, first, inverse, counts = jax.jit(
+        lambda x: jnp.unique(x, True, True, True, size=size, fill_value=99)
+    )(x)
     want = np.unique(x, True, True, True)
     k = min(size, len(want[0]))
     np.testing.assert_array_equal(values, [*want[0][:k], *[99] * (size - k)])
@@ -83,7 +111,11 @@ def test_unique_of_a_size(x, size):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_unique_parts(axis):
     x = np.array([[1, 2, 1], [0, 3, 0], [1, 2, 1]])
-    for w, g in zip(np.unique(x, True, True, True, axis=axis), jnp.unique(x, True, True, True, axis=axis), strict=True):
+    for w, g in zip(
+        np.unique(x, True, True, True, axis=axis),
+        jnp.unique(x, True, True, True, axis=axis),
+        strict=True,
+    ):
         np.testing.assert_array_equal(g, np.ravel(w) if np.ndim(w) == 1 or w.size == 3 else w)
 
 
@@ -100,20 +132,30 @@ def test_sets_are_numpys(a, b):
     for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d"):
         want = getattr(np, name)(a, b)
         np.testing.assert_array_equal(getattr(jnp, name)(a, b), want, err_msg=name)
-        fixed = jax.jit(lambda a, b, name=name: getattr(jnp, name)(a, b, size=20, fill_value=77))(a, b)
+        fixed = jax.jit(lambda a, b, name=name: getattr(jnp, name)(a, b, size=20, fill_value=77))(
+            a, b
+        )
         np.testing.assert_array_equal(fixed, [*want, *[77] * (20 - len(want))], err_msg=name)
 
 
 @pytest.mark.parametrize("method", ["auto", "compare_all", "binary_search", "sort"])
 @pytest.mark.parametrize("invert", [False, True])
 def test_isin(method, invert):
-    np.testing.assert_array_equal(jnp.isin(X, W, invert=invert, method=method), np.isin(X, W, invert=invert))
+    np.testing.assert_array_equal(
+        jnp.isin(X, W, invert=invert, method=method), np.isin(X, W, invert=invert)
+    )
     tests = np.arange(50)
-    np.testing.assert_array_equal(jnp.isin(U, tests, invert=invert, method=method), np.isin(U, tests, invert=invert))
+    np.testing.assert_array_equal(
+        jnp.isin(U, tests, invert=invert, method=method), np.isin(U, tests, invert=invert)
+    )
 
 
 def test_intersection_says_where():
-    for w, g in zip(np.intersect1d(U, W, return_indices=True), jnp.intersect1d(U, W, return_indices=True), strict=True):
+    for w, g in zip(
+        np.intersect1d(U, W, return_indices=True),
+        jnp.intersect1d(U, W, return_indices=True),
+        strict=True,
+    ):
         np.testing.assert_array_equal(g, w)
     values, i, j = jax.jit(lambda a, b: jnp.intersect1d(a, b, return_indices=True, size=3))(U, W)
     assert values.tolist() == [-4, 3, -4] and i.tolist() == [5, 0, 6] and j.tolist() == [2, 1, 4]
@@ -130,7 +172,11 @@ def test_bincount():
 
 def test_integer_weights_become_floats():
     x, w = np.arange(4.0, dtype=np.float32), np.arange(4)
-    made = jnp.histogram(x, 2, weights=w), jnp.histogram2d(x, x, 1, weights=w), jnp.histogramdd(x[:, None], 2, weights=w)
+    made = (
+        jnp.histogram(x, 2, weights=w),
+        jnp.histogram2d(x, x, 1, weights=w),
+        jnp.histogramdd(x[:, None], 2, weights=w),
+    )
     for counts, *_ in made:
         assert counts.dtype == np.float32 and counts.sum() == 6
 
@@ -143,18 +189,40 @@ def test_interpolation_is_along_real_numbers():
             jnp.interp(*args)
 
 
-@pytest.mark.parametrize("options", [{}, {"bins": 3}, {"bins": np.array([-2.0, 0.0, 3.0])}, {"bins": 4, "range": (-1, 2)},
-                                     {"bins": 3, "density": True}, {"bins": 3, "weights": X * X}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bins": 3},
+        {"bins": np.array([-2.0, 0.0, 3.0])},
+        {"bins": 4, "range": (-1, 2)},
+        {"bins": 3, "density": True},
+        {"bins": 3, "weights": X * X},
+    ],
+    ids=str,
+)
 def test_histogram(options):
-    x = np.random.default_rng(1).normal(size=X.shape).astype(np.float32)  # none lies on an edge, which is rounded
+    x = (
+        np.random.default_rng(1).normal(size=X.shape).astype(np.float32)
+    )  # none lies on an edge, which is rounded
     for w, g in zip(np.histogram(x, **options), jnp.histogram(x, **options), strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"bins": 3}, {"bins": (2, 3), "range": ((-3, 3), (-2, 3))}, {"bins": 2, "density": True},
-                                     {"bins": 2, "weights": X[2]}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bins": 3},
+        {"bins": (2, 3), "range": ((-3, 3), (-2, 3))},
+        {"bins": 2, "density": True},
+        {"bins": 2, "weights": X[2]},
+    ],
+    ids=str,
+)
 def test_histogram2d(options):
-    for w, g in zip(np.histogram2d(X[0], X[1], **options), jnp.histogram2d(X[0], X[1], **options), strict=True):
+    for w, g in zip(
+        np.histogram2d(X[0], X[1], **options), jnp.histogram2d(X[0], X[1], **options), strict=True
+    ):
         np.testing.assert_allclose(g, w, rtol=1e-6, atol=1e-6)
     counts, edges = jnp.histogramdd(X[:, :3], bins=2)
     want, want_edges = np.histogramdd(X[:, :3], bins=2)
@@ -163,30 +231,62 @@ def test_histogram2d(options):
         np.testing.assert_allclose(g, w, rtol=1e-6)
 
 
-@pytest.mark.parametrize("f", [jnp.unique, jnp.bincount, jnp.nonzero, jnp.argwhere, jnp.flatnonzero, jnp.unique_all,
-                               lambda x: jnp.union1d(x, x), lambda x: jnp.setdiff1d(x, x), lambda x: jnp.setxor1d(x, x),
-                               lambda x: jnp.intersect1d(x, x), jnp.trim_zeros])
+@pytest.mark.parametrize(
+    "f",
+    [
+        jnp.unique,
+        jnp.bincount,
+        jnp.nonzero,
+        jnp.argwhere,
+        jnp.flatnonzero,
+        jnp.unique_all,
+        lambda x: jnp.union1d(x, x),
+        lambda x: jnp.setdiff1d(x, x),
+        lambda x: jnp.setxor1d(x, x),
+        lambda x: jnp.intersect1d(x, x),
+        jnp.trim_zeros,
+    ],
+)
 def test_sizes_that_depend_on_traced_values_are_refused(f):
     with pytest.raises(ConcretizationTypeError, match="concrete value is expected"):
         jax.jit(f)(U)
 
 
-@pytest.mark.parametrize(("f", "error", "text"), [
-    (lambda: jnp.sort(X, 2), ValueError, "axis 2 is out of bounds for array of dimension 2"),
-    (lambda: jnp.sort(X, kind="quicksort"), TypeError, "'kind' argument to sort is not supported"),
-    (lambda: jnp.lexsort(()), TypeError, "need sequence of keys with len > 0 in lexsort"),
-    (lambda: jnp.lexsort((X, X[0])), ValueError, "all keys need to be the same shape"),
-    (lambda: jnp.partition(U, 9), ValueError, "axis 9 is out of bounds"),
-    (lambda: jnp.searchsorted(X, 1.0), ValueError, "a should be 1-dimensional"),
-    (lambda: jnp.searchsorted(U, 1, side="foo"), ValueError, "invalid argument side='foo', expected 'left' or 'right'"),
-    (lambda: jnp.searchsorted(U, 1, method="foo"), ValueError, "invalid argument method='foo'"),
-    (lambda: jnp.digitize(U, X), ValueError, "bins must be a 1-dimensional array"),
-    (lambda: jnp.unique(jnp.zeros(0), size=2), ValueError, "fill_value must be specified"),
-    (lambda: jnp.isin(U, U, method="foo"), ValueError, "method='foo' is not implemented"),
-    (lambda: jnp.bincount(X), TypeError, "x argument to bincount must have an integer type; got float32"),
-    (lambda: jnp.histogram(X, bins="auto"), NotImplementedError, "string values for `bins` not implemented"),
-    (lambda: jnp.histogramdd(X, bins=(2, 2)), ValueError, "should be a bin for each dimension"),
-])
+@pytest.mark.parametrize(
+    ("f", "error", "text"),
+    [
+        (lambda: jnp.sort(X, 2), ValueError, "axis 2 is out of bounds for array of dimension 2"),
+        (
+            lambda: jnp.sort(X, kind="quicksort"),
+            TypeError,
+            "'kind' argument to sort is not supported",
+        ),
+        (lambda: jnp.lexsort(()), TypeError, "need sequence of keys with len > 0 in lexsort"),
+        (lambda: jnp.lexsort((X, X[0])), ValueError, "all keys need to be the same shape"),
+        (lambda: jnp.partition(U, 9), ValueError, "axis 9 is out of bounds"),
+        (lambda: jnp.searchsorted(X, 1.0), ValueError, "a should be 1-dimensional"),
+        (
+            lambda: jnp.searchsorted(U, 1, side="foo"),
+            ValueError,
+            "invalid argument side='foo', expected 'left' or 'right'",
+        ),
+        (lambda: jnp.searchsorted(U, 1, method="foo"), ValueError, "invalid argument method='foo'"),
+        (lambda: jnp.digitize(U, X), ValueError, "bins must be a 1-dimensional array"),
+        (lambda: jnp.unique(jnp.zeros(0), size=2), ValueError, "fill_value must be specified"),
+        (lambda: jnp.isin(U, U, method="foo"), ValueError, "method='foo' is not implemented"),
+        (
+            lambda: jnp.bincount(X),
+            TypeError,
+            "x argument to bincount must have an integer type; got float32",
+        ),
+        (
+            lambda: jnp.histogram(X, bins="auto"),
+            NotImplementedError,
+            "string values for `bins` not implemented",
+        ),
+        (lambda: jnp.histogramdd(X, bins=(2, 2)), ValueError, "should be a bin for each dimension"),
+    ],
+)
 def test_errors(f, error, text):
     with pytest.raises(error, match=text):
         f()
@@ -200,9 +300,13 @@ def test_gradients_of_a_sort_go_where_elements_went():
 
 
 def test_vmap():
-    np.testing.assert_array_equal(jax.vmap(jnp.searchsorted)(np.sort(X, 1), X), [np.searchsorted(np.sort(r), r) for r in X])
+    np.testing.assert_array_equal(
+        jax.vmap(jnp.searchsorted)(np.sort(X, 1), X), [np.searchsorted(np.sort(r), r) for r in X]
+    )
     first = np.unique(X[0])
-    np.testing.assert_array_equal(jax.vmap(lambda r: jnp.unique(r, size=5))(X)[0][:len(first)], first)
+    np.testing.assert_array_equal(
+        jax.vmap(lambda r: jnp.unique(r, size=5))(X)[0][: len(first)], first
+    )
     counts = jax.vmap(lambda r: jnp.bincount(r, length=3))(np.array([[0, 1, 1], [2, 2, 2]]))
     assert counts.tolist() == [[1, 2, 0], [0, 0, 3]]
 
@@ -210,4 +314,8 @@ def test_vmap():
 def test_derivatives_of_sets():
     x, y = np.float32([3, 1, 2]), np.float32([2, 5])
     assert jax.grad(lambda v: (jnp.intersect1d(v, y) * 3).sum())(x).tolist() == [0, 0, 3]
-    assert jax.grad(lambda v: (jnp.setxor1d(v, y) * np.float32([1, 2, 4])).sum())(x).tolist() == [2, 1, 0]
+    assert jax.grad(lambda v: (jnp.setxor1d(v, y) * np.float32([1, 2, 4])).sum())(x).tolist() == [
+        2,
+        1,
+        0,
+    ]

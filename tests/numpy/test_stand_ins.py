@@ -1,4 +1,5 @@
-"""Objects of users' classes with `__jax_array__` are operands everywhere, as the arrays that they stand for."""
+"""Objects of users' classes with `__jax_array__` are operands everywhere, as the arrays that they
+stand for."""
 
 import dataclasses
 import sys
@@ -11,13 +12,23 @@ import teucer.numpy as jnp
 
 X, SQUARE, PLACES = np.arange(1.0, 6.0, dtype="float32"), np.eye(5, dtype="float32"), np.arange(5)
 OPERANDS = [
-    ((X,), "abs amax angle around argmax argsort atleast_2d average cumsum cumulative_prod cumulative_sum diag diagflat diff "
-           "ediff1d fft.fft fft.hfft fft.irfft fft.rfft flip i0 iscomplex isreal mean median ndim nonzero ones_like ptp ravel "
-           "shape sin size sort std trim_zeros unwrap vander zeros_like"),
-    ((X, X), "add arctan2 array_equal convolve correlate digitize dot fmin hypot inner kron logaddexp matmul meshgrid mod outer "
-             "polyadd searchsorted vdot linalg.outer"),
-    ((SQUARE,), "diagonal fft.fft2 fft.fftn fft.ifft2 linalg.det linalg.eigh linalg.inv linalg.norm linalg.svd rot90 trace tril "
-                "triu"),
+    (
+        (X,),
+        "abs amax angle around argmax argsort atleast_2d average cumsum cumulative_prod "
+        "cumulative_sum diag diagflat diff ediff1d fft.fft fft.hfft fft.irfft fft.rfft flip i0 "
+        "iscomplex isreal mean median ndim nonzero ones_like ptp ravel shape sin size sort std "
+        "trim_zeros unwrap vander zeros_like",
+    ),
+    (
+        (X, X),
+        "add arctan2 array_equal convolve correlate digitize dot fmin hypot inner kron logaddexp "
+        "matmul meshgrid mod outer polyadd searchsorted vdot linalg.outer",
+    ),
+    (
+        (SQUARE,),
+        "diagonal fft.fft2 fft.fftn fft.ifft2 linalg.det linalg.eigh linalg.inv linalg.norm "
+        "linalg.svd rot90 trace tril triu",
+    ),
     ((SQUARE, X), "linalg.solve matvec"),
     ((X, SQUARE), "vecmat"),
     ((SQUARE, SQUARE), "tensordot"),
@@ -74,6 +85,7 @@ def test_calls_that_come_again():
 @pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
 def test_descriptions(name):
     """Shape and dtype of an object are enough for an array like it."""
+
     class Described:
         shape, dtype = (2, 3), np.dtype("int8")
 
@@ -84,7 +96,10 @@ def test_descriptions(name):
     assert (found.shape, found.dtype) == ((2, 3), np.int8)
 
 
-@pytest.mark.parametrize("name", ["acos", "arccos", "mod", "remainder", "pow", "amax", "invert", "conjugate", "true_divide"])
+@pytest.mark.parametrize(
+    "name",
+    ["acos", "arccos", "mod", "remainder", "pow", "amax", "invert", "conjugate", "true_divide"],
+)
 def test_aliases_say_their_names(name):
     assert getattr(jnp, name).__name__ == getattr(jnp, name).__qualname__ == name
 
@@ -93,11 +108,15 @@ def test_aliases_share_programs():
     assert jnp.arccos.compiled is jnp.acos.compiled
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="C++ gives NumPy the bytes before Python 3.12")
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="C++ gives NumPy the bytes before Python 3.12"
+)
 def test_keys_are_no_numbers():
     keys = jax.random.split(jax.random.key(0))
     for convert in (np.asarray, np.array, np.sin, lambda k: np.array([k])):
-        with pytest.raises(TypeError, match=r"(?s)PRNGKey dtype cannot be converted to a NumPy array.*key_data"):
+        with pytest.raises(
+            TypeError, match=r"(?s)PRNGKey dtype cannot be converted to a NumPy array.*key_data"
+        ):
             convert(keys)
     with pytest.raises(BufferError, match="key_data"):
         memoryview(keys)

@@ -1,4 +1,7 @@
-"""Library code under strict promotion of dtypes and ranks: what JAX 0.10.2 computes there is computed here, alike."""
+"""Library code under strict promotion of dtypes and ranks.
+
+What JAX 0.10.2 computes there is computed here, alike.
+"""
 
 import numpy as np
 import pytest
@@ -8,13 +11,21 @@ import teucer.scipy.special
 from teucer import numpy as jnp
 
 FUNCTIONS = {
-    "histogram": lambda i, x: jnp.histogram(i), "histogramdd": lambda i, x: jnp.histogramdd(i.reshape(3, 1)),
-    "median": lambda i, x: jnp.median(i), "quantile": lambda i, x: jnp.quantile(i, 0.5), "nanmedian": lambda i, x: jnp.nanmedian(i),
-    "fresnel": lambda i, x: teucer.scipy.special.fresnel(x), "var": lambda i, x: jnp.var(i),
+    "histogram": lambda i, x: jnp.histogram(i),
+    "histogramdd": lambda i, x: jnp.histogramdd(i.reshape(3, 1)),
+    "median": lambda i, x: jnp.median(i),
+    "quantile": lambda i, x: jnp.quantile(i, 0.5),
+    "nanmedian": lambda i, x: jnp.nanmedian(i),
+    "fresnel": lambda i, x: teucer.scipy.special.fresnel(x),
+    "var": lambda i, x: jnp.var(i),
     "norm": lambda i, x: jnp.linalg.norm(i),
     "unravel_index": lambda i, x: jnp.unravel_index(i.astype(jnp.int16), (2, 3)),
-    "attention": lambda i, x: jax.nn.dot_product_attention(*[jnp.ones((1, 2, 1, 2), jnp.bfloat16)] * 3),
-    "interp": lambda i, x: jnp.interp(x, x, x), "gelu": lambda i, x: jax.nn.gelu(x)}
+    "attention": lambda i, x: jax.nn.dot_product_attention(
+        *[jnp.ones((1, 2, 1, 2), jnp.bfloat16)] * 3
+    ),
+    "interp": lambda i, x: jnp.interp(x, x, x),
+    "gelu": lambda i, x: jax.nn.gelu(x),
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -49,24 +49,33 @@ def test_top_k(dtype, axis, mode):
     np.testing.assert_array_equal(places, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
     assert values.dtype == x.dtype and places.dtype == np.int32
-    np.testing.assert_array_equal(jax.jit(lambda x: jnp.top_k(x, 2, axis=axis, mode=mode, sorted=False)[1])(x), expected)
+    np.testing.assert_array_equal(
+        jax.jit(lambda x: jnp.top_k(x, 2, axis=axis, mode=mode, sorted=False)[1])(x), expected
+    )
 
 
 def test_top_k_of_nan_and_its_gradient():
     x = np.float32([1, np.nan, 3])
     np.testing.assert_array_equal(jnp.top_k(x, 3, mode="smallest")[1], [0, 2, 1])
     np.testing.assert_array_equal(jnp.top_k(x, 3)[1], [1, 2, 0])
-    slope = jax.grad(lambda x: jnp.top_k(x, 2, mode="smallest")[0] @ jnp.array([1.0, 2.0]))(np.float32([4, 1, 2]))
+    slope = jax.grad(lambda x: jnp.top_k(x, 2, mode="smallest")[0] @ jnp.array([1.0, 2.0]))(
+        np.float32([4, 1, 2])
+    )
     np.testing.assert_array_equal(slope, [0, 1, 2])
     assert jnp.top_k(x, 0, mode="smallest")[0].shape == (0,)
 
 
-@pytest.mark.parametrize(("args", "kwargs", "match"), [
-    ((X, 2), {"mode": "other"}, "mode must be 'largest' or 'smallest'"),
-    ((X, 9), {"mode": "smallest"}, "no larger than size along axis"),
-    ((X, -1), {"mode": "smallest"}, "must be nonnegative"), ((X, 9), {}, "no larger than size along axis"),
-    ((X * 1j, 1), {"mode": "smallest"}, "not compatible with complex"), ((np.array(3), 1), {}, "out of bounds"),
-])
+@pytest.mark.parametrize(
+    ("args", "kwargs", "match"),
+    [
+        ((X, 2), {"mode": "other"}, "mode must be 'largest' or 'smallest'"),
+        ((X, 9), {"mode": "smallest"}, "no larger than size along axis"),
+        ((X, -1), {"mode": "smallest"}, "must be nonnegative"),
+        ((X, 9), {}, "no larger than size along axis"),
+        ((X * 1j, 1), {"mode": "smallest"}, "not compatible with complex"),
+        ((np.array(3), 1), {}, "out of bounds"),
+    ],
+)
 def test_mistakes_with_top_k(args, kwargs, match):
     with pytest.raises(ValueError, match=match):
         jnp.top_k(*args, **kwargs)
@@ -78,11 +87,18 @@ def test_polynomial(count):
     x = rng.uniform(-1, 1, (3, 2)).astype("float32")
     coeffs = list(rng.normal(size=count).astype("float32"))
     expected = np.polynomial.polynomial.polyval(x, coeffs)
-    for given in (coeffs, [float(c) for c in coeffs], [np.full((1, 2), c) for c in coeffs], jnp.array(coeffs)):
+    for given in (
+        coeffs,
+        [float(c) for c in coeffs],
+        [np.full((1, 2), c) for c in coeffs],
+        jnp.array(coeffs),
+    ):
         found = lax.polynomial(x, given)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
         assert found.shape == x.shape
-    np.testing.assert_allclose(lax.polynomial(x, coeffs, unroll=100), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        lax.polynomial(x, coeffs, unroll=100), expected, rtol=1e-4, atol=1e-5
+    )
     slope = jax.vmap(jax.vmap(jax.grad(lambda x: lax.polynomial(x, coeffs))))(x)
     derivative = np.polynomial.polynomial.polyval(x, np.polynomial.polynomial.polyder(coeffs))
     np.testing.assert_allclose(slope, np.broadcast_to(derivative, x.shape), rtol=1e-3, atol=1e-4)

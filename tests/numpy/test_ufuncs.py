@@ -110,7 +110,9 @@ BINARY = {
     "subtract": (F, I, C),
     "isclose": (F,),
 }
-CASES = [(n, (x,)) for n, xs in UNARY.items() for x in xs] + [(n, (x, x[::-1].copy())) for n, xs in BINARY.items() for x in xs]
+CASES = [(n, (x,)) for n, xs in UNARY.items() for x in xs] + [
+    (n, (x, x[::-1].copy())) for n, xs in BINARY.items() for x in xs
+]
 SMOOTH = [
     "sin",
     "cos",
@@ -132,7 +134,19 @@ SMOOTH = [
     "log10",
     "abs",
 ]
-SMOOTH2 = ["add", "multiply", "divide", "atan2", "hypot", "logaddexp", "logaddexp2", "maximum", "power", "remainder", "float_power"]
+SMOOTH2 = [
+    "add",
+    "multiply",
+    "divide",
+    "atan2",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+    "maximum",
+    "power",
+    "remainder",
+    "float_power",
+]
 
 
 def _ids(case):
@@ -169,7 +183,9 @@ def test_gradient_is_the_difference_quotient(name):
     for i in range(len(xs)):
         got = jax.grad(lambda *v: f(*v).sum(), argnums=i)(*xs)
         h = np.float64(1e-3)
-        up, down = ([v.astype(np.float64) + h * s * (k == i) for k, v in enumerate(xs)] for s in (1, -1))
+        up, down = (
+            [v.astype(np.float64) + h * s * (k == i) for k, v in enumerate(xs)] for s in (1, -1)
+        )
         g = getattr(np, name)
         _close(got, (g(*up) - g(*down)) / (2 * h), 2e-3)
 
@@ -222,7 +238,10 @@ def test_dtypes_and_weak_types_of_operators():
         (f * 1j, "complex64", False),
     ]
     for out, dtype, weak in rows:
-        assert (out.dtype, out.weak_type) == (np.dtype(dtype) if dtype != "bfloat16" else h.dtype, weak)
+        assert (out.dtype, out.weak_type) == (
+            np.dtype(dtype) if dtype != "bfloat16" else h.dtype,
+            weak,
+        )
 
 
 def test_unknown_operands_have_their_turn():
@@ -241,16 +260,36 @@ def test_unknown_operands_have_their_turn():
 @pytest.mark.parametrize(
     "call, error, match",
     [
-        (lambda: jnp.sin([1]), TypeError, "sin requires ndarray or scalar arguments, got <class 'list'> at position 0"),
-        (lambda: jnp.add(jnp.ones((3, 2)), jnp.ones(3)), ValueError, r"broadcasting: shapes=\[\(3, 2\), \(3,\)\]"),
-        (lambda: jnp.add(jnp.ones(2), jnp.ones(3)), TypeError, r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)"),
+        (
+            lambda: jnp.sin([1]),
+            TypeError,
+            "sin requires ndarray or scalar arguments, got <class 'list'> at position 0",
+        ),
+        (
+            lambda: jnp.add(jnp.ones((3, 2)), jnp.ones(3)),
+            ValueError,
+            r"broadcasting: shapes=\[\(3, 2\), \(3,\)\]",
+        ),
+        (
+            lambda: jnp.add(jnp.ones(2), jnp.ones(3)),
+            TypeError,
+            r"add got incompatible shapes for broadcasting: \(2,\), \(3,\)",
+        ),
         (lambda: -jnp.array([True]), TypeError, "neg does not accept dtype bool"),
         (lambda: jnp.arange(3) ** -1, TypeError, "Integers cannot be raised to negative powers"),
         (lambda: jnp.gcd(1.5, 2), ValueError, "must be integers"),
         (lambda: jnp.clip(1j, 0, 1), ValueError, "Clip received a complex value"),
-        (lambda: jnp.where(jnp.ones(3) > 1, jnp.ones(2), 0), ValueError, "Incompatible shapes for broadcasting"),
+        (
+            lambda: jnp.where(jnp.ones(3) > 1, jnp.ones(2), 0),
+            ValueError,
+            "Incompatible shapes for broadcasting",
+        ),
         (lambda: jnp.add(1, 2, out=3), NotImplementedError, "out argument"),
-        (lambda: jnp.subtract.reduce(jnp.ones(2), where=True), ValueError, "does not have an identity"),
+        (
+            lambda: jnp.subtract.reduce(jnp.ones(2), where=True),
+            ValueError,
+            "does not have an identity",
+        ),
         (lambda: jnp.add.at(jnp.ones(2), 0, 1), NotImplementedError, "inplace=False"),
     ],
 )
@@ -259,7 +298,19 @@ def test_errors(call, error, match):
         call()
 
 
-@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "bitwise_or", "subtract"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "multiply",
+        "maximum",
+        "minimum",
+        "logical_and",
+        "logical_or",
+        "bitwise_or",
+        "subtract",
+    ],
+)
 def test_ufunc_methods(name):
     x = np.array([[3, 1, 2], [5, 4, 6]], "int32")
     ours, theirs = getattr(jnp, name), getattr(np, name)
@@ -274,14 +325,24 @@ def test_ufunc_methods(name):
 def test_reduceat():
     x = np.arange(8, dtype="int32")
     for name in ("add", "multiply", "maximum", "minimum"):
-        _close(getattr(jnp, name).reduceat(x, np.array([0, 4, 1, 5])), getattr(np, name).reduceat(x, [0, 4, 1, 5]))
+        _close(
+            getattr(jnp, name).reduceat(x, np.array([0, 4, 1, 5])),
+            getattr(np, name).reduceat(x, [0, 4, 1, 5]),
+        )
 
 
 def test_choice_and_tolerance():
     x = jnp.array([1.0, np.nan, np.inf])
-    assert jnp.isclose(x, x).tolist() == [True, False, True] and jnp.isclose(x, x, equal_nan=True).all()
+    assert (
+        jnp.isclose(x, x).tolist() == [True, False, True]
+        and jnp.isclose(x, x, equal_nan=True).all()
+    )
     assert bool(jnp.allclose(1.0, 1.0 + 1e-7)) and not bool(jnp.allclose(1.0, 1.1))
-    assert bool(jnp.array_equal([1, 2], [1, 2])) and not bool(jnp.array_equal([1], [1, 1])) and bool(jnp.array_equiv([1, 1], 1))
+    assert (
+        bool(jnp.array_equal([1, 2], [1, 2]))
+        and not bool(jnp.array_equal([1], [1, 1]))
+        and bool(jnp.array_equiv([1, 1], 1))
+    )
     assert jnp.where(jnp.array([True, False]), 1, 2.5).tolist() == [1.0, 2.5]
     assert jnp.clip(jnp.arange(4), 1, 2).tolist() == [1, 1, 2, 2]
     assert jnp.where(jnp.array([0, 3]))[0].tolist() == [1]
@@ -299,15 +360,44 @@ def test_gradients_at_special_points():
     assert jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))(0.0) == 0.0
 
 
-@pytest.mark.parametrize("name", [
-    "abs", "ceil", "conj", "floor", "imag", "iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "nan_to_num", "negative", "positive", "real", "round", "sign", "signbit", "square", "trunc"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "abs",
+        "ceil",
+        "conj",
+        "floor",
+        "imag",
+        "iscomplex",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "isneginf",
+        "isposinf",
+        "isreal",
+        "nan_to_num",
+        "negative",
+        "positive",
+        "real",
+        "round",
+        "sign",
+        "signbit",
+        "square",
+        "trunc",
+    ],
+)
 def test_numbers_become_arrays_while_tracing_too(name):
     f, results = getattr(jnp, name), []
-    jax.make_jaxpr(lambda: results.extend(f(x) for x in (2, np.int8(2), 2.5, np.ones((2, 3), np.float32))))()
+    jax.make_jaxpr(
+        lambda: results.extend(f(x) for x in (2, np.int8(2), 2.5, np.ones((2, 3), np.float32)))
+    )()
     for x, y in zip((2, np.int8(2), 2.5, np.ones((2, 3), np.float32)), results, strict=True):
         eager = f(x)
-        assert isinstance(y, jax.Array) and (y.shape, y.dtype, y.weak_type) == (eager.shape, eager.dtype, eager.weak_type)
+        assert isinstance(y, jax.Array) and (y.shape, y.dtype, y.weak_type) == (
+            eager.shape,
+            eager.dtype,
+            eager.weak_type,
+        )
 
 
 def test_gradients_of_parts_and_of_bessel_functions():
@@ -315,8 +405,12 @@ def test_gradients_of_parts_and_of_bessel_functions():
         assert jax.grad(f)(0.0) == 0 and jax.grad(jax.grad(f))(0.0) == 0.5
         np.testing.assert_allclose(jax.grad(f)(-1.0), -0.565159, rtol=1e-5)
     x = jnp.array([6.0, -0.3, 0.0, 0.75])
-    np.testing.assert_array_equal(jax.vmap(jax.grad(lambda x: jnp.frexp(x)[0]))(x), [0.125, 2.0, 1.0, 1.0])
-    assert not jax.vmap(jax.grad(lambda x: jnp.round(x, 1)))(jnp.array([1.0, jnp.inf, jnp.nan, 3e38])).any()
+    np.testing.assert_array_equal(
+        jax.vmap(jax.grad(lambda x: jnp.frexp(x)[0]))(x), [0.125, 2.0, 1.0, 1.0]
+    )
+    assert not jax.vmap(jax.grad(lambda x: jnp.round(x, 1)))(
+        jnp.array([1.0, jnp.inf, jnp.nan, 3e38])
+    ).any()
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64"])
@@ -334,15 +428,43 @@ def test_angles_of_reals_are_those_of_complex_numbers():
         angles = jnp.angle(jnp.array([2, -2, 0.0, -0.0, jnp.nan], dtype))
         assert angles.dtype == dtype
         info = jnp.finfo(dtype)
-        np.testing.assert_allclose(angles.astype(np.float32), np.float32([0, np.pi, 0, np.pi, np.nan]), rtol=float(info.eps))
+        np.testing.assert_allclose(
+            angles.astype(np.float32),
+            np.float32([0, np.pi, 0, np.pi, np.nan]),
+            rtol=float(info.eps),
+        )
     with jax.enable_x64(True):
         assert jnp.angle(jnp.float64(-2)).dtype == np.float64
 
 
-@pytest.mark.parametrize("name", [
-    "acos", "arccos", "absolute", "acosh", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_right_shift", "conjugate", "degrees", "radians", "true_divide", "around", "amin", "amax", "mod", "pow", "invert",
-    "bool", "bool_"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acos",
+        "arccos",
+        "absolute",
+        "acosh",
+        "arcsinh",
+        "arctan",
+        "arctan2",
+        "arctanh",
+        "bitwise_invert",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "conjugate",
+        "degrees",
+        "radians",
+        "true_divide",
+        "around",
+        "amin",
+        "amax",
+        "mod",
+        "pow",
+        "invert",
+        "bool",
+        "bool_",
+    ],
+)
 def test_functions_say_the_name_by_which_they_are_asked_for(name):
     found = getattr(jnp, name)
     assert found.__name__ == name.rstrip("_")

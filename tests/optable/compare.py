@@ -10,7 +10,8 @@ from teucer._base import dtypes
 
 
 def assert_ulp(got: Any, expected: Any, ulp: float, what: str, *, each: bool) -> None:
-    """`got` differs from `expected` by at most `ulp` units in the last place: of each element, or of the greatest one."""
+    """`got` differs from `expected` by at most `ulp` units in the last place: of each element, or
+    of the greatest one."""
     got = np.asarray(got)
     expected = np.asarray(expected)
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
@@ -19,26 +20,36 @@ def assert_ulp(got: Any, expected: Any, ulp: float, what: str, *, each: bool) ->
         return
     is_complex = dtypes.issubdtype(got.dtype, np.complexfloating)
     wide = np.clongdouble if is_complex else np.longdouble
-    actual, right = got.astype(wide if is_complex else np.float64).astype(wide), expected.astype(wide)
+    actual, right = (
+        got.astype(wide if is_complex else np.float64).astype(wide),
+        expected.astype(wide),
+    )
     special = ~np.isfinite(right)
-    np.testing.assert_array_equal(actual[special], right[special], err_msg=f"{what}: where not finite")
+    np.testing.assert_array_equal(
+        actual[special], right[special], err_msg=f"{what}: where not finite"
+    )
     actual, right = actual[~special], right[~special]
     if not right.size:
         return
     info = dtypes.finfo(got.dtype)
     size = np.abs(right) if each else np.max(np.abs(right))
     # A unit in the last place: eps times the power of two below.
-    unit = np.float64(info.eps) * 2.0 ** np.floor(np.log2(np.maximum(size.astype(np.float64), float(info.tiny))))
+    unit = np.float64(info.eps) * 2.0 ** np.floor(
+        np.log2(np.maximum(size.astype(np.float64), float(info.tiny)))
+    )
     # References are themselves rounded; a part of a complex number is as exact as the number.
     allowed = (ulp + 0.01) * (2 if is_complex else 1)
     error = np.abs(actual - right) / unit
     worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
     assert np.all(error <= allowed), (
-        f"{what}: {float(error[worst]):.4g} ulp, allowed {allowed:.4g}, at {actual[worst]!r} for {right[worst]!r}")
+        f"{what}: {float(error[worst]):.4g} ulp, allowed {allowed:.4g}, at {actual[worst]!r} for "
+        f"{right[worst]!r}"
+    )
 
 
 def assert_close(got: Any, expected: Any, rtol: float, what: str) -> None:
-    """`got` differs from `expected` by at most rtol times the greatest element, or rtol if all are less than 1."""
+    """`got` differs from `expected` by at most rtol times the greatest element, or rtol if all are
+    less than 1."""
     got, expected = np.asarray(got), np.asarray(expected)
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
     if not got.size:
@@ -46,4 +57,7 @@ def assert_close(got: Any, expected: Any, rtol: float, what: str) -> None:
     assert np.all(np.isfinite(got) == np.isfinite(expected)), f"{what}: {got} for {expected}"
     scale = max(1.0, float(np.max(np.abs(expected))))
     error = float(np.max(np.abs(got - expected))) / scale
-    assert error <= rtol, f"{what}: error {error:.3g} of the greatest element, allowed {rtol:.3g}\n got {got}\n for {expected}"
+    assert error <= rtol, (
+        f"{what}: error {error:.3g} of the greatest element, allowed {rtol:.3g}\n got {got}\n"
+        f" for {expected}"
+    )

@@ -48,12 +48,19 @@ def scans(draw: Draw) -> Iterable[Sample]:
 
 
 def closed_scan(a: Any, init: Any) -> Any:
-    """The closed-over array is a constant of the loop: its cotangents are added up over the steps."""
+    """The closed-over array is a constant of the loop: its cotangents are added up over the
+    steps."""
     return lax.scan(lambda c, _: (lax.mul(lax.sin(c), a), None), init, None, length=3)[0]
 
 
 def branches(p: Any, x: Any, y: Any) -> Any:
-    return lax.cond(p, lambda u, v: (lax.sin(u), lax.mul(u, v)), lambda u, v: (lax.mul(u, like(u, 2.0)), lax.add(u, v)), x, y)
+    return lax.cond(
+        p,
+        lambda u, v: (lax.sin(u), lax.mul(u, v)),
+        lambda u, v: (lax.mul(u, like(u, 2.0)), lax.add(u, v)),
+        x,
+        y,
+    )
 
 
 def branches_expected(p: Any, x: Any, y: Any) -> Any:
@@ -79,8 +86,11 @@ def switch_expected(i: Any, x: Any) -> Any:
 
 
 def doubled_until(limit: Any, x: Any) -> Any:
-    return lax.while_loop(lambda c: lax.lt(lax.reduce_sum(lax.abs(c[0]), tuple(range(c[0].ndim))), limit),
-                          lambda c: (lax.mul(c[0], like(c[0], 2.0)), lax.add(c[1], np.int32(1))), (x, np.int32(0)))
+    return lax.while_loop(
+        lambda c: lax.lt(lax.reduce_sum(lax.abs(c[0]), tuple(range(c[0].ndim))), limit),
+        lambda c: (lax.mul(c[0], like(c[0], 2.0)), lax.add(c[1], np.int32(1))),
+        (x, np.int32(0)),
+    )
 
 
 def doubled_expected(limit: Any, x: Any) -> Any:
@@ -97,7 +107,9 @@ def loops(draw: Draw) -> Iterable[Sample]:
 
 def repeated(x: Any, y: Any, n: int) -> Any:
     """A loop of known length, which has a gradient of either mode."""
-    return lax.fori_loop(0, n, lambda i, c: lax.add(lax.sin(c), lax.mul(y, lax.convert_element_type(i, x.dtype))), x)
+    return lax.fori_loop(
+        0, n, lambda i, c: lax.add(lax.sin(c), lax.mul(y, lax.convert_element_type(i, x.dtype))), x
+    )
 
 
 def repeated_expected(x: Any, y: Any, n: int) -> Any:
@@ -143,10 +155,15 @@ def matvec(a: Any) -> Callable[[Any], Any]:
 
 
 def dense_solve(operator: Callable[[Any], Any], b: Any) -> Any:
-    """Solve with the matrix that the operator has: its columns are the images of the unit vectors."""
-    a = lax.concatenate([lax.expand_dims(operator(e), (1,)) for e in np.eye(b.shape[0], dtype=b.dtype)], 1)
+    """Solve with the matrix that the operator has: its columns are the images of the unit
+    vectors."""
+    a = lax.concatenate(
+        [lax.expand_dims(operator(e), (1,)) for e in np.eye(b.shape[0], dtype=b.dtype)], 1
+    )
     q, r = lax.linalg.qr(a)
-    solved = lax.linalg.triangular_solve(r, lax.expand_dims(lax.dot(lax.transpose(q, (1, 0)), b), (1,)), left_side=True)
+    solved = lax.linalg.triangular_solve(
+        r, lax.expand_dims(lax.dot(lax.transpose(q, (1, 0)), b), (1,)), left_side=True
+    )
     return lax.squeeze(solved, (1,))
 
 
@@ -159,40 +176,144 @@ def systems(draw: Draw) -> Iterable[Sample]:
 
 
 def cube_root(x: Any) -> Any:
-    """The root of y^3 = x by Newton's method: its derivative comes from the equation, not from the steps."""
-    def newton(f: Callable[[Any], Any], y: Any) -> Any:
-        return lax.fori_loop(0, 40, lambda i, y: lax.sub(y, lax.div(f(y), lax.mul(like(x, 3.0), lax.mul(y, y)))), y)
+    """The root of y^3 = x by Newton's method: its derivative comes from the equation, not from the
+    steps."""
 
-    return lax.custom_root(lambda y: lax.sub(lax.mul(lax.mul(y, y), y), x), lax.full_like(x, 1.5), newton,
-                           lambda g, y: lax.div(y, g(lax.full_like(y, 1.0))))
+    def newton(f: Callable[[Any], Any], y: Any) -> Any:
+        return lax.fori_loop(
+            0, 40, lambda i, y: lax.sub(y, lax.div(f(y), lax.mul(like(x, 3.0), lax.mul(y, y)))), y
+        )
+
+    return lax.custom_root(
+        lambda y: lax.sub(lax.mul(lax.mul(y, y), y), x),
+        lax.full_like(x, 1.5),
+        newton,
+        lambda g, y: lax.div(y, g(lax.full_like(y, 1.0))),
+    )
 
 
 OPS = [
-    Op("scan", scanned, scans, FLOATS, reference=scan_expected, ulp=STEPS,
-       errors=[bad(ValueError, r"scan.*no leading axis.*xs: f32\[\]", np.ones(3, F), np.ones((), F))]),
-    Op("scan_constants", closed_scan, lambda draw: [sample(draw(3), draw(3))], FLOATS, ulp=STEPS,
-       reference=lambda a, c: np.sin(np.sin(np.sin(c) * a) * a) * a),
-    Op("cond", branches, conds, FLOATS, reference=branches_expected, errors=[
-        bad(TypeError, r"Pred must be a scalar.*\(2,\)", np.ones(2, bool), np.ones(2, F), np.ones(2, F)),
-        bad(TypeError, r"add got incompatible shapes.*\(2,\), \(3,\)", np.array(True), np.ones(2, F), np.ones(3, F))]),
-    Op("switch", switched, switches, FLOATS, reference=switch_expected,
-       errors=[bad(TypeError, r"index must be scalar.*\(2,\)", np.ones(2, np.int32), np.ones(2, F)),
-               bad(TypeError, "Index type must be an integer.*float32", F(0), np.ones(2, F))]),
-    Op("while_loop", doubled_until, loops, FLOATS, reference=doubled_expected, constant=(0,),
-       exceptions={"reverse": "a loop of unknown length has no reverse mode"}),
-    Op("fori_loop", repeated, lambda draw: [sample(draw(3), draw(3), n=3), sample(draw(), draw(), n=0)], FLOATS,
-       reference=repeated_expected, ulp=STEPS),
-    Op("fori_loop_traced", repeated_traced, lambda draw: [sample(draw(3), np.int32(4))], FLOATS, reference=sine_n, ulp=STEPS,
-       exceptions={"reverse": "a loop of unknown length has no reverse mode"}),
-    Op("map", mapped, lambda draw: [sample(draw(3, 2)), sample(draw(5, 2), batch_size=2)], FLOATS,
-       reference=lambda xs, batch_size=None: np.sin(xs) * xs),
-    Op("associative_scan", associative, lambda draw: [sample(draw(5, low=-1, high=1), draw(5)),
-                                                      sample(draw(4, low=-1, high=1), draw(4), reverse=True)],
-       FLOATS, reference=associative_expected, ulp=STEPS),
-    Op("custom_linear_solve", linear_solve, systems, FLOATS, reference=np.linalg.solve, ulp=64),  # by a factorization
-    Op("custom_root", cube_root, lambda draw: [sample(draw(3, low=1, high=4))], FLOATS, reference=np.cbrt, ulp=STEPS),
-    Op("optimization_barrier", lambda x, y: lax.optimization_barrier((x, y)), lambda draw: [sample(draw(3), draw(2))],
-       FLOATS, reference=lambda x, y: [x, y], ulp=0),
-    Op("platform_dependent", lambda x: lax.platform_dependent(x, default=lax.cos, tpu=lax.sin),
-       lambda draw: [sample(draw(3))], FLOATS, reference=np.cos),
+    Op(
+        "scan",
+        scanned,
+        scans,
+        FLOATS,
+        reference=scan_expected,
+        ulp=STEPS,
+        errors=[
+            bad(ValueError, r"scan.*no leading axis.*xs: f32\[\]", np.ones(3, F), np.ones((), F))
+        ],
+    ),
+    Op(
+        "scan_constants",
+        closed_scan,
+        lambda draw: [sample(draw(3), draw(3))],
+        FLOATS,
+        ulp=STEPS,
+        reference=lambda a, c: np.sin(np.sin(np.sin(c) * a) * a) * a,
+    ),
+    Op(
+        "cond",
+        branches,
+        conds,
+        FLOATS,
+        reference=branches_expected,
+        errors=[
+            bad(
+                TypeError,
+                r"Pred must be a scalar.*\(2,\)",
+                np.ones(2, bool),
+                np.ones(2, F),
+                np.ones(2, F),
+            ),
+            bad(
+                TypeError,
+                r"add got incompatible shapes.*\(2,\), \(3,\)",
+                np.array(True),
+                np.ones(2, F),
+                np.ones(3, F),
+            ),
+        ],
+    ),
+    Op(
+        "switch",
+        switched,
+        switches,
+        FLOATS,
+        reference=switch_expected,
+        errors=[
+            bad(TypeError, r"index must be scalar.*\(2,\)", np.ones(2, np.int32), np.ones(2, F)),
+            bad(TypeError, "Index type must be an integer.*float32", F(0), np.ones(2, F)),
+        ],
+    ),
+    Op(
+        "while_loop",
+        doubled_until,
+        loops,
+        FLOATS,
+        reference=doubled_expected,
+        constant=(0,),
+        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
+    ),
+    Op(
+        "fori_loop",
+        repeated,
+        lambda draw: [sample(draw(3), draw(3), n=3), sample(draw(), draw(), n=0)],
+        FLOATS,
+        reference=repeated_expected,
+        ulp=STEPS,
+    ),
+    Op(
+        "fori_loop_traced",
+        repeated_traced,
+        lambda draw: [sample(draw(3), np.int32(4))],
+        FLOATS,
+        reference=sine_n,
+        ulp=STEPS,
+        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
+    ),
+    Op(
+        "map",
+        mapped,
+        lambda draw: [sample(draw(3, 2)), sample(draw(5, 2), batch_size=2)],
+        FLOATS,
+        reference=lambda xs, batch_size=None: np.sin(xs) * xs,
+    ),
+    Op(
+        "associative_scan",
+        associative,
+        lambda draw: [
+            sample(draw(5, low=-1, high=1), draw(5)),
+            sample(draw(4, low=-1, high=1), draw(4), reverse=True),
+        ],
+        FLOATS,
+        reference=associative_expected,
+        ulp=STEPS,
+    ),
+    Op(
+        "custom_linear_solve", linear_solve, systems, FLOATS, reference=np.linalg.solve, ulp=64
+    ),  # by a factorization
+    Op(
+        "custom_root",
+        cube_root,
+        lambda draw: [sample(draw(3, low=1, high=4))],
+        FLOATS,
+        reference=np.cbrt,
+        ulp=STEPS,
+    ),
+    Op(
+        "optimization_barrier",
+        lambda x, y: lax.optimization_barrier((x, y)),
+        lambda draw: [sample(draw(3), draw(2))],
+        FLOATS,
+        reference=lambda x, y: [x, y],
+        ulp=0,
+    ),
+    Op(
+        "platform_dependent",
+        lambda x: lax.platform_dependent(x, default=lax.cos, tpu=lax.sin),
+        lambda draw: [sample(draw(3))],
+        FLOATS,
+        reference=np.cos,
+    ),
 ]

@@ -1,4 +1,7 @@
-"""Entries of gather and the scatters, in all their forms: windows of rows, of blocks, and paired with axes of the indices."""
+"""Entries of gather and the scatters, in all their forms.
+
+Windows of rows, of blocks, and paired with axes of the indices.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,16 @@ FORMS: dict[str, Any] = {
     "paired": (lax.GatherDimensionNumbers((1,), (), (1,), (0,), (0,)), (1, 2)),
 }
 # Places that lie partly outside, and those that all lie inside.
-OUTSIDE = {"rows": [[2], [0], [2], [5], [-1]], "blocks": [[1, 0], [0, 2], [2, 3]], "paired": [[0], [1], [0], [3]]}
-INSIDE = {"rows": [[2], [0], [3]], "blocks": [[1, 0], [0, 2], [1, 1]], "paired": [[0], [1], [0], [1]]}
+OUTSIDE = {
+    "rows": [[2], [0], [2], [5], [-1]],
+    "blocks": [[1, 0], [0, 2], [2, 3]],
+    "paired": [[0], [1], [0], [3]],
+}
+INSIDE = {
+    "rows": [[2], [0], [3]],
+    "blocks": [[1, 0], [0, 2], [1, 1]],
+    "paired": [[0], [1], [0], [1]],
+}
 
 
 def gather(x: Any, indices: Any, *, form: str, mode: str | None) -> Any:
@@ -39,7 +50,8 @@ def gathers(draw: Draw, modes: tuple[str | None, ...]) -> Iterable[Sample]:
 
 
 def places(numbers: Any, indices: Any, shape: Any, sizes: Any, mode: Any) -> Iterable[Any]:
-    """For each index vector and offset in a window: the place in the operand, or None if the window is left out."""
+    """For each index vector and offset in a window: the place in the operand, or None if the window
+    is left out."""
     mapped, of_operand, of_indices = numbers[2], numbers[3], numbers[4]
     for batch in np.ndindex(indices.shape[:-1]):
         start = np.zeros(len(shape), np.int64)
@@ -63,8 +75,12 @@ def gathered(x: Any, indices: Any, *, form: str, mode: str | None) -> Any:
     """What gather computes, an element at a time."""
     d, sizes = FORMS[form]
     dropped = {*d[1], *d[3]}
-    found = {result_place(batch, offset, d[0], dropped): FILL[x.dtype.kind] if place is None else x[place]
-             for batch, offset, place in places(d, indices, x.shape, sizes, mode)}
+    found = {
+        result_place(batch, offset, d[0], dropped): FILL[x.dtype.kind]
+        if place is None
+        else x[place]
+        for batch, offset, place in places(d, indices, x.shape, sizes, mode)
+    }
     shape = tuple(max(p[i] for p in found) + 1 for i in range(len(next(iter(found)))))
     out = np.zeros(shape, x.dtype)
     for place, value in found.items():
@@ -74,6 +90,7 @@ def gathered(x: Any, indices: Any, *, form: str, mode: str | None) -> Any:
 
 def scattered(combine: Callable[..., Any]) -> Callable[..., Any]:
     """What a scatter computes, an element at a time."""
+
     def reference(x: Any, indices: Any, updates: Any, *, form: str, mode: str) -> Any:
         d = FORMS[form][0]
         sizes, window, dropped = [1] * x.ndim, iter(d[0]), {*d[1], *d[3]}
@@ -83,13 +100,24 @@ def scattered(combine: Callable[..., Any]) -> Callable[..., Any]:
         out = x.copy()
         for batch, offset, place in places(d, indices, x.shape, sizes, mode):
             if place is not None:
-                out[place] = combine(out[place], updates[result_place(batch, offset, d[0], dropped)])
+                out[place] = combine(
+                    out[place], updates[result_place(batch, offset, d[0], dropped)]
+                )
         return out
+
     return reference
 
 
-def scatter_op(name: str, combine: Callable[..., Any], dtypes: Any, *, mode: str, forms: tuple[str, ...] = tuple(FORMS),
-               unique: bool = False, **options: Any) -> Op:
+def scatter_op(
+    name: str,
+    combine: Callable[..., Any],
+    dtypes: Any,
+    *,
+    mode: str,
+    forms: tuple[str, ...] = tuple(FORMS),
+    unique: bool = False,
+    **options: Any,
+) -> Op:
     def apply(x: Any, indices: Any, updates: Any, *, form: str, mode: str) -> Any:
         numbers = lax.ScatterDimensionNumbers(*FORMS[form][0])
         return getattr(lax, name)(x, indices, updates, numbers, mode=mode, unique_indices=unique)
@@ -101,8 +129,17 @@ def scatter_op(name: str, combine: Callable[..., Any], dtypes: Any, *, mode: str
             yield sample(draw.distinct(4, 3), at, draw(*shape), form=form, mode=mode)
 
     what = "unique" if unique else mode
-    return Op(f"{name}_{what}_windows", apply, samples, dtypes, quick=QUICK, reference=scattered(combine), widen="no",
-              vmap_calls=2, **options)
+    return Op(
+        f"{name}_{what}_windows",
+        apply,
+        samples,
+        dtypes,
+        quick=QUICK,
+        reference=scattered(combine),
+        widen="no",
+        vmap_calls=2,
+        **options,
+    )
 
 
 def put(x: Any, u: Any) -> Any:
@@ -110,17 +147,52 @@ def put(x: Any, u: Any) -> Any:
 
 
 OPS = [
-    Op("gather_windows", gather, lambda draw: gathers(draw, (None, "clip")), MOVED, quick=QUICK, reference=gathered, ulp=0,
-       widen="no", vmap_calls=6, gradient_calls=6),
-    Op("gather_filled_windows", gather, lambda draw: gathers(draw, ("fill",)), MOVED, quick=QUICK, reference=gathered, ulp=0,
-       widen="no", gradients=()),
+    Op(
+        "gather_windows",
+        gather,
+        lambda draw: gathers(draw, (None, "clip")),
+        MOVED,
+        quick=QUICK,
+        reference=gathered,
+        ulp=0,
+        widen="no",
+        vmap_calls=6,
+        gradient_calls=6,
+    ),
+    Op(
+        "gather_filled_windows",
+        gather,
+        lambda draw: gathers(draw, ("fill",)),
+        MOVED,
+        quick=QUICK,
+        reference=gathered,
+        ulp=0,
+        widen="no",
+        gradients=(),
+    ),
     scatter_op("scatter", put, MOVED, mode="drop", forms=("rows",), unique=True, ulp=0),
     scatter_op("scatter_add", np.add, NUMERIC, mode="clip"),
     scatter_op("scatter_add", np.add, NUMERIC, mode="drop"),
     scatter_op("scatter_sub", np.subtract, NUMERIC, mode="clip"),
-    scatter_op("scatter_mul", np.multiply, NUMERIC, mode="drop", exceptions={
-        "gradient": "has a derivative only where indices are unique: scatter_mul_unique_windows"}),
-    scatter_op("scatter_mul", np.multiply, ("float32", "float64"), mode="drop", forms=("rows",), unique=True),
+    scatter_op(
+        "scatter_mul",
+        np.multiply,
+        NUMERIC,
+        mode="drop",
+        exceptions={
+            "gradient": "has a derivative only where indices are unique: scatter_mul_unique_windows"
+        },
+    ),
+    scatter_op(
+        "scatter_mul",
+        np.multiply,
+        ("float32", "float64"),
+        mode="drop",
+        forms=("rows",),
+        unique=True,
+    ),
     scatter_op("scatter_min", np.minimum, ("int32", "float32", "float64"), mode="drop", ulp=0),
-    scatter_op("scatter_max", np.maximum, ("int32", "float32", "float64", "bool"), mode="clip", ulp=0),
+    scatter_op(
+        "scatter_max", np.maximum, ("int32", "float32", "float64", "bool"), mode="clip", ulp=0
+    ),
 ]

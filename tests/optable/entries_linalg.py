@@ -1,4 +1,7 @@
-"""Entries of linear algebra. What a factorization leaves open (signs, phases, order) is taken away before comparison."""
+"""Entries of linear algebra.
+
+What a factorization leaves open (signs, phases, order) is taken away before comparison.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from teucer.lax.linalg._qr import geqp3_p, geqrf_p
 
 F = np.float32
 REAL = ("float32", "float64")
-# Backward stable algorithms on well-conditioned matrices of size 4: the error is some multiples of the size.
+# Backward stable algorithms on well-conditioned matrices of size 4: the error is some multiples of
+# the size.
 STABLE = 64
 
 
@@ -55,8 +59,12 @@ def symmetrized(x: Any) -> Any:
 def scaled(x: Any, by: Any) -> Any:
     """The columns of x times a vector."""
     shape = (*by.shape[:-1], 1, by.shape[-1])
-    return lax.mul(x, lax.broadcast_in_dim(lax.reshape(lax.convert_element_type(by, x.dtype), shape), x.shape,
-                                           tuple(range(x.ndim))))
+    return lax.mul(
+        x,
+        lax.broadcast_in_dim(
+            lax.reshape(lax.convert_element_type(by, x.dtype), shape), x.shape, tuple(range(x.ndim))
+        ),
+    )
 
 
 def eigh_function(x: Any) -> Any:
@@ -113,29 +121,50 @@ def eig_values(x: Any) -> Any:
 
 
 def eig_function(x: Any) -> Any:
-    """The sum of the squares of the eigenvalues; and x + (x v - v w), which is x, for right eigenvectors v."""
+    """The sum of the squares of the eigenvalues; and x + (x v - v w), which is x, for right
+    eigenvectors v."""
     w, v = lax.linalg.eig(x, compute_left_eigenvectors=False)
     x = lax.convert_element_type(x, v.dtype)
-    return lax.reduce_sum(lax.mul(w, w), (w.ndim - 1,)), lax.add(x, lax.sub(product(x, v), scaled(v, w)))
+    return lax.reduce_sum(lax.mul(w, w), (w.ndim - 1,)), lax.add(
+        x, lax.sub(product(x, v), scaled(v, w))
+    )
 
 
 def triangles(draw: Draw) -> Iterable[Sample]:
     kind = draw.kind == "c"
     yield sample(square(draw, 4, 4), draw(4, 2), left_side=True, lower=True)
     yield sample(square(draw, 4, 4), draw(2, 4), left_side=False, lower=False, transpose_a=True)
-    yield sample(square(draw, 2, 3, 3), draw(2, 3, 2), left_side=True, lower=True, transpose_a=True, conjugate_a=kind)
+    yield sample(
+        square(draw, 2, 3, 3),
+        draw(2, 3, 2),
+        left_side=True,
+        lower=True,
+        transpose_a=True,
+        conjugate_a=kind,
+    )
     yield sample(square(draw, 3, 3), draw(3, 2), left_side=True, lower=True, unit_diagonal=True)
 
 
-def triangle_solved(a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool = False, conjugate_a: bool = False,
-                    unit_diagonal: bool = False) -> Any:
+def triangle_solved(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
     a = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
         a = a - a * np.eye(a.shape[-1]) + np.eye(a.shape[-1])
     a = np.swapaxes(a, -1, -2) if transpose_a else a
     a = np.conj(a) if conjugate_a else a
-    return np.linalg.solve(a, b) if left_side else np.swapaxes(np.linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)),
-                                                               -1, -2)
+    return (
+        np.linalg.solve(a, b)
+        if left_side
+        else np.swapaxes(np.linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+    )
 
 
 def bands(draw: Draw) -> Iterable[Sample]:
@@ -159,7 +188,7 @@ def reflected(a: Any, taus: Any) -> Any:
     m, n = a.shape
     q = np.eye(m, dtype=a.dtype)
     for i in range(len(taus)):
-        v = np.concatenate([np.zeros(i), [1], a[i + 1:, i]])
+        v = np.concatenate([np.zeros(i), [1], a[i + 1 :, i]])
         q = q @ (np.eye(m) - taus[i] * np.outer(v, np.conj(v)))
     return q[:, :n]
 
@@ -189,57 +218,219 @@ def updated_factor(x: Any, w: Any) -> Any:
     return product(lax_adjoint(r), r)
 
 
-NOT_SQUARE = (bad((TypeError, ValueError), r"(?s)(square|\(2, 3\))", np.ones((2, 3), F)),
-              bad((TypeError, ValueError), "(?s)(rank|dimension|at least)", np.ones(3, F)),
-              bad((TypeError, ValueError), "(?s)int32", np.ones((3, 3), np.int32)))
+NOT_SQUARE = (
+    bad((TypeError, ValueError), r"(?s)(square|\(2, 3\))", np.ones((2, 3), F)),
+    bad((TypeError, ValueError), "(?s)(rank|dimension|at least)", np.ones(3, F)),
+    bad((TypeError, ValueError), "(?s)int32", np.ones((3, 3), np.int32)),
+)
 
 
 def named(op: str, calls: Any) -> Any:
-    return [type(b)(b.args, b.kwargs, b.error, f"(?s){op}.*{b.match.removeprefix('(?s)')}") for b in calls]
+    return [
+        type(b)(b.args, b.kwargs, b.error, f"(?s){op}.*{b.match.removeprefix('(?s)')}")
+        for b in calls
+    ]
 
 
 OPS = [
-    Op("cholesky", "lax.linalg.cholesky", each_square(symmetric=True), LINEAR_ALGEBRA, reference=np.linalg.cholesky, ulp=STABLE,
-       errors=named("cholesky", NOT_SQUARE[:2])),
-    Op("eigh", eigh_function, each_square(symmetric=True), LINEAR_ALGEBRA, reference=eigh_expected, ulp=STABLE),
-    Op("svd", svd_function, lambda draw: [sample(square(draw, 4, 4)[:, :3]), sample(square(draw, 2, 3, 3))], LINEAR_ALGEBRA,
-       reference=svd_expected, ulp=STABLE),
-    Op("svd_values", lambda x: lax.linalg.svd(x, compute_uv=False), lambda draw: [sample(square(draw, 4, 4)[:3])],
-       LINEAR_ALGEBRA, reference=lambda x: np.linalg.svd(x, compute_uv=False), ulp=STABLE),
-    Op("qr", qr_function, lambda draw: [sample(square(draw, 4, 4)[:, :3]), sample(square(draw, 2, 3, 3))], LINEAR_ALGEBRA,
-       reference=qr_expected, ulp=STABLE),
-    Op("geqrf", lambda x: lax.abs(geqrf_p.call(x)[0]), lambda draw: [sample(square(draw, 4, 4)[:, :3])], REAL,
-       reference=lambda x: np.abs(scipy.linalg.qr(x, mode="raw")[0][0]), ulp=STABLE, exceptions={"gradient": NO_RULE}),
-    Op("geqp3", lambda x: geqp3_p.call(x, use_magma=None)[1], lambda draw: [sample(square(draw, 4, 4))], REAL,
-       reference=lambda x: scipy.linalg.qr(x, pivoting=True)[2], exceptions={"gradient": NO_RULE}),
-    Op("qr_pivoted", pivoted, lambda draw: [sample(square(draw, 4, 4))], LINEAR_ALGEBRA, reference=pivoted_expected, ulp=STABLE),
-    Op("lu", lu_function, each_square(), LINEAR_ALGEBRA, reference=lu_expected, ulp=STABLE, errors=named("lu", NOT_SQUARE[1:])),
-    Op("eig_values", eig_values, each_square(), LINEAR_ALGEBRA, ulp=STABLE,
-       reference=lambda x: np.linalg.eigvals(x) + 0j),
-    Op("eig", eig_function, each_square(), LINEAR_ALGEBRA, ulp=STABLE,
-       reference=lambda x: [np.sum(np.linalg.eigvals(x)**2 + 0j, -1), x + 0j], exceptions={"gradient": NO_RULE}),
-    Op("schur", schur_function, each_square(), LINEAR_ALGEBRA, ulp=STABLE,
-       reference=lambda x: [x, np.broadcast_to(np.eye(x.shape[-1]), x.shape)], exceptions={"gradient": NO_RULE}),
-    Op("hessenberg", hessenberg_function, lambda draw: [sample(square(draw, 4, 4))], REAL, ulp=STABLE,
-       exceptions={"gradient": NO_RULE, "value": "packed as LAPACK does; tested against SciPy in tests/lax"}),
-    Op("tridiagonal", lambda x: lax.linalg.tridiagonal(x)[1], lambda draw: [sample(hermitian(draw, 3, 3))], REAL, ulp=STABLE,
-       exceptions={"gradient": NO_RULE, "value": "packed as LAPACK does; tested against SciPy in tests/lax"}),
-    Op("triangular_solve", "lax.linalg.triangular_solve", triangles, LINEAR_ALGEBRA, reference=triangle_solved, ulp=STABLE, errors=[
-        bad((TypeError, ValueError), r"(?s)triangular_solve.*(square|\(2, 3\))", np.ones((2, 3), F), np.ones((3, 1), F)),
-        bad((TypeError, ValueError), r"(?s)triangular_solve.*", np.ones((3, 3), F), np.ones((2, 2), F), left_side=True)]),
-    Op("tridiagonal_solve", "lax.linalg.tridiagonal_solve", bands, REAL, reference=bands_solved, ulp=STABLE),
-    Op("householder_product", "lax.linalg.householder_product", householder, LINEAR_ALGEBRA, reference=reflected, ulp=STABLE,
-       exceptions={"gradient": NO_RULE}),
-    Op("ormqr", "lax.linalg.ormqr",
-       lambda draw: [sample(draw(4, 3, low=-1, high=1), draw(3, low=0.5, high=1), draw(4, 2))], ("float32", "float64"),
-       exceptions={"gradient": NO_RULE, "value": "householder_product is the reference: tested in tests/lax"}, ulp=STABLE),
-    Op("lu_pivots_to_permutation", "lax.linalg.lu_pivots_to_permutation",
-       lambda draw: [sample(np.array([2, 2, 3, 3], np.int32), permutation_size=5)], ("int32",),
-       reference=lambda pivots, permutation_size: np.array([2, 0, 3, 1, 4])),
-    Op("cholesky_update", updated_factor, lambda draw: [sample(np.triu(square(draw, 4, 4)), draw(4))], REAL,
-       reference=lambda r, w: r.T @ r + np.outer(w, w), ulp=STABLE, exceptions={"gradient": NO_RULE}),
-    Op("symmetric_product", lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=0.5, symmetrize_output=True),
-       lambda draw: [sample(draw(3, 2), hermitian(draw, 3, 3))], REAL,
-       reference=lambda a, c: 2 * a @ a.T + 0.5 * c, ulp=STABLE),
+    Op(
+        "cholesky",
+        "lax.linalg.cholesky",
+        each_square(symmetric=True),
+        LINEAR_ALGEBRA,
+        reference=np.linalg.cholesky,
+        ulp=STABLE,
+        errors=named("cholesky", NOT_SQUARE[:2]),
+    ),
+    Op(
+        "eigh",
+        eigh_function,
+        each_square(symmetric=True),
+        LINEAR_ALGEBRA,
+        reference=eigh_expected,
+        ulp=STABLE,
+    ),
+    Op(
+        "svd",
+        svd_function,
+        lambda draw: [sample(square(draw, 4, 4)[:, :3]), sample(square(draw, 2, 3, 3))],
+        LINEAR_ALGEBRA,
+        reference=svd_expected,
+        ulp=STABLE,
+    ),
+    Op(
+        "svd_values",
+        lambda x: lax.linalg.svd(x, compute_uv=False),
+        lambda draw: [sample(square(draw, 4, 4)[:3])],
+        LINEAR_ALGEBRA,
+        reference=lambda x: np.linalg.svd(x, compute_uv=False),
+        ulp=STABLE,
+    ),
+    Op(
+        "qr",
+        qr_function,
+        lambda draw: [sample(square(draw, 4, 4)[:, :3]), sample(square(draw, 2, 3, 3))],
+        LINEAR_ALGEBRA,
+        reference=qr_expected,
+        ulp=STABLE,
+    ),
+    Op(
+        "geqrf",
+        lambda x: lax.abs(geqrf_p.call(x)[0]),
+        lambda draw: [sample(square(draw, 4, 4)[:, :3])],
+        REAL,
+        reference=lambda x: np.abs(scipy.linalg.qr(x, mode="raw")[0][0]),
+        ulp=STABLE,
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "geqp3",
+        lambda x: geqp3_p.call(x, use_magma=None)[1],
+        lambda draw: [sample(square(draw, 4, 4))],
+        REAL,
+        reference=lambda x: scipy.linalg.qr(x, pivoting=True)[2],
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "qr_pivoted",
+        pivoted,
+        lambda draw: [sample(square(draw, 4, 4))],
+        LINEAR_ALGEBRA,
+        reference=pivoted_expected,
+        ulp=STABLE,
+    ),
+    Op(
+        "lu",
+        lu_function,
+        each_square(),
+        LINEAR_ALGEBRA,
+        reference=lu_expected,
+        ulp=STABLE,
+        errors=named("lu", NOT_SQUARE[1:]),
+    ),
+    Op(
+        "eig_values",
+        eig_values,
+        each_square(),
+        LINEAR_ALGEBRA,
+        ulp=STABLE,
+        reference=lambda x: np.linalg.eigvals(x) + 0j,
+    ),
+    Op(
+        "eig",
+        eig_function,
+        each_square(),
+        LINEAR_ALGEBRA,
+        ulp=STABLE,
+        reference=lambda x: [np.sum(np.linalg.eigvals(x) ** 2 + 0j, -1), x + 0j],
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "schur",
+        schur_function,
+        each_square(),
+        LINEAR_ALGEBRA,
+        ulp=STABLE,
+        reference=lambda x: [x, np.broadcast_to(np.eye(x.shape[-1]), x.shape)],
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "hessenberg",
+        hessenberg_function,
+        lambda draw: [sample(square(draw, 4, 4))],
+        REAL,
+        ulp=STABLE,
+        exceptions={
+            "gradient": NO_RULE,
+            "value": "packed as LAPACK does; tested against SciPy in tests/lax",
+        },
+    ),
+    Op(
+        "tridiagonal",
+        lambda x: lax.linalg.tridiagonal(x)[1],
+        lambda draw: [sample(hermitian(draw, 3, 3))],
+        REAL,
+        ulp=STABLE,
+        exceptions={
+            "gradient": NO_RULE,
+            "value": "packed as LAPACK does; tested against SciPy in tests/lax",
+        },
+    ),
+    Op(
+        "triangular_solve",
+        "lax.linalg.triangular_solve",
+        triangles,
+        LINEAR_ALGEBRA,
+        reference=triangle_solved,
+        ulp=STABLE,
+        errors=[
+            bad(
+                (TypeError, ValueError),
+                r"(?s)triangular_solve.*(square|\(2, 3\))",
+                np.ones((2, 3), F),
+                np.ones((3, 1), F),
+            ),
+            bad(
+                (TypeError, ValueError),
+                r"(?s)triangular_solve.*",
+                np.ones((3, 3), F),
+                np.ones((2, 2), F),
+                left_side=True,
+            ),
+        ],
+    ),
+    Op(
+        "tridiagonal_solve",
+        "lax.linalg.tridiagonal_solve",
+        bands,
+        REAL,
+        reference=bands_solved,
+        ulp=STABLE,
+    ),
+    Op(
+        "householder_product",
+        "lax.linalg.householder_product",
+        householder,
+        LINEAR_ALGEBRA,
+        reference=reflected,
+        ulp=STABLE,
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "ormqr",
+        "lax.linalg.ormqr",
+        lambda draw: [sample(draw(4, 3, low=-1, high=1), draw(3, low=0.5, high=1), draw(4, 2))],
+        ("float32", "float64"),
+        exceptions={
+            "gradient": NO_RULE,
+            "value": "householder_product is the reference: tested in tests/lax",
+        },
+        ulp=STABLE,
+    ),
+    Op(
+        "lu_pivots_to_permutation",
+        "lax.linalg.lu_pivots_to_permutation",
+        lambda draw: [sample(np.array([2, 2, 3, 3], np.int32), permutation_size=5)],
+        ("int32",),
+        reference=lambda pivots, permutation_size: np.array([2, 0, 3, 1, 4]),
+    ),
+    Op(
+        "cholesky_update",
+        updated_factor,
+        lambda draw: [sample(np.triu(square(draw, 4, 4)), draw(4))],
+        REAL,
+        reference=lambda r, w: r.T @ r + np.outer(w, w),
+        ulp=STABLE,
+        exceptions={"gradient": NO_RULE},
+    ),
+    Op(
+        "symmetric_product",
+        lambda a, c: lax.linalg.symmetric_product(
+            a, c, alpha=2.0, beta=0.5, symmetrize_output=True
+        ),
+        lambda draw: [sample(draw(3, 2), hermitian(draw, 3, 3))],
+        REAL,
+        reference=lambda a, c: 2 * a @ a.T + 0.5 * c,
+        ulp=STABLE,
+    ),
 ]
-

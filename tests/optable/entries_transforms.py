@@ -47,8 +47,13 @@ def with_vjp(x: Any, y: Any) -> Any:
     return lax.mul(lax.sin(x), y)
 
 
-with_vjp.defvjp(lambda x, y: (with_vjp(x, y), (x, y)),
-                lambda saved, ct: (lax.mul(ct, lax.mul(lax.cos(saved[0]), saved[1])), lax.mul(ct, lax.sin(saved[0]))))
+with_vjp.defvjp(
+    lambda x, y: (with_vjp(x, y), (x, y)),
+    lambda saved, ct: (
+        lax.mul(ct, lax.mul(lax.cos(saved[0]), saved[1])),
+        lax.mul(ct, lax.sin(saved[0])),
+    ),
+)
 
 
 @custom_vmap
@@ -71,7 +76,8 @@ def entry(name: str, fn: Any, **options: Any) -> Op:
 
 
 def threefry(k1: Any, k2: Any, x1: Any, x2: Any) -> Any:
-    """Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Threefry-2x32-20."""
+    """Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011:
+    Threefry-2x32-20."""
     rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
     keys = (k1, k2, k1 ^ k2 ^ np.uint32(0x1BD11BDA))
     x, y = x1 + keys[0], x2 + keys[1]
@@ -90,29 +96,83 @@ OPS = [
     entry("jit", lambda x, y: jit(body)(x, y)),
     entry("checkpoint", lambda x, y: checkpoint(body)(x, y)),
     entry("custom_jvp", with_jvp),
-    entry("custom_vjp", lambda x, y: with_vjp(x, y), exceptions={"forward": "custom_vjp has no forward mode"}),
+    entry(
+        "custom_vjp",
+        lambda x, y: with_vjp(x, y),
+        exceptions={"forward": "custom_vjp has no forward mode"},
+    ),
     entry("custom_vmap", with_vmap),
     entry("device_put", lambda x, y: device_put(lax.mul(lax.sin(x), y))),
-    Op("pure_callback", lambda x: pure_callback(np.sin, ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential"),
-       lambda draw: [sample(draw(3))], FLOATS, reference=np.sin,
-       exceptions={"gradient": "the derivative of a function of the host is not known"}),
-    Op("threefry2x32", lambda *xs: tuple(_random.threefry2x32_p.call(*xs)),
-       lambda draw: [sample(*(draw(3, low=0, high=2**32 - 1) for _ in range(4)))], reference=threefry, **BITS),
-    Op("random_bits", lambda k: _random_keys.random_bits_p.call(as_key(k), bit_width=32, shape=(3,))[0],
-       lambda draw: [sample(draw(2, high=9))], exceptions=KEYS, **BITS),
-    Op("random_split", lambda k: as_bits(_random_keys.random_split_p.call(as_key(k), shape=(3,))[0]),
-       lambda draw: [sample(draw(2, high=9))], exceptions=KEYS, **BITS),
-    Op("random_fold_in", lambda k, n: as_bits(_random_keys.random_fold_in_p.call(as_key(k), n)[0]),
-       lambda draw: [sample(draw(2, high=9), np.uint32(7))], exceptions=KEYS, **BITS),
-    Op("random_clone", lambda k: as_bits(_random_keys.random_clone_p.call(as_key(k))[0]), lambda draw: [sample(draw(2, high=9))],
-       reference=lambda k: k, **BITS),
-    Op("random_seed", lambda seed: as_bits(_random_keys.random_seed_p.call(seed, impl=threefry_keys)[0]),
-       lambda draw: [sample(np.int32(7)), sample(draw(2, high=9))], reference=lambda seed: np.stack([0 * seed, seed], -1), **BITS),
-    Op("rng_uniform", lambda a, b: lax.convert_element_type(lax.lt(lax.rng_uniform(a, b, (3,)), b), np.dtype(np.int32)),
-       lambda draw: [sample(np.asarray(0, draw.dtype), np.asarray(1, draw.dtype))], FLOATS, reference=lambda a, b: np.ones(3),
-       gradients=(), exceptions={"vmap": "has no batch rule: it has a state of its own, as in JAX"}),
-    Op("rng_bit_generator", lambda k: lax.rng_bit_generator(k, (4,), np.dtype(np.uint32)),
-       lambda draw: [sample(draw(4, high=9))], exceptions=KEYS | {"vmap": "a batch of keys gives other bits, as in JAX"}, **BITS),
+    Op(
+        "pure_callback",
+        lambda x: pure_callback(
+            np.sin, ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="sequential"
+        ),
+        lambda draw: [sample(draw(3))],
+        FLOATS,
+        reference=np.sin,
+        exceptions={"gradient": "the derivative of a function of the host is not known"},
+    ),
+    Op(
+        "threefry2x32",
+        lambda *xs: tuple(_random.threefry2x32_p.call(*xs)),
+        lambda draw: [sample(*(draw(3, low=0, high=2**32 - 1) for _ in range(4)))],
+        reference=threefry,
+        **BITS,
+    ),
+    Op(
+        "random_bits",
+        lambda k: _random_keys.random_bits_p.call(as_key(k), bit_width=32, shape=(3,))[0],
+        lambda draw: [sample(draw(2, high=9))],
+        exceptions=KEYS,
+        **BITS,
+    ),
+    Op(
+        "random_split",
+        lambda k: as_bits(_random_keys.random_split_p.call(as_key(k), shape=(3,))[0]),
+        lambda draw: [sample(draw(2, high=9))],
+        exceptions=KEYS,
+        **BITS,
+    ),
+    Op(
+        "random_fold_in",
+        lambda k, n: as_bits(_random_keys.random_fold_in_p.call(as_key(k), n)[0]),
+        lambda draw: [sample(draw(2, high=9), np.uint32(7))],
+        exceptions=KEYS,
+        **BITS,
+    ),
+    Op(
+        "random_clone",
+        lambda k: as_bits(_random_keys.random_clone_p.call(as_key(k))[0]),
+        lambda draw: [sample(draw(2, high=9))],
+        reference=lambda k: k,
+        **BITS,
+    ),
+    Op(
+        "random_seed",
+        lambda seed: as_bits(_random_keys.random_seed_p.call(seed, impl=threefry_keys)[0]),
+        lambda draw: [sample(np.int32(7)), sample(draw(2, high=9))],
+        reference=lambda seed: np.stack([0 * seed, seed], -1),
+        **BITS,
+    ),
+    Op(
+        "rng_uniform",
+        lambda a, b: lax.convert_element_type(
+            lax.lt(lax.rng_uniform(a, b, (3,)), b), np.dtype(np.int32)
+        ),
+        lambda draw: [sample(np.asarray(0, draw.dtype), np.asarray(1, draw.dtype))],
+        FLOATS,
+        reference=lambda a, b: np.ones(3),
+        gradients=(),
+        exceptions={"vmap": "has no batch rule: it has a state of its own, as in JAX"},
+    ),
+    Op(
+        "rng_bit_generator",
+        lambda k: lax.rng_bit_generator(k, (4,), np.dtype(np.uint32)),
+        lambda draw: [sample(draw(4, high=9))],
+        exceptions=KEYS | {"vmap": "a batch of keys gives other bits, as in JAX"},
+        **BITS,
+    ),
 ]
 
 

@@ -13,16 +13,21 @@ Function = Callable[..., Any]
 
 def precise(f: Function) -> Function:
     """A function of mpmath on elements of arrays, in 40 digits."""
+
     def one(*xs: Any) -> Any:
         with mpmath.workdps(40):
-            y = mpmath.mpmathify(f(*(mpmath.mpmathify(complex(x) if x.dtype.kind == "c" else float(x)) for x in xs)))
+            y = mpmath.mpmathify(
+                f(*(mpmath.mpmathify(complex(x) if x.dtype.kind == "c" else float(x)) for x in xs))
+            )
             parts = [np.longdouble(mpmath.nstr(part, 25)) for part in (y.real, y.imag)]
             return parts[0] if isinstance(y, mpmath.mpf) else parts[0] + 1j * parts[1]
 
     def on_elements(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs)
         values = [one(*vs) for vs in zip(*(a.ravel() for a in arrays), strict=True)]
-        return np.array(values, np.clongdouble if arrays[0].dtype.kind == "c" else np.longdouble).reshape(arrays[0].shape)
+        return np.array(
+            values, np.clongdouble if arrays[0].dtype.kind == "c" else np.longdouble
+        ).reshape(arrays[0].shape)
 
     return on_elements
 
@@ -61,11 +66,21 @@ def upper_half(x: Any, y: Any) -> Any:
 
 
 def towards_zero(x: Any, y: Any) -> Any:
-    return np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y) if x.dtype.kind == "i" else x // y if x.dtype.kind == "u" else x / y
+    return (
+        np.abs(x) // np.abs(y) * np.sign(x) * np.sign(y)
+        if x.dtype.kind == "i"
+        else x // y
+        if x.dtype.kind == "u"
+        else x / y
+    )
 
 
 def angle(x: Any, y: Any) -> Any:
-    return np.arctan2(x, y) if x.dtype.kind != "c" else -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
+    return (
+        np.arctan2(x, y)
+        if x.dtype.kind != "c"
+        else -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
+    )
 
 
 def unit(x: Any) -> Any:

@@ -27,7 +27,8 @@ LINEAR_ALGEBRA = WIDE_FLOATS + COMPLEXES
 # The dtypes of which the quick suite tests values: one of each kind. The others are marked slow.
 QUICK = frozenset({"bool", "int32", "float32", "complex64"})
 GRADIENT = ("float64", "complex128")
-# The reason for which an operation is an exception to the law of gradients: to differentiate it is an error.
+# The reason for which an operation is an exception to the law of gradients: to differentiate it is
+# an error.
 NO_RULE = "no derivative, as in JAX"
 
 
@@ -69,34 +70,41 @@ class Bad:
     match: str
 
 
-def bad(error: type[Exception] | tuple[type[Exception], ...], match: str, *args: Any, **kwargs: Any) -> Bad:
+def bad(
+    error: type[Exception] | tuple[type[Exception], ...], match: str, *args: Any, **kwargs: Any
+) -> Bad:
     """The call op(*args, **kwargs), which must raise."""
     return Bad(args, kwargs, error, match)
 
 
 class Draw:
-    """Random operands of one dtype. Shapes are drawn in one order, so another seed gives like operands of other values."""
+    """Random operands of one dtype. Shapes are drawn in one order, so another seed gives like
+    operands of other values."""
 
     def __init__(self, dtype: str, seed: int = 0) -> None:
         self.rng, self.name, self.dtype = np.random.default_rng(seed), dtype, numpy_dtype(dtype)
         self.kind = "f" if dtype == "bfloat16" else self.dtype.kind
 
     def __call__(self, *shape: int, low: float = -4, high: float = 4, dtype: Any = None) -> Any:
-        """Uniform in [low, high]; complex numbers in both parts; integers from low to high; booleans of either value."""
+        """Uniform in [low, high]; complex numbers in both parts; integers from low to high;
+        booleans of either value."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         kind = self.kind if dtype == self.dtype else dtype.kind
         if kind == "b":
             return self.rng.integers(0, 2, shape).astype(bool)
         if kind in "iu":
             low = max(0, low) if kind == "u" else low
-            return self.rng.integers(int(np.ceil(low)), int(np.floor(high)) + 1, shape).astype(dtype)
+            return self.rng.integers(int(np.ceil(low)), int(np.floor(high)) + 1, shape).astype(
+                dtype
+            )
         x = self.rng.uniform(low, high, shape)
         if kind == "c":
             x = x + 1j * self.rng.uniform(low, high, shape)
         return np.asarray(x).astype(dtype)
 
     def distinct(self, *shape: int) -> Any:
-        """Elements that differ by a half and more: for what is not smooth where elements are equal."""
+        """Elements that differ by a half and more: for what is not smooth where elements are
+        equal."""
         n = int(np.prod(shape))
         steps = np.arange(n) if self.kind in "biu" else np.arange(n) * 0.5 - n / 4
         x = self.rng.permutation(steps).reshape(shape)
@@ -110,7 +118,7 @@ class Draw:
 
     def places(self, n: int, *shape: int) -> Any:
         """Different integers from 0 to n - 1."""
-        return self.rng.permutation(n)[:int(np.prod(shape))].reshape(shape).astype(np.int32)
+        return self.rng.permutation(n)[: int(np.prod(shape))].reshape(shape).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -120,13 +128,18 @@ class Op:
     fn: its path below `teucer`, or a function.
     samples: Draw -> the calls to test; the same shapes for every Draw of one dtype.
     dtypes: those that it accepts. quick: those whose values the quick suite tests.
-    reference: the same function in NumPy, SciPy or mpmath on operands widened to float64 or complex128.
-    ulp: error of the values allowed, in units in the last place of the greatest element (elementwise: of each element).
+    reference: the same function in NumPy, SciPy or mpmath on operands widened to float64 or
+    complex128.
+    ulp: error of the values allowed, in units in the last place of the greatest element
+    (elementwise: of each element).
     ulp_of: where one dtype needs another. Above the default a reason stands beside it.
-    widen: what the reference gets for floats: "double" at least float64, "long" long doubles, "no" the operands as they are.
-    gradients: the dtypes in which gradients are tested. constant: positions of operands that are not differentiated.
+    widen: what the reference gets for floats: "double" at least float64, "long" long doubles, "no"
+    the operands as they are.
+    gradients: the dtypes in which gradients are tested. constant: positions of operands that are
+    not differentiated.
     vmap_calls, gradient_calls: of how many of the calls vmap and gradients are tested.
-    gradient_rtol: how closely derivatives agree with differences; above the default a reason stands beside it.
+    gradient_rtol: how closely derivatives agree with differences; above the default a reason stands
+    beside it.
     slow: whether all of its tests are of the thorough suite.
     exceptions: law -> why it does not hold.
     """
@@ -184,14 +197,18 @@ class Op:
     @property
     def vmap_dtype(self) -> str:
         """The dtype in which vmap is tested quickly."""
-        return next((d for d in ("float32", "complex64", "int32", "bool") if d in self.dtypes), self.dtypes[0])
+        return next(
+            (d for d in ("float32", "complex64", "int32", "bool") if d in self.dtypes),
+            self.dtypes[0],
+        )
 
 
 LAWS = frozenset({"value", "gradient", "forward", "reverse", "second", "vmap", "sharding"})
 
 
 def resolve(fn: str | Callable[..., Any]) -> Callable[..., Any]:
-    """A function by its path below `teucer`; raises AttributeError or ModuleNotFoundError where it is missing."""
+    """A function by its path below `teucer`; raises AttributeError or ModuleNotFoundError where it
+    is missing."""
     return _resolve(fn) if isinstance(fn, str) else fn
 
 
@@ -201,8 +218,18 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = ("elementwise", "shapes", "indexing", "gather", "reductions", "contractions", "linalg", "control", "transforms",
-         "collectives")
+ROOMS = (
+    "elementwise",
+    "shapes",
+    "indexing",
+    "gather",
+    "reductions",
+    "contractions",
+    "linalg",
+    "control",
+    "transforms",
+    "collectives",
+)
 
 
 @functools.cache

@@ -1,4 +1,7 @@
-"""Laws of bad calls: they raise, the error says which function and what is wrong with which operand."""
+"""Laws of bad calls.
+
+They raise, the error says which function and what is wrong with which operand.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ from optable.trees import flat_call
 
 from teucer._transform.staging import make_jaxpr
 
-CASES = [pytest.param(op, bad, id=f"{op}-{i}") for op in all_ops().values() for i, bad in enumerate(op.errors)]
+CASES = [
+    pytest.param(op, bad, id=f"{op}-{i}")
+    for op in all_ops().values()
+    for i, bad in enumerate(op.errors)
+]
 
 
 @pytest.mark.parametrize(("op", "bad"), CASES)

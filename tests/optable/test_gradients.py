@@ -1,4 +1,7 @@
-"""Laws of derivatives, in 64 bits: forward mode is the limit of differences, reverse mode its transpose; and both twice."""
+"""Laws of derivatives, in 64 bits.
+
+Forward mode is the limit of differences, reverse mode its transpose; and both twice.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ from teucer._transform.vjp import vjp
 
 STEP = 2.0**-13
 
-CASES = [pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks()) for op in all_ops().values() for dtype in op.gradient_dtypes]
+CASES = [
+    pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks())
+    for op in all_ops().values()
+    for dtype in op.gradient_dtypes
+]
 Function = Callable[..., list[Any]]
 
 
@@ -33,16 +40,26 @@ def direction(rng: np.random.Generator, like: Any) -> Any:
 
 
 def difference(f: Function, xs: Any, ts: Any) -> list[Any]:
-    """The derivative of f at xs along ts, from four values: the error is of the fourth power of the step."""
-    def at(h: float) -> list[Any]:
-        return f(*(lax.add(x, lax.mul(t, np.asarray(h, t.dtype))) for x, t in zip(xs, ts, strict=True)))
+    """The derivative of f at xs along ts, from four values: the error is of the fourth power of the
+    step."""
 
-    return [lax.div(lax.sub(lax.mul(lax.sub(b, c), np.asarray(8.0, b.dtype)), lax.sub(a, d)), np.asarray(12 * STEP, b.dtype))
-            for d, b, c, a in zip(at(-2 * STEP), at(STEP), at(-STEP), at(2 * STEP), strict=True)]
+    def at(h: float) -> list[Any]:
+        return f(
+            *(lax.add(x, lax.mul(t, np.asarray(h, t.dtype))) for x, t in zip(xs, ts, strict=True))
+        )
+
+    return [
+        lax.div(
+            lax.sub(lax.mul(lax.sub(b, c), np.asarray(8.0, b.dtype)), lax.sub(a, d)),
+            np.asarray(12 * STEP, b.dtype),
+        )
+        for d, b, c, a in zip(at(-2 * STEP), at(STEP), at(-STEP), at(2 * STEP), strict=True)
+    ]
 
 
 def pairing(xs: Any, ys: Any) -> Any:
-    """The real part of sum(x * y) over all arrays: what the transpose of a real-linear function keeps."""
+    """The real part of sum(x * y) over all arrays: what the transpose of a real-linear function
+    keeps."""
     total: Any = 0.0
     for x, y in zip(xs, ys, strict=True):
         z = lax.mul(x, y)
@@ -59,8 +76,11 @@ def cotangent(f: Function, xs: Any, cts: Any) -> list[Any]:
     return list(vjp(f, *xs)[1](list(cts)))
 
 
-def derivatives(f: Function, xs: Any, ts: Any, us: Any, cts: Any, laws: frozenset[str]) -> dict[str, Any]:
+def derivatives(
+    f: Function, xs: Any, ts: Any, us: Any, cts: Any, laws: frozenset[str]
+) -> dict[str, Any]:
     """What each law compares: (found, expected)."""
+
     def pushed(*v: Any) -> list[Any]:
         return tangent(f, v, ts)
 
@@ -72,12 +92,21 @@ def derivatives(f: Function, xs: Any, ts: Any, us: Any, cts: Any, laws: frozense
     if "forward" in laws:
         compared["forward mode against differences"] = pushed(*xs), by_differences
     if "reverse" in laws:
-        compared["reverse mode against differences"] = pairing(pulled(*xs), ts), pairing(cts, by_differences)
+        compared["reverse mode against differences"] = (
+            pairing(pulled(*xs), ts),
+            pairing(cts, by_differences),
+        )
     if {"forward", "second"} <= laws:
-        compared["forward over forward against differences"] = tangent(pushed, xs, us), difference(pushed, xs, us)
+        compared["forward over forward against differences"] = (
+            tangent(pushed, xs, us),
+            difference(pushed, xs, us),
+        )
     if {"reverse", "second"} <= laws:
         twice = difference(pulled, xs, us)
-        compared["reverse over reverse against differences"] = pairing(cotangent(pulled, xs, ts), us), pairing(ts, twice)
+        compared["reverse over reverse against differences"] = (
+            pairing(cotangent(pulled, xs, ts), us),
+            pairing(ts, twice),
+        )
         if "forward" in laws:
             compared["forward over reverse against differences"] = tangent(pulled, xs, us), twice
     return compared
@@ -85,11 +114,12 @@ def derivatives(f: Function, xs: Any, ts: Any, us: Any, cts: Any, laws: frozense
 
 @pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_derivatives(op: Op, dtype: str) -> None:
-    """jvp is the limit of differences, vjp its transpose: <vjp ct, t> = <ct, jvp t>; and both of the derivatives themselves."""
+    """jvp is the limit of differences, vjp its transpose: <vjp ct, t> = <ct, jvp t>; and both of
+    the derivatives themselves."""
     rng = np.random.default_rng(7)
     with config.enable_x64(True):
         functions, inputs = [], []
-        for call in op.calls(dtype)[:op.gradient_calls]:
+        for call in op.calls(dtype)[: op.gradient_calls]:
             leaves, f = flat_call(op, call)
             moves = moving(op, call)
             g = along(f, leaves, moves)
@@ -99,20 +129,33 @@ def test_derivatives(op: Op, dtype: str) -> None:
                 continue
             functions.append(g)
             inputs.append((xs, *([direction(rng, v) for v in like] for like in (xs, xs, ys))))
-        assert functions, f"{op} of {dtype}: no call has an operand to differentiate; say gradients=()"
+        assert functions, (
+            f"{op} of {dtype}: no call has an operand to differentiate; say gradients=()"
+        )
         laws = frozenset({"forward", "reverse", "second"} - set(op.exceptions))
-        results = jit(lambda inputs: [derivatives(f, *v, laws if i < 1 else laws - {"second"})
-                                      for i, (f, v) in enumerate(zip(functions, inputs, strict=True))])(inputs)
+        results = jit(
+            lambda inputs: [
+                derivatives(f, *v, laws if i < 1 else laws - {"second"})
+                for i, (f, v) in enumerate(zip(functions, inputs, strict=True))
+            ]
+        )(inputs)
         for i, compared in enumerate(results):
             for law, (found, expected) in compared.items():
-                pairs = zip(found, expected, strict=True) if isinstance(found, list | tuple) else [(found, expected)]
+                pairs = (
+                    zip(found, expected, strict=True)
+                    if isinstance(found, list | tuple)
+                    else [(found, expected)]
+                )
                 for y, z in pairs:
                     assert_close(y, z, op.gradient_rtol, f"{op} of {dtype}, call {i}, {law}")
 
 
-@pytest.mark.parametrize(("op", "dtype"), [case for case in CASES if "reverse" not in case.values[0].exceptions])
+@pytest.mark.parametrize(
+    ("op", "dtype"), [case for case in CASES if "reverse" not in case.values[0].exceptions]
+)
 def test_linearization_once_and_often(op: Op, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A derivative that was worked out for types records what the jvp rule does, operation by operation."""
+    """A derivative that was worked out for types records what the jvp rule does, operation by
+    operation."""
     with config.enable_x64(True):
         call = op.calls(dtype)[0]
         leaves, f = flat_call(op, call)
@@ -124,13 +167,21 @@ def test_linearization_once_and_often(op: Op, dtype: str, monkeypatch: pytest.Mo
             monkeypatch.setattr(linearize, "RARE", rare)
             linearize.forget()
             y, pull = vjp(f, *xs)
-            return [str(make_jaxpr(g)(*given)) for g, given in (
-                (lambda *xs: vjp(f, *xs)[0], xs), (pull, [y]), (lambda *xs: cotangent(f, xs, f(*xs)), xs))]
+            return [
+                str(make_jaxpr(g)(*given))
+                for g, given in (
+                    (lambda *xs: vjp(f, *xs)[0], xs),
+                    (pull, [y]),
+                    (lambda *xs: cotangent(f, xs, f(*xs)), xs),
+                )
+            ]
 
         assert programs(0) == programs(1000)
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops().values() if op.exceptions.get("gradient") == NO_RULE], ids=str)
+@pytest.mark.parametrize(
+    "op", [op for op in all_ops().values() if op.exceptions.get("gradient") == NO_RULE], ids=str
+)
 def test_missing_derivative_is_an_error(op: Op) -> None:
     """An operation that has no derivative says so, and gives no zeros."""
     dtype = next(d for d in ("float32", "float64", "complex64") if d in op.dtypes)

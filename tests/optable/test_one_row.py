@@ -1,4 +1,7 @@
-"""A row of the library's table is the whole of an elementwise primitive: nothing else is written, and all laws are tested."""
+"""A row of the library's table is the whole of an elementwise primitive.
+
+Nothing else is written, and all laws are tested.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ from optable.table import Op, all_ops
 from teucer.lax._families import ELEMENTWISE
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = next(s for s in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL) if "unary(" in s)
+ROW = next(
+    s
+    for s in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    if "unary(" in s
+)
 
 
 @pytest.fixture
@@ -54,9 +61,16 @@ def test_a_row_is_a_primitive(sech: Op) -> None:
 
 
 def test_a_wrong_row_is_found(sech: Op) -> None:
-    """The laws can fail: of a function that is a little wrong, and of one with the derivative of another."""
+    """The laws can fail: of a function that is a little wrong, and of one with the derivative of
+    another."""
     with pytest.raises(AssertionError):
-        assert_ulp(np.float32(1.0001) * sech(np.float32([0.5])), sech.reference(np.float64([0.5])), sech.ulp, "sech", each=True)
+        assert_ulp(
+            np.float32(1.0001) * sech(np.float32([0.5])),
+            sech.reference(np.float64([0.5])),
+            sech.ulp,
+            "sech",
+            each=True,
+        )
     p = ELEMENTWISE["sech"]
     p.tangents = (lambda t, y, x: t,)
     with pytest.raises(AssertionError):
@@ -65,29 +79,68 @@ def test_a_wrong_row_is_found(sech: Op) -> None:
 
 @pytest.mark.slow
 def test_a_row_is_the_only_edit(tmp_path: Path) -> None:
-    """In a copy the row is added to its file, and nothing else: the names, their stubs, documentation and tests follow."""
+    """In a copy the row is added to its file, and nothing else: the names, their stubs,
+    documentation and tests follow."""
     for name in ("teucer", "tests", "tools"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "tests" / "optable" / Path(__file__).name).unlink()  # it would add the row once more
+    (
+        tmp_path / "tests" / "optable" / Path(__file__).name
+    ).unlink()  # it would add the row once more
     file = tmp_path / "teucer" / "lax" / "_elementwise.py"
-    file.write_text(file.read_text().replace("__all__ = [", '__all__ = [\n    "sech", "sech_p",', 1) + "\n\n" + ROW)
+    file.write_text(
+        file.read_text().replace("__all__ = [", '__all__ = [\n    "sech", "sech_p",', 1)
+        + "\n\n"
+        + ROW
+    )
 
     def run(*words: str) -> str:
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-                              capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     run("tools/stubs.py")
-    assert run("-c", """
+    assert (
+        run(
+            "-c",
+            """
 import teucer as jax, teucer.numpy as jnp
 said = jnp.sech.__doc__.splitlines()[0]
 print(jax.__file__, jnp.sech(0), jax.grad(jax.lax.sech)(0.0), said, "sech" in jnp.__all__)
-""") == f"{tmp_path}/teucer/__init__.py 1.0 -0.0 Hyperbolic secant 1 / cosh(x). True\n"
+""",
+        )
+        == f"{tmp_path}/teucer/__init__.py 1.0 -0.0 Hyperbolic secant 1 / cosh(x). True\n"
+    )
     assert "sech: Unary" in (tmp_path / "teucer" / "numpy" / "__init__.pyi").read_text()
-    passed = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "sech", "tests/optable",
-                 "tests/dynamic/test_every_operation.py")
+    passed = run(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        "-k",
+        "sech",
+        "tests/optable",
+        "tests/dynamic/test_every_operation.py",
+    )
     assert int(re.search(r"(\d+) passed", passed)[1]) > 15
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/optable/test_coverage.py",
-        "tests/test_types.py::test_stubs_are_fresh", "tests/test_functions_tested.py")
+    run(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/optable/test_coverage.py",
+        "tests/test_types.py::test_stubs_are_fresh",
+        "tests/test_functions_tested.py",
+    )

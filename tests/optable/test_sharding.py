@@ -1,4 +1,7 @@
-"""The law of shardings: over several devices an operation gives what it gives on one, however its operands are laid out."""
+"""The law of shardings.
+
+Over several devices an operation gives what it gives on one, however its operands are laid out.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ def laid_out(value: Any, first: int) -> Any:
 
 
 def laid_out_over_all(value: Any, first: int) -> Any:
-    """A value over the mesh: the first axis, from `first` on, that all devices divide, over both mesh axes."""
+    """A value over the mesh: the first axis, from `first` on, that all devices divide, over both
+    mesh axes."""
     value = np.asarray(value)
     spec: list[Any] = [None] * value.ndim
     for i in range(value.ndim):
@@ -48,7 +52,7 @@ def laid_out_over_all(value: Any, first: int) -> Any:
 
 def check(op: Op, dtype: str, first: int, laid_out: Any = laid_out) -> None:
     with precision_of(dtype):
-        flat = [flat_call(op, call) for call in op.calls(dtype)[:op.vmap_calls]]
+        flat = [flat_call(op, call) for call in op.calls(dtype)[: op.vmap_calls]]
         inputs = [leaves for leaves, _ in flat]
         f = jax.jit(lambda inputs: [f(*xs) for (_, f), xs in zip(flat, inputs, strict=True)])
         spread = [[laid_out(x, first) for x in leaves] for leaves in inputs]
@@ -72,7 +76,9 @@ def test_sharded_is_unsharded(op: Op) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in OPS for d in op.quick_dtypes])
+@pytest.mark.parametrize(
+    ("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in OPS for d in op.quick_dtypes]
+)
 def test_sharded_is_unsharded_along_other_axes(op: Op, dtype: str) -> None:
     """As above, along their second axes first."""
     check(op, dtype, 1)
@@ -80,18 +86,22 @@ def test_sharded_is_unsharded_along_other_axes(op: Op, dtype: str) -> None:
 
 def divisible(op: Op) -> bool:
     """Whether an operand of a tested call has an axis that six devices divide."""
-    calls = op.calls(op.vmap_dtype)[:op.vmap_calls]
-    return any(n and n % 6 == 0 for call in calls for x in flat_call(op, call)[0] for n in np.shape(x))
+    calls = op.calls(op.vmap_dtype)[: op.vmap_calls]
+    return any(
+        n and n % 6 == 0 for call in calls for x in flat_call(op, call)[0] for n in np.shape(x)
+    )
 
 
-@pytest.mark.parametrize("op", [pytest.param(op, id=str(op), marks=op.marks()) for op in OPS if divisible(op)])
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, id=str(op), marks=op.marks()) for op in OPS if divisible(op)]
+)
 def test_sharded_over_two_mesh_axes_is_unsharded(op: Op) -> None:
     """As above, one axis over both mesh axes, the last ones first."""
     check(op, op.vmap_dtype, 0, laid_out_over_all)
     check(op, op.vmap_dtype, -1, laid_out_over_all)
 
 
-# --- By types, and by hand ---------------------------------------------------------------------------------------------
+# --- By types, and by hand ------------------------------------------------------------------------
 
 
 def eight(kind: AxisType) -> Mesh:
@@ -104,7 +114,10 @@ def over_explicit_axes(value: Any, first: int) -> Any:
     free, spec = {"x": 2, "y": 4}, [None] * value.ndim
     for i in range(value.ndim):
         axis = (i + first) % value.ndim
-        name = next((n for n, size in free.items() if value.shape[axis] and value.shape[axis] % size == 0), None)
+        name = next(
+            (n for n, size in free.items() if value.shape[axis] and value.shape[axis] % size == 0),
+            None,
+        )
         if name is not None:
             del free[name]
             spec[axis] = name
@@ -115,10 +128,11 @@ def over_explicit_axes(value: Any, first: int) -> Any:
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("op", [pytest.param(op, id=str(op)) for op in OPS])
 def test_partitioned_by_types_is_unsharded(op: Op, first: int) -> None:
-    """Over Explicit mesh axes an operation gives what it gives on one device, or says how to lay out its operands."""
+    """Over Explicit mesh axes an operation gives what it gives on one device, or says how to lay
+    out its operands."""
     dtype = op.vmap_dtype
     with precision_of(dtype):
-        for call in op.calls(dtype)[:op.vmap_calls]:
+        for call in op.calls(dtype)[: op.vmap_calls]:
             leaves, f = flat_call(op, call)
             spread = [over_explicit_axes(x, first) for x in leaves]
             try:
@@ -130,7 +144,9 @@ def test_partitioned_by_types_is_unsharded(op: Op, first: int) -> None:
                     continue
                 raise
             for y, z in zip(found, jax.jit(lambda xs: f(*xs))(leaves), strict=True):
-                assert_ulp(y, z, max(op.ulp_of.get(dtype, op.ulp), 16), f"{op} of {dtype}", each=False)
+                assert_ulp(
+                    y, z, max(op.ulp_of.get(dtype, op.ulp), 16), f"{op} of {dtype}", each=False
+                )
 
 
 @pytest.mark.slow
@@ -139,7 +155,7 @@ def test_on_each_device_is_unsharded(op: Op) -> None:
     """By hand: within shard_map each of 2 x 4 devices gets what an operation gives on one."""
     dtype = op.vmap_dtype
     with precision_of(dtype):
-        flat = [flat_call(op, call) for call in op.calls(dtype)[:op.vmap_calls]]
+        flat = [flat_call(op, call) for call in op.calls(dtype)[: op.vmap_calls]]
         inputs = [leaves for leaves, _ in flat]
 
         def calls(inputs: Any) -> Any:
@@ -149,10 +165,23 @@ def test_on_each_device_is_unsharded(op: Op) -> None:
             return jax.tree.map(lambda y: y[None], calls(jax.tree.map(lambda x: x[0], inputs)))
 
         over = jax.P(("x", "y"))
-        # The loop in the row of custom_root begins with a constant, which does not vary over devices as its result does.
-        each = jax.shard_map(part, mesh=eight(AxisType.Auto), in_specs=over, out_specs=over, check_vma=str(op) != "custom_root")
+        # The loop in the row of custom_root begins with a constant, which does not vary over
+        # devices as its result does.
+        each = jax.shard_map(
+            part,
+            mesh=eight(AxisType.Auto),
+            in_specs=over,
+            out_specs=over,
+            check_vma=str(op) != "custom_root",
+        )
         stacked = [[np.stack([np.asarray(x)] * 8) for x in leaves] for leaves in inputs]
         for found, wanted in zip(jax.jit(each)(stacked), jax.jit(calls)(inputs), strict=True):
             for y, z in zip(found, wanted, strict=True):
                 for shard in y:
-                    assert_ulp(shard, z, max(op.ulp_of.get(dtype, op.ulp), 16), f"{op} of {dtype}", each=False)
+                    assert_ulp(
+                        shard,
+                        z,
+                        max(op.ulp_of.get(dtype, op.ulp), 16),
+                        f"{op} of {dtype}",
+                        each=False,
+                    )

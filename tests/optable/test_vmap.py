@@ -20,10 +20,15 @@ SIZE = 2
 
 
 def axes_of(shapes: list[tuple[int, ...]], thorough: bool) -> Iterator[tuple[int | None, ...]]:
-    """Choices of in_axes: every operand alone along every axis, all together along the first and along the last axis;
+    """Choices of in_axes: every operand alone along every axis, all together along the first and
+    along the last axis;
     thorough: every combination."""
     if thorough and len(shapes) < 4:
-        yield from (c for c in itertools.product(*((None, *range(len(s) + 1)) for s in shapes)) if set(c) != {None})
+        yield from (
+            c
+            for c in itertools.product(*((None, *range(len(s) + 1)) for s in shapes))
+            if set(c) != {None}
+        )
         return
     seen = set()
     for i, shape in enumerate(shapes):
@@ -36,7 +41,9 @@ def axes_of(shapes: list[tuple[int, ...]], thorough: bool) -> Iterator[tuple[int
 
 def check(op: Op, dtype: str, thorough: bool) -> None:
     with precision_of(dtype):
-        copies = [op.calls(dtype, seed)[:None if thorough else op.vmap_calls] for seed in range(SIZE)]
+        copies = [
+            op.calls(dtype, seed)[: None if thorough else op.vmap_calls] for seed in range(SIZE)
+        ]
         plans, loops, inputs = [], [], []
         for calls in zip(*copies, strict=True):
             leaves = [flat_call(op, call)[0] for call in calls]
@@ -56,7 +63,13 @@ def check(op: Op, dtype: str, thorough: bool) -> None:
             for choice, ys in zip(choices, found, strict=True):
                 expected = by_loop[_key(tuple(a is not None for a in choice))]
                 for j, (y, z) in enumerate(zip(ys, expected, strict=True)):
-                    assert_ulp(y, z, ulp, f"{op} of {dtype}, call {i}, in_axes={choice}, result {j}", each=False)
+                    assert_ulp(
+                        y,
+                        z,
+                        ulp,
+                        f"{op} of {dtype}, call {i}, in_axes={choice}, result {j}",
+                        each=False,
+                    )
 
 
 def _key(batched: tuple[bool, ...]) -> str:
@@ -64,19 +77,32 @@ def _key(batched: tuple[bool, ...]) -> str:
 
 
 def _both(plans: Any, loops: Any, inputs: Any) -> Any:
-    """The operation mapped for every choice of axes; and looped for every set of mapped operands."""
+    """The operation mapped for every choice of axes; and looped for every set of mapped
+    operands."""
     mapped, looped = [], []
     for (f, choices), sets, leaves in zip(plans, loops, inputs, strict=True):
+
         def stacked(i: int, axis: int, leaves: Any = leaves) -> Any:
             return lax.concatenate([lax.expand_dims(xs[i], (axis,)) for xs in leaves], axis)
 
-        mapped.append([vmap(f, in_axes=c)(*(leaves[0][i] if a is None else stacked(i, a) for i, a in enumerate(c)))
-                       for c in choices])
+        mapped.append(
+            [
+                vmap(f, in_axes=c)(
+                    *(leaves[0][i] if a is None else stacked(i, a) for i, a in enumerate(c))
+                )
+                for c in choices
+            ]
+        )
         by_set = {}
         for batched in sorted(sets):
-            rows = [f(*(leaves[k][i] if b else leaves[0][i] for i, b in enumerate(batched))) for k in range(SIZE)]
-            by_set[_key(batched)] = [lax.concatenate([lax.expand_dims(y, (0,)) for y in ys], 0)
-                                     for ys in zip(*rows, strict=True)]
+            rows = [
+                f(*(leaves[k][i] if b else leaves[0][i] for i, b in enumerate(batched)))
+                for k in range(SIZE)
+            ]
+            by_set[_key(batched)] = [
+                lax.concatenate([lax.expand_dims(y, (0,)) for y in ys], 0)
+                for ys in zip(*rows, strict=True)
+            ]
         looped.append(by_set)
     return mapped, looped
 
@@ -91,7 +117,9 @@ def test_vmap_is_loop(op: Op) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in OPS for d in op.quick_dtypes])
+@pytest.mark.parametrize(
+    ("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in OPS for d in op.quick_dtypes]
+)
 def test_vmap_is_loop_for_all_axes(op: Op, dtype: str) -> None:
     """As above, for every combination of axes."""
     check(op, dtype, thorough=True)

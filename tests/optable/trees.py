@@ -13,7 +13,8 @@ from teucer._trees.pytrees import tree_flatten, tree_leaves, tree_unflatten
 
 
 def flat_call(op: Op, call: Sample) -> tuple[list[Any], Callable[..., list[Any]]]:
-    """The arrays of a call, and the operation as a function of them that returns a list of arrays."""
+    """The arrays of a call, and the operation as a function of them that returns a list of
+    arrays."""
     leaves, tree = tree_flatten(call.args)
 
     def f(*xs: Any) -> list[Any]:
@@ -31,15 +32,21 @@ def moving(op: Op, call: Sample) -> list[bool]:
 
 
 def is_inexact(x: Any) -> bool:
-    return bool(dtypes.issubdtype(np.asarray(x).dtype if not hasattr(x, "dtype") else x.dtype, np.inexact))
+    return bool(
+        dtypes.issubdtype(np.asarray(x).dtype if not hasattr(x, "dtype") else x.dtype, np.inexact)
+    )
 
 
-def along(f: Callable[..., list[Any]], leaves: Sequence[Any], moves: Sequence[bool]) -> Callable[..., list[Any]]:
+def along(
+    f: Callable[..., list[Any]], leaves: Sequence[Any], moves: Sequence[bool]
+) -> Callable[..., list[Any]]:
     """f as a function of the arrays that move, with the results that can move."""
+
     def g(*xs: Any) -> list[Any]:
         rest = iter(xs)
         outs = f(*(next(rest) if m else x for m, x in zip(moves, leaves, strict=True)))
         return [y for y in outs if is_inexact(y)]
+
     return g
 
 

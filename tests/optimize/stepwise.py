@@ -1,4 +1,7 @@
-"""Jaxprs run one primitive after the other, calls and loops in Python: what no compiler has rearranged."""
+"""Jaxprs run one primitive after the other, calls and loops in Python.
+
+What no compiler has rearranged.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,13 @@ from teucer._optimize.passes import PASSES, Pass, optimize
 from teucer._programs.lower import lower
 from teucer._programs.prepare import prepared
 
-CALLS = {"jit": "jaxpr", "outlined_call": "jaxpr", "remat2": "jaxpr", "custom_jvp_call": "call_jaxpr",
-         "custom_vjp_call": "call_jaxpr"}
+CALLS = {
+    "jit": "jaxpr",
+    "outlined_call": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
 
 
 def stepwise(jaxpr: Jaxpr, *args: Any) -> list[Any]:
@@ -55,7 +63,9 @@ def _closed(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
     return stepwise(closed.jaxpr, *operands)
 
 
-def _while(operands: Sequence[Any], cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int) -> Sequence[Any]:
+def _while(
+    operands: Sequence[Any], cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> Sequence[Any]:
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, carry = rest[:body_nconsts], rest[body_nconsts:]
     while _closed(cond_jaxpr, [*cond_consts, *carry])[0]:
@@ -63,8 +73,15 @@ def _while(operands: Sequence[Any], cond_jaxpr: Any, body_jaxpr: Any, cond_ncons
     return carry
 
 
-def _scan(operands: Sequence[Any], jaxpr: Any, num_consts: int, num_carry: int, length: int, reverse: bool,
-          **params: Any) -> Sequence[Any]:
+def _scan(
+    operands: Sequence[Any],
+    jaxpr: Any,
+    num_consts: int,
+    num_carry: int,
+    length: int,
+    reverse: bool,
+    **params: Any,
+) -> Sequence[Any]:
     consts, rest = operands[:num_consts], operands[num_consts:]
     carry, xs = rest[:num_carry], rest[num_carry:]
     rows = []
@@ -74,8 +91,13 @@ def _scan(operands: Sequence[Any], jaxpr: Any, num_consts: int, num_carry: int, 
         rows.append(outs[num_carry:])
     rows = rows[::-1] if reverse else rows
     avals = jaxpr.out_avals[num_carry:]
-    return [*carry, *(jnp.stack([row[j] for row in rows]) if rows else jnp.zeros((0, *a.shape), a.dtype)
-                      for j, a in enumerate(avals))]
+    return [
+        *carry,
+        *(
+            jnp.stack([row[j] for row in rows]) if rows else jnp.zeros((0, *a.shape), a.dtype)
+            for j, a in enumerate(avals)
+        ),
+    ]
 
 
 def compiled_text(f: Any, *args: Any, **options: Any) -> str:
@@ -84,7 +106,8 @@ def compiled_text(f: Any, *args: Any, **options: Any) -> str:
 
 
 def bits(x: Any) -> tuple[Any, ...]:
-    """Shape, dtype and bytes of an array: of equal arrays, whose zeros have one sign and whose nans are the same."""
+    """Shape, dtype and bytes of an array: of equal arrays, whose zeros have one sign and whose nans
+    are the same."""
     x = np.asarray(x)
     return x.shape, x.dtype, x.tobytes()
 

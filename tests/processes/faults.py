@@ -1,6 +1,7 @@
 """Processes that fail, and what the others say of it.
 
-From the folder `tests`, `python -m processes.faults --turns 20 -n 2 4` counts how each fault ended, of so many times.
+From the folder `tests`, `python -m processes.faults --turns 20 -n 2 4` counts how each fault ended,
+of so many times.
 """
 
 import argparse
@@ -17,11 +18,15 @@ FAST = {"TEUCER_HEARTBEAT_TIMEOUT": "5", "TEUCER_COLLECTIVE_TIMEOUT": "8"}
 
 FAULTS = {
     "raises": r"process {last} has failed: ValueError: bad data, at .*programs.py:\d+",
-    "compiles another": r"process {last} and process 0 compile different programs, as their number 1 .*\n"
-                        r"(.*\n)*?.*programs.py:\d+",
+    "compiles another": (
+        r"process {last} and process 0 compile different programs, as their number 1 "
+        r".*\n(.*\n)*?.*programs.py:\d+"
+    ),
     "other order": r"process {last} and process 0 run different programs as their call number \d+",
-    "other shapes": r"process {last} and process 0 compile different programs, as their number \d+ .*\n"
-                    r"(.*\n)*?.*programs.py:\d+",
+    "other shapes": (
+        r"process {last} and process 0 compile different programs, as their number \d+ "
+        r".*\n(.*\n)*?.*programs.py:\d+"
+    ),
     "dies": r"process {last} has failed: it has given no sign for 5 s",
     "dies 0": r"process 0 has failed: it has given no sign for 5 s",
     "stops": r"process {last} has failed: it has given no sign for 5 s",
@@ -59,13 +64,18 @@ def main():
                     outcomes["right"] += 1
                 except subprocess.TimeoutExpired as err:
                     outcomes["hung"] += 1
-                    print(f"{kind}, {n} processes, turn {turn} hung:\n{err.stdout}\n{err.stderr}", flush=True)
+                    print(
+                        f"{kind}, {n} processes, turn {turn} hung:\n{err.stdout}\n{err.stderr}",
+                        flush=True,
+                    )
                 except AssertionError as err:
                     outcomes["wrong"] += 1
                     print(f"{kind}, {n} processes, turn {turn} was wrong:\n{err}", flush=True)
                 longest = max(longest, time.monotonic() - start)
             counts = ", ".join(f"{count} {how}" for how, count in outcomes.items())
-            print(f"{n} processes, {kind:<18} {counts}; the longest took {longest:.0f} s", flush=True)
+            print(
+                f"{n} processes, {kind:<18} {counts}; the longest took {longest:.0f} s", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -12,5 +12,11 @@ def launch(mode, n=2, devices=1, program="programs.py", **env):
     """What `teucer launch` prints and its status; it ends by itself, or the test fails."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     command = [sys.executable, "-m", "teucer", "launch", "-n", str(n), "--devices", str(devices)]
-    return subprocess.run([*command, str(HERE / program), mode], capture_output=True, text=True, timeout=150,
-                          check=False, env={**environment, **env})
+    return subprocess.run(
+        [*command, str(HERE / program), mode],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        env={**environment, **env},
+    )

@@ -1,4 +1,7 @@
-"""What the tests of several processes run, each in its own process: functions of a mode on the command line."""
+"""What the tests of several processes run, each in its own process.
+
+Functions of a mode on the command line.
+"""
 
 import os
 import signal
@@ -18,7 +21,9 @@ def rows(n=None):
     """An array over all devices: 0, 1, 2, ..."""
     n = 2 * jax.device_count() if n is None else n
     sharding = jax.NamedSharding(jax.sharding.Mesh(jax.devices(), ("x",)), P("x"))
-    return jax.make_array_from_callback((n,), sharding, lambda index: np.arange(float(n), dtype=np.float32)[index])
+    return jax.make_array_from_callback(
+        (n,), sharding, lambda index: np.arange(float(n), dtype=np.float32)[index]
+    )
 
 
 double = jax.jit(lambda a: jnp.sum(a * 2))
@@ -57,7 +62,11 @@ def values():
     same(multihost_utils.global_array_to_host_local_array(x, mesh, P()), whole)
     assert not x.is_fully_addressable
     assert repr(x) == f"Array(shape=({4 * n},), dtype=int32)"
-    assert [s.data is None for s in x.global_shards].count(False) == len(x.addressable_shards) == jax.local_device_count()
+    assert (
+        [s.data is None for s in x.global_shards].count(False)
+        == len(x.addressable_shards)
+        == jax.local_device_count()
+    )
     same(jax.jit(jnp.sum)(x), whole.sum())
     same(gather(jnp.sin(x), tiled=True), np.sin(whole).astype(np.float32))
     same(jax.device_put(x, jax.NamedSharding(mesh, P())), whole)
@@ -66,7 +75,12 @@ def values():
     m, d = jax.local_device_count(), jax.device_count()
     y = jax.make_array_from_process_local_data(both, np.arange(2 * m) + 100 * i)
     same(gather(y, tiled=True), np.concatenate([np.arange(2 * m) + 100 * k for k in range(n)]))
-    same(gather(jax.make_array_from_process_local_data(both, np.arange(2 * d), (2 * d,)), tiled=True), np.arange(2 * d))
+    same(
+        gather(
+            jax.make_array_from_process_local_data(both, np.arange(2 * d), (2 * d,)), tiled=True
+        ),
+        np.arange(2 * d),
+    )
     step = jax.jit(jax.grad(lambda w: jnp.sum((w * y) ** 2)))
     same(step(jnp.float32(1)), 2 * np.sum(np.asarray(gather(y, tiled=True), np.float32) ** 2))
     with multihost_utils.live_devices(jax.devices()) as live:
@@ -77,9 +91,14 @@ def values():
 
 def refusals():
     """Messages of what one process cannot do alone."""
-    for refused in (lambda: str(rows()), lambda: np.asarray(rows()), lambda: multihost_utils.process_allgather(rows()),
-                    lambda: jax.distributed.initialize(), lambda: multihost_utils.sync_global_devices(str(jax.process_index())),
-                    lambda: jax.make_array_from_process_local_data(rows().sharding, np.ones(3), (4,))):
+    for refused in (
+        lambda: str(rows()),
+        lambda: np.asarray(rows()),
+        lambda: multihost_utils.process_allgather(rows()),
+        lambda: jax.distributed.initialize(),
+        lambda: multihost_utils.sync_global_devices(str(jax.process_index())),
+        lambda: jax.make_array_from_process_local_data(rows().sharding, np.ones(3), (4,)),
+    ):
         try:
             refused()
         except (RuntimeError, ValueError, AssertionError) as err:
@@ -98,7 +117,9 @@ def many():
 def keeps_on():
     """Until the input of process 0 ends."""
     ended = threading.Event()
-    threading.Thread(target=lambda: (print("here", flush=True), sys.stdin.read(), ended.set()), daemon=True).start()
+    threading.Thread(
+        target=lambda: (print("here", flush=True), sys.stdin.read(), ended.set()), daemon=True
+    ).start()
     while not multihost_utils.broadcast_one_to_all(np.int32(ended.is_set())):
         ended.wait(0.1)
     print("it went on")
@@ -120,7 +141,9 @@ def goes_on():
         left = {d.process_index for d in devices}
         assert jax.process_index() in left and last not in left
         sharding = jax.NamedSharding(jax.sharding.Mesh(devices, ("x",)), P("x"))
-        x = jax.make_array_from_callback((len(devices),), sharding, lambda index: np.ones(len(devices), np.float32)[index])
+        x = jax.make_array_from_callback(
+            (len(devices),), sharding, lambda index: np.ones(len(devices), np.float32)[index]
+        )
         print("survivors:", float(double(x)) / 2, "of", len(left))
 
 

@@ -1,4 +1,7 @@
-"""What the tests of saving run in several processes: a function and a folder, on the command line as FUNCTION:FOLDER."""
+"""What the tests of saving run in several processes.
+
+A function and a folder, on the command line as FUNCTION:FOLDER.
+"""
 
 import sys
 
@@ -20,13 +23,18 @@ def mesh_of(*shape):
 
 def tree_over(mesh):
     """Arrays of several kinds, over a mesh of two axes."""
+
     def put(value, spec):
         value = np.asarray(value)
         sharding = jax.NamedSharding(mesh, spec)
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
-    return {"w": put(VALUES, P("x", "y")), "turned": put(VALUES, P("y")), "all": put(VALUES.astype(jnp.bfloat16), P()),
-            "step": put(np.int32(7), P())}
+    return {
+        "w": put(VALUES, P("x", "y")),
+        "turned": put(VALUES, P("y")),
+        "all": put(VALUES.astype(jnp.bfloat16), P()),
+        "step": put(np.int32(7), P()),
+    }
 
 
 def check(tree):
@@ -37,24 +45,33 @@ def check(tree):
 
 
 def save(folder):
-    """Saved by all, loaded over other meshes; one that fails, and one that does not come, are errors in all."""
+    """Saved by all, loaded over other meshes; one that fails, and one that does not come, are
+    errors in all."""
     n, me = jax.device_count(), jax.process_index()
     tree = tree_over(mesh_of(n // 2, 2))
     pytree_serialization.save(tree, f"{folder}/tree")
     flat = jax.NamedSharding(mesh_of(n), P("x"))
     whole = jax.NamedSharding(mesh_of(n), P())
-    check(pytree_serialization.load(f"{folder}/tree", {"w": flat, "turned": whole, "all": flat, "step": whole}))
+    check(
+        pytree_serialization.load(
+            f"{folder}/tree", {"w": flat, "turned": whole, "all": flat, "step": whole}
+        )
+    )
 
     manager = serialization.GlobalAsyncCheckpointManager(timeout_secs=3)
-    manager.serialize_with_paths([tree["w"]], [f"{folder}/w"], on_commit_callback=lambda: print("committed", flush=True))
+    manager.serialize_with_paths(
+        [tree["w"]], [f"{folder}/w"], on_commit_callback=lambda: print("committed", flush=True)
+    )
     manager.wait_until_finished()
     [w] = manager.deserialize_with_paths([flat], [f"{folder}/w"])
     check({**tree, "w": w})
 
     written = _folders.write_piece
     if me == 1:
+
         def full(*args):
             raise OSError(28, "No space left on device")
+
         _folders.write_piece = full
     try:
         pytree_serialization.nonblocking_save(tree, f"{folder}/tree").result()

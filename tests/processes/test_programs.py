@@ -21,11 +21,19 @@ def test_values(devices):
 def test_refusals_say_what_to_do():
     done = launch("refusals")
     assert done.returncode == 0, done.stderr
-    for text in (r"RuntimeError Fetching value for `jax.Array` that spans non-addressable .*process_allgather\(x, tiled=True\)",
-                 r"ValueError Gathering global non-fully-addressable arrays only supports tiled=True",
-                 r"RuntimeError distributed.initialize should only be called once",
-                 r"AssertionError sync_global_devices name mismatch \('1'\)",
-                 r"ValueError make_array_from_process_local_data: .* this process holds 1 of the 2 parts along axis 0; .*6, or 3"):
+    for text in (
+        (
+            r"RuntimeError Fetching value for `jax.Array` that spans non-addressable "
+            r".*process_allgather\(x, tiled=True\)"
+        ),
+        r"ValueError Gathering global non-fully-addressable arrays only supports tiled=True",
+        r"RuntimeError distributed.initialize should only be called once",
+        r"AssertionError sync_global_devices name mismatch \('1'\)",
+        (
+            r"ValueError make_array_from_process_local_data: .* this process holds 1 of the 2 "
+            r"parts along axis 0; .*6, or 3"
+        ),
+    ):
         assert re.search(text, done.stdout), (text, done.stdout)
 
 
@@ -36,10 +44,18 @@ def test_many_calls_do_not_hang():
 
 
 def check_survivors(n):
-    done = launch("goes_on", n, JAX_ENABLE_RECOVERABILITY="1", TEUCER_HEARTBEAT_TIMEOUT="5", TEUCER_COLLECTIVE_TIMEOUT="40")
+    done = launch(
+        "goes_on",
+        n,
+        JAX_ENABLE_RECOVERABILITY="1",
+        TEUCER_HEARTBEAT_TIMEOUT="5",
+        TEUCER_COLLECTIVE_TIMEOUT="40",
+    )
     said = done.stdout + done.stderr
     assert "survivors: 1.0 of" in done.stdout, said
-    assert done.stdout.count("survivors:") == len(re.findall(r"^ +\d+  status 0 ", done.stderr, re.M)), said
+    assert done.stdout.count("survivors:") == len(
+        re.findall(r"^ +\d+  status 0 ", done.stderr, re.M)
+    ), said
     assert done.stderr.rstrip().endswith(f"teucer launch: process {n - 1} failed first."), said
 
 
@@ -73,69 +89,113 @@ def test_the_first_that_failed_is_named():
 
 
 def alone(code, **env):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **env})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **env},
+    )
 
 
 def test_who_waits_for_others_says_for_whom():
-    code = "import teucer as jax; jax.distributed.initialize('127.0.0.1:{}', 2, {}, initialization_timeout=2)"
+    code = (
+        "import teucer as jax; jax.distributed.initialize('127.0.0.1:{}', 2, {}, "
+        "initialization_timeout=2)"
+    )
     found = alone(code.format(39571, 0))
-    assert "TimeoutError: jax.distributed.initialize: process 0 has waited 2 s for 2 processes" in found.stderr
+    assert (
+        "TimeoutError: jax.distributed.initialize: process 0 has waited 2 s for 2 processes"
+        in found.stderr
+    )
     assert "not all processes have come" in found.stderr
     found = alone(code.format(39572, 1))
     assert "Nobody listens at 127.0.0.1:39572" in found.stderr
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    ("initialize('localhost:1', 2, 2)", "process_id is 2, and there are 2 processes"),
-    ("initialize('localhost', 2, 1)", "coordinator_address is 'host:port', got 'localhost'"),
-    ("initialize()", "coordinator_address should be defined"),
-    ("initialize(cluster_detection_method='x')", "cluster_detection_method 'x' is not known"),
-    ("initialize(cluster_detection_method='slurm')", "the environment is not one of 'slurm'"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("initialize('localhost:1', 2, 2)", "process_id is 2, and there are 2 processes"),
+        ("initialize('localhost', 2, 1)", "coordinator_address is 'host:port', got 'localhost'"),
+        ("initialize()", "coordinator_address should be defined"),
+        ("initialize(cluster_detection_method='x')", "cluster_detection_method 'x' is not known"),
+        ("initialize(cluster_detection_method='slurm')", "the environment is not one of 'slurm'"),
+    ],
+)
 def test_arguments(call, message):
     found = alone(f"import teucer as jax; jax.distributed.{call}")
     assert message in found.stderr
     assert found.returncode == 1
 
 
-@pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.slow)])  # longer than jaxlib's patience, which is 10 s
+@pytest.mark.parametrize(
+    "seconds", [1, pytest.param(20, marks=pytest.mark.slow)]
+)  # longer than jaxlib's patience, which is 10 s
 def test_a_number_that_is_taken(seconds):
     """The process that comes second is refused, with both named; the first goes on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    environment = {**{k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, "JAX_COORDINATOR_ADDRESS": address,
-                   "JAX_NUM_PROCESSES": "2", "TEUCER_HEARTBEAT_TIMEOUT": "1"}
+    environment = {
+        **{k: v for k, v in os.environ.items() if k != "XLA_FLAGS"},
+        "JAX_COORDINATOR_ADDRESS": address,
+        "JAX_NUM_PROCESSES": "2",
+        "TEUCER_HEARTBEAT_TIMEOUT": "1",
+    }
 
     def start(number):
-        return subprocess.Popen([sys.executable, str(HERE / "programs.py"), "keeps_on"], text=True, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**environment, "JAX_PROCESS_ID": str(number)})
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "programs.py"), "keeps_on"],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment, "JAX_PROCESS_ID": str(number)},
+        )
+
     both = [start(number) for number in (0, 1)]
     try:
         assert [p.stdout.readline() for p in both] == ["here\n"] * 2
         rival = start(1)
         _, refused = rival.communicate(timeout=60)
         host = socket.gethostname()
-        assert (f"RuntimeError: jax.distributed.initialize: the number 1 is taken.\n    process 1: {host}, pid {both[1].pid}"
-                f"\n    this process: {host}, pid {rival.pid}\n") in refused, refused
+        assert (
+            "RuntimeError: jax.distributed.initialize: the number 1 is taken.\n"
+            f"    process 1: {host}, pid {both[1].pid}\n    this process: {host}, pid "
+            f"{rival.pid}\n"
+        ) in refused, refused
         assert rival.returncode == 1
         with pytest.raises(subprocess.TimeoutExpired):
             both[1].wait(seconds)
         said = [p.communicate(timeout=60) for p in both]
-        assert all(out.endswith("it went on\n") and not p.returncode for (out, _), p in zip(said, both, strict=True)), said
-        assert f"process 1 goes on; another process came with its number, and was refused: {host}" in said[1][1]
+        assert all(
+            out.endswith("it went on\n") and not p.returncode
+            for (out, _), p in zip(said, both, strict=True)
+        ), said
+        assert (
+            f"process 1 goes on; another process came with its number, and was refused: {host}"
+            in said[1][1]
+        )
     finally:
         for p in both:
             p.kill()
 
 
 def test_too_late():
-    found = alone("import teucer as jax; jax.devices(); jax.distributed.initialize('localhost:1', 1, 0)")
-    assert "must be called before any JAX calls that might initialise the XLA backend" in found.stderr
+    found = alone(
+        "import teucer as jax; jax.devices(); jax.distributed.initialize('localhost:1', 1, 0)"
+    )
+    assert (
+        "must be called before any JAX calls that might initialise the XLA backend" in found.stderr
+    )
 
 
 def test_one_process_alone():
-    found = alone("import teucer as jax; jax.distributed.initialize('localhost:39573', 1, 0); print(jax.distributed."
-                  "is_initialized(), jax.numpy.ones(2).sum()); jax.distributed.shutdown(); print(jax.distributed.is_initialized())")
+    found = alone(
+        "import teucer as jax; jax.distributed.initialize('localhost:39573', 1, 0); "
+        "print(jax.distributed.is_initialized(), jax.numpy.ones(2).sum()); "
+        "jax.distributed.shutdown(); print(jax.distributed.is_initialized())"
+    )
     assert found.stdout == "True 2.0\nFalse\n", found.stderr

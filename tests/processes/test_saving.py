@@ -15,7 +15,9 @@ def test_saved_by_two_processes_and_loaded_by_one(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("committed") == 1
     assert re.search(r"\[1\] failed: \[Errno 28\] No space left on device", done.stdout)
-    assert re.search(r"\[0\] failed: saving to .*: process 1 has failed: OSError: .*No space left", done.stdout)
+    assert re.search(
+        r"\[0\] failed: saving to .*: process 1 has failed: OSError: .*No space left", done.stdout
+    )
     assert re.search(r"\[0\] late: .* process 1 did not come to this save within 3 s", done.stdout)
     one = saving.jax.sharding.SingleDeviceSharding(saving.jax.devices()[0])
     found = pytree_serialization.load(tmp_path / "tree", one)

@@ -19,16 +19,21 @@ def alone():
 def test_listeners_hear_in_order():
     heard = []
     for i in range(2):
-        monitoring.register_event_listener(lambda event, i=i, **about: heard.append((i, event, about)))
+        monitoring.register_event_listener(
+            lambda event, i=i, **about: heard.append((i, event, about))
+        )
     monitoring.record_event("a", x=1)
     assert heard == [(0, "a", {"x": 1}), (1, "a", {"x": 1})]
 
 
 @pytest.mark.parametrize("register, unregister, record, args", [
-    (monitoring.register_event_listener, monitoring.unregister_event_listener, monitoring.record_event, ()),
-    (monitoring.register_event_duration_secs_listener, monitoring.unregister_event_duration_listener,
+    (monitoring.register_event_listener, monitoring.unregister_event_listener,
+    monitoring.record_event, ()),
+    (monitoring.register_event_duration_secs_listener,
+    monitoring.unregister_event_duration_listener,
      monitoring.record_event_duration_secs, (1.5,)),
-    (monitoring.register_scalar_listener, monitoring.unregister_scalar_listener, monitoring.record_scalar, (3,)),
+    (monitoring.register_scalar_listener, monitoring.unregister_scalar_listener,
+    monitoring.record_scalar, (3,)),
     (monitoring.register_event_time_span_listener, monitoring.unregister_event_time_span_listener,
      monitoring.record_event_time_span, (1.0, 2.0)),
 ])  # fmt: skip
@@ -46,7 +51,9 @@ def test_each_kind(register, unregister, record, args):
 
 def test_making_a_program_is_told():
     heard = []
-    monitoring.register_event_duration_secs_listener(lambda event, s, **about: heard.append((event, about["fun_name"], s)))
+    monitoring.register_event_duration_secs_listener(
+        lambda event, s, **about: heard.append((event, about["fun_name"], s))
+    )
 
     @jax.jit
     def told(x):
@@ -64,7 +71,9 @@ def test_making_a_program_is_told():
 
 def test_the_cache_on_disk_is_told(tmp_path):
     heard = []
-    monitoring.register_event_listener(lambda event, **about: heard.append(event.rpartition("/")[2]))
+    monitoring.register_event_listener(
+        lambda event, **about: heard.append(event.rpartition("/")[2])
+    )
     before = jax.config.teucer_cache_dir
     jax.config.update("teucer_cache_dir", str(tmp_path))
     try:

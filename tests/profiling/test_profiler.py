@@ -76,7 +76,10 @@ def test_sessions_are_exported_later(tmp_path):
 
 
 def test_a_trace_ends_with_its_block(tmp_path):
-    with pytest.raises(ValueError, match="inside"), jax.profiler.trace(tmp_path, profiler_options=QUIET):
+    with (
+        pytest.raises(ValueError, match="inside"),
+        jax.profiler.trace(tmp_path, profiler_options=QUIET),
+    ):
         raise ValueError("inside")
     with jax.profiler.trace(profiler_options=QUIET):
         pass
@@ -111,4 +114,6 @@ def test_what_is_in_a_trace_is_read_where_warnings_are_errors():
     for _ in range(2):
         gc.collect()  # which would let jaxlib's types of iterators go
         lines = [line for plane in session.profile_data.planes for line in plane.lines]
-        assert "hlo_module" in {name for line in lines for event in line.events for name, _ in event.stats}
+        assert "hlo_module" in {
+            name for line in lines for event in line.events for name, _ in event.stats
+        }

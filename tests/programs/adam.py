@@ -21,7 +21,9 @@ def upd(g, s, p, lr=0.1, b1=0.9, b2=0.999, eps=1e-08):
     t = s.step + 1
     m = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, s.m, g)
     v = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, s.v, g)
-    p = jax.tree.map(lambda p, m, v: p - lr * (m / (1 - b1**t)) / (jnp.sqrt(v / (1 - b2**t)) + eps), p, m, v)
+    p = jax.tree.map(
+        lambda p, m, v: p - lr * (m / (1 - b1**t)) / (jnp.sqrt(v / (1 - b2**t)) + eps), p, m, v
+    )
     return (p, State(t, m, v))
 
 

@@ -28,10 +28,21 @@ def irls(w):
 
 
 show(irls(irls(irls(jnp.zeros(3)))))
-show(jnp.linalg.lstsq(X, X @ w0)[0], jnp.linalg.pinv(X) @ (X @ w0), jnp.linalg.solve(X.T @ X, X.T @ (X @ w0)))
+show(
+    jnp.linalg.lstsq(X, X @ w0)[0],
+    jnp.linalg.pinv(X) @ (X @ w0),
+    jnp.linalg.solve(X.T @ X, X.T @ (X @ w0)),
+)
 u, s, vt = jnp.linalg.svd(X - X.mean(0), full_matrices=False)
 show(s, jnp.abs(vt[0]))
-show(lax.fori_loop(0, 50, lambda i, A: (lambda q, r: r @ q)(*jnp.linalg.qr(A)), jnp.array([[4.0, 1.0], [1.0, 3.0]])).diagonal())
+show(
+    lax.fori_loop(
+        0,
+        50,
+        lambda i, A: (lambda q, r: r @ q)(*jnp.linalg.qr(A)),
+        jnp.array([[4.0, 1.0], [1.0, 3.0]]),
+    ).diagonal()
+)
 
 
 def gs(A):
@@ -83,7 +94,9 @@ L = lambda q, qd: 0.5 * qd @ qd - 9.8 * q[0]
 
 
 def accel(q, qd):
-    return jnp.linalg.solve(jax.hessian(L, 1)(q, qd), grad(L)(q, qd) - jax.jacfwd(grad(L, 1))(q, qd) @ qd)
+    return jnp.linalg.solve(
+        jax.hessian(L, 1)(q, qd), grad(L)(q, qd) - jax.jacfwd(grad(L, 1))(q, qd) @ qd
+    )
 
 
 show(accel(jnp.array([0.0, 1.0]), jnp.array([1.0, 0.0])))
@@ -101,17 +114,35 @@ def em(x, n):
             jax.nn.logsumexp(ll, 1).sum(),
         )
 
-    return lax.scan(step, (jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.log(jnp.ones(2) / 2)), None, length=n)
+    return lax.scan(
+        step, (jnp.array([-1.0, 1.0]), jnp.zeros(2), jnp.log(jnp.ones(2) / 2)), None, length=n
+    )
 
 
-show(em(jnp.concatenate([random.normal(random.key(0), (30,)) - 3, random.normal(random.key(1), (30,)) + 3]), 5))
+show(
+    em(
+        jnp.concatenate(
+            [random.normal(random.key(0), (30,)) - 3, random.normal(random.key(1), (30,)) + 3]
+        ),
+        5,
+    )
+)
 
 
 def hmm(pi, A, B, obs):
-    return lax.scan(lambda a, o: (lambda b: (b / b.sum(), jnp.log(b.sum())))(a @ A * B[:, o]), pi, obs)
+    return lax.scan(
+        lambda a, o: (lambda b: (b / b.sum(), jnp.log(b.sum())))(a @ A * B[:, o]), pi, obs
+    )
 
 
-show(hmm(jnp.array([0.5, 0.5]), jnp.array([[0.9, 0.1], [0.2, 0.8]]), jnp.array([[0.7, 0.3], [0.1, 0.9]]), jnp.array([0, 1, 1, 0])))
+show(
+    hmm(
+        jnp.array([0.5, 0.5]),
+        jnp.array([[0.9, 0.1], [0.2, 0.8]]),
+        jnp.array([[0.7, 0.3], [0.1, 0.9]]),
+        jnp.array([0, 1, 1, 0]),
+    )
+)
 
 
 def pf(key, obs, n=50):
@@ -138,11 +169,22 @@ show(
     lax.fori_loop(
         0,
         20,
-        lambda i, t: t + 0.5 * vmap(pg, (None, 0))(t, random.split(random.fold_in(random.key(0), i), 16)).mean(0),
+        lambda i, t: (
+            t
+            + 0.5
+            * vmap(pg, (None, 0))(t, random.split(random.fold_in(random.key(0), i), 16)).mean(0)
+        ),
         jnp.zeros(3),
     )
 )
-show(lax.fori_loop(0, 50, lambda i, V: jnp.max(jnp.array([[0.0, 1.0], [2.0, 0.0]]) + 0.9 * V[None], 1), jnp.zeros(2)))
+show(
+    lax.fori_loop(
+        0,
+        50,
+        lambda i, V: jnp.max(jnp.array([[0.0, 1.0], [2.0, 0.0]]) + 0.9 * V[None], 1),
+        jnp.zeros(2),
+    )
+)
 
 
 def gcn(A, X, W):

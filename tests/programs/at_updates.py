@@ -22,7 +22,10 @@ print(
     x.at[jnp.array([0, 0, 1])].add(1.0),
 )
 print(
-    x.at[x > 2].set(0.0), x.at[..., -1].set(7.0), x.at[None, 0].add(1.0), x.at[jnp.array([0, 1]), jnp.array([2, 0])].set(-1.0)
+    x.at[x > 2].set(0.0),
+    x.at[..., -1].set(7.0),
+    x.at[None, 0].add(1.0),
+    x.at[jnp.array([0, 1]), jnp.array([2, 0])].set(-1.0),
 )
 print(
     jnp.zeros(5).at[jnp.array([1, 1, 2])].add(jnp.array([1.0, 2.0, 3.0])),
@@ -32,7 +35,11 @@ print(
     jnp.arange(3).at[5].get(mode="clip"),
     jnp.arange(3.0).at[5].get(),
 )
-print(jnp.arange(3).at[0].set(2.7), jnp.arange(3.0).at[0].add(1), jnp.zeros(3, jnp.int32).at[0].set(5).dtype)
+print(
+    jnp.arange(3).at[0].set(2.7),
+    jnp.arange(3.0).at[0].add(1),
+    jnp.zeros(3, jnp.int32).at[0].set(5).dtype,
+)
 
 
 def f():

@@ -13,7 +13,9 @@ def f(z):
 z = 3.0 + 4j
 print(grad(f, holomorphic=True)(z))
 print(grad(lambda z: jnp.abs(z) ** 2)(z))
-print(grad(jnp.abs)(3 + 4j), grad(jnp.real)(1 + 1j), grad(jnp.imag)(1 + 1j), grad(jnp.angle)(1.0 + 1j))
+print(
+    grad(jnp.abs)(3 + 4j), grad(jnp.real)(1 + 1j), grad(jnp.imag)(1 + 1j), grad(jnp.angle)(1.0 + 1j)
+)
 print(grad(jnp.sin, holomorphic=True)(z), jnp.cos(z))
 print(jvp(jnp.exp, (z,), (1j + 1,)))
 y, v = vjp(jnp.sqrt, z)

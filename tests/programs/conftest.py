@@ -2,4 +2,6 @@
 
 from pathlib import Path
 
-collect_ignore = [path.name for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_")]
+collect_ignore = [
+    path.name for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_")
+]

@@ -4,14 +4,31 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import grad, jit, lax, vmap
 
-print(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3.0), lax.cond(jnp.array(0) > 1, lambda: 1, lambda: 2))
-print([int(lax.switch(i, [lambda x: x, lambda x: x * 10, lambda x: x * 100], 2)) for i in (-1, 0, 1, 2, 9)])
+print(
+    lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3.0),
+    lax.cond(jnp.array(0) > 1, lambda: 1, lambda: 2),
+)
+print(
+    [
+        int(lax.switch(i, [lambda x: x, lambda x: x * 10, lambda x: x * 100], 2))
+        for i in (-1, 0, 1, 2, 9)
+    ]
+)
 print(lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 2.0), (0, 1.0)))
-print(lax.fori_loop(0, 5, lambda i, c: c + i, 0), grad(lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, 1.0))(2.0))
+print(
+    lax.fori_loop(0, 5, lambda i, c: c + i, 0),
+    grad(lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, 1.0))(2.0),
+)
 print(lax.scan(lambda c, x: (c + x, c * x), 0.0, jnp.arange(4.0)))
-print(lax.scan(lambda c, x: (c + x, c), 0, jnp.arange(4.0), reverse=True), lax.scan(lambda c, _: (c * 2, c), 1, None, length=4))
+print(
+    lax.scan(lambda c, x: (c + x, c), 0, jnp.arange(4.0), reverse=True),
+    lax.scan(lambda c, _: (c * 2, c), 1, None, length=4),
+)
 print(lax.map(lambda x: x**2, jnp.arange(4)), lax.map(lambda x: x**2, jnp.arange(5), batch_size=2))
-print(lax.associative_scan(jnp.add, jnp.arange(5)), lax.associative_scan(jnp.multiply, jnp.arange(1.0, 5.0), reverse=True))
+print(
+    lax.associative_scan(jnp.add, jnp.arange(5)),
+    lax.associative_scan(jnp.multiply, jnp.arange(1.0, 5.0), reverse=True),
+)
 
 
 def aff(a, b):

@@ -26,7 +26,12 @@ def _(primals, tangents):
     return (stable(x), (1 - 1 / (1 + jnp.exp(x))) * t)
 
 
-print(grad(stable)(100.0), jit(grad(stable))(3.0), vmap(grad(stable))(jnp.arange(3.0)), grad(grad(stable))(1.0))
+print(
+    grad(stable)(100.0),
+    jit(grad(stable))(3.0),
+    vmap(grad(stable))(jnp.arange(3.0)),
+    grad(grad(stable))(1.0),
+)
 print(jax.make_jaxpr(stable)(1.0))
 print(jax.make_jaxpr(grad(stable))(1.0))
 
@@ -105,8 +110,13 @@ def newton_sqrt(a):
     return fixed_point(lambda a, x: 0.5 * (x + a / x), a, a)
 
 
-print(newton_sqrt(2.0), grad(newton_sqrt)(2.0), grad(grad(newton_sqrt))(2.0), 1 / (2 * jnp.sqrt(2.0)))
-print(vmap(newton_sqrt)(jnp.array([1.0, 2.0, 3.0])), vmap(grad(newton_sqrt))(jnp.array([1.0, 2.0, 3.0, 4.0])))
+print(
+    newton_sqrt(2.0), grad(newton_sqrt)(2.0), grad(grad(newton_sqrt))(2.0), 1 / (2 * jnp.sqrt(2.0))
+)
+print(
+    vmap(newton_sqrt)(jnp.array([1.0, 2.0, 3.0])),
+    vmap(grad(newton_sqrt))(jnp.array([1.0, 2.0, 3.0, 4.0])),
+)
 
 
 @partial(custom_jvp, nondiff_argnums=(0,))

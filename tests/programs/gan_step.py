@@ -11,7 +11,9 @@ gp = {"a": random.normal(k[0], (2, 8)), "b": random.normal(k[1], (8, 2))}
 dp = {"a": random.normal(k[2], (2, 8)), "b": random.normal(k[3], (8, 1))}
 real = random.normal(k[4], (32, 2)) + 2.0
 z = random.normal(k[5], (32, 2))
-dl = lambda dp, gp: jnp.mean(jax.nn.softplus(-D(dp, real)) + jax.nn.softplus(D(dp, jax.lax.stop_gradient(G(gp, z)))))
+dl = lambda dp, gp: jnp.mean(
+    jax.nn.softplus(-D(dp, real)) + jax.nn.softplus(D(dp, jax.lax.stop_gradient(G(gp, z))))
+)
 gl = lambda gp, dp: jnp.mean(jax.nn.softplus(-D(dp, G(gp, z))))
 gpen = lambda dp: jnp.mean(jax.vmap(lambda x: jnp.sum(jax.grad(lambda q: D(dp, q))(x) ** 2))(real))
 

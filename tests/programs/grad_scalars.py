@@ -4,7 +4,21 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 
-UNARY = ["sin", "arcsin", "tanh", "arctanh", "exp2", "log1p", "cbrt", "reciprocal", "fabs", "rint", "sinc", "i0", "nan_to_num"]
+UNARY = [
+    "sin",
+    "arcsin",
+    "tanh",
+    "arctanh",
+    "exp2",
+    "log1p",
+    "cbrt",
+    "reciprocal",
+    "fabs",
+    "rint",
+    "sinc",
+    "i0",
+    "nan_to_num",
+]
 BINARY = [
     "add",
     "divide",
@@ -18,13 +32,35 @@ BINARY = [
     "float_power",
     "copysign",
 ]
-SPECIAL = ["rsqrt", "logistic", "erf", "erfc", "erf_inv", "lgamma", "digamma", "bessel_i1e", "square"]
+SPECIAL = [
+    "rsqrt",
+    "logistic",
+    "erf",
+    "erfc",
+    "erf_inv",
+    "lgamma",
+    "digamma",
+    "bessel_i1e",
+    "square",
+]
 for n in UNARY:
     f = getattr(jnp, n)
-    print(n, f(0.3), jax.grad(f)(0.3), jax.jvp(f, (0.3,), (2.0,)), jax.vmap(jax.grad(f))(jnp.array([0.2, 0.7])))
+    print(
+        n,
+        f(0.3),
+        jax.grad(f)(0.3),
+        jax.jvp(f, (0.3,), (2.0,)),
+        jax.vmap(jax.grad(f))(jnp.array([0.2, 0.7])),
+    )
 for n in BINARY:
     f = getattr(jnp, n)
-    print(n, f(0.3, 2), jax.grad(f)(0.3, 2.0), jax.vmap(f, (0, None))(jnp.array([0.2, 0.7]), 2.0), f(jnp.array([1, 2]), 3))
+    print(
+        n,
+        f(0.3, 2),
+        jax.grad(f)(0.3, 2.0),
+        jax.vmap(f, (0, None))(jnp.array([0.2, 0.7]), 2.0),
+        f(jnp.array([1, 2]), 3),
+    )
 for n in SPECIAL:
     f = getattr(lax, n)
     print(n, f(0.3), jax.grad(f)(0.3), jax.jit(jax.jacfwd(jax.grad(f)))(0.3))

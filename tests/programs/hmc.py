@@ -40,5 +40,7 @@ def mh(key, x):
     return lax.cond(random.uniform(k2) < a, lambda _: y, lambda _: x, None)
 
 
-ch = jax.vmap(lambda k: lax.scan(lambda x, kk: (mh(kk, x),) * 2, 0.0, random.split(k, 20))[1])(random.split(random.key(1), 3))
+ch = jax.vmap(lambda k: lax.scan(lambda x, kk: (mh(kk, x),) * 2, 0.0, random.split(k, 20))[1])(
+    random.split(random.key(1), 3)
+)
 print(ch[:, -3:])

@@ -30,4 +30,7 @@ def kf(ys, q=1.0):
 ys = jnp.arange(20.0)[:, None] * 0.1 + 0.1 * random.normal(random.key(0), (20, 1))
 (m, P), (ms, lls) = jax.jit(kf)(ys)
 print(m, P, lls.sum())
-print(jax.grad(lambda q: kf(ys, q)[1][1].sum())(1.0), jax.vmap(lambda q: kf(ys, q)[1][1].sum())(jnp.array([0.5, 1.0, 2.0])))
+print(
+    jax.grad(lambda q: kf(ys, q)[1][1].sum())(1.0),
+    jax.vmap(lambda q: kf(ys, q)[1][1].sum())(jnp.array([0.5, 1.0, 2.0])),
+)

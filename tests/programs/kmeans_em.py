@@ -6,7 +6,10 @@ from teucer import lax, random
 
 k = random.key(0)
 X = jnp.concatenate(
-    [random.normal(k, (20, 2)) + c for c in (jnp.array([0.0, 0.0]), jnp.array([5.0, 5.0]), jnp.array([0.0, 6.0]))]
+    [
+        random.normal(k, (20, 2)) + c
+        for c in (jnp.array([0.0, 0.0]), jnp.array([5.0, 5.0]), jnp.array([0.0, 6.0]))
+    ]
 )
 
 

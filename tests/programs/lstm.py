@@ -22,7 +22,11 @@ def run(p, xs):
 
 
 k = random.split(random.key(3), 3)
-p = {"W": random.normal(k[0], (1 + H, 4 * H)) * 0.3, "b": jnp.zeros(4 * H), "out": random.normal(k[1], (H, 1)) * 0.3}
+p = {
+    "W": random.normal(k[0], (1 + H, 4 * H)) * 0.3,
+    "b": jnp.zeros(4 * H),
+    "out": random.normal(k[1], (H, 1)) * 0.3,
+}
 t = jnp.linspace(0, 6, 31)
 xs = jnp.sin(t)[:-1, None]
 ys = jnp.sin(t)[1:, None]
@@ -40,4 +44,9 @@ for _i in range(40):
 print(l)
 print(run(p, xs)[:3, 0])
 print(jax.vmap(run, (None, 0))(p, jnp.stack([xs, 2 * xs])).shape)
-print(jax.tree.map(lambda a: a.shape, jax.vmap(jax.grad(lambda p, x: run(p, x).sum()), (None, 0))(p, jnp.stack([xs, 2 * xs]))))
+print(
+    jax.tree.map(
+        lambda a: a.shape,
+        jax.vmap(jax.grad(lambda p, x: run(p, x).sum()), (None, 0))(p, jnp.stack([xs, 2 * xs])),
+    )
+)

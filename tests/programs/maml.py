@@ -30,7 +30,11 @@ p = {"a": random.normal(k[0], (6,)), "b": jnp.zeros(6), "c": random.normal(k[1],
 A = random.uniform(k[2], (4, 1), minval=0.5, maxval=2.0)
 x = random.uniform(k[3], (4, 8), minval=-2, maxval=2)
 y = A * jnp.sin(x)
-step = jit(lambda p: jax.tree.map(lambda w, g: w - 0.05 * g, p, grad(batch)(p, x[:, :4], y[:, :4], x[:, 4:], y[:, 4:])))
+step = jit(
+    lambda p: jax.tree.map(
+        lambda w, g: w - 0.05 * g, p, grad(batch)(p, x[:, :4], y[:, :4], x[:, 4:], y[:, 4:])
+    )
+)
 for _i in range(20):
     p = step(p)
 print(batch(p, x[:, :4], y[:, :4], x[:, 4:], y[:, 4:]), p["b"])

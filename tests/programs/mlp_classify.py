@@ -8,7 +8,10 @@ from teucer.scipy.special import logsumexp
 
 def init(sizes, key):
     keys = random.split(key, len(sizes) - 1)
-    return [(0.1 * random.normal(k, (n, m)), jnp.zeros((n,))) for k, m, n in zip(keys, sizes[:-1], sizes[1:], strict=True)]
+    return [
+        (0.1 * random.normal(k, (n, m)), jnp.zeros((n,)))
+        for k, m, n in zip(keys, sizes[:-1], sizes[1:], strict=True)
+    ]
 
 
 def predict(params, image):

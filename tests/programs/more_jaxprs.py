@@ -20,11 +20,23 @@ print(make_jaxpr(fun)(2.0))
 print(make_jaxpr(jax.grad(fun))(2.0))
 print(make_jaxpr(jax.vmap(fun))(jnp.ones(2)))
 print(make_jaxpr(jax.jit(fun))(2.0))
-print(make_jaxpr(lambda i, a: lax.switch(i, [lambda x: x + 1.0, lambda x: x - 2.0, lambda x: x * 3.0], a))(1, 5.0))
+print(
+    make_jaxpr(
+        lambda i, a: lax.switch(i, [lambda x: x + 1.0, lambda x: x - 2.0, lambda x: x * 3.0], a)
+    )(1, 5.0)
+)
 print(make_jaxpr(lambda p, a: lax.cond(p, lambda x: x + a, lambda x: x * 2, a))(True, 1.0))
 print(make_jaxpr(lambda n, a: lax.fori_loop(0, n, lambda i, x: x + a * i, 0.0))(3, 2.0))
-print(make_jaxpr(lambda arr, e: lax.scan(lambda c, x: (c + x * e, c), jnp.ones(()), arr))(jnp.ones(4), 2.0))
-print(make_jaxpr(lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x)))(1.0))
+print(
+    make_jaxpr(lambda arr, e: lax.scan(lambda c, x: (c + x * e, c), jnp.ones(()), arr))(
+        jnp.ones(4), 2.0
+    )
+)
+print(
+    make_jaxpr(
+        lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))
+    )(1.0)
+)
 print(make_jaxpr(lambda x: jax.lax.stop_gradient(x) * 2)(1.0))
 print(make_jaxpr(lambda x: {"a": x["b"] * 2})({"b": 1.0}))
 print(make_jaxpr(lambda: 1.0)())

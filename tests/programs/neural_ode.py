@@ -25,5 +25,7 @@ def rk4(f, y, ts):
     return lax.scan(st, y, (ts[:-1], jnp.diff(ts)))[1]
 
 
-g = lambda a: rk4(lambda y, t: lv(y, t, a), jnp.array([1.0, 0.5]), jnp.linspace(0.0, 2.0, 41))[-1, 0]
+g = lambda a: rk4(lambda y, t: lv(y, t, a), jnp.array([1.0, 0.5]), jnp.linspace(0.0, 2.0, 41))[
+    -1, 0
+]
 print(g(1.2), jax.grad(g)(1.2), jax.hessian(g)(1.2))

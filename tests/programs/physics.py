@@ -31,7 +31,10 @@ print(r2, E[0], E[-1])
 def lagr(L):
 
     def qdd(q, v):
-        return jnp.linalg.solve(jax.hessian(L, 1)(q, v), jax.grad(L, 0)(q, v) - jax.jacobian(jax.jacobian(L, 1), 0)(q, v) @ v)
+        return jnp.linalg.solve(
+            jax.hessian(L, 1)(q, v),
+            jax.grad(L, 0)(q, v) - jax.jacobian(jax.jacobian(L, 1), 0)(q, v) @ v,
+        )
 
     return qdd
 
@@ -39,10 +42,14 @@ def lagr(L):
 def L(q, v):
     t1, t2 = q
     w1, w2 = v
-    return 0.5 * (2 * w1**2 + w2**2 + 2 * w1 * w2 * jnp.cos(t1 - t2)) + 9.8 * (2 * jnp.cos(t1) + jnp.cos(t2))
+    return 0.5 * (2 * w1**2 + w2**2 + 2 * w1 * w2 * jnp.cos(t1 - t2)) + 9.8 * (
+        2 * jnp.cos(t1) + jnp.cos(t2)
+    )
 
 
 print(jax.jit(lagr(L))(jnp.array([0.5, 1.0]), jnp.array([0.1, -0.2])))
 u = jnp.zeros(32).at[16].set(1.0)
-heat = lambda u, n: lax.fori_loop(0, n, lambda i, u: u + 0.2 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)), u)
+heat = lambda u, n: lax.fori_loop(
+    0, n, lambda i, u: u + 0.2 * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)), u
+)
 print(jax.jit(heat, static_argnums=1)(u, 20)[12:21], jax.grad(lambda u: heat(u, 20)[10])(u)[14:18])

@@ -15,7 +15,10 @@ def net(p, x):
 
 ks = random.split(random.key(0), 3)
 sz = [1, 10, 10, 1]
-p = [(random.normal(k, (n, m)) / jnp.sqrt(m), jnp.zeros(n)) for k, m, n in zip(ks, sz[:-1], sz[1:], strict=True)]
+p = [
+    (random.normal(k, (n, m)) / jnp.sqrt(m), jnp.zeros(n))
+    for k, m, n in zip(ks, sz[:-1], sz[1:], strict=True)
+]
 u_xx = grad(grad(net, 1), 1)
 xs = jnp.linspace(0, 1, 11)
 

@@ -18,7 +18,11 @@ print(jax.tree.reduce(lambda a, b: a + b, tree), jax.tree.all([True, (True,)]))
 Pt = namedtuple("Pt", "x y")
 print(jax.tree.map(lambda v: v + 1, Pt(1, 2)), jax.tree.structure(Pt(1, [2])))
 print(
-    jax.tree.transpose(jax.tree.structure([0, 0]), jax.tree.structure({"a": 0, "b": 0}), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    jax.tree.transpose(
+        jax.tree.structure([0, 0]),
+        jax.tree.structure({"a": 0, "b": 0}),
+        [{"a": 1, "b": 2}, {"a": 3, "b": 4}],
+    )
 )
 
 
@@ -47,7 +51,9 @@ class Box:
         return cls(*ch, aux)
 
 
-print(jax.tree.structure(Box(1, "nm")), jax.jit(lambda b: Box(b.v * 2, b.n))(Box(jnp.ones(2), "q")).n)
+print(
+    jax.tree.structure(Box(1, "nm")), jax.jit(lambda b: Box(b.v * 2, b.n))(Box(jnp.ones(2), "q")).n
+)
 
 
 @tu.register_dataclass
@@ -58,8 +64,14 @@ class DC:
 
 
 print(jax.grad(lambda d: d.a * d.b)(DC(2.0, 3.0)))
-print(jax.tree.leaves_with_path({"a": [1, (2,)], "b": Pt(3, 4)}) if hasattr(jax.tree, "leaves_with_path") else 0)
-for p, l in tu.tree_flatten_with_path({"a": [1, (2,)], "b": Pt(3, 4), "s": Special(5, 6), "d": DC(1.0, 2.0)})[0]:
+print(
+    jax.tree.leaves_with_path({"a": [1, (2,)], "b": Pt(3, 4)})
+    if hasattr(jax.tree, "leaves_with_path")
+    else 0
+)
+for p, l in tu.tree_flatten_with_path(
+    {"a": [1, (2,)], "b": Pt(3, 4), "s": Special(5, 6), "d": DC(1.0, 2.0)}
+)[0]:
     print(tu.keystr(p), l, tu.keystr(p, simple=True, separator="/"))
 print(tu.tree_map_with_path(lambda p, x: tu.keystr(p) + str(x), {"a": 1, "b": [2]}))
 print(
@@ -68,12 +80,22 @@ print(
     jax.tree.leaves(OrderedDict([("b", 1), ("a", 2)])),
 )
 print(jax.tree.map(lambda x: x is None, [None, 1], is_leaf=lambda x: x is None))
-print(td == jax.tree.structure(tree), td.num_leaves, td.num_nodes, jax.tree.structure([1]).compose(jax.tree.structure((1, 2))))
+print(
+    td == jax.tree.structure(tree),
+    td.num_leaves,
+    td.num_nodes,
+    jax.tree.structure([1]).compose(jax.tree.structure((1, 2))),
+)
 v, un = ravel_pytree({"w": jnp.ones((2, 2)), "b": jnp.arange(2)})
 print(v, un(v * 2))
 p = tu.Partial(lambda a, b: a + b, 1.0)
 print(jax.jit(lambda f, x: f(x))(p, 2.0))
-print(tu.tree_leaves([None, 1]), tu.tree_structure(None), tu.all_leaves([1, 2]), tu.all_leaves([[1], 2]))
+print(
+    tu.tree_leaves([None, 1]),
+    tu.tree_structure(None),
+    tu.all_leaves([1, 2]),
+    tu.all_leaves([[1], 2]),
+)
 print(jax.tree.broadcast(1, [1, 2]) if hasattr(jax.tree, "broadcast") else "")
 print(
     jax.tree.structure({"a": (1, [2, None])}),

@@ -16,11 +16,21 @@ ALIAS = re.compile(r"^import jax as jax$", re.MULTILINE)
 
 def main(python, *names):
     for path in sorted(HERE.glob("*.py")):
-        if path.stem in ("record", "conftest") or path.stem.startswith("test_") or (names and path.stem not in names):
+        if (
+            path.stem in ("record", "conftest")
+            or path.stem.startswith("test_")
+            or (names and path.stem not in names)
+        ):
             continue
         source = ALIAS.sub("import jax", IMPORT.sub(r"\1jax", path.read_text()))
         environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-        done = subprocess.run([python, "-W", "ignore", "-c", source], capture_output=True, text=True, env=environment, check=True)
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", source],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
         (HERE / "expected" / f"{path.stem}.txt").write_text(done.stdout)
         print(path.stem, len(done.stdout.splitlines()), "lines")
 

@@ -37,5 +37,7 @@ ci, ca = stax.serial(
 s, cp = ci(random.key(2), (-1, 6, 6, 1))
 print(ca(cp, random.normal(random.key(3), (2, 6, 6, 1))))
 print(
-    optimizers.exponential_decay(0.1, 10, 0.5)(10), optimizers.clip_grads([jnp.ones(3)], 1.0), optimizers.l2_norm([jnp.ones(4)])
+    optimizers.exponential_decay(0.1, 10, 0.5)(10),
+    optimizers.clip_grads([jnp.ones(3)], 1.0),
+    optimizers.l2_norm([jnp.ones(4)]),
 )

@@ -41,7 +41,9 @@ def run(name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_prints_what_jax_prints(name):
     expected = (HERE / "expected" / f"{name}.txt").read_text().splitlines()
-    for i, (got, want) in enumerate(zip_longest(run(name).splitlines(), expected, fillvalue="<end>"), 1):
+    for i, (got, want) in enumerate(
+        zip_longest(run(name).splitlines(), expected, fillvalue="<end>"), 1
+    ):
         (got_text, got_numbers), (want_text, want_numbers) = words(got), words(want)
         same = got_text == want_text and all(map(agree, got_numbers, want_numbers))
         assert same, f"{name}, line {i}:\n  {got}\nJAX:\n  {want}"

@@ -1,7 +1,9 @@
 """Random programs with references are the same programs written with values.
 
-A program is a list of statements on three arrays. `with_references` runs it on references, through jit, loops, branches and calls;
-`with_values` runs it on a list of arrays, in Python: on NumPy's for values, on traced ones for derivatives and batches.
+A program is a list of statements on three arrays. `with_references` runs it on references, through
+jit, loops, branches and calls;
+`with_values` runs it on a list of arrays, in Python: on NumPy's for values, on traced ones for
+derivatives and batches.
 """
 
 import random
@@ -20,7 +22,9 @@ def random_key(rng, shape):
     """A key for an array of a shape; "i" stands for the counter of the loop around."""
     entries = []
     for n in shape:
-        entries.append(rng.choice([slice(None), rng.randrange(n), "i", slice(1, n), slice(None, None, -1)]))
+        entries.append(
+            rng.choice([slice(None), rng.randrange(n), "i", slice(1, n), slice(None, None, -1)])
+        )
     return tuple(entries) if rng.random() < 0.8 else (...,)
 
 
@@ -28,13 +32,17 @@ def random_block(rng, depth):
     """[(kind, ...), ...]"""
     block = []
     for _ in range(rng.randrange(1, 4)):
-        kind = rng.choice(["write"] * 5 + ["loop", "while", "cond", "jit", "remat", "local"] * (depth > 0))
+        kind = rng.choice(
+            ["write"] * 5 + ["loop", "while", "cond", "jit", "remat", "local"] * (depth > 0)
+        )
         if kind == "write":
             to, of = rng.randrange(3), rng.randrange(3)
             keys = random_key(rng, SHAPES[to]), random_key(rng, SHAPES[of])
             block.append((kind, rng.choice(WRITES), to, keys[0], of, keys[1], rng.uniform(-1, 1)))
         elif kind == "cond":
-            block.append((kind, rng.randrange(3), random_block(rng, depth - 1), random_block(rng, depth - 1)))
+            block.append(
+                (kind, rng.randrange(3), random_block(rng, depth - 1), random_block(rng, depth - 1))
+            )
         else:
             block.append((kind, random_block(rng, depth - 1)))
     return block
@@ -60,13 +68,24 @@ def with_references(block, refs, i):
             else:
                 refs[to].addupdate(value, key)
         elif kind == "loop":
-            jax.lax.scan(lambda c, j, body=rest[0]: (with_references(body, refs, j), None), None, jnp.arange(3))
+            jax.lax.scan(
+                lambda c, j, body=rest[0]: (with_references(body, refs, j), None),
+                None,
+                jnp.arange(3),
+            )
         elif kind == "while":
-            jax.lax.while_loop(lambda j: j < 2, lambda j, body=rest[0]: (with_references(body, refs, j), j + 1)[1], 0)
+            jax.lax.while_loop(
+                lambda j: j < 2,
+                lambda j, body=rest[0]: (with_references(body, refs, j), j + 1)[1],
+                0,
+            )
         elif kind == "cond":
             at, yes, no = rest
-            jax.lax.cond(jnp.sum(refs[at][...]) > 0.1, lambda yes=yes: with_references(yes, refs, i),
-                         lambda no=no: with_references(no, refs, i))
+            jax.lax.cond(
+                jnp.sum(refs[at][...]) > 0.1,
+                lambda yes=yes: with_references(yes, refs, i),
+                lambda no=no: with_references(no, refs, i),
+            )
         elif kind == "jit":
             jax.jit(lambda refs, i, body=rest[0]: with_references(body, refs, i))(refs, i)
         elif kind == "remat":
@@ -99,8 +118,12 @@ def with_values(block, state, i, xp):
                 state = with_values(yes if np.sum(state[at]) > 0.1 else no, state, i, xp)
             else:
                 chosen = jnp.sum(state[at]) > 0.1
-                state = [jnp.where(chosen, a, b) for a, b in zip(with_values(yes, state, i, xp), with_values(no, state, i, xp),
-                                                                 strict=True)]
+                state = [
+                    jnp.where(chosen, a, b)
+                    for a, b in zip(
+                        with_values(yes, state, i, xp), with_values(no, state, i, xp), strict=True
+                    )
+                ]
         elif kind == "local":
             state[2] = state[2] + with_values(rest[0], state, i, xp)[2]
         else:
@@ -113,6 +136,7 @@ def pure(block):
         refs = [jax.new_ref(x) for x in arrays]
         with_references(block, refs, 1)
         return [jax.freeze(r) for r in refs]
+
     return f
 
 
@@ -136,8 +160,13 @@ def check_values(seed):
 
 
 def without_while(block):
-    return [(kind if kind != "while" else "jit", *(without_while(r) if isinstance(r, list) else r for r in rest))
-            for kind, *rest in block]
+    return [
+        (
+            kind if kind != "while" else "jit",
+            *(without_while(r) if isinstance(r, list) else r for r in rest),
+        )
+        for kind, *rest in block
+    ]
 
 
 def check_transforms(seed):
@@ -148,7 +177,9 @@ def check_transforms(seed):
         return sum(jnp.sum(jnp.sin(y)) for y in outs)
 
     gradient = jax.jit(jax.grad(lambda xs: total(pure(block)(*xs))))(arrays)
-    expected = jax.jit(jax.grad(lambda xs: total(with_values(block, xs, 1, jnp))))([jnp.asarray(x) for x in arrays])
+    expected = jax.jit(jax.grad(lambda xs: total(with_values(block, xs, 1, jnp))))(
+        [jnp.asarray(x) for x in arrays]
+    )
     for x, y in zip(gradient, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4, err_msg=str(block))
     batch = [np.stack([x, -x]) for x in arrays]

@@ -1,4 +1,5 @@
-"""The cipher against its authors' known answers; counters; XLA's generator; generators of one's own."""
+"""The cipher against its authors' known answers; counters; XLA's generator; generators of one's
+own."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from teucer.lax._random import threefry2x32_p
 from teucer.lax._random_keys import Generator
 from teucer.random import _counter, _threefry
 
-# The file kat_vectors of Random123 1.14 (D. E. Shaw Research), lines "threefry2x32 20": counter, key, result.
+# The file kat_vectors of Random123 1.14 (D. E. Shaw Research), lines "threefry2x32 20": counter,
+# key, result.
 KNOWN = [
     ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
     ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
@@ -17,7 +19,8 @@ KNOWN = [
 ]
 
 
-# The same file, lines "philox2x32 10", "philox4x32 10" and "threefry4x32 20" with counter and key 0.
+# The same file, lines "philox2x32 10", "philox4x32 10" and "threefry4x32 20" with counter and key
+# 0.
 KNOWN_OF_ZERO = {
     "philox2x32": (_counter._philox_2, 1, (0xFF1DAE59, 0x6CD10DF2)),
     "philox4x32": (_counter._philox_4, 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -42,11 +45,15 @@ def test_cipher_broadcasts_and_batches():
     keys = np.arange(6, dtype="uint32").reshape(3, 2)
     counters = np.arange(4, dtype="uint32")
     found = np.asarray(threefry2x32_p.call(keys[:, :1], keys[:, 1:], np.uint32(0), counters)[1])
-    loop = [[int(threefry2x32_p.call(k[0], k[1], np.uint32(0), c)[1]) for c in counters] for k in keys]
+    loop = [
+        [int(threefry2x32_p.call(k[0], k[1], np.uint32(0), c)[1]) for c in counters] for k in keys
+    ]
     np.testing.assert_array_equal(found, loop)
     mapped = jax.vmap(lambda k: threefry2x32_p.call(k[0], k[1], np.uint32(0), counters)[1])(keys)
     np.testing.assert_array_equal(mapped, loop)
-    across = jax.vmap(lambda c: threefry2x32_p.call(keys[:, 0], keys[:, 1], np.uint32(0), c)[1], out_axes=1)(counters)
+    across = jax.vmap(
+        lambda c: threefry2x32_p.call(keys[:, 0], keys[:, 1], np.uint32(0), c)[1], out_axes=1
+    )(counters)
     np.testing.assert_array_equal(across, loop)
 
 
@@ -60,14 +67,18 @@ def test_counters():
     assert int(high) == 0
     np.testing.assert_array_equal(low, np.arange(6).reshape(2, 3))
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(_threefry._row_major((2, 1, 3), np.dtype("uint64")), np.arange(6).reshape(2, 1, 3))
+        np.testing.assert_array_equal(
+            _threefry._row_major((2, 1, 3), np.dtype("uint64")), np.arange(6).reshape(2, 1, 3)
+        )
     # More than 2**32 elements: both words of the counters are used.
     text = jax.jit(lambda k: random.bits(k, (2**17, 2**16))).lower(random.key(0)).as_text()
     assert "ui64" in text
 
 
 def test_bits_do_not_depend_on_the_shape_of_the_rest():
-    np.testing.assert_array_equal(random.bits(random.key(0), (4,))[:2], random.bits(random.key(0), (2,)))
+    np.testing.assert_array_equal(
+        random.bits(random.key(0), (4,))[:2], random.bits(random.key(0), (2,))
+    )
 
 
 def test_rng_bit_generator():
@@ -88,7 +99,7 @@ def test_rng_bit_generator():
 
 
 def test_rng_uniform():
-    x = np.asarray(lax.rng_uniform(2., 3., (100,)))
+    x = np.asarray(lax.rng_uniform(2.0, 3.0, (100,)))
     assert x.shape == (100,)
     assert ((x >= 2) & (x <= 3)).all()
     with pytest.raises(ValueError, match="must have identical dtypes"):
@@ -104,8 +115,15 @@ def test_generator_of_ones_own():
     def split(key, shape):
         return lax.broadcast(lax.add(key, np.uint32(1)), shape)
 
-    own = Generator((3,), seed, split, lambda key, width, shape: lax.full(shape, np.uint32(7)), lambda key, n: lax.add(key, n),
-                    "own", "own")
+    own = Generator(
+        (3,),
+        seed,
+        split,
+        lambda key, width, shape: lax.full(shape, np.uint32(7)),
+        lambda key, n: lax.add(key, n),
+        "own",
+        "own",
+    )
     key = random.key(5, impl=own)
     assert key.dtype.name == "key<own>"
     assert random.key_data(random.split(key, 2)).tolist() == [[6, 6, 6]] * 2

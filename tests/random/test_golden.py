@@ -11,7 +11,8 @@ from teucer._base import config, dtypes
 
 DATA = json.loads((Path(__file__).parent.parent / "data" / "random_bits.json").read_text())
 CASES = DATA["cases"]
-# Bounds of the relative error where formulas are rounded: a few units in the last place, more where logarithms cancel.
+# Bounds of the relative error where formulas are rounded: a few units in the last place, more where
+# logarithms cancel.
 RELATIVE = {"float16": 4e-3, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-12}
 
 
@@ -26,7 +27,9 @@ def evaluate(case):
 
 
 def expected(case):
-    return np.frombuffer(bytes.fromhex(case["hex"]), dtypes.as_dtype(case["dtype"])).reshape(case["shape"])
+    return np.frombuffer(bytes.fromhex(case["hex"]), dtypes.as_dtype(case["dtype"])).reshape(
+        case["shape"]
+    )
 
 
 def name(case):

@@ -1,4 +1,7 @@
-"""Random keys that are used twice: in programs, loops and branches, by calls one after the other, and what is no reuse."""
+"""Random keys that are used twice.
+
+In programs, loops and branches, by calls one after the other, and what is no reuse.
+"""
 
 import numpy as np
 import pytest
@@ -25,18 +28,30 @@ def split_step(k, _):
 GOOD = {
     "once": random.normal,
     "split": lambda k: [random.normal(x) for x in random.split(k)],
-    "fold_in": lambda k: [random.normal(random.fold_in(k, i)) for i in range(3)] + [random.normal(k)],
+    "fold_in": lambda k: (
+        [random.normal(random.fold_in(k, i)) for i in range(3)] + [random.normal(k)]
+    ),
     "clone": lambda k: (random.normal(k), random.normal(random.clone(k))),
     "data": lambda k: (random.key_data(k), random.normal(k), k == key(1)),
-    "halves": lambda k: (lambda ks: (jax.vmap(random.normal)(ks[:2]), jax.vmap(random.normal)(ks[2:])))(random.split(k, 4)),
-    "reversed": lambda k: (lambda ks: (random.normal(ks[0]), random.normal(ks[::-1][0])))(random.split(k)),
-    "stacked": lambda k: (lambda a, b: jax.vmap(random.normal)(jnp.stack([a, b])))(*random.split(k)),
+    "halves": lambda k: (
+        lambda ks: (jax.vmap(random.normal)(ks[:2]), jax.vmap(random.normal)(ks[2:]))
+    )(random.split(k, 4)),
+    "reversed": lambda k: (lambda ks: (random.normal(ks[0]), random.normal(ks[::-1][0])))(
+        random.split(k)
+    ),
+    "stacked": lambda k: (lambda a, b: jax.vmap(random.normal)(jnp.stack([a, b])))(
+        *random.split(k)
+    ),
     "branches": lambda k: lax.cond(random.key_data(k)[0] > 3, random.normal, random.uniform, k),
     "scan": loop(split_step),
     "scan over keys": lambda k: lax.map(random.normal, random.split(k, 5)),
     "scan of length 1": lambda k: lax.scan(lambda c, _: (c, random.normal(k)), 0, jnp.arange(1)),
-    "while": lambda k: lax.while_loop(lambda c: c[1] < 3, lambda c: split_step(c[0], None), (k, jnp.float32(0)))[1],
-    "fori": lambda k: lax.fori_loop(0, 3, lambda i, c: c + random.normal(random.fold_in(k, i)), 0.0),
+    "while": lambda k: lax.while_loop(
+        lambda c: c[1] < 3, lambda c: split_step(c[0], None), (k, jnp.float32(0))
+    )[1],
+    "fori": lambda k: lax.fori_loop(
+        0, 3, lambda i, c: c + random.normal(random.fold_in(k, i)), 0.0
+    ),
     "unused": lambda k: (random.normal(k), jax.jit(lambda k, x: x)(k, 1))[0],
     "vmap": lambda k: jax.vmap(random.normal)(random.split(k, 3)),
     "grad": lambda k: jax.grad(lambda x: x * random.normal(k))(1.0),
@@ -46,33 +61,87 @@ GOOD = {
 }
 
 BAD = {
-    "twice": (lambda k: random.normal(k) + random.uniform(k), "random_bits, argument 0 is already consumed"),
+    "twice": (
+        lambda k: random.normal(k) + random.uniform(k),
+        "random_bits, argument 0 is already consumed",
+    ),
     "after split": (lambda k: (random.split(k), random.normal(k)), "random_bits"),
-    "split twice": (lambda k: (random.split(k), random.split(k)), "random_split, argument 0 is already consumed"),
-    "half of a split": (lambda k: (lambda ks: (random.normal(ks[1]), random.normal(ks[1])))(random.split(k)), "random_bits"),
+    "split twice": (
+        lambda k: (random.split(k), random.split(k)),
+        "random_split, argument 0 is already consumed",
+    ),
+    "half of a split": (
+        lambda k: (lambda ks: (random.normal(ks[1]), random.normal(ks[1])))(random.split(k)),
+        "random_bits",
+    ),
     "reshaped": (lambda k: random.normal(k) + random.normal(k.reshape(1)[0]), "random_bits"),
     "broadcast": (lambda k: jax.vmap(random.normal)(jnp.broadcast_to(k, (3,))), "random_bits"),
-    "vmap": (lambda k: jax.vmap(lambda i: random.normal(k) + random.normal(k) + i)(jnp.arange(2.0)), "random_bits"),
-    "jit": (lambda k: jax.jit(random.normal)(k) + jax.jit(random.normal)(k), "In jit, argument 0 is already consumed"),
-    "jit, the same key": (lambda k: jax.jit(lambda a, b: random.normal(a) + random.normal(b))(k, k), "In jit, argument 1"),
-    "from a jit": (lambda k: random.normal(jax.jit(lambda k: (random.normal(k), k))(k)[1]), "random_bits"),
+    "vmap": (
+        lambda k: jax.vmap(lambda i: random.normal(k) + random.normal(k) + i)(jnp.arange(2.0)),
+        "random_bits",
+    ),
+    "jit": (
+        lambda k: jax.jit(random.normal)(k) + jax.jit(random.normal)(k),
+        "In jit, argument 0 is already consumed",
+    ),
+    "jit, the same key": (
+        lambda k: jax.jit(lambda a, b: random.normal(a) + random.normal(b))(k, k),
+        "In jit, argument 1",
+    ),
+    "from a jit": (
+        lambda k: random.normal(jax.jit(lambda k: (random.normal(k), k))(k)[1]),
+        "random_bits",
+    ),
     "within a jit": (jax.jit(lambda k: random.normal(k) + random.normal(k)), "random_bits"),
-    "after a branch": (lambda k: random.normal(k) + lax.cond(True, random.normal, lambda k: jnp.float32(1), k), "cond"),
-    "before a branch": (lambda k: lax.cond(True, random.normal, lambda k: jnp.float32(1), k) + random.normal(k), "random_bits"),
-    "scan, closed over": (loop(lambda c, _: (c, random.normal(key_of_closure))), "scan body function leads to key reuse"),
-    "scan, carried": (loop(lambda k, _: (k, random.normal(k))), "scan body function leads to key reuse"),
-    "scan, over used keys": (lambda k: (lambda ks: (lax.map(random.normal, ks), random.normal(ks[1])))(random.split(k, 3)),
-                             "random_bits"),
-    "while body": (lambda k: lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0], c[1] + random.normal(c[0])), (k, 0.0)),
-                   "while_loop body function leads to key reuse"),
-    "while cond": (lambda k: lax.while_loop(lambda c: c[1] < random.normal(c[0]), lambda c: (c[0], c[1] + 1), (k, 0.0)),
-                   "while_loop cond function leads to key reuse"),
-    "fori": (lambda k: lax.fori_loop(0, 3, lambda i, c: c + random.normal(k), 0.0), "leads to key reuse"),
+    "after a branch": (
+        lambda k: random.normal(k) + lax.cond(True, random.normal, lambda k: jnp.float32(1), k),
+        "cond",
+    ),
+    "before a branch": (
+        lambda k: lax.cond(True, random.normal, lambda k: jnp.float32(1), k) + random.normal(k),
+        "random_bits",
+    ),
+    "scan, closed over": (
+        loop(lambda c, _: (c, random.normal(key_of_closure))),
+        "scan body function leads to key reuse",
+    ),
+    "scan, carried": (
+        loop(lambda k, _: (k, random.normal(k))),
+        "scan body function leads to key reuse",
+    ),
+    "scan, over used keys": (
+        lambda k: (lambda ks: (lax.map(random.normal, ks), random.normal(ks[1])))(
+            random.split(k, 3)
+        ),
+        "random_bits",
+    ),
+    "while body": (
+        lambda k: lax.while_loop(
+            lambda c: c[1] < 3, lambda c: (c[0], c[1] + random.normal(c[0])), (k, 0.0)
+        ),
+        "while_loop body function leads to key reuse",
+    ),
+    "while cond": (
+        lambda k: lax.while_loop(
+            lambda c: c[1] < random.normal(c[0]), lambda c: (c[0], c[1] + 1), (k, 0.0)
+        ),
+        "while_loop cond function leads to key reuse",
+    ),
+    "fori": (
+        lambda k: lax.fori_loop(0, 3, lambda i, c: c + random.normal(k), 0.0),
+        "leads to key reuse",
+    ),
     "checkpoint": (jax.checkpoint(lambda k: random.normal(k) * random.normal(k)), "random_bits"),
-    "grad": (lambda k: jax.jit(jax.grad(lambda x, k: x * random.normal(k) * random.normal(k)))(1.0, k), "random_bits"),
+    "grad": (
+        lambda k: jax.jit(jax.grad(lambda x, k: x * random.normal(k) * random.normal(k)))(1.0, k),
+        "random_bits",
+    ),
     "gamma": (lambda k: random.gamma(k, 2.0) + random.normal(k), "random_bits"),
-    "made inside": (lambda k: (lambda n: random.normal(n) + random.normal(n))(key(7)), "random_bits"),
-}  # fmt: skip
+    "made inside": (
+        lambda k: (lambda n: random.normal(n) + random.normal(n))(key(7)),
+        "random_bits",
+    ),
+}
 
 key_of_closure = key(5)
 
@@ -100,7 +169,10 @@ def test_the_line_is_named():
         return x + random.uniform(k)  # the second use
 
     line = f.__code__.co_firstlineno + 2
-    with jax.debug_key_reuse(True), pytest.raises(KeyReuseError, match=rf"test_key_reuse.py:{line}"):
+    with (
+        jax.debug_key_reuse(True),
+        pytest.raises(KeyReuseError, match=rf"test_key_reuse.py:{line}"),
+    ):
         jax.jit(f)(key())
 
 
@@ -113,8 +185,15 @@ def test_reuse_by_calls():
         random.fold_in(k, 1)
         random.normal(k)
         random.normal(random.clone(k))
-        for use in (random.split, random.normal, jax.jit(random.normal), lambda k: jax.jit(lambda: random.normal(k))()):
-            with pytest.raises(KeyReuseError, match="Previously-consumed key passed to .* at index 0"):
+        for use in (
+            random.split,
+            random.normal,
+            jax.jit(random.normal),
+            lambda k: jax.jit(lambda: random.normal(k))(),
+        ):
+            with pytest.raises(
+                KeyReuseError, match="Previously-consumed key passed to .* at index 0"
+            ):
                 use(k)
     random.normal(k)
 
@@ -123,7 +202,9 @@ def test_reuse_without_jit():
     with jax.debug_key_reuse(True), jax.disable_jit():
         k = key()
         random.bits(k)
-        with pytest.raises(KeyReuseError, match="Previously-consumed key passed to random_bits at index 0"):
+        with pytest.raises(
+            KeyReuseError, match="Previously-consumed key passed to random_bits at index 0"
+        ):
             random.bits(k)
 
 

@@ -29,7 +29,14 @@ def test_repr_and_dtype():
     assert k.dtype == random.key(1).dtype == random.key_dtype()
     assert k.dtype != random.key(0, impl="rbg").dtype
     assert k.dtype != jnp.float32
-    assert (k.dtype.name, k.itemsize, k.nbytes, k.shape, k.ndim, k.size) == ("key<fry>", 8, 8, (), 0, 1)
+    assert (k.dtype.name, k.itemsize, k.nbytes, k.shape, k.ndim, k.size) == (
+        "key<fry>",
+        8,
+        8,
+        (),
+        0,
+        1,
+    )
     assert jnp.issubdtype(k.dtype, jax.dtypes.prng_key)
     assert jnp.issubdtype(k.dtype, jax.dtypes.extended)
     assert not jnp.issubdtype(k.dtype, np.number)
@@ -43,8 +50,15 @@ def test_wrap_is_inverse_of_key_data(keys):
 
 
 def test_copies(keys):
-    for other in (copy.copy(keys), copy.deepcopy(keys), pickle.loads(pickle.dumps(keys)), jax.device_put(keys),
-                  jax.device_get(keys), random.clone(keys), jax.device_put(keys, jax.devices()[-1])):
+    for other in (
+        copy.copy(keys),
+        copy.deepcopy(keys),
+        pickle.loads(pickle.dumps(keys)),
+        jax.device_put(keys),
+        jax.device_get(keys),
+        random.clone(keys),
+        jax.device_put(keys, jax.devices()[-1]),
+    ):
         assert other.dtype == keys.dtype
         np.testing.assert_array_equal(words(other), words(keys))
 
@@ -57,11 +71,20 @@ STRUCTURAL = {
     "transpose": (lambda k: k.reshape(1, 3).T, lambda w: w.reshape(3, 1, -1)),
     "stack": (lambda k: jnp.stack([k, k], 1), lambda w: np.stack([w, w], 1)),
     "concatenate": (lambda k: jnp.concatenate([k, k]), lambda w: np.concatenate([w, w])),
-    "where": (lambda k: jnp.where(np.array([True, False, True]), k, k[0]), lambda w: np.stack([w[0], w[0], w[2]])),
-    "broadcast": (lambda k: jnp.broadcast_to(k, (2, 3)), lambda w: np.broadcast_to(w, (2, *w.shape))),
+    "where": (
+        lambda k: jnp.where(np.array([True, False, True]), k, k[0]),
+        lambda w: np.stack([w[0], w[0], w[2]]),
+    ),
+    "broadcast": (
+        lambda k: jnp.broadcast_to(k, (2, 3)),
+        lambda w: np.broadcast_to(w, (2, *w.shape)),
+    ),
     "rev": (lambda k: lax.rev(k, (0,)), lambda w: w[::-1]),
     "dynamic_slice": (lambda k: lax.dynamic_slice(k, (1,), (2,)), lambda w: w[1:]),
-    "dynamic_update": (lambda k: lax.dynamic_update_slice(k, k[:1], (2,)), lambda w: np.stack([w[0], w[1], w[0]])),
+    "dynamic_update": (
+        lambda k: lax.dynamic_update_slice(k, k[:1], (2,)),
+        lambda w: np.stack([w[0], w[1], w[0]]),
+    ),
     "at_set": (lambda k: k.at[0].set(k[2]), lambda w: np.stack([w[2], w[1], w[2]])),
     "iterate": (lambda k: list(k)[2], lambda w: w[2]),
 }
@@ -89,24 +112,40 @@ def test_equality(keys):
 def test_control_flow(keys):
     k = keys[0]
     chain = random.fold_in(random.fold_in(k, 0), 1)
-    np.testing.assert_array_equal(words(lax.fori_loop(0, 2, lambda i, k: random.fold_in(k, i), k)), words(chain))
-    counted = lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, random.fold_in(c[1], c[0])), (0, k))
+    np.testing.assert_array_equal(
+        words(lax.fori_loop(0, 2, lambda i, k: random.fold_in(k, i), k)), words(chain)
+    )
+    counted = lax.while_loop(
+        lambda c: c[0] < 2, lambda c: (c[0] + 1, random.fold_in(c[1], c[0])), (0, k)
+    )
     np.testing.assert_array_equal(words(counted[1]), words(chain))
     _, out = lax.scan(lambda c, k: (c, random.fold_in(k, 1)), 0, keys)
     np.testing.assert_array_equal(words(out)[2], words(random.fold_in(keys[2], 1)))
-    np.testing.assert_array_equal(words(lax.cond(True, lambda k: k, lambda k: random.fold_in(k, 1), k)), words(k))
+    np.testing.assert_array_equal(
+        words(lax.cond(True, lambda k: k, lambda k: random.fold_in(k, 1), k)), words(k)
+    )
 
 
 def test_constants_of_programs():
     k = random.key(5)
-    np.testing.assert_array_equal(words(jax.jit(lambda: random.fold_in(k, 2))()), words(random.fold_in(k, 2)))
+    np.testing.assert_array_equal(
+        words(jax.jit(lambda: random.fold_in(k, 2))()), words(random.fold_in(k, 2))
+    )
 
 
 def test_programs_tell_keys_apart():
-    """C++ dispatches on words, shape and weak type: arrays of all kinds of keys and of their words need programs of their own."""
+    """C++ dispatches on words, shape and weak type: arrays of all kinds of keys and of their words
+    need programs of their own."""
     f = jax.jit(lambda x: x)
-    values = [random.key(0), random.key(0, impl="rbg"), random.key(0, impl="unsafe_rbg"), jnp.zeros(2, "uint32"),
-              jnp.zeros(4, "uint32"), random.split(random.key(0), 4), jnp.zeros((4, 2), "uint32")]
+    values = [
+        random.key(0),
+        random.key(0, impl="rbg"),
+        random.key(0, impl="unsafe_rbg"),
+        jnp.zeros(2, "uint32"),
+        jnp.zeros(4, "uint32"),
+        random.split(random.key(0), 4),
+        jnp.zeros((4, 2), "uint32"),
+    ]
     for _ in range(2):
         for x in values:
             assert (f(x).dtype, f(x).shape) == (x.dtype, x.shape)
@@ -115,7 +154,10 @@ def test_programs_tell_keys_apart():
 def test_words_and_generator_by_their_private_names():
     """Programs read them; an array of numbers has neither, so that hasattr tells them apart."""
     keys = jax.random.split(jax.random.key(0), 3)
-    assert keys._base_array.tolist() == jax.random.key_data(keys).tolist() and keys._base_array.devices() == keys.devices()
+    assert (
+        keys._base_array.tolist() == jax.random.key_data(keys).tolist()
+        and keys._base_array.devices() == keys.devices()
+    )
     assert keys._impl is keys.dtype._impl and keys._impl.key_shape == (2,)
     numbers = jnp.ones(3)
     assert not hasattr(numbers, "_base_array") and not hasattr(numbers, "_impl")
@@ -126,8 +168,10 @@ def test_words_and_generator_by_their_private_names():
 
 
 def test_jaxpr():
-    assert str(jax.make_jaxpr(lambda s: random.key(s))(0)) == \
-        "{ lambda ; a:i32[]. let b:key<fry>[] = random_seed[impl=fry] a in (b,) }"
+    assert (
+        str(jax.make_jaxpr(lambda s: random.key(s))(0))
+        == "{ lambda ; a:i32[]. let b:key<fry>[] = random_seed[impl=fry] a in (b,) }"
+    )
     assert "random_split[shape=(2,)]" in str(jax.make_jaxpr(random.split)(random.key(0)))
 
 
@@ -147,9 +191,15 @@ def test_options():
         assert random.uniform(random.PRNGKey(0)).shape == ()
     with jax.enable_custom_prng(True):
         assert random.PRNGKey(0).dtype.name == "key<fry>"
-    with jax.legacy_prng_key("error"), pytest.raises(ValueError, match="Legacy uint32 key array passed as key"):
+    with (
+        jax.legacy_prng_key("error"),
+        pytest.raises(ValueError, match="Legacy uint32 key array passed as key"),
+    ):
         random.uniform(random.PRNGKey(0))
-    with jax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array passed as key"):
+    with (
+        jax.legacy_prng_key("warn"),
+        pytest.warns(UserWarning, match="Legacy uint32 key array passed as key"),
+    ):
         random.uniform(random.PRNGKey(0))
 
 
@@ -159,25 +209,61 @@ REFUSED = [
     (lambda k: -k, TypeError, "neg does not accept dtype key<fry>"),
     (lambda k: k < k, TypeError, "lt does not accept dtype key<fry>"),
     (lambda k: k == 1, TypeError, "equal does not accept dtypes key<fry>, int32"),
-    (lambda k: k == random.key(0, impl="rbg"), TypeError, "equal does not accept dtypes key<fry>, key<rbg>"),
+    (
+        lambda k: k == random.key(0, impl="rbg"),
+        TypeError,
+        "equal does not accept dtypes key<fry>, key<rbg>",
+    ),
     (lambda k: k.tolist(), TypeError, "cannot be converted to a NumPy array"),
     (lambda k: hash(k), TypeError, "unhashable type"),
     (lambda k: lax.sort(k[None]), TypeError, "lt_to does not accept dtype key<fry>"),
-    (lambda k: lax.convert_element_type(k, "uint32"), ValueError, "Cannot convert_element_type from key<fry> to uint32"),
-    (lambda k: jax.grad(lambda k: random.normal(k))(k), TypeError, "grad requires real- or complex-valued inputs"),
-    (lambda k: random.split(k[None]), ValueError, r"split accepts a single key, but was given a key array of shape \(1,\)"),
-    (lambda k: random.split(0), TypeError, "expected key_data to have ndim, shape, and dtype attributes. Got 0"),
+    (
+        lambda k: lax.convert_element_type(k, "uint32"),
+        ValueError,
+        "Cannot convert_element_type from key<fry> to uint32",
+    ),
+    (
+        lambda k: jax.grad(lambda k: random.normal(k))(k),
+        TypeError,
+        "grad requires real- or complex-valued inputs",
+    ),
+    (
+        lambda k: random.split(k[None]),
+        ValueError,
+        r"split accepts a single key, but was given a key array of shape \(1,\)",
+    ),
+    (
+        lambda k: random.split(0),
+        TypeError,
+        "expected key_data to have ndim, shape, and dtype attributes. Got 0",
+    ),
     (lambda k: random.split(None), TypeError, "unexpected PRNG key type"),
-    (lambda k: random.split(jnp.zeros(2)), TypeError, r"expected key_data.dtype = uint32; got dtype=float32"),
-    (lambda k: random.split(jnp.zeros(3, "uint32")), TypeError, r"expected key_data.shape to end with \(2,\); got shape=\(3,\)"),
+    (
+        lambda k: random.split(jnp.zeros(2)),
+        TypeError,
+        r"expected key_data.dtype = uint32; got dtype=float32",
+    ),
+    (
+        lambda k: random.split(jnp.zeros(3, "uint32")),
+        TypeError,
+        r"expected key_data.shape to end with \(2,\); got shape=\(3,\)",
+    ),
     (lambda k: random.fold_in(k, -1), OverflowError, "-1 out of bounds for uint32"),
     (lambda k: random.fold_in(k, jnp.arange(2)), TypeError, "fold_in accepts a scalar"),
     (lambda k: random.key(k), TypeError, "key accepts a scalar seed, but was given a PRNG key"),
     (lambda k: random.key(1.5), TypeError, "PRNG key seed must be an integer"),
-    (lambda k: random.PRNGKey(jnp.arange(3)), TypeError, "PRNGKey accepts a scalar seed, but was given an array of shape"),
+    (
+        lambda k: random.PRNGKey(jnp.arange(3)),
+        TypeError,
+        "PRNGKey accepts a scalar seed, but was given an array of shape",
+    ),
     (lambda k: random.PRNGKey(2**63), OverflowError, "Python int too large"),
     (lambda k: random.key(0, impl="foo"), ValueError, 'unrecognized PRNG implementation "foo"'),
-    (lambda k: random.key(0, impl="rbg", dtype=k.dtype), ValueError, "Cannot specify both `impl` and `dtype`"),
+    (
+        lambda k: random.key(0, impl="rbg", dtype=k.dtype),
+        ValueError,
+        "Cannot specify both `impl` and `dtype`",
+    ),
     (lambda k: random.key(0, impl=3), TypeError, "unrecognized type <class 'int'>"),
 ]
 
@@ -189,8 +275,19 @@ def test_refused(case):
         f(random.key(0))
 
 
-@pytest.mark.parametrize("seed, low", [
-    (3, 8), (-1, 4), (2**40, 5), (np.uint32(2**32 - 1), 4), (np.int16(3), 8), (np.uint8(254), 3), (True, 6), (jnp.int32(4), 9)])
+@pytest.mark.parametrize(
+    "seed, low",
+    [
+        (3, 8),
+        (-1, 4),
+        (2**40, 5),
+        (np.uint32(2**32 - 1), 4),
+        (np.int16(3), 8),
+        (np.uint8(254), 3),
+        (True, 6),
+        (jnp.int32(4), 9),
+    ],
+)
 def test_seed_offset(seed, low):
     """The words were printed by JAX 0.10.2, with jax_random_seed_offset = 5."""
     with config.random_seed_offset(5):
@@ -199,20 +296,31 @@ def test_seed_offset(seed, low):
 
 
 def test_keys_of_every_generator_move():
-    """C++ tells keys of generators apart by axes behind their words, of which parts from the host have none."""
+    """C++ tells keys of generators apart by axes behind their words, of which parts from the host
+    have none."""
     mesh = jax.make_mesh((2, 4), ("a", "b"))
     over_a, over_b = (jax.NamedSharding(mesh, jax.P(name)) for name in "ab")
     for impl in ("rbg", "unsafe_rbg", "threefry2x32"):
         keys = jax.random.split(jax.random.key(0, impl=impl), 8)
         moved = jax.device_put(keys, over_b)
-        for other in (moved, jax.device_put(moved, over_a), jax.jit(lambda k: k, out_shardings=over_a)(keys),
-                      jax.make_array_from_callback((8,), over_b, lambda index, keys=keys: keys[index])):
+        for other in (
+            moved,
+            jax.device_put(moved, over_a),
+            jax.jit(lambda k: k, out_shardings=over_a)(keys),
+            jax.make_array_from_callback((8,), over_b, lambda index, keys=keys: keys[index]),
+        ):
             np.testing.assert_array_equal(jax.random.key_data(other), jax.random.key_data(keys))
 
 
-@pytest.mark.parametrize("f", [
-    lambda k, v: jnp.full((2,), v, k.dtype), lambda k, v: jax.lax.full((2,), v, k.dtype),
-    lambda k, v: jnp.full_like(k, v, shape=(2,)), lambda k, v: jax.lax.full_like(k, v, shape=(2,))])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda k, v: jnp.full((2,), v, k.dtype),
+        lambda k, v: jax.lax.full((2,), v, k.dtype),
+        lambda k, v: jnp.full_like(k, v, shape=(2,)),
+        lambda k, v: jax.lax.full_like(k, v, shape=(2,)),
+    ],
+)
 @pytest.mark.parametrize("value", [100, -1, True, np.uint32(3), np.int8(-2), 2.0])
 def test_keys_filled_with_a_number(f, value):
     """Each word is the number, wrapped around; a key fills with itself."""

@@ -1,4 +1,8 @@
-"""scipy.linalg: values are SciPy's; factorizations are checked by what they promise; derivatives agree with differences."""
+"""scipy.linalg.
+
+Values are SciPy's; factorizations are checked by what they promise; derivatives agree with
+differences.
+"""
 
 import re
 
@@ -76,9 +80,14 @@ def test_lu_solve(a, trans):
     factor = linalg.lu_factor(a)
     np.testing.assert_array_equal(factor[1], reference.lu_factor(a)[1])
     for b in (B.astype(a.dtype), B[:, 0].astype(a.dtype)):
-        close(linalg.lu_solve(factor, b, trans), reference.lu_solve(reference.lu_factor(a), b, trans))
+        close(
+            linalg.lu_solve(factor, b, trans), reference.lu_solve(reference.lu_factor(a), b, trans)
+        )
     stack = np.stack([a, 2 * a])
-    close(linalg.lu_solve(linalg.lu_factor(stack), B.astype(a.dtype), trans)[1], linalg.lu_solve(linalg.lu_factor(2 * a), B, trans))
+    close(
+        linalg.lu_solve(linalg.lu_factor(stack), B.astype(a.dtype), trans)[1],
+        linalg.lu_solve(linalg.lu_factor(2 * a), B, trans),
+    )
 
 
 SOLVERS = {
@@ -89,8 +98,11 @@ SOLVERS = {
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("shapes", [((2, 3, 3), (2, 3)), ((3, 3, 3), (3, 3)), ((1, 3, 3), (2, 3)), ((2, 2, 3, 3), (2, 1, 3))],
-                         ids=str)
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 3, 3), (2, 3)), ((3, 3, 3), (3, 3)), ((1, 3, 3), (2, 3)), ((2, 2, 3, 3), (2, 1, 3))],
+    ids=str,
+)
 def test_vectors_one_for_each_matrix(name, shapes):
     """As in JAX, which warns: b[..., None] says the same without doubt."""
     a, b = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes)
@@ -102,7 +114,9 @@ def test_vectors_one_for_each_matrix(name, shapes):
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_other_right_sides(name):
-    a = np.random.default_rng(0).normal(size=(2, 3, 3)).astype(np.float32) + 3 * np.eye(3, dtype=np.float32)
+    a = np.random.default_rng(0).normal(size=(2, 3, 3)).astype(np.float32) + 3 * np.eye(
+        3, dtype=np.float32
+    )
     assert SOLVERS[name](a, np.ones(3, np.float32)).shape == (2, 3)
     assert SOLVERS[name](a, np.ones((3, 2), np.float32)).shape == (2, 3, 2)
     with pytest.raises(ValueError, match="2"):
@@ -114,11 +128,19 @@ def test_other_right_sides(name):
 @pytest.mark.parametrize("lower", [False, True])
 def test_solve_triangular(a, trans, lower):
     for b in (B.astype(a.dtype), B[:, 0].astype(a.dtype)):
-        close(linalg.solve_triangular(a, b, trans, lower), reference.solve_triangular(a, b, trans, lower))
-        close(linalg.solve_triangular(a, b, trans, lower, unit_diagonal=True),
-              reference.solve_triangular(a, b, trans, lower, unit_diagonal=True))
+        close(
+            linalg.solve_triangular(a, b, trans, lower),
+            reference.solve_triangular(a, b, trans, lower),
+        )
+        close(
+            linalg.solve_triangular(a, b, trans, lower, unit_diagonal=True),
+            reference.solve_triangular(a, b, trans, lower, unit_diagonal=True),
+        )
     stack = np.stack([a, 2 * a])
-    close(linalg.solve_triangular(stack, B, trans, lower)[1], linalg.solve_triangular(2 * a, B, trans, lower))
+    close(
+        linalg.solve_triangular(stack, B, trans, lower)[1],
+        linalg.solve_triangular(2 * a, B, trans, lower),
+    )
 
 
 def test_qr():
@@ -167,8 +189,16 @@ def test_systems(a):
 @MATRICES
 @pytest.mark.parametrize("scale", [0.0, 1e-8, 0.1, 1.0, 10.0])
 def test_expm(a, scale):
-    close(linalg.expm(scale * a), reference.expm(scale * a), 1e-9 * max(1.0, np.abs(reference.expm(scale * a)).max()))
-    close(linalg.expm(scale * np.triu(a), upper_triangular=True), reference.expm(scale * np.triu(a)), 1e-8)
+    close(
+        linalg.expm(scale * a),
+        reference.expm(scale * a),
+        1e-9 * max(1.0, np.abs(reference.expm(scale * a)).max()),
+    )
+    close(
+        linalg.expm(scale * np.triu(a), upper_triangular=True),
+        reference.expm(scale * np.triu(a)),
+        1e-8,
+    )
 
 
 def test_expm_in_single_precision_of_stacks_and_beyond():
@@ -176,7 +206,9 @@ def test_expm_in_single_precision_of_stacks_and_beyond():
     stack = linalg.expm(np.stack([x, 3 * x]))
     assert stack.dtype == np.float32
     for found, expected in zip(stack, (x, 3 * x), strict=True):
-        np.testing.assert_allclose(found, reference.expm(expected.astype(np.float64)), rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(
+            found, reference.expm(expected.astype(np.float64)), rtol=2e-4, atol=2e-4
+        )
     np.testing.assert_array_equal(linalg.expm(x * 1e6), np.full((4, 4), np.nan))
     assert linalg.expm(np.zeros((0, 0))).shape == (0, 0)
 
@@ -188,18 +220,25 @@ def test_derivatives():
     check_derivative(lambda x: linalg.cholesky(s + x + x.T), np.zeros((4, 4)))
     check_derivative(linalg.solve, A, B)
     check_derivative(lambda a, b: linalg.solve_triangular(a, b, trans=1), A, B)
-    check_derivative(lambda x, b: linalg.cho_solve(linalg.cho_factor(s + x + x.T), b), np.zeros((4, 4)), B)
+    check_derivative(
+        lambda x, b: linalg.cho_solve(linalg.cho_factor(s + x + x.T), b), np.zeros((4, 4)), B
+    )
     check_derivative(lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b), A, B)
     reverse = jax.grad(lambda a: linalg.expm(a).sum())(A)
     direction = R.normal(size=(4, 4))
-    close(np.sum(reverse * direction), jax.jvp(lambda a: linalg.expm(a).sum(), (A,), (direction,))[1])
+    close(
+        np.sum(reverse * direction), jax.jvp(lambda a: linalg.expm(a).sum(), (A,), (direction,))[1]
+    )
 
 
 def test_vmap():
     stack = np.stack([A, 2 * A, A.T])
     close(jax.vmap(linalg.expm)(stack), linalg.expm(stack))
     close(jax.vmap(linalg.solve_triangular, (0, None))(stack, B), linalg.solve_triangular(stack, B))
-    close(jax.vmap(lambda a: linalg.lu_solve(linalg.lu_factor(a), B))(stack), np.linalg.solve(stack, B))
+    close(
+        jax.vmap(lambda a: linalg.lu_solve(linalg.lu_factor(a), B))(stack),
+        np.linalg.solve(stack, B),
+    )
 
 
 def test_special_matrices():
@@ -226,21 +265,48 @@ def test_block_diag():
     assert linalg.block_diag(np.ones((2, 0)), 1).shape == (3, 1)
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda: linalg.lu_solve(linalg.lu_factor(A), B, 3), ValueError, "'trans' value must be 0, 1, or 2, got 3"),
-    (lambda: linalg.solve_triangular(A, B, "X"), ValueError, "Invalid 'trans' value X"),
-    (lambda: linalg.qr(A, mode="raw"), ValueError, "Unsupported QR decomposition mode 'raw'"),
-    (lambda: linalg.schur(A, "x"), ValueError, "Expected 'output' to be either 'real' or 'complex', got output='x'"),
-    (lambda: linalg.solve(A, B, assume_a="x"), ValueError, "Expected assume_a to be one of"),
-    (lambda: linalg.expm(B), ValueError, r"Expected A to be a \(batched\) square matrix, got A.shape=\(4, 3\)"),
-    (lambda: linalg.eigh(A, A), NotImplementedError, "Only the b=None case of eigh is implemented"),
-    (lambda: linalg.eigh(A, type=2), NotImplementedError, "Only the type=1 case"),
-    (lambda: linalg.eigh(A, eigvals=(0, 1)), NotImplementedError, "Only the eigvals=None case"),
-    (lambda: linalg.block_diag(np.ones((2, 2, 2))), ValueError, r"at most 2 dimensions, got f64\[2,2,2\] at argument 0"),
-    (lambda: linalg.hadamard(3), ValueError, "power of 2, got 3"),
-    (lambda: linalg.dft(3, "x"), ValueError, "scale must be None, 'sqrtn', or 'n'; got 'x'"),
-    (lambda: linalg.companion(np.ones(1)), ValueError, r"(?s)along the last axis must be at least 2.*a: f64\[1\]"),
-])
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda: linalg.lu_solve(linalg.lu_factor(A), B, 3),
+            ValueError,
+            "'trans' value must be 0, 1, or 2, got 3",
+        ),
+        (lambda: linalg.solve_triangular(A, B, "X"), ValueError, "Invalid 'trans' value X"),
+        (lambda: linalg.qr(A, mode="raw"), ValueError, "Unsupported QR decomposition mode 'raw'"),
+        (
+            lambda: linalg.schur(A, "x"),
+            ValueError,
+            "Expected 'output' to be either 'real' or 'complex', got output='x'",
+        ),
+        (lambda: linalg.solve(A, B, assume_a="x"), ValueError, "Expected assume_a to be one of"),
+        (
+            lambda: linalg.expm(B),
+            ValueError,
+            r"Expected A to be a \(batched\) square matrix, got A.shape=\(4, 3\)",
+        ),
+        (
+            lambda: linalg.eigh(A, A),
+            NotImplementedError,
+            "Only the b=None case of eigh is implemented",
+        ),
+        (lambda: linalg.eigh(A, type=2), NotImplementedError, "Only the type=1 case"),
+        (lambda: linalg.eigh(A, eigvals=(0, 1)), NotImplementedError, "Only the eigvals=None case"),
+        (
+            lambda: linalg.block_diag(np.ones((2, 2, 2))),
+            ValueError,
+            r"at most 2 dimensions, got f64\[2,2,2\] at argument 0",
+        ),
+        (lambda: linalg.hadamard(3), ValueError, "power of 2, got 3"),
+        (lambda: linalg.dft(3, "x"), ValueError, "scale must be None, 'sqrtn', or 'n'; got 'x'"),
+        (
+            lambda: linalg.companion(np.ones(1)),
+            ValueError,
+            r"(?s)along the last axis must be at least 2.*a: f64\[1\]",
+        ),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
@@ -248,6 +314,7 @@ def test_errors(call, error, message):
 
 def test_normal_distribution():
     from scipy.stats import norm as expected  # the reference; its import takes a second
+
     x, q = np.linspace(-30, 30, 61), np.linspace(0.001, 0.999, 50)
     for name in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf"):
         found = getattr(norm, name)(x, 0.5, 2.0)
@@ -261,14 +328,34 @@ def test_normal_distribution():
 SQUARE, LONG = positive(A).astype(np.float32), R.normal(size=(6, 4)).astype(np.float32)
 
 
-@pytest.mark.parametrize("f, args", [
-    *[(f, [SQUARE]) for f in (jnp.linalg.inv, jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.cholesky, jnp.linalg.qr,
-                              linalg.expm, lambda a: linalg.lu(a, permute_l=True))],
-    (jnp.linalg.pinv, [LONG]), (jnp.linalg.lstsq, [LONG, LONG]), (jnp.linalg.solve, [SQUARE, SQUARE]),
-    *[(lambda a, b, solve=solve: solve(a, b)[0], [SQUARE, LONG[0]]) for solve in (cg, gmres, bicgstab)],
-])
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        *[
+            (f, [SQUARE])
+            for f in (
+                jnp.linalg.inv,
+                jnp.linalg.eigh,
+                jnp.linalg.svd,
+                jnp.linalg.cholesky,
+                jnp.linalg.qr,
+                linalg.expm,
+                lambda a: linalg.lu(a, permute_l=True),
+            )
+        ],
+        (jnp.linalg.pinv, [LONG]),
+        (jnp.linalg.lstsq, [LONG, LONG]),
+        (jnp.linalg.solve, [SQUARE, SQUARE]),
+        *[
+            (lambda a, b, solve=solve: solve(a, b)[0], [SQUARE, LONG[0]])
+            for solve in (cg, gmres, bicgstab)
+        ],
+    ],
+)
 def test_products_are_in_full_precision(f, args):
-    """GPUs and TPUs multiply float32 with the mantissa of ten bits unless they are told otherwise."""
+    """GPUs and TPUs multiply float32 with the mantissa of ten bits unless they are told
+    otherwise."""
+
     def scalar(*args):
         return sum(jnp.sum(abs(y)) for y in jax.tree.leaves(f(*args)))
 
@@ -283,7 +370,13 @@ def test_products_are_in_full_precision(f, args):
 def test_lists_are_taken():
     """As JAX takes them, by these functions."""
     matrix, scipy = [[1.0, 2.0], [3.0, 4.0]], jax.scipy
-    for f, x in ((scipy.linalg.qr, matrix), (scipy.linalg.svd, matrix), (scipy.linalg.lu_factor, matrix),
-                 (scipy.special.ndtr, matrix), (scipy.special.log_ndtr, matrix), (scipy.special.spence, matrix)):
+    for f, x in (
+        (scipy.linalg.qr, matrix),
+        (scipy.linalg.svd, matrix),
+        (scipy.linalg.lu_factor, matrix),
+        (scipy.special.ndtr, matrix),
+        (scipy.special.log_ndtr, matrix),
+        (scipy.special.spence, matrix),
+    ):
         for got, want in zip(jax.tree.leaves(f(x)), jax.tree.leaves(f(jnp.array(x))), strict=True):
             np.testing.assert_array_equal(got, want)

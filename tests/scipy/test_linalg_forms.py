@@ -1,4 +1,8 @@
-"""scipy.linalg: forms, functions of matrices and named matrices; values are SciPy's or what the factorization promises."""
+"""scipy.linalg.
+
+Forms, functions of matrices and named matrices; values are SciPy's or what the factorization
+promises.
+"""
 
 import numpy as np
 import pytest
@@ -79,8 +83,14 @@ def test_polar_is_differentiable(shape):
         check_gradient(lambda x: linalg.polar(x)[part], x)
 
 
-@pytest.mark.parametrize("call", [lambda: linalg.polar(A, "both"), lambda: linalg.polar(A, method="newton"),
-                                  lambda: linalg.polar(A[0])])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: linalg.polar(A, "both"),
+        lambda: linalg.polar(A, method="newton"),
+        lambda: linalg.polar(A[0]),
+    ],
+)
 def test_mistakes_with_polar(call):
     with pytest.raises(ValueError, match="polar: "):
         call()
@@ -104,7 +114,9 @@ def test_qr_multiply(mode, pivoting, a):
         linalg.qr_multiply(a, np.ones((7, 7)), "both")
 
 
-@pytest.mark.parametrize("a", [A, STACK, A[:1, :1], np.triu(A), np.kron(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]])])
+@pytest.mark.parametrize(
+    "a", [A, STACK, A[:1, :1], np.triu(A), np.kron(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]])]
+)
 def test_rsf2csf(a):
     t, z = linalg.rsf2csf(*linalg.schur(a))
     close(z @ t @ adjoint(z), a)
@@ -123,17 +135,27 @@ def test_eigh_tridiagonal(e):
     values, vectors = linalg.eigh_tridiagonal(d, e)
     close(matrix @ vectors, vectors * values)
     close(linalg.eigh_tridiagonal(d, e, eigvals_only=True), np.linalg.eigvalsh(matrix))
-    close(linalg.eigh_tridiagonal(d, e, eigvals_only=True, select="i", select_range=(1, 3)), values[1:4])
+    close(
+        linalg.eigh_tridiagonal(d, e, eigvals_only=True, select="i", select_range=(1, 3)),
+        values[1:4],
+    )
     close(linalg.eigh_tridiagonal(d[:1], e[:0], eigvals_only=True), d[:1])
     check_gradient(lambda d: linalg.eigh_tridiagonal(d, e.real, eigvals_only=True), d)
 
 
-@pytest.mark.parametrize(("kwargs", "error", "match"), [
-    ({"select": "v", "select_range": (0, 1)}, NotImplementedError, "select='v' is not supported"),
-    ({"select": "b"}, ValueError, "'select' must be"),
-    ({"select": "i"}, ValueError, "select_range must be two places within 0 and 2"),
-    ({"select": "i", "select_range": (1, 3)}, ValueError, "select_range must be two places"),
-])
+@pytest.mark.parametrize(
+    ("kwargs", "error", "match"),
+    [
+        (
+            {"select": "v", "select_range": (0, 1)},
+            NotImplementedError,
+            "select='v' is not supported",
+        ),
+        ({"select": "b"}, ValueError, "'select' must be"),
+        ({"select": "i"}, ValueError, "select_range must be two places within 0 and 2"),
+        ({"select": "i", "select_range": (1, 3)}, ValueError, "select_range must be two places"),
+    ],
+)
 def test_mistakes_with_eigh_tridiagonal(kwargs, error, match):
     with pytest.raises(error, match=match):
         linalg.eigh_tridiagonal(np.ones(3), np.ones(2), **kwargs)
@@ -205,7 +227,12 @@ def test_solve_sylvester(a, method):
 
 @pytest.mark.parametrize("method", ["schur", "eigen"])
 def test_solve_sylvester_is_differentiable(method):
-    check_gradient(lambda a, b, c: linalg.solve_sylvester(a, b, c, method=method), A, A[:2, :2] + 5 * np.eye(2), A[:, :2])
+    check_gradient(
+        lambda a, b, c: linalg.solve_sylvester(a, b, c, method=method),
+        A,
+        A[:2, :2] + 5 * np.eye(2),
+        A[:, :2],
+    )
 
 
 def test_mistakes_with_solve_sylvester():
@@ -229,7 +256,10 @@ def test_convolution_matrix(mode, m, n):
 def test_named_matrices():
     a = np.array([2.0, -3.0, 4.5, 1.0, 7.0, -2.0, 0.5])
     for n in range(1, 8):
-        close(linalg.fiedler_companion(a[:n]), reference.fiedler_companion(a[:n]).reshape(n - 1, n - 1))
+        close(
+            linalg.fiedler_companion(a[:n]),
+            reference.fiedler_companion(a[:n]).reshape(n - 1, n - 1),
+        )
         close(linalg.helmert(n), reference.helmert(n).reshape(n - 1, n))
         close(linalg.helmert(n, full=True), reference.helmert(n, full=True))
         close(linalg.invhilbert(n), reference.invhilbert(n))
@@ -239,22 +269,28 @@ def test_named_matrices():
     close(linalg.pascal(4), reference.pascal(4))
     close(linalg.fiedler(a), reference.fiedler(a))
     close(linalg.fiedler(np.stack([a, -a]))[1], reference.fiedler(-a))
-    close(linalg.fiedler_companion(np.stack([a, 2 * a + 1]))[1], reference.fiedler_companion(2 * a + 1))
+    close(
+        linalg.fiedler_companion(np.stack([a, 2 * a + 1]))[1],
+        reference.fiedler_companion(2 * a + 1),
+    )
     close(linalg.leslie(a, a[1:]), reference.leslie(a, a[1:]))
     close(linalg.leslie(np.stack([a, -a]), a[1:])[1], reference.leslie(-a, a[1:]))
     assert np.isinf(linalg.pascal(1100)).any() and linalg.pascal(3).dtype == np.float64
     assert linalg.pascal(0).shape == (0, 0)
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: linalg.convolution_matrix(np.zeros(0), 3), "len.a. must be at least 1"),
-    (lambda: linalg.convolution_matrix(np.zeros(2), 0), "n must be a positive integer"),
-    (lambda: linalg.convolution_matrix(np.zeros(2), 2, "other"), "mode must be one of"),
-    (lambda: linalg.fiedler_companion(np.zeros(0)), "nonzero length"),
-    (lambda: linalg.leslie(np.ones(3), np.ones(3)), "length of f along the last axis"),
-    (lambda: linalg.helmert(0), "n must be a positive integer"),
-    (lambda: linalg.pascal(3, "other"), "Expected kind to be one of"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: linalg.convolution_matrix(np.zeros(0), 3), "len.a. must be at least 1"),
+        (lambda: linalg.convolution_matrix(np.zeros(2), 0), "n must be a positive integer"),
+        (lambda: linalg.convolution_matrix(np.zeros(2), 2, "other"), "mode must be one of"),
+        (lambda: linalg.fiedler_companion(np.zeros(0)), "nonzero length"),
+        (lambda: linalg.leslie(np.ones(3), np.ones(3)), "length of f along the last axis"),
+        (lambda: linalg.helmert(0), "n must be a positive integer"),
+        (lambda: linalg.pascal(3, "other"), "Expected kind to be one of"),
+    ],
+)
 def test_mistakes_with_named_matrices(call, match):
     with pytest.raises(ValueError, match=match):
         call()

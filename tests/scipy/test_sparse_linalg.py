@@ -1,4 +1,7 @@
-"""Iterative solvers against NumPy's direct one: values, derivatives, trees, transformations, misuse."""
+"""Iterative solvers against NumPy's direct one.
+
+Values, derivatives, trees, transformations, misuse.
+"""
 
 import numpy as np
 import pytest
@@ -12,8 +15,14 @@ GENERAL = rng.standard_normal((6, 6)) + 6 * np.eye(6)
 POSITIVE = GENERAL @ GENERAL.T
 COMPLEX = GENERAL + 1j * rng.standard_normal((6, 6))
 B = np.arange(6.0) - 2
-CASES = [(cg, POSITIVE), (cg, COMPLEX @ COMPLEX.conj().T), (bicgstab, GENERAL), (bicgstab, COMPLEX), (gmres, GENERAL),
-         (gmres, COMPLEX)]
+CASES = [
+    (cg, POSITIVE),
+    (cg, COMPLEX @ COMPLEX.conj().T),
+    (bicgstab, GENERAL),
+    (bicgstab, COMPLEX),
+    (gmres, GENERAL),
+    (gmres, COMPLEX),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +42,10 @@ def test_solutions(solve, a):
     np.testing.assert_array_equal(solve(a, b, x0=b, maxiter=0)[0], b)
     assert np.linalg.norm(a @ np.asarray(solve(a, b, tol=0.1)[0]) - B) <= 0.1 * np.linalg.norm(B)
     np.testing.assert_array_equal(solve(a, jnp.zeros_like(b))[0], np.zeros(6))
-    singles = solve(a.astype("complex64" if np.iscomplexobj(a) else "float32"), jnp.asarray(B, "float32") * (1 + 0 * a[0, 0]))[0]
+    singles = solve(
+        a.astype("complex64" if np.iscomplexobj(a) else "float32"),
+        jnp.asarray(B, "float32") * (1 + 0 * a[0, 0]),
+    )[0]
     np.testing.assert_allclose(singles, expected, rtol=1e-3)
 
 
@@ -44,7 +56,9 @@ def test_derivatives_and_transformations(solve, a):
     for transform in (lambda g: g, jax.jit):
         np.testing.assert_allclose(transform(jax.jacrev(f, 1))(a, B), inverse, atol=1e-8)
         np.testing.assert_allclose(transform(jax.jacfwd(f, 1))(a, B), inverse, atol=1e-8)
-        np.testing.assert_allclose(transform(jax.grad(lambda a: f(a, B).sum()))(a), -np.outer(inverse.sum(0), x), atol=1e-8)
+        np.testing.assert_allclose(
+            transform(jax.grad(lambda a: f(a, B).sum()))(a), -np.outer(inverse.sum(0), x), atol=1e-8
+        )
     np.testing.assert_allclose(jax.vmap(f, (None, 0))(a, np.eye(6)), inverse.T, atol=1e-8)
 
 
@@ -60,23 +74,33 @@ def test_trees(solve):
 @pytest.mark.parametrize("solve", [cg, bicgstab])
 def test_one_array_keeps_its_shape(solve):
     b = jnp.asarray(np.outer(B, B + 1))
-    loop = jax.make_jaxpr(lambda b: solve(lambda x: POSITIVE @ x @ POSITIVE, {"only": b}["only"], tol=1e-13)[0])(b)
+    loop = jax.make_jaxpr(
+        lambda b: solve(lambda x: POSITIVE @ x @ POSITIVE, {"only": b}["only"], tol=1e-13)[0]
+    )(b)
     assert "new_sizes=(6, 6)" not in str(loop)  # nothing is made of a vector again
     inverse = np.linalg.inv(POSITIVE)
-    for x in (solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0],
-              solve(lambda t: [POSITIVE @ t[0] @ POSITIVE], [b], tol=1e-13)[0][0]):
+    for x in (
+        solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0],
+        solve(lambda t: [POSITIVE @ t[0] @ POSITIVE], [b], tol=1e-13)[0][0],
+    ):
         np.testing.assert_allclose(x, inverse @ b @ inverse, rtol=1e-6, atol=1e-8)
-    gradient = jax.grad(lambda b: jnp.sum(solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0] * b))(b)
+    gradient = jax.grad(
+        lambda b: jnp.sum(solve(lambda x: POSITIVE @ x @ POSITIVE, b, tol=1e-13)[0] * b)
+    )(b)
     np.testing.assert_allclose(gradient, 2 * inverse @ b @ inverse, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["batched", "incremental"])
 def test_gmres_restarts(method):
-    residual = lambda **how: np.linalg.norm(GENERAL @ np.asarray(gmres(GENERAL, B, tol=1e-12, solve_method=method, **how)[0]) - B)
+    residual = lambda **how: np.linalg.norm(
+        GENERAL @ np.asarray(gmres(GENERAL, B, tol=1e-12, solve_method=method, **how)[0]) - B
+    )
     sizes = [residual(restart=2, maxiter=k) for k in (1, 2, 4, 40)]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] < 1e-9
     assert residual(restart=6, maxiter=1) < 1e-12 * 100
-    np.testing.assert_allclose(gmres(np.eye(3), np.ones(3))[0], np.ones(3))  # the space is exhausted at once
+    np.testing.assert_allclose(
+        gmres(np.eye(3), np.ones(3))[0], np.ones(3)
+    )  # the space is exhausted at once
 
 
 @pytest.mark.parametrize("solve", [cg, bicgstab, gmres])
@@ -85,7 +109,9 @@ def test_misuse(solve):
         solve(np.ones((2, 3)), np.ones(3))
     with pytest.raises(TypeError, match="must be either a function or ndarray: a"):
         solve("a", np.ones(3))
-    with pytest.raises(ValueError, match=r"x0 and b must have matching shapes: \[\(2,\)\] vs \[\(3,\)\]"):
+    with pytest.raises(
+        ValueError, match=r"x0 and b must have matching shapes: \[\(2,\)\] vs \[\(3,\)\]"
+    ):
         solve(np.eye(3), np.ones(3), np.ones(2))
     with pytest.raises(ValueError, match="invalid solve_method x"):
         gmres(np.eye(3), np.ones(3), solve_method="x")

@@ -1,4 +1,7 @@
-"""Special functions of several arguments against SciPy's: hypergeometric functions, spherical harmonics, Owen's T."""
+"""Special functions of several arguments against SciPy's.
+
+Hypergeometric functions, spherical harmonics, Owen's T.
+"""
 
 import numpy as np
 import pytest
@@ -20,21 +23,61 @@ def integers(low, high, n=2000):
 
 
 SAMPLES = {
-    "owens_t": [(np.meshgrid([0, 1e-3, 0.3, 0.66, 0.68, 1, 2, 5, 9, 20, -3, np.inf, np.nan],
-                             [0, 1e-5, 0.1, 0.5, 0.99, 1, 1.01, 2, 10, 1e4, np.inf, -0.7, -3]), 1e-12, 1e-6)],
-    "erfcinv": [((np.array([1e-30, 1e-10, 0.1, 0.5, 1, 1.5, 1.99, 2, 0, -1, 2.1, np.nan]),), 1e-14, 1e-6)],
-    "hyp1f1": [((uniform(0.1, 10), uniform(0.1, 10), uniform(-5, 30)), 1e-11, 2e-4),
-               ((uniform(0.1, 3), uniform(3, 5), uniform(-300, 60)), 1e-11, 2e-3),
-               ((integers(-4, 3), uniform(0.1, 4), uniform(-10, 10)), 1e-9, 5e-2),
-               ((np.array([1.0, -1.0, 0.0, np.nan]), np.array([-2.0, -2.0, 3.0, 1.0]), np.array([0.5, 0.5, 0.5, 1.0])),
-                1e-14, 1e-6)],
-    "hyp2f1": [((uniform(0.1, 5), uniform(0.1, 5), uniform(0.5, 5), uniform(-1, 1)), 1e-10, 2e-2),
-               ((uniform(0.1, 2), uniform(0.1, 2), uniform(4, 6), uniform(-10, 0.99)), 1e-10, 1e-4),
-               ((integers(1, 5), integers(1, 5), integers(1, 8), uniform(0.9, 0.9999)), 1e-8, 2e-2),
-               ((integers(-4, 1), uniform(0.1, 2), uniform(1, 3), uniform(-3, 3)), 1e-8, 2e-2),
-               ((np.array([1.0, 0.5, 2.0]), np.array([0.5, 0.5, 1.0]), np.array([3.0, 1.0, -2.0]), np.ones(3)), 1e-13, 1e-5)],
-    "sph_harm_y": [((R.integers(0, 20, 1000), R.integers(-20, 21, 1000), uniform(0, np.pi, 1000), uniform(0, 6, 1000)),
-                    1e-11, 1e-3)],
+    "owens_t": [
+        (
+            np.meshgrid(
+                [0, 1e-3, 0.3, 0.66, 0.68, 1, 2, 5, 9, 20, -3, np.inf, np.nan],
+                [0, 1e-5, 0.1, 0.5, 0.99, 1, 1.01, 2, 10, 1e4, np.inf, -0.7, -3],
+            ),
+            1e-12,
+            1e-6,
+        )
+    ],
+    "erfcinv": [
+        ((np.array([1e-30, 1e-10, 0.1, 0.5, 1, 1.5, 1.99, 2, 0, -1, 2.1, np.nan]),), 1e-14, 1e-6)
+    ],
+    "hyp1f1": [
+        ((uniform(0.1, 10), uniform(0.1, 10), uniform(-5, 30)), 1e-11, 2e-4),
+        ((uniform(0.1, 3), uniform(3, 5), uniform(-300, 60)), 1e-11, 2e-3),
+        ((integers(-4, 3), uniform(0.1, 4), uniform(-10, 10)), 1e-9, 5e-2),
+        (
+            (
+                np.array([1.0, -1.0, 0.0, np.nan]),
+                np.array([-2.0, -2.0, 3.0, 1.0]),
+                np.array([0.5, 0.5, 0.5, 1.0]),
+            ),
+            1e-14,
+            1e-6,
+        ),
+    ],
+    "hyp2f1": [
+        ((uniform(0.1, 5), uniform(0.1, 5), uniform(0.5, 5), uniform(-1, 1)), 1e-10, 2e-2),
+        ((uniform(0.1, 2), uniform(0.1, 2), uniform(4, 6), uniform(-10, 0.99)), 1e-10, 1e-4),
+        ((integers(1, 5), integers(1, 5), integers(1, 8), uniform(0.9, 0.9999)), 1e-8, 2e-2),
+        ((integers(-4, 1), uniform(0.1, 2), uniform(1, 3), uniform(-3, 3)), 1e-8, 2e-2),
+        (
+            (
+                np.array([1.0, 0.5, 2.0]),
+                np.array([0.5, 0.5, 1.0]),
+                np.array([3.0, 1.0, -2.0]),
+                np.ones(3),
+            ),
+            1e-13,
+            1e-5,
+        ),
+    ],
+    "sph_harm_y": [
+        (
+            (
+                R.integers(0, 20, 1000),
+                R.integers(-20, 21, 1000),
+                uniform(0, np.pi, 1000),
+                uniform(0, 6, 1000),
+            ),
+            1e-11,
+            1e-3,
+        )
+    ],
 }
 
 
@@ -43,23 +86,39 @@ def as_single(x):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("name", "case"), [(name, i) for name, cases in SAMPLES.items() for i in range(len(cases))])
+@pytest.mark.parametrize(
+    ("name", "case"), [(name, i) for name, cases in SAMPLES.items() for i in range(len(cases))]
+)
 def test_values(name, case):
     args, double, single = SAMPLES[name][case]
     expected = getattr(reference, name)(*args)
     with jax.enable_x64(True):
-        np.testing.assert_allclose(getattr(special, name)(*args), expected, rtol=double, atol=1e-300)
+        np.testing.assert_allclose(
+            getattr(special, name)(*args), expected, rtol=double, atol=1e-300
+        )
     args = [as_single(np.asarray(x)) for x in args]
-    expected = getattr(reference, name)(*(x.astype(float) if x.dtype.kind == "f" else x for x in args))
+    expected = getattr(reference, name)(
+        *(x.astype(float) if x.dtype.kind == "f" else x for x in args)
+    )
     found = np.asarray(getattr(special, name)(*args))
     is_normal = (np.abs(expected) > 1e-30) & (np.abs(expected) < 1e30)  # what float32 holds
     np.testing.assert_allclose(found[is_normal], expected[is_normal], rtol=single, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "args"), [
-    ("owens_t", (0.7, 0.4)), ("owens_t", (-1.2, 3.0)), ("erfcinv", (0.3,)), ("hyp1f1", (1.3, 2.2, 1.7)),
-    ("hyp1f1", (1.3, 2.2, -4.0)), ("hyp1f1", (0.8, 1.6, 90.0)), ("hyp2f1", (0.7, 1.4, 2.6, 0.4)),
-    ("hyp2f1", (0.7, 1.4, 2.6, 0.95)), ("hyp2f1", (0.7, 1.4, 2.6, -3.0))])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("owens_t", (0.7, 0.4)),
+        ("owens_t", (-1.2, 3.0)),
+        ("erfcinv", (0.3,)),
+        ("hyp1f1", (1.3, 2.2, 1.7)),
+        ("hyp1f1", (1.3, 2.2, -4.0)),
+        ("hyp1f1", (0.8, 1.6, 90.0)),
+        ("hyp2f1", (0.7, 1.4, 2.6, 0.4)),
+        ("hyp2f1", (0.7, 1.4, 2.6, 0.95)),
+        ("hyp2f1", (0.7, 1.4, 2.6, -3.0)),
+    ],
+)
 def test_derivatives(name, args):
     f = getattr(special, name)
     with jax.enable_x64(True):
@@ -68,7 +127,9 @@ def test_derivatives(name, args):
             at = lambda h: float(f(*(x + h * (i == j) for j, x in enumerate(args))))
             h = 1e-5
             np.testing.assert_allclose(slope, (at(h) - at(-h)) / (2 * h), rtol=2e-7, atol=1e-9)
-        np.testing.assert_allclose(jax.vmap(f)(*(np.array([x, x]) for x in args)), f(*args), rtol=1e-14)
+        np.testing.assert_allclose(
+            jax.vmap(f)(*(np.array([x, x]) for x in args)), f(*args), rtol=1e-14
+        )
         last = len(args) - 1
         curve = jax.grad(jax.grad(f, argnums=last), argnums=last)(*args)
         at = lambda h: float(jax.grad(f, argnums=last)(*args[:-1], args[-1] + h))
@@ -110,11 +171,15 @@ def test_legendre_functions_of_all_orders_and_degrees():
     expected = np.moveaxis(reference.assoc_legendre_p_all(9, 9, z, diff_n=1)[:, :, :10], 1, 2)
     np.testing.assert_allclose(values, expected[0], rtol=1e-12, atol=1e-12 * abs(expected[0]).max())
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-11, atol=1e-12 * abs(expected[1]).max())
-    unit = np.moveaxis(reference.assoc_legendre_p_all(9, 9, z, norm=True)[0, :, :10], 0, 1) / np.sqrt(2 * np.pi)
+    unit = np.moveaxis(
+        reference.assoc_legendre_p_all(9, 9, z, norm=True)[0, :, :10], 0, 1
+    ) / np.sqrt(2 * np.pi)
     np.testing.assert_allclose(normalized, unit, atol=1e-13)
     # Values that JAX 0.10.2 gives, by order and degree.
     np.testing.assert_allclose(ends[:3, 1:, 0], [[1, 3, 6, 10], [np.inf] * 4, [0, -6, -30, -90]])
-    np.testing.assert_allclose(ends[:3, 1:, 1], [[1, -3, 6, -10], [-np.inf, np.inf, -np.inf, np.inf], [0, 6, -30, 90]])
+    np.testing.assert_allclose(
+        ends[:3, 1:, 1], [[1, -3, 6, -10], [-np.inf, np.inf, -np.inf, np.inf], [0, 6, -30, 90]]
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*lpmn.* is deprecated")
@@ -124,10 +189,15 @@ def test_legendre_functions_under_transformations():
     tangents = jax.jvp(lambda z: special.lpmn_values(3, 3, z, False), (z,), (np.ones_like(z),))[1]
     np.testing.assert_allclose(tangents, slopes, rtol=1e-5, atol=1e-5)
     assert np.isfinite(jax.grad(lambda z: special.lpmn(3, 3, z)[1].sum())(z)).all()
-    np.testing.assert_allclose(jax.vmap(lambda z: special.lpmn_values(3, 3, z, False))(z[None])[0], values, rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.vmap(lambda z: special.lpmn_values(3, 3, z, False))(z[None])[0], values, rtol=1e-6
+    )
     assert special.lpmn_values(0, 0, z, False).shape == (1, 1, 5)
-    for args, error, text in [((1, 2, z), NotImplementedError, "order m must be the greatest degree n"),
-                              ((1, 1, z[None]), ValueError, "z must be a 1D array"), ((-1, -1, z), ValueError, "not be negative"),
-                              ((1, 1, np.arange(3)), TypeError, "z must be float32 or float64")]:
+    for args, error, text in [
+        ((1, 2, z), NotImplementedError, "order m must be the greatest degree n"),
+        ((1, 1, z[None]), ValueError, "z must be a 1D array"),
+        ((-1, -1, z), ValueError, "not be negative"),
+        ((1, 1, np.arange(3)), TypeError, "z must be float32 or float64"),
+    ]:
         with pytest.raises(error, match=text):
             special.lpmn(*args)

@@ -1,7 +1,7 @@
 """Devices as NumPy arrays, one each: what collectives do, by loops, and random programs of them.
 
-A program is a list of steps. `run` lets the simulated devices take them, `traced` is the same as a function of one device's
-array, for `shard_map`, `pmap` and `vmap`.
+A program is a list of steps. `run` lets the simulated devices take them, `traced` is the same as a
+function of one device's array, for `shard_map`, `pmap` and `vmap`.
 """
 
 import functools
@@ -21,7 +21,8 @@ LARGEST = 1024  # elements of a device's array
 
 
 class Step(NamedTuple):
-    """A collective over axes, or an operation of each device alone, with its options; within what it is traced."""
+    """A collective over axes, or an operation of each device alone, with its options; within what
+    it is traced."""
 
     kind: str
     axes: tuple[str, ...] = ()
@@ -33,13 +34,16 @@ class Step(NamedTuple):
         return dict(self.options)
 
 
-# --- Devices ---------------------------------------------------------------------------------------------------------
+# --- Devices --------------------------------------------------------------------------------------
 
 
 def rows(sizes, axes, groups=None):
-    """The devices that take part together, by number, in the order of their places along the axes; the last runs fastest."""
+    """The devices that take part together, by number, in the order of their places along the axes;
+    the last runs fastest."""
     names = list(sizes)
-    numbers = {place: i for i, place in enumerate(itertools.product(*(range(n) for n in sizes.values())))}
+    numbers = {
+        place: i for i, place in enumerate(itertools.product(*(range(n) for n in sizes.values())))
+    }
     others = [name for name in names if name not in axes]
     found = []
     for rest in itertools.product(*(range(sizes[name]) for name in others)):
@@ -74,7 +78,9 @@ def exchanged(kind, parts, axis=0, tiled=False, concat=0, perm=(), source=0, gro
         received = [[sent[i][j] for i in range(n)] for j in range(n)]
         if tiled:
             return [np.concatenate(pieces, concat) for pieces in received]
-        return [np.stack([np.squeeze(piece, axis) for piece in pieces], concat) for pieces in received]
+        return [
+            np.stack([np.squeeze(piece, axis) for piece in pieces], concat) for pieces in received
+        ]
     if kind == "ppermute":
         sources = {target: origin for origin, target in perm}
         return [parts[sources[i]] if i in sources else np.zeros_like(parts[i]) for i in range(n)]
@@ -85,16 +91,19 @@ def exchanged(kind, parts, axis=0, tiled=False, concat=0, perm=(), source=0, gro
 
 
 LOCAL = {
-    "sin": (np.sin, jnp.sin), "square": (lambda x: x * x - 1, lambda x: x * x - 1),
+    "sin": (np.sin, jnp.sin),
+    "square": (lambda x: x * x - 1, lambda x: x * x - 1),
     "turn": (lambda x: np.swapaxes(x, 0, -1), lambda x: jnp.swapaxes(x, 0, -1)),
-    "average": (lambda x: x.mean(0), lambda x: x.mean(0)), "first": (lambda x: x[0], lambda x: x[0]),
+    "average": (lambda x: x.mean(0), lambda x: x.mean(0)),
+    "first": (lambda x: x[0], lambda x: x[0]),
 }
 
 
 def run(steps, sizes, whole):
-    """What the devices have in the end, from the array whose first axes are those of the devices."""
+    """What the devices have in the end, from the array whose first axes are those of the
+    devices."""
     lead = tuple(sizes.values())
-    values = list(whole.reshape(-1, *whole.shape[len(lead):]))
+    values = list(whole.reshape(-1, *whole.shape[len(lead) :]))
     for step in steps:
         for _ in range(2 if step.within == "loop" else 1):
             values = taken_step(step, sizes, values)
@@ -120,15 +129,18 @@ def taken_step(step, sizes, values):
     return new
 
 
-# --- The same, traced ------------------------------------------------------------------------------------------------
+# --- The same, traced -----------------------------------------------------------------------------
 
 
 def traced(steps, manual=()):
-    """The program as a function of one device's array. manual: the axes of a mesh of which types tell."""
+    """The program as a function of one device's array. manual: the axes of a mesh of which types
+    tell."""
+
     def program(x):
         for step in steps:
             x = WITHIN[step.within](functools.partial(traced_step, step, manual=manual))(x)
         return x
+
     return program
 
 
@@ -136,7 +148,11 @@ WITHIN = {
     "": lambda f: f,
     "jit": lambda f: jax.jit(f),
     "remat": lambda f: jax.checkpoint(f),
-    "loop": lambda f: lambda x: lax.scan(lambda c, _: (varying(f(c), c), None), varying(x, f(x)), None, length=2)[0],
+    "loop": lambda f: (
+        lambda x: lax.scan(lambda c, _: (varying(f(c), c), None), varying(x, f(x)), None, length=2)[
+            0
+        ]
+    ),
     "cond": lambda f: lambda x: lax.cond(True, f, lambda x: 0 * f(x), x),
 }
 
@@ -151,7 +167,9 @@ def traced_step(step, x, manual=()):
     if step.kind in LOCAL:
         return LOCAL[step.kind][1](x)
     missing = tuple(a for a in step.axes if a in manual and a not in jax.typeof(x).vma)
-    x = lax.pcast(x, missing, to="varying") if missing else x  # psum takes no operand that varies over some of its axes only
+    x = (
+        lax.pcast(x, missing, to="varying") if missing else x
+    )  # psum takes no operand that varies over some of its axes only
     axes = step.axes[0] if len(step.axes) == 1 else step.axes
     if step.kind == "axis_index":
         return x * (1 + lax.axis_index(axes)).astype(x.dtype)
@@ -173,7 +191,7 @@ def traced_step(step, x, manual=()):
     return call(x, axes, options["source" if step.kind == "pbroadcast" else "perm"])
 
 
-# --- Drawing ---------------------------------------------------------------------------------------------------------
+# --- Drawing --------------------------------------------------------------------------------------
 
 
 def draw_groups(r, n, equal):
@@ -183,7 +201,7 @@ def draw_groups(r, n, equal):
     order = r.permutation(n).tolist()
     if equal:
         size = r.choice([k for k in range(1, n + 1) if n % k == 0])
-        return tuple(tuple(order[i:i + size]) for i in range(0, n, size))
+        return tuple(tuple(order[i : i + size]) for i in range(0, n, size))
     cuts = sorted({0, n, *r.integers(1, n, 2).tolist()})
     return tuple(tuple(order[a:b]) for a, b in itertools.pairwise(cuts))
 
@@ -192,9 +210,13 @@ def draw_step(r, sizes, shape, kinds):
     """A step that fits a shape, or None: the drawn one does not."""
     kind = str(r.choice(kinds))
     if kind in LOCAL:
-        return Step(kind) if shape and (kind not in ("first", "average") or np.prod(shape) > 16) else None
+        return (
+            Step(kind)
+            if shape and (kind not in ("first", "average") or np.prod(shape) > 16)
+            else None
+        )
     names = list(sizes)
-    axes = tuple(r.permutation(names)[:r.integers(1, len(names) + 1)].tolist())
+    axes = tuple(r.permutation(names)[: r.integers(1, len(names) + 1)].tolist())
     n = int(np.prod([sizes[a] for a in axes]))
     if kind in ("axis_index", "axis_size"):
         return Step(kind, axes)
@@ -206,13 +228,19 @@ def draw_step(r, sizes, shape, kinds):
         return Step(kind, axes, (("perm", tuple(r.permutation(n).tolist())),))
     if kind == "ppermute":
         count = r.integers(1, n + 1)
-        pairs = zip(r.permutation(n)[:count].tolist(), r.permutation(n)[:count].tolist(), strict=True)
+        pairs = zip(
+            r.permutation(n)[:count].tolist(), r.permutation(n)[:count].tolist(), strict=True
+        )
         return Step(kind, axes, (("perm", tuple(pairs)),))
     if not shape:
         return None
     groups, tiled = draw_groups(r, n, equal=True), bool(r.random() < 0.5) and kind != "pswapaxes"
     n = len(groups[0]) if groups else n
-    options = {"axis": int(r.integers(len(shape) + (kind == "all_gather" and not tiled))), "tiled": tiled, "groups": groups}
+    options = {
+        "axis": int(r.integers(len(shape) + (kind == "all_gather" and not tiled))),
+        "tiled": tiled,
+        "groups": groups,
+    }
     if options["axis"] >= len(shape) and (tiled or kind != "all_gather"):
         return None
     if kind in ("all_to_all", "pswapaxes"):
@@ -220,13 +248,33 @@ def draw_step(r, sizes, shape, kinds):
     if kind == "all_gather":
         return Step(kind, axes, tuple(options.items())) if np.prod(shape) * n <= LARGEST else None
     size = shape[options["axis"]]
-    return Step(kind, axes, tuple(options.items())) if (size % n == 0 if tiled else size == n) else None
+    return (
+        Step(kind, axes, tuple(options.items()))
+        if (size % n == 0 if tiled else size == n)
+        else None
+    )
 
 
 def draw_program(r, sizes, dtype, differentiable):
     """Steps over named axes; each keeps a device's array at a size that another can work on."""
-    kinds = ["psum", "pmean", "all_gather", "psum_scatter", "all_to_all", "pswapaxes", "ppermute", "pshuffle", "pbroadcast",
-             "axis_index", "axis_size", "sin", "square", "turn", "average", "first"]
+    kinds = [
+        "psum",
+        "pmean",
+        "all_gather",
+        "psum_scatter",
+        "all_to_all",
+        "pswapaxes",
+        "ppermute",
+        "pshuffle",
+        "pbroadcast",
+        "axis_index",
+        "axis_size",
+        "sin",
+        "square",
+        "turn",
+        "average",
+        "first",
+    ]
     if not differentiable:
         kinds += ["pmax", "pmin"] * 2
     if np.dtype(dtype).kind == "i":

@@ -1,4 +1,7 @@
-"""Arrays over several devices: made, read, moved, computed with; the compiler partitions (Auto mesh axes)."""
+"""Arrays over several devices.
+
+Made, read, moved, computed with; the compiler partitions (Auto mesh axes).
+"""
 
 import re
 import warnings
@@ -28,12 +31,23 @@ def test_put_and_read(mesh, spec):
     x = jax.device_put(value, NamedSharding(mesh, spec))
     value[:] = -1  # the array does not share memory with the caller's
     np.testing.assert_array_equal(np.asarray(x), VALUE)
-    assert x.sharding == NamedSharding(mesh, spec) and x.committed and x.devices() == set(jax.devices())
-    assert x.is_fully_replicated == (spec == P()) and repr(x) == repr(jnp.asarray(VALUE)) and x.tolist() == VALUE.tolist()
+    assert (
+        x.sharding == NamedSharding(mesh, spec)
+        and x.committed
+        and x.devices() == set(jax.devices())
+    )
+    assert (
+        x.is_fully_replicated == (spec == P())
+        and repr(x) == repr(jnp.asarray(VALUE))
+        and x.tolist() == VALUE.tolist()
+    )
     seen = set()
     for shard in x.addressable_shards:
         np.testing.assert_array_equal(np.asarray(shard.data), VALUE[shard.index])
-        assert shard.data.devices() == {shard.device} and float(shard.data.sum()) == VALUE[shard.index].sum()
+        assert (
+            shard.data.devices() == {shard.device}
+            and float(shard.data.sum()) == VALUE[shard.index].sum()
+        )
         seen.add((str(shard.index), shard.replica_id))
     assert len(seen) == 8 and [s.device for s in x.global_shards] == jax.devices()
 
@@ -94,15 +108,29 @@ def test_arrays_from_callbacks_and_parts(mesh):
         jax.make_array_from_single_device_arrays((8, 4), sharding, [VALUE])
 
 
-@pytest.mark.parametrize("f, spec", [
-    (lambda x: jnp.sin(x) * 2 + 1, P("x")), (lambda x: x.T, P(None, "x")), (lambda x: x.sum(1), P("x")),
-    (lambda x: x.sum(0), P()), (lambda x: x @ np.ones((4, 3), np.float32), P("x")), (lambda x: x.reshape(-1), P("x")),
-    (lambda x: jnp.sort(x, 0), None), (lambda x: x[1], None), (lambda x: x.at[0].set(0), None),
-    (lambda x: jnp.linalg.svd(x.T @ x)[1], None), (lambda x: jnp.cumsum(x, 0), None),
-    (lambda x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(4), x)[1], None),
-    (jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 2)), P("x")), (jax.vmap(lambda r: r / r.sum()), None)], ids=range(14))
+@pytest.mark.parametrize(
+    "f, spec",
+    [
+        (lambda x: jnp.sin(x) * 2 + 1, P("x")),
+        (lambda x: x.T, P(None, "x")),
+        (lambda x: x.sum(1), P("x")),
+        (lambda x: x.sum(0), P()),
+        (lambda x: x @ np.ones((4, 3), np.float32), P("x")),
+        (lambda x: x.reshape(-1), P("x")),
+        (lambda x: jnp.sort(x, 0), None),
+        (lambda x: x[1], None),
+        (lambda x: x.at[0].set(0), None),
+        (lambda x: jnp.linalg.svd(x.T @ x)[1], None),
+        (lambda x: jnp.cumsum(x, 0), None),
+        (lambda x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(4), x)[1], None),
+        (jax.grad(lambda x: jnp.sum(jnp.sin(x) ** 2)), P("x")),
+        (jax.vmap(lambda r: r / r.sum()), None),
+    ],
+    ids=range(14),
+)
 def test_computation_follows_data(mesh, f, spec):
-    """Eagerly and under jit: the values are those on one device, the sharding is the one that JAX 0.10.2 shows."""
+    """Eagerly and under jit: the values are those on one device, the sharding is the one that JAX
+    0.10.2 shows."""
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
     expected = np.asarray(f(jnp.asarray(VALUE)))
     for y in (f(x), jax.jit(f)(x)):
@@ -115,24 +143,45 @@ def test_uncommitted_arguments_join_committed_ones_are_refused(mesh):
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
     np.testing.assert_array_equal(np.asarray(x + jnp.asarray(VALUE)), 2 * VALUE)
     y = jax.device_put(VALUE, jax.devices()[0])
-    ids = r"with shape float32\[8,4\] and with device ids \[0, 1, 2, 3, 4, 5, 6, 7\] on platform CPU"
-    for call, names in ((lambda: x + y, ("x1 of add", "x2 of add")), (lambda: lax.add(x, y), ("0 of add", "1 of add")),
-                        (lambda: jax.jit(lambda tree, y: tree["a"] + y)({"a": x}, y),
-                         (r"tree\['a'\] of <lambda>", "y of <lambda>"))):
-        with pytest.raises(ValueError, match=rf"incompatible devices.* Got argument {names[0]} {ids} and argument {names[1]} with "
-                                             r"shape float32\[8,4\] and with device ids \[0\] on platform CPU"):
+    ids = (
+        r"with shape float32\[8,4\] and with device ids \[0, 1, 2, 3, 4, 5, 6, 7\] on platform CPU"
+    )
+    for call, names in (
+        (lambda: x + y, ("x1 of add", "x2 of add")),
+        (lambda: lax.add(x, y), ("0 of add", "1 of add")),
+        (
+            lambda: jax.jit(lambda tree, y: tree["a"] + y)({"a": x}, y),
+            (r"tree\['a'\] of <lambda>", "y of <lambda>"),
+        ),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=(
+                rf"incompatible devices.* Got argument {names[0]} {ids} and argument {names[1]} "
+                r"with shape float32\[8,4\] and with device ids \[0\] on platform CPU"
+            ),
+        ):
             call()
-    with pytest.raises(ValueError, match=r"Got argument x of <lambda> .* and explicit output sharding with device ids \[0\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"Got argument x of <lambda> .* and explicit output sharding with device ids \[0\]",
+    ):
         jax.jit(lambda x: x, out_shardings=y.sharding)(x)
 
 
 def test_text_says_the_meshes_and_shardings(mesh):
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
-    text = jax.jit(lambda x: lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P(None, "y")))).lower(x).as_text()
+    text = (
+        jax.jit(lambda x: lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P(None, "y"))))
+        .lower(x)
+        .as_text()
+    )
     assert "attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}" in text
     assert 'sdy.mesh @mesh = <["x"=4, "y"=2]>' in text
     assert '%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}' in text
-    assert re.search(r'sdy.sharding_constraint %\d+ <@mesh, \[\{\}, \{"y"\}\]> : tensor<8x4xf32>', text)
+    assert re.search(
+        r'sdy.sharding_constraint %\d+ <@mesh, \[\{\}, \{"y"\}\]> : tensor<8x4xf32>', text
+    )
 
 
 def test_the_cached_call_stays_in_cpp(mesh):
@@ -144,18 +193,28 @@ def test_the_cached_call_stays_in_cpp(mesh):
         return x + 1
 
     x = jax.device_put(VALUE, NamedSharding(mesh, P("x")))
-    for _ in range(2):  # loading a program may let others go, and with them what the dispatcher knew of the first call
+    for _ in range(
+        2
+        # loading a program may let others go, and with them what the dispatcher knew of the first
+        # call
+    ):
         f(x)
     with jax.log_compiles(True), warnings.catch_warnings():
         before = f._cache_size()
         for _ in range(3):
             x = f(x)
-        assert f._cache_size() <= before + 1 and len(calls) == 1  # P('x') and P('x', None) are two signatures
+        assert (
+            f._cache_size() <= before + 1 and len(calls) == 1
+        )  # P('x') and P('x', None) are two signatures
 
 
 def test_jit_in_and_out_shardings(mesh):
     rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
-    f = jax.jit(lambda d, z: {"s": d["a"] + z, "t": z}, in_shardings=({"a": rows}, None), out_shardings={"s": columns, "t": None})
+    f = jax.jit(
+        lambda d, z: {"s": d["a"] + z, "t": z},
+        in_shardings=({"a": rows}, None),
+        out_shardings={"s": columns, "t": None},
+    )
     for _ in range(2):
         y = f({"a": VALUE}, VALUE)
         assert y["s"].sharding == columns
@@ -163,32 +222,93 @@ def test_jit_in_and_out_shardings(mesh):
     g = jax.jit(lambda x, y: (x, y), in_shardings=(rows, (columns, rows)), out_shardings=columns)
     assert [a.sharding for a in jax.tree.leaves(g(VALUE, (VALUE, VALUE)))] == [columns] * 3
     compiled = g.lower(VALUE, (VALUE, VALUE)).compile()
-    assert compiled.input_shardings == ((rows, (columns, rows)), {}) and compiled.output_shardings == (columns, (columns, columns))
+    assert compiled.input_shardings == (
+        (rows, (columns, rows)),
+        {},
+    ) and compiled.output_shardings == (columns, (columns, columns))
     np.testing.assert_array_equal(np.asarray(compiled(VALUE, (VALUE, VALUE))[0]), VALUE)
     h = jax.jit(lambda x: g(x, (x, x))[0] * 2)  # jit in jit: a constraint
-    assert 'sdy.sharding_constraint' in h.lower(VALUE).as_text()
+    assert "sdy.sharding_constraint" in h.lower(VALUE).as_text()
     np.testing.assert_array_equal(np.asarray(h(VALUE)), 2 * VALUE)
     with jax.set_mesh(mesh):
         k = jax.jit(lambda x: x * 2, in_shardings=P("x"), out_shardings=P())
         assert k(VALUE).sharding.is_fully_replicated
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=(s, s))(VALUE), ValueError, "pjit in_shardings"),
-    (lambda m, s: jax.jit(lambda x: (x, x), out_shardings=(s, s, s))(VALUE), ValueError, "pjit out_shardings"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=P("x"))(VALUE), RuntimeError, "requires a non-empty mesh"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings="x")(VALUE), TypeError, "expected to be PartitionSpec"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=s)(np.ones(7)), ValueError, "partitioned 4 times"),
-    (lambda m, s: jax.jit(lambda x: x, out_shardings=s)(np.ones(7)), ValueError, "partitioned 4 times"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=s)(jax.device_put(VALUE, NamedSharding(m, P("y")))), ValueError,
-     r"(?s)does not match the sharding on the respective arg.*P\('x',\).*P\('y',\).*float32\[8,4\]"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=s)(x=VALUE), ValueError, "does not support kwargs"),
-    (lambda m, s: jax.jit(lambda x: lax.with_sharding_constraint(x, P("x")))(VALUE), RuntimeError, "requires a non-empty mesh"),
-    (lambda m, s: lax.with_sharding_constraint(np.ones(7), s), ValueError, "partitioned 4 times"),
-    (lambda m, s: lax.with_sharding_constraint(np.ones(()), s), ValueError, "rank at least 1"),
-    (lambda m, s: lax.with_sharding_constraint(VALUE, "x"), TypeError, "NamedShardings, PartitionSpecs"),
-    (lambda m, s: jax.jit(lambda x: x, in_shardings=NamedSharding(m.abstract_mesh, P("x")))(VALUE), ValueError, "has no devices"),
-], ids=range(13))
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=(s, s))(VALUE),
+            ValueError,
+            "pjit in_shardings",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: (x, x), out_shardings=(s, s, s))(VALUE),
+            ValueError,
+            "pjit out_shardings",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=P("x"))(VALUE),
+            RuntimeError,
+            "requires a non-empty mesh",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings="x")(VALUE),
+            TypeError,
+            "expected to be PartitionSpec",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=s)(np.ones(7)),
+            ValueError,
+            "partitioned 4 times",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, out_shardings=s)(np.ones(7)),
+            ValueError,
+            "partitioned 4 times",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=s)(
+                jax.device_put(VALUE, NamedSharding(m, P("y")))
+            ),
+            ValueError,
+            (
+                r"(?s)does not match the sharding on the respective "
+                r"arg.*P\('x',\).*P\('y',\).*float32\[8,4\]"
+            ),
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=s)(x=VALUE),
+            ValueError,
+            "does not support kwargs",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: lax.with_sharding_constraint(x, P("x")))(VALUE),
+            RuntimeError,
+            "requires a non-empty mesh",
+        ),
+        (
+            lambda m, s: lax.with_sharding_constraint(np.ones(7), s),
+            ValueError,
+            "partitioned 4 times",
+        ),
+        (lambda m, s: lax.with_sharding_constraint(np.ones(()), s), ValueError, "rank at least 1"),
+        (
+            lambda m, s: lax.with_sharding_constraint(VALUE, "x"),
+            TypeError,
+            "NamedShardings, PartitionSpecs",
+        ),
+        (
+            lambda m, s: jax.jit(lambda x: x, in_shardings=NamedSharding(m.abstract_mesh, P("x")))(
+                VALUE
+            ),
+            ValueError,
+            "has no devices",
+        ),
+    ],
+    ids=range(13),
+)
 def test_misuse(mesh, call, error, message):
     with pytest.raises(error, match=message):
         call(mesh, NamedSharding(mesh, P("x")))
@@ -201,7 +321,9 @@ def test_constraint_transforms(mesh):
         return lax.with_sharding_constraint(jnp.sin(x), s)
 
     assert f(VALUE).sharding == s and jax.jit(f)(VALUE).sharding == s
-    np.testing.assert_allclose(jax.grad(lambda x: f(x).sum())(VALUE), np.cos(VALUE), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        jax.grad(lambda x: f(x).sum())(VALUE), np.cos(VALUE), rtol=1e-5, atol=1e-6
+    )
     batch = np.stack([VALUE] * 4)
     np.testing.assert_allclose(jax.jit(jax.vmap(f))(batch), np.sin(batch), rtol=1e-5, atol=1e-6)
     with jax.set_mesh(mesh):
@@ -229,14 +351,21 @@ def test_programs_run_over_the_mesh_in_force(mesh):
 
 def test_structs_say_where_arguments_will_be(mesh):
     s = NamedSharding(mesh, P("x"))
-    compiled = jax.jit(lambda x: x * 2).lower(jax.ShapeDtypeStruct((8, 4), np.float32, sharding=s)).compile()
+    compiled = (
+        jax.jit(lambda x: x * 2)
+        .lower(jax.ShapeDtypeStruct((8, 4), np.float32, sharding=s))
+        .compile()
+    )
     assert compiled.input_shardings == ((s,), {})
     np.testing.assert_array_equal(np.asarray(compiled(jax.device_put(VALUE, s))), 2 * VALUE)
 
 
 def test_a_layout_no_spec_says_can_be_computed_with(mesh):
-    """What the compiler chooses for reshape(2, 4, 4) of 8 rows over 4 x 2 devices may need a mesh of its own."""
-    x = jax.device_put(np.arange(24.0, dtype=np.float32).reshape(8, 3), NamedSharding(mesh, P(("x", "y"))))
+    """What the compiler chooses for reshape(2, 4, 4) of 8 rows over 4 x 2 devices may need a mesh
+    of its own."""
+    x = jax.device_put(
+        np.arange(24.0, dtype=np.float32).reshape(8, 3), NamedSharding(mesh, P(("x", "y")))
+    )
     y = x.reshape(4, 2, 3)
     np.testing.assert_array_equal(np.asarray(y + y), 2 * np.arange(24.0).reshape(4, 2, 3))
 
@@ -254,8 +383,11 @@ def test_callbacks_run_once(kind, capsys):
 
     struct = jax.ShapeDtypeStruct((8, 4), np.float32)
     io = jax.experimental.io_callback
-    calls = [lambda x: jax.pure_callback(host, struct, x), lambda x: io(host, struct, x),
-             lambda x: io(host, struct, x, ordered=True)]
+    calls = [
+        lambda x: jax.pure_callback(host, struct, x),
+        lambda x: io(host, struct, x),
+        lambda x: io(host, struct, x, ordered=True),
+    ]
     for call in calls:
         y = jax.jit(lambda x: call(x) + x)(x)
         np.testing.assert_allclose(np.asarray(y), np.sin(VALUE) + VALUE, rtol=1e-6)
@@ -273,28 +405,65 @@ def test_callbacks_run_once(kind, capsys):
 
 @pytest.mark.parametrize("f", [jnp.max, jnp.min, lambda z: jnp.max(z, 0)])
 def test_complex_extremes_along_axes_that_devices_share(mesh, f):
-    z = np.random.default_rng(0).integers(-3, 4, (8, 4)) + 1j * np.random.default_rng(1).integers(-3, 4, (8, 4))
+    z = np.random.default_rng(0).integers(-3, 4, (8, 4)) + 1j * np.random.default_rng(1).integers(
+        -3, 4, (8, 4)
+    )
     z = z.astype(np.complex64)
-    np.testing.assert_array_equal(jax.jit(f)(jax.device_put(z, NamedSharding(mesh, P("x", "y")))), f(z))
+    np.testing.assert_array_equal(
+        jax.jit(f)(jax.device_put(z, NamedSharding(mesh, P("x", "y")))), f(z)
+    )
 
 
 def test_convolutions_over_space_and_features():
     """XLA's partitioner sums wrongly where both are divided; so space is not."""
     mesh = jax.make_mesh((2, 3), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(4, 8, 8, 2)).astype(np.float32), rng.normal(size=(3, 3, 2, 3)).astype(np.float32)
-    f = jax.jit(lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")))
-    for rows, features in ((P(None, "x"), P(None, None, None, "y")), (P(None, None, "x"), P(None, None, None, "y"))):
-        y = f(jax.device_put(a, NamedSharding(mesh, rows)), jax.device_put(b, NamedSharding(mesh, features)))
+    a, b = (
+        rng.normal(size=(4, 8, 8, 2)).astype(np.float32),
+        rng.normal(size=(3, 3, 2, 3)).astype(np.float32),
+    )
+    f = jax.jit(
+        lambda a, b: lax.conv_general_dilated(
+            a, b, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+    )
+    for rows, features in (
+        (P(None, "x"), P(None, None, None, "y")),
+        (P(None, None, "x"), P(None, None, None, "y")),
+    ):
+        y = f(
+            jax.device_put(a, NamedSharding(mesh, rows)),
+            jax.device_put(b, NamedSharding(mesh, features)),
+        )
         np.testing.assert_allclose(np.asarray(y), np.asarray(f(a, b)), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape, spec, picture", [
-    ((8, 4), P("x", "y"), "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n├───────┼───────┤\n│ CPU 2 │ CPU 3 │\n├───────┼───────┤\n"
-                          "│ CPU 4 │ CPU 5 │\n├───────┼───────┤\n│ CPU 6 │ CPU 7 │\n└───────┴───────┘\n"),
-    ((8,), P("y"), "┌───────────┬───────────┐\n│CPU 0,2,4,6│CPU 1,3,5,7│\n└───────────┴───────────┘\n"),
-    ((8,), P("x"), "┌───────┬───────┬───────┬───────┐\n│CPU 0,1│CPU 2,3│CPU 4,5│CPU 6,7│\n└───────┴───────┴───────┴───────┘\n"),
-], ids=["grid", "copies", "row"])
+@pytest.mark.parametrize(
+    "shape, spec, picture",
+    [
+        (
+            (8, 4),
+            P("x", "y"),
+            "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n├───────┼───────┤\n│ CPU 2 │ CPU 3 │\n"
+            "├───────┼───────┤\n│ CPU 4 │ CPU 5 │\n├───────┼───────┤\n│ CPU 6 │ CPU 7 │\n"
+            "└───────┴───────┘\n",
+        ),
+        (
+            (8,),
+            P("y"),
+            "┌───────────┬───────────┐\n│CPU 0,2,4,6│CPU 1,3,5,7│\n└───────────┴───────────┘\n",
+        ),
+        (
+            (8,),
+            P("x"),
+            (
+                "┌───────┬───────┬───────┬───────┐\n│CPU 0,1│CPU 2,3│CPU 4,5│CPU 6,7│\n"
+                "└───────┴───────┴───────┴───────┘\n"
+            ),
+        ),
+    ],
+    ids=["grid", "copies", "row"],
+)
 def test_pictures(mesh, shape, spec, picture, capsys):
     """As JAX draws them where the output is no terminal."""
     x = jax.device_put(np.ones(shape, np.float32), NamedSharding(mesh, spec))
@@ -321,8 +490,11 @@ def test_a_chosen_layout_moves_like_any_other(mesh):
     square = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     other = NamedSharding(square, P(("b", "a"), "c"))
     chosen = from_hlo(other._to_xla_hlo_sharding(2), mesh, 2, mesh.device_list)
-    assert isinstance(chosen, GSPMDSharding) and chosen.is_equivalent_to(other, 2) and chosen == GSPMDSharding(
-        mesh.device_list, other._to_xla_hlo_sharding(2))
+    assert (
+        isinstance(chosen, GSPMDSharding)
+        and chosen.is_equivalent_to(other, 2)
+        and chosen == GSPMDSharding(mesh.device_list, other._to_xla_hlo_sharding(2))
+    )
     x = jax.device_put(VALUE, other)
     y = jax.device_put(VALUE, chosen)
     assert [s.index for s in x.addressable_shards] == [s.index for s in y.addressable_shards]
@@ -341,7 +513,9 @@ def test_only_shardy_partitions(mesh):
 
 
 def test_programs_that_speak_of_a_mesh_are_not_run_in_pieces(mesh):
-    ws = [jnp.linspace(-1, i, 160 * 160).reshape(160, 160) / 160 for i in range(12)]  # too large to be stacked for a loop
+    ws = [
+        jnp.linspace(-1, i, 160 * 160).reshape(160, 160) / 160 for i in range(12)
+    ]  # too large to be stacked for a loop
 
     def layer(x, w):
         return x + jnp.tanh(jnp.cos(x * 2) @ w) * jnp.sin(x) - jnp.exp(-x * x)
@@ -376,15 +550,26 @@ def test_the_mesh_in_force_gives_an_abstract_sharding_its_devices(mesh):
         jax.device_put(VALUE, abstract)
 
 
-@pytest.mark.parametrize("of", [lambda mesh: NamedSharding(mesh, P("x")), lambda mesh: jax.devices()[0]], ids=["mesh", "device"])
+@pytest.mark.parametrize(
+    "of",
+    [lambda mesh: NamedSharding(mesh, P("x")), lambda mesh: jax.devices()[0]],
+    ids=["mesh", "device"],
+)
 def test_devices_in_order(mesh, of):
     where = jax.device_put(VALUE, of(mesh)).sharding
-    assert where._device_assignment == where._addressable_device_assignment == tuple(jax.devices()[:where.num_devices])
+    assert (
+        where._device_assignment
+        == where._addressable_device_assignment
+        == tuple(jax.devices()[: where.num_devices])
+    )
 
 
 def test_shardings_of_jit_that_do_not_fit(mesh):
     long = NamedSharding(mesh, P(None, None))
-    with pytest.raises(ValueError, match="only valid for values of rank at least 2, but was applied to a value of rank 1"):
+    with pytest.raises(
+        ValueError,
+        match="only valid for values of rank at least 2, but was applied to a value of rank 1",
+    ):
         jax.jit(lambda x: x, in_shardings=long)(jnp.arange(2))
     empty = NamedSharding(Mesh(np.empty((), object), ()), P())
     with pytest.raises(ValueError, match="out_shardings got an empty NamedSharding"):
@@ -407,5 +592,10 @@ def test_results_on_the_one_device_of_a_mesh(committed):
         found = jax.jit(lambda x: (x, x + 1), out_shardings=outs)(x)
         assert tuple(y.sharding for y in found) == outs
         np.testing.assert_array_equal(found[1], VALUE + 1)
-    given = jax.jit(lambda x, y: (x, y), in_shardings=(spread, alone), out_shardings=(spread, alone), donate_argnums=1)
+    given = jax.jit(
+        lambda x, y: (x, y),
+        in_shardings=(spread, alone),
+        out_shardings=(spread, alone),
+        donate_argnums=1,
+    )
     assert given(jax.device_put(VALUE, spread), jax.device_put(VALUE, alone))[1].sharding == alone

@@ -11,18 +11,22 @@ MESH = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,
 SIZES = {"x": 4, "y": 2}
 
 COLLECTIVES = {
-    "psum": lax.psum, "pmean": lax.pmean, "pmax": lax.pmax, "pmin": lax.pmin, "all_gather": lax.all_gather,
+    "psum": lax.psum,
+    "pmean": lax.pmean,
+    "pmax": lax.pmax,
+    "pmin": lax.pmin,
+    "all_gather": lax.all_gather,
     "all_gather tiled": lambda x, a: lax.all_gather(x, a, axis=1, tiled=True),
     "all_gather last": lambda x, a: lax.all_gather(x, a, axis=-1),
-    "psum_scatter": lambda x, a: lax.psum_scatter(jnp.repeat(x, 8, 0)[:size_of(a)], a),
+    "psum_scatter": lambda x, a: lax.psum_scatter(jnp.repeat(x, 8, 0)[: size_of(a)], a),
     "psum_scatter tiled": lambda x, a: lax.psum_scatter(x, a, scatter_dimension=1, tiled=True),
     "all_to_all": lambda x, a: lax.all_to_all(x, a, 1, 0, tiled=True),
-    "all_to_all new axis": lambda x, a: lax.all_to_all(x[:, :size_of(a)], a, 1, 0),
+    "all_to_all new axis": lambda x, a: lax.all_to_all(x[:, : size_of(a)], a, 1, 0),
     "pbroadcast": lambda x, a: lax.pbroadcast(x, a, 1),
     "ppermute": lambda x, a: lax.ppermute(x, a, [(0, 1), (1, 0)]),
     "pshuffle": lambda x, a: lax.pshuffle(x, a, list(range(size_of(a)))[::-1]),
     "axis_index": lambda x, a: x + lax.axis_index(a).astype(x.dtype),
-    "pswapaxes": lambda x, a: lax.pswapaxes(x[:, :size_of(a)], a, 1),
+    "pswapaxes": lambda x, a: lax.pswapaxes(x[:, : size_of(a)], a, 1),
 }
 NO_DERIVATIVE = {"pmax", "pmin"}
 
@@ -36,8 +40,11 @@ def of_devices(f, axes, check_vma=True, mesh=MESH, **options):
     names = (axes,) if isinstance(axes, str) else axes
 
     def part(x):
-        return f(x.reshape(x.shape[len(names):]), axes)[(None,) * len(names)]
-    return jax.shard_map(part, mesh=mesh, in_specs=P(*names), out_specs=P(*names), check_vma=check_vma, **options)
+        return f(x.reshape(x.shape[len(names) :]), axes)[(None,) * len(names)]
+
+    return jax.shard_map(
+        part, mesh=mesh, in_specs=P(*names), out_specs=P(*names), check_vma=check_vma, **options
+    )
 
 
 def of_elements(f, axes):
@@ -63,7 +70,9 @@ def test_values(name, axes, compiled):
         pytest.skip("said by the other two")
     f, x = COLLECTIVES[name], draw(axes)
     run = of_devices(f, axes)
-    np.testing.assert_allclose((jax.jit(run) if compiled else run)(x), of_elements(f, axes)(x), rtol=1e-6)
+    np.testing.assert_allclose(
+        (jax.jit(run) if compiled else run)(x), of_elements(f, axes)(x), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("check_vma", [True, False])
@@ -79,17 +88,39 @@ def test_derivatives(name, axes, check_vma):
     np.testing.assert_allclose(*tangents, rtol=1e-5, atol=1e-5)
 
 
-DTYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64",
-          "float8_e4m3fn", "float8_e5m2", "int4", "uint4"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "uint8",
+    "uint16",
+    "uint32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "complex64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int4",
+    "uint4",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute", "pbroadcast"])
+@pytest.mark.parametrize(
+    "name", ["psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute", "pbroadcast"]
+)
 def test_dtypes(name, dtype):
-    f, x = COLLECTIVES[name], jnp.asarray(draw("x", dtype) if "complex" in dtype else draw("x") % 3, dtype)
+    f, x = (
+        COLLECTIVES[name],
+        jnp.asarray(draw("x", dtype) if "complex" in dtype else draw("x") % 3, dtype),
+    )
     got, expected = jax.jit(of_devices(f, "x"))(x), of_elements(f, "x")(x)
     assert got.dtype == expected.dtype
-    np.testing.assert_array_equal(np.asarray(got).astype(np.complex64), np.asarray(expected).astype(np.complex64))
+    np.testing.assert_array_equal(
+        np.asarray(got).astype(np.complex64), np.asarray(expected).astype(np.complex64)
+    )
 
 
 GROUPS = {"equal": [[0, 2], [1, 3]], "unequal": [[0, 2, 3], [1]]}
@@ -103,29 +134,46 @@ def test_groups(name, reduce, groups, check_vma):
     expected = np.empty_like(x)
     for group in groups:
         expected[group] = reduce(x[group], 0)
-    f = of_devices(lambda x, a: COLLECTIVES[name].__call__(x, a, axis_index_groups=groups), "x", check_vma)
+    f = of_devices(
+        lambda x, a: COLLECTIVES[name].__call__(x, a, axis_index_groups=groups), "x", check_vma
+    )
     np.testing.assert_array_equal(jax.jit(f)(x), expected)
 
 
 @pytest.mark.parametrize("name", ["all_gather", "psum_scatter", "all_to_all"])
 def test_groups_that_exchange(name):
     groups, x = [[0, 2], [1, 3]], draw("x")
-    f = {"all_gather": lambda x, a: lax.all_gather(x, a, axis_index_groups=groups),
-         "psum_scatter": lambda x, a: lax.psum_scatter(x, a, scatter_dimension=1, axis_index_groups=groups, tiled=True),
-         "all_to_all": lambda x, a: lax.all_to_all(x, a, 1, 0, axis_index_groups=groups, tiled=True)}[name]
+    f = {
+        "all_gather": lambda x, a: lax.all_gather(x, a, axis_index_groups=groups),
+        "psum_scatter": lambda x, a: lax.psum_scatter(
+            x, a, scatter_dimension=1, axis_index_groups=groups, tiled=True
+        ),
+        "all_to_all": lambda x, a: lax.all_to_all(x, a, 1, 0, axis_index_groups=groups, tiled=True),
+    }[name]
     got = jax.jit(of_devices(f, "x"))(x)
     for group in groups:
+
         def alone(x, a=None):
-            return {"all_gather": lambda x: lax.all_gather(x, "x"),
-                    "psum_scatter": lambda x: lax.psum_scatter(x, "x", scatter_dimension=1, tiled=True),
-                    "all_to_all": lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True)}[name](x)
-        np.testing.assert_array_equal(np.asarray(got)[group], jax.vmap(alone, axis_name="x")(x[group]))
+            return {
+                "all_gather": lambda x: lax.all_gather(x, "x"),
+                "psum_scatter": lambda x: lax.psum_scatter(x, "x", scatter_dimension=1, tiled=True),
+                "all_to_all": lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True),
+            }[name](x)
+
+        np.testing.assert_array_equal(
+            np.asarray(got)[group], jax.vmap(alone, axis_name="x")(x[group])
+        )
 
 
 def test_over_an_axis_of_vmap_and_one_of_the_mesh():
     x = draw(("x", "y"))
     f = lambda x: lax.psum(x, ("x", "v")) + lax.axis_index("v")
-    mapped = jax.shard_map(lambda x: jax.vmap(f, axis_name="v")(x[0])[None], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    mapped = jax.shard_map(
+        lambda x: jax.vmap(f, axis_name="v")(x[0])[None],
+        mesh=MESH,
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
     expected = jax.vmap(jax.vmap(f, axis_name="v"), axis_name="x")(x)
     np.testing.assert_array_equal(mapped(x), expected)
 
@@ -147,23 +195,34 @@ def test_ragged_exchange(parts):
     starts = np.stack([np.concatenate([[0], np.cumsum(row)[:-1]]) for row in sizes])
     rows = r.standard_normal((n, 2 * n * parts, 3)).astype(np.float32)
     received = sizes.reshape(n, n, parts).transpose(1, 0, 2).reshape(n, -1)
-    places = np.stack([np.concatenate([[0], np.cumsum(row)[:-1]]) for row in received]).reshape(n, n, parts).transpose(1, 0, 2)
+    places = (
+        np.stack([np.concatenate([[0], np.cumsum(row)[:-1]]) for row in received])
+        .reshape(n, n, parts)
+        .transpose(1, 0, 2)
+    )
     places = places.reshape(n, -1)
     expected = np.full((n, 2 * n * parts, 3), -1.0, np.float32)
     for i in range(n):
         for j in range(n):
             for k in range(parts):
                 c = j * parts + k
-                expected[j, places[i, c]:places[i, c] + sizes[i, c]] = rows[i, starts[i, c]:starts[i, c] + sizes[i, c]]
+                expected[j, places[i, c] : places[i, c] + sizes[i, c]] = rows[
+                    i, starts[i, c] : starts[i, c] + sizes[i, c]
+                ]
 
     def exchange(x, *numbers):
         return lax.ragged_all_to_all(x, jnp.full_like(x, -1.0), *numbers, axis_name="x")
+
     args = rows, starts, sizes, places, received
-    run = jax.shard_map(lambda *a: exchange(*(v[0] for v in a))[None], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    run = jax.shard_map(
+        lambda *a: exchange(*(v[0] for v in a))[None], mesh=MESH, in_specs=P("x"), out_specs=P("x")
+    )
     np.testing.assert_array_equal(jax.jit(run)(*args), expected)
     np.testing.assert_array_equal(jax.vmap(exchange, axis_name="x")(*args), expected)
     functions = run, jax.vmap(exchange, axis_name="x")
-    both = [jax.jit(jax.grad(lambda x, f=f: jnp.sum(jnp.sin(f(x, *args[1:])))))(rows) for f in functions]
+    both = [
+        jax.jit(jax.grad(lambda x, f=f: jnp.sum(jnp.sin(f(x, *args[1:])))))(rows) for f in functions
+    ]
     np.testing.assert_allclose(*both, rtol=1e-6)
 
 
@@ -179,13 +238,23 @@ def test_ragged_exchange_of_groups():
     args = r.standard_normal((4, 4, 3)).astype(np.float32), starts, sizes, places, received
 
     def exchange(x, *numbers, groups=None):
-        return lax.ragged_all_to_all(x, jnp.full_like(x, -1.0), *numbers, axis_name="x", axis_index_groups=groups)
+        return lax.ragged_all_to_all(
+            x, jnp.full_like(x, -1.0), *numbers, axis_name="x", axis_index_groups=groups
+        )
+
     expected = np.zeros((4, 4, 3), np.float32)
     for group in groups:
         expected[group] = jax.vmap(exchange, axis_name="x")(*(a[group] for a in args))
-    run = jax.shard_map(lambda *a: exchange(*(v[0] for v in a), groups=groups)[None], mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    run = jax.shard_map(
+        lambda *a: exchange(*(v[0] for v in a), groups=groups)[None],
+        mesh=MESH,
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
     np.testing.assert_array_equal(jax.jit(run)(*args), expected)
-    np.testing.assert_array_equal(jax.vmap(lambda *a: exchange(*a, groups=groups), axis_name="x")(*args), expected)
+    np.testing.assert_array_equal(
+        jax.vmap(lambda *a: exchange(*a, groups=groups), axis_name="x")(*args), expected
+    )
 
 
 def test_means_of_groups_of_several_sizes():
@@ -203,8 +272,14 @@ def test_extremes_of_groups_over_several_axes(dtype):
     """Where the axes of vmap and of the mesh mix, groups are rows of one collective of all."""
     names, groups = ("x", "v"), [[0, 5, 6], [1, 2], [7, 4, 3]]
     x = jnp.asarray(np.arange(8).reshape(4, 2) * 3 % 8, dtype)
-    mapped = jax.shard_map(lambda x: jax.vmap(lambda v: lax.pmax(v, names, axis_index_groups=groups), axis_name="v")(x[0])[None],
-                           mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    mapped = jax.shard_map(
+        lambda x: jax.vmap(lambda v: lax.pmax(v, names, axis_index_groups=groups), axis_name="v")(
+            x[0]
+        )[None],
+        mesh=MESH,
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
     flat = np.asarray(x).astype(np.complex64).reshape(-1)
     expected = flat.copy()
     for group in groups:
@@ -217,10 +292,15 @@ def test_futures():
     x = draw("x")
 
     def f(x, a):
-        begun = jax.jit(lambda x: lax.psum_scatter_start({"x": x}, a, scatter_dimension=1, tiled=True))(x)
+        begun = jax.jit(
+            lambda x: lax.psum_scatter_start({"x": x}, a, scatter_dimension=1, tiled=True)
+        )(x)
         return jnp.sin(x[:, :2]) + begun["x"].done()
+
     plain = lambda x, a: jnp.sin(x[:, :2]) + lax.psum_scatter(x, a, scatter_dimension=1, tiled=True)
-    grads = [jax.jit(jax.grad(lambda x, g=g: jnp.sum(of_devices(g, "x")(x) ** 2)))(x) for g in (f, plain)]
+    grads = [
+        jax.jit(jax.grad(lambda x, g=g: jnp.sum(of_devices(g, "x")(x) ** 2)))(x) for g in (f, plain)
+    ]
     np.testing.assert_array_equal(*grads)
     np.testing.assert_array_equal(of_elements(f, "x")(x), of_elements(plain, "x")(x))
 
@@ -228,6 +308,9 @@ def test_futures():
 def test_ragged_exchange_errors():
     x, n = np.ones((4, 3, 2), np.float32), np.ones((4, 4), np.int32)
     f = lambda x, y, n: lax.ragged_all_to_all(x, y, n, n, n, n, axis_name="x")
-    for args, text in [((x, x[..., 0], n), "agree but in the number"), ((x, x, n[:, :3]), "as many for each of the 4 elements")]:
+    for args, text in [
+        ((x, x[..., 0], n), "agree but in the number"),
+        ((x, x, n[:, :3]), "as many for each of the 4 elements"),
+    ]:
         with pytest.raises(ValueError, match=text):
             jax.vmap(f, axis_name="x")(*args)

@@ -1,4 +1,7 @@
-"""`debug.communication`: the collectives of compiled programs, where they come from, and what removes them."""
+"""`debug.communication`.
+
+The collectives of compiled programs, where they come from, and what removes them.
+"""
 
 import inspect
 import math
@@ -35,12 +38,30 @@ RING = [(i, (i + 1) % 4) for i in range(4)]
 # What a device gives is f32[4, 2]: 32 bytes.
 WRITTEN = {
     "psum": (lambda a: lax.psum(a, "y"), "all-reduce", ("y",), 32, 2 * 32 * 3 / 4),
-    "psum over both": (lambda a: lax.psum(a, ("x", "y")), "all-reduce", ("x", "y"), 32, 2 * 32 * 7 / 8),
+    "psum over both": (
+        lambda a: lax.psum(a, ("x", "y")),
+        "all-reduce",
+        ("x", "y"),
+        32,
+        2 * 32 * 7 / 8,
+    ),
     "pmax": (lambda a: lax.pmax(a, "x"), "all-reduce", ("x",), 32, 32),
     "all_gather": (lambda a: lax.all_gather(a, "y"), "all-gather", ("y",), 32, 3 * 32),
-    "psum_scatter": (lambda a: lax.psum_scatter(a, "y", tiled=True), "reduce-scatter", ("y",), 32, 32 * 3 / 4),
+    "psum_scatter": (
+        lambda a: lax.psum_scatter(a, "y", tiled=True),
+        "reduce-scatter",
+        ("y",),
+        32,
+        32 * 3 / 4,
+    ),
     "ppermute": (lambda a: lax.ppermute(a, "y", RING), "collective-permute", ("y",), 32, 32),
-    "all_to_all": (lambda a: lax.all_to_all(a, "x", 0, 0, tiled=True), "all-to-all", ("x",), 32, 16),
+    "all_to_all": (
+        lambda a: lax.all_to_all(a, "x", 0, 0, tiled=True),
+        "all-to-all",
+        ("x",),
+        32,
+        16,
+    ),
 }
 
 
@@ -51,13 +72,21 @@ def test_collectives_that_the_program_asks_for(name):
     assert (row.kind, row.axes, row.bytes, row.sent, row.times) == (kind, axes, size, sent, 1)
     assert row.devices == math.prod(dict(MESH.shape)[a] for a in axes)
     assert row.remedy == "nothing: the program asks for it"
-    assert row.line.startswith(f"tests/sharding/test_communication.py:{inspect.getsourcelines(f)[1]} ")
+    assert row.line.startswith(
+        f"tests/sharding/test_communication.py:{inspect.getsourcelines(f)[1]} "
+    )
 
 
 def test_loops_count_as_often_as_they_run():
     def loop(a):
-        return lax.scan(lambda c, _: (lax.scan(lambda c, _: (lax.ppermute(c, "y", RING), None), c, length=5)[0], None), a,
-                        length=3)[0]
+        return lax.scan(
+            lambda c, _: (
+                lax.scan(lambda c, _: (lax.ppermute(c, "y", RING), None), c, length=5)[0],
+                None,
+            ),
+            a,
+            length=3,
+        )[0]
 
     [row] = communication(by_hand(loop), struct((8, 8), P("x", "y")))
     assert row.times == 15
@@ -97,7 +126,9 @@ def test_parameters_are_found_through_loops():
 
     found = communication(deep, {"w": struct((3, 16, 16), P(None, "x"))}, X)
     assert {row.times for row in found} == {3}
-    assert any(row.remedy.startswith("params['w'] as P(None, None), for 1536 bytes") for row in found)
+    assert any(
+        row.remedy.startswith("params['w'] as P(None, None), for 1536 bytes") for row in found
+    )
     assert len(communication(deep, {"w": struct((3, 16, 16), P(None, None))}, X)) == 0
 
 
@@ -112,7 +143,9 @@ def test_constraints():
         return lax.with_sharding_constraint(jnp.sin(x), jax.NamedSharding(MESH, P(None, "x")))
 
     rows = communication(f, X)
-    assert {row.kind for row in rows} <= {"all-to-all", "collective-permute", "all-gather"} and len(rows)
+    assert {row.kind for row in rows} <= {"all-to-all", "collective-permute", "all-gather"} and len(
+        rows
+    )
     mesh = mesh_of(kind=jax.sharding.AxisType.Explicit)
     with jax.set_mesh(mesh):
         x = struct((8, 16), P("x"), mesh)
@@ -131,14 +164,22 @@ def test_arrays_and_jitted_functions():
 
 def test_as_text_and_as_a_table(capsys):
     found = communication(loss, W, X)
-    assert str(found).splitlines()[0] == "loss over (x=2, y=4): 3 collectives; a device sends 266 B in a call"
+    assert (
+        str(found).splitlines()[0]
+        == "loss over (x=2, y=4): 3 collectives; a device sends 266 B in a call"
+    )
     assert found.sent == 256 + 2 * 4 / 2 + 2 * 4 * 3 / 4
     head, *rows = str(found).splitlines()[2:6]
-    assert head.split("  ")[0] == "collective" and {row.split(" ")[0] for row in rows} == {"all-gather", "all-reduce"}
+    assert head.split("  ")[0] == "collective" and {row.split(" ")[0] for row in rows} == {
+        "all-gather",
+        "all-reduce",
+    }
     assert "What would remove them:" in str(found)
     found.show()
     assert capsys.readouterr().out == f"{found}\n"
-    rich = pytest.importorskip("rich.console", reason="tables in colour need rich, which is optional")
+    rich = pytest.importorskip(
+        "rich.console", reason="tables in colour need rich, which is optional"
+    )
     rich.Console(width=250).print(found)
     assert "what would remove it" in capsys.readouterr().out
 
@@ -152,7 +193,10 @@ GROUPS = {
     "replica_groups=mesh['a'=2,'b'=4] {'a','b'}": [[0, 1, 2, 3, 4, 5, 6, 7]],
     "replica_groups=mesh['a'=2,'b'=4] {'b':(2)2}": [[0, 1], [2, 3], [4, 5], [6, 7]],
     "replica_groups=mesh['a'=2,'b'=4] {'b':(1)2}": [[0, 2], [1, 3], [4, 6], [5, 7]],
-    "replica_groups=mesh['c'=4,'d'=2], device_ids=([2,4]T(1,0)) {'c'}": [[0, 1, 2, 3], [4, 5, 6, 7]],
+    "replica_groups=mesh['c'=4,'d'=2], device_ids=([2,4]T(1,0)) {'c'}": [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+    ],
     "replica_groups=something": None,
 }
 
@@ -164,7 +208,8 @@ def test_groups_of_devices(text):
 
 
 @pytest.mark.parametrize(("kind", "size"), [
-    ("f32[4,2]{1,0}", 32), ("(bf16[3], pred[2]{0})", 8), ("f32[]", 4), ("s4[3]", 2), ("c128[2]", 32), ("f8e4m3fn[5]", 5),
+    ("f32[4,2]{1,0}", 32), (("(bf16[3], "
+        "pred[2]{0})"), 8), ("f32[]", 4), ("s4[3]", 2), ("c128[2]", 32), ("f8e4m3fn[5]", 5),
     ("token[]", 0), ("f4e2m1fn[4]", 2),
 ])  # fmt: skip
 def test_bytes_of_types(kind, size):

@@ -1,4 +1,7 @@
-"""Programs that name the device that they run on: what is uncommitted follows them, what is committed elsewhere is refused."""
+"""Programs that name the device that they run on.
+
+What is uncommitted follows them, what is committed elsewhere is refused.
+"""
 
 import numpy as np
 import pytest
@@ -27,12 +30,16 @@ NAMED = {
     "scan": lambda x: lax.scan(lambda c, _: (jax.device_put(c * 2, THERE), None), x, length=3)[0],
     "cond": lambda x: lax.cond(x.sum() > 0, lambda y: jax.device_put(y, THERE), lambda y: y * 2, x),
     "grad": lambda x: jax.grad(lambda x: (CONSTRAIN(x**2) * x).sum())(x),
-    "grad of jit": lambda x: jax.grad(lambda x: (jax.jit(jnp.sin, out_shardings=THERE)(x) ** 2).sum())(x),
+    "grad of jit": lambda x: jax.grad(
+        lambda x: (jax.jit(jnp.sin, out_shardings=THERE)(x) ** 2).sum()
+    )(x),
     "vmap": lambda x: jax.vmap(lambda r: CONSTRAIN(r + 1))(x),
     "jvp": lambda x: jax.jvp(CONSTRAIN, (x,), (x,)),
     "asarray": lambda x: jnp.asarray(x, device=SECOND) + jnp.arange(4, device=SECOND),
     "to_device": lambda x: x.to_device(THERE) * 2,
-    "outlined": lambda x: jax.jit(lambda x: CONSTRAIN(x * 2), outline=True)(jax.jit(lambda x: x - 1, outline=True)(x)),
+    "outlined": lambda x: jax.jit(lambda x: CONSTRAIN(x * 2), outline=True)(
+        jax.jit(lambda x: x - 1, outline=True)(x)
+    ),
 }
 # These leave it to the arguments, as in JAX.
 UNNAMED = {
@@ -67,14 +74,20 @@ def test_uncommitted_arguments_follow(name):
                 np.testing.assert_allclose(y, z, rtol=1e-6)
     compiled = f.lower(X).compile()
     assert devices(compiled(X)) == SECOND
-    assert all(s == THERE for s in jax.tree.leaves((compiled.input_shardings, compiled.output_shardings)))
+    assert all(
+        s == THERE for s in jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    )
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_committed_arguments_are_refused(name):
-    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND])
+    mesh = jax.make_mesh(
+        (2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND]
+    )
     for place in (FIRST, NamedSharding(mesh, P("x"))):
-        with pytest.raises(ValueError, match=r"(?s)incompatible devices.*device ids \[1\].*test_devices.py"):
+        with pytest.raises(
+            ValueError, match=r"(?s)incompatible devices.*device ids \[1\].*test_devices.py"
+        ):
             jax.jit(NAMED[name])(jax.device_put(X, place))
 
 
@@ -89,11 +102,21 @@ def test_what_names_no_device(name):
 def test_two_devices_are_refused():
     here = SingleDeviceSharding(FIRST)
     both = jax.jit(lambda x: (jax.device_put(x, here), CONSTRAIN(x)))
-    with pytest.raises(ValueError, match=r"(?s)one device.*\[0\]: device_put at .*\[1\]: sharding_constraint at .*test_devices"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"(?s)one device.*\[0\]: device_put at .*\[1\]: sharding_constraint at "
+            r".*test_devices"
+        ),
+    ):
         both(X)
-    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND])
+    mesh = jax.make_mesh(
+        (2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND]
+    )
     with pytest.raises(ValueError, match=r"incompatible devices.*\[0, 1\]"):
-        jax.jit(lambda x: CONSTRAIN(lax.with_sharding_constraint(x, NamedSharding(mesh, P("x")))))(X)
+        jax.jit(lambda x: CONSTRAIN(lax.with_sharding_constraint(x, NamedSharding(mesh, P("x")))))(
+            X
+        )
     with pytest.raises(ValueError, match="incompatible devices"):
         CONSTRAIN(jax.device_put(X, FIRST))
 
@@ -101,14 +124,21 @@ def test_two_devices_are_refused():
 def test_shardings_of_jit():
     here = SingleDeviceSharding(FIRST)
     f = jax.jit(lambda x: x * 2, in_shardings=THERE)
-    assert [devices(f(x)) for x in (X, jax.device_put(X, FIRST), jax.device_put(X, SECOND))] == [SECOND] * 3
+    assert [devices(f(x)) for x in (X, jax.device_put(X, FIRST), jax.device_put(X, SECOND))] == [
+        SECOND
+    ] * 3
     results = jax.jit(lambda x: x * 2, out_shardings=THERE)
     assert devices(results(X)) == SECOND
-    with pytest.raises(ValueError, match=r"x of <lambda> .* device ids \[0\] .* output sharding with device ids \[1\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"x of <lambda> .* device ids \[0\] .* output sharding with device ids \[1\]",
+    ):
         results(jax.device_put(X, FIRST))
     with pytest.raises(ValueError, match="incompatible devices"):
         jax.jit(lambda x: x * 2, in_shardings=here, out_shardings=THERE)(X)
-    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND])
+    mesh = jax.make_mesh(
+        (2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=[FIRST, SECOND]
+    )
     with pytest.raises(ValueError, match="does not match the sharding"):
         f(jax.device_put(X, NamedSharding(mesh, P("x"))))
     assert devices(jax.jit(lambda x: x * 2, device=SECOND)(jax.device_put(X, FIRST))) == SECOND

@@ -1,6 +1,9 @@
-"""Calls over several devices that C++ answers: no Python, and no shards of an array that lies otherwise than the program wants.
+"""Calls over several devices that C++ answers.
 
-C++ takes the shards of an argument with a NamedSharding as they are, and does not compare (`_programs/run.py`, `_lies_as_wanted`).
+No Python, and no shards of an array that lies otherwise than the program wants.
+
+C++ takes the shards of an argument with a NamedSharding as they are, and does not compare
+(`_programs/run.py`, `_lies_as_wanted`).
 """
 
 import subprocess
@@ -28,6 +31,7 @@ def python_calls(f):
     def profile(frame, event, arg):
         if event == "call":
             calls.append(frame.f_code.co_qualname)
+
     sys.setprofile(profile)
     try:
         f()
@@ -38,7 +42,10 @@ def python_calls(f):
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_no_python(spec):
-    f, args = jax.jit(lambda x, y: (x + y, x @ y)), (jax.device_put(X, laid(spec)), jax.device_put(X, laid(P("x"))))
+    f, args = (
+        jax.jit(lambda x, y: (x + y, x @ y)),
+        (jax.device_put(X, laid(spec)), jax.device_put(X, laid(P("x")))),
+    )
     f(*args), f(*args)
     assert python_calls(lambda: f(*args)) == []
 
@@ -84,5 +91,7 @@ def test_memory_kinds_are_not_mixed():
 
 
 def test_no_module_of_jax_stays():
-    code = "import sys, teucer; assert not [m for m in sys.modules if m.split('.')[0] == 'jax'], 'jax'"
+    code = (
+        "import sys, teucer; assert not [m for m in sys.modules if m.split('.')[0] == 'jax'], 'jax'"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -29,6 +29,7 @@ def inspected(seen):
         y = jnp.sin(x)
         jax.debug.inspect_array_sharding(y, callback=seen.append)
         return y.T
+
     return f
 
 
@@ -42,11 +43,17 @@ def test_what_the_compiler_chose_is_told_once(mesh, x):
     assert "inspect_sharding" in str(jax.make_jaxpr(inspected(seen))(x))
 
 
-@pytest.mark.parametrize("transform", [
-    lambda f: jax.grad(lambda x: f(x).sum()), jax.vmap, jax.checkpoint,
-    lambda f: lambda x: lax.scan(lambda c, _: (f(c).T, None), x, None, length=2)[0],
-    lambda f: lambda x: lax.cond(x[0, 0] > 0, f, lambda x: x.T, x),
-], ids=["grad", "vmap", "checkpoint", "scan", "cond"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.grad(lambda x: f(x).sum()),
+        jax.vmap,
+        jax.checkpoint,
+        lambda f: lambda x: lax.scan(lambda c, _: (f(c).T, None), x, None, length=2)[0],
+        lambda f: lambda x: lax.cond(x[0, 0] > 0, f, lambda x: x.T, x),
+    ],
+    ids=["grad", "vmap", "checkpoint", "scan", "cond"],
+)
 def test_transformed(transform, mesh, x):
     seen = []
     jax.jit(transform(inspected(seen)))(x)
@@ -57,8 +64,13 @@ def test_transformed(transform, mesh, x):
 def test_in_shard_map(axes, spec, mesh, x):
     """Told of the axes that are not manual."""
     seen = []
-    f = jax.shard_map(inspected(seen), mesh=mesh, in_specs=P(*axes), out_specs=P(*[None] * (2 - len(axes)), *axes[::-1]),
-                      axis_names=set(axes))
+    f = jax.shard_map(
+        inspected(seen),
+        mesh=mesh,
+        in_specs=P(*axes),
+        out_specs=P(*[None] * (2 - len(axes)), *axes[::-1]),
+        axis_names=set(axes),
+    )
     jax.jit(f)(x)
     assert seen == [NamedSharding(mesh, spec)]
 
@@ -102,16 +114,25 @@ def test_colours(x, monkeypatch):
     assert "\033[48;2;128;128;0m" in screen.text
 
 
-@pytest.mark.parametrize(("shape", "mesh", "spec", "asked", "width", "lines"), [
-    ((5,), (1,), ("x",), {}, [7], 1), ((5,), (1,), ("x",), {"scale": 8.0}, [38], 1), ((64,), (4,), ("x",), {}, [7] * 4, 1),
-    ((8, 8), (1, 1), ("x", "y"), {}, [23], 9), ((8, 8), (2, 2), ("x", "y"), {}, [10, 10], 4),
-    ((8, 8), (4, 2), (None, "y"), {}, [11, 11], 9), ((16, 8), (2, 1), ("x", "y"), {}, [10], 4),
-    ((128, 10000), (4, 2), ("x", None), {}, [78], 1), ((8, 8), (2, 2), ("x", "y"), {"scale": 2.0}, [23, 23], 9),
-    ((8, 8), (2, 2), ("x", "y"), {"min_width": 20}, [18, 18], 4), ((16,), (4,), ("x",), {"max_width": 20}, [5] * 4, 1),
-])
+@pytest.mark.parametrize(
+    ("shape", "mesh", "spec", "asked", "width", "lines"),
+    [
+        ((5,), (1,), ("x",), {}, [7], 1),
+        ((5,), (1,), ("x",), {"scale": 8.0}, [38], 1),
+        ((64,), (4,), ("x",), {}, [7] * 4, 1),
+        ((8, 8), (1, 1), ("x", "y"), {}, [23], 9),
+        ((8, 8), (2, 2), ("x", "y"), {}, [10, 10], 4),
+        ((8, 8), (4, 2), (None, "y"), {}, [11, 11], 9),
+        ((16, 8), (2, 1), ("x", "y"), {}, [10], 4),
+        ((128, 10000), (4, 2), ("x", None), {}, [78], 1),
+        ((8, 8), (2, 2), ("x", "y"), {"scale": 2.0}, [23, 23], 9),
+        ((8, 8), (2, 2), ("x", "y"), {"min_width": 20}, [18, 18], 4),
+        ((16,), (4,), ("x",), {"max_width": 20}, [5] * 4, 1),
+    ],
+)
 def test_the_size_of_pictures(shape, mesh, spec, asked, width, lines, capsys):
     """As JAX 0.10.2 draws them, but for those wider than max_width, where it leaves labels out."""
-    sharding = jax.NamedSharding(jax.make_mesh(mesh, ("x", "y")[:len(mesh)]), jax.P(*spec))
+    sharding = jax.NamedSharding(jax.make_mesh(mesh, ("x", "y")[: len(mesh)]), jax.P(*spec))
     jax.debug.visualize_sharding(shape, sharding, use_color=False, **asked)
     top, *rest = capsys.readouterr().out.splitlines()
     assert [len(cell) for cell in top.strip("┌┐").split("┬")] == width
@@ -129,4 +150,9 @@ def test_in_a_notebook(x, monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     jax.debug.visualize_array_sharding(x)
     text = shown[0]._repr_html_()
-    assert text.count("<tr>") == 4 and text.count("<td ") == 8 and "CPU 7" in text and "background:rgb(" in text
+    assert (
+        text.count("<tr>") == 4
+        and text.count("<td ") == 8
+        and "CPU 7" in text
+        and "background:rgb(" in text
+    )

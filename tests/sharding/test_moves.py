@@ -1,4 +1,7 @@
-"""Arrays from one layout to another: by devices, between meshes, donated, and to the mesh that a type names."""
+"""Arrays from one layout to another.
+
+By devices, between meshes, donated, and to the mesh that a type names.
+"""
 
 import itertools
 
@@ -22,16 +25,32 @@ def mesh_of(devices, sizes, names=("x", "y"), kind=AxisType.Auto):
 def layouts():
     """Over all devices in two orders, over four, over two, over six, and on one."""
     devices = jax.devices()
-    over = [mesh_of(devices, (4, 2)), mesh_of(devices[::-1], (4, 2)), mesh_of(devices[:4], (2, 2)), mesh_of(devices[4:6], (2, 1))]
-    found = [NamedSharding(m, spec) for m in over for spec in (P(), P("x"), P(None, "x"), P(None, "x", None), P("x", "y"))]
+    over = [
+        mesh_of(devices, (4, 2)),
+        mesh_of(devices[::-1], (4, 2)),
+        mesh_of(devices[:4], (2, 2)),
+        mesh_of(devices[4:6], (2, 1)),
+    ]
+    found = [
+        NamedSharding(m, spec)
+        for m in over
+        for spec in (P(), P("x"), P(None, "x"), P(None, "x", None), P("x", "y"))
+    ]
     six = mesh_of(devices[2:], (2, 3), ("x", "z"))
-    return [*found, NamedSharding(six, P("x", None, "z")), NamedSharding(six, P(None, None, "z")),
-            SingleDeviceSharding(devices[3]), SingleDeviceSharding(devices[7])]
+    return [
+        *found,
+        NamedSharding(six, P("x", None, "z")),
+        NamedSharding(six, P(None, None, "z")),
+        SingleDeviceSharding(devices[3]),
+        SingleDeviceSharding(devices[7]),
+    ]
 
 
 @pytest.fixture
 def in_host_memory(monkeypatch):
-    """Calls of the host for elements of arrays. The devices are taken for ones whose memory it cannot read."""
+    """Calls of the host for elements of arrays. The devices are taken for ones whose memory it
+    cannot read."""
+
     class Elsewhere:
         in_host_memory = False
 
@@ -80,13 +99,22 @@ def test_moves_of_all_dtypes(in_host_memory, shape, dtype):
     assert y.dtype == value.dtype and bool((jax.device_get(y) == jax.device_get(value)).all())
 
 
-# --- Donation --------------------------------------------------------------------------------------------------------
+# --- Donation -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("old, new, used", [
-    (P("x"), P("x"), True), (P("x"), P(None, "x"), True), (P("x"), P("x", "y"), False), (P("x", "y"), P(), False)], ids=str)
+@pytest.mark.parametrize(
+    "old, new, used",
+    [
+        (P("x"), P("x"), True),
+        (P("x"), P(None, "x"), True),
+        (P("x"), P("x", "y"), False),
+        (P("x", "y"), P(), False),
+    ],
+    ids=str,
+)
 def test_donated_shards(old, new, used):
-    """A buffer is written over by a result whose shards are as large; others are left, with a warning, as in JAX."""
+    """A buffer is written over by a result whose shards are as large; others are left, with a
+    warning, as in JAX."""
     mesh = mesh_of(jax.devices(), (4, 2))
     value = VALUE[:4, :, 0]
     x = jax.device_put(value, NamedSharding(mesh, old))
@@ -95,7 +123,9 @@ def test_donated_shards(old, new, used):
         y = double(x)
     else:
         shape = x.sharding.shard_shape(value.shape)
-        with pytest.warns(UserWarning, match=rf"donated buffers were not usable: float32\[{shape[0]},{shape[1]}\]"):
+        with pytest.warns(
+            UserWarning, match=rf"donated buffers were not usable: float32\[{shape[0]},{shape[1]}\]"
+        ):
             y = double(x)
     np.testing.assert_array_equal(np.asarray(y), 2 * value)
     assert x.is_deleted() == used
@@ -117,9 +147,13 @@ def test_donated_arguments_find_results_of_their_layout():
 def test_donation_to_a_mesh_in_another_order(new, deleted):
     devices = jax.devices()[:4]
     value = VALUE[:, :, 0]
-    x, y = (jax.device_put(value, NamedSharding(mesh_of(devices, (2, 2)), P("x"))) for _ in range(2))
+    x, y = (
+        jax.device_put(value, NamedSharding(mesh_of(devices, (2, 2)), P("x"))) for _ in range(2)
+    )
     other = NamedSharding(mesh_of(devices[::-1], (2, 2)), new)
-    moved = jax.device_put({"x": x, "y": y}, other, donate={"x": True, "y": False}, may_alias={"x": None, "y": False})
+    moved = jax.device_put(
+        {"x": x, "y": y}, other, donate={"x": True, "y": False}, may_alias={"x": None, "y": False}
+    )
     assert moved["x"].sharding == other and (x.is_deleted(), y.is_deleted()) == (deleted, False)
     np.testing.assert_array_equal(np.asarray(moved["x"]), value)
 
@@ -128,7 +162,11 @@ def test_donation_where_some_devices_keep_their_place():
     devices = jax.devices()[:4]
     value = VALUE[:, :, 0]
     x = jax.device_put(value, NamedSharding(mesh_of(devices, (4,), ("x",)), P()))
-    moved = jax.device_put(x, NamedSharding(mesh_of([devices[i] for i in (0, 2, 1, 3)], (4,), ("x",)), P()), donate=True)
+    moved = jax.device_put(
+        x,
+        NamedSharding(mesh_of([devices[i] for i in (0, 2, 1, 3)], (4,), ("x",)), P()),
+        donate=True,
+    )
     assert x.is_deleted()
     np.testing.assert_array_equal(np.asarray(moved), value)
 
@@ -140,7 +178,7 @@ def test_donation_says_a_prefix_of_the_tree():
         jax.device_put([jnp.ones(2)], donate=[True], may_alias=True)
 
 
-# --- Meshes that types name ------------------------------------------------------------------------------------------
+# --- Meshes that types name -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
@@ -155,17 +193,30 @@ def test_reshard_to_another_mesh(kind, wrap):
 
 
 def test_reshard_to_other_devices_is_refused():
-    x = jax.device_put(VALUE, NamedSharding(mesh_of(jax.devices(), (4, 2), kind=AxisType.Explicit), P("x")))
-    with pytest.raises(ValueError, match=r"(?s)incompatible devices.*\{'x': 2\} on device ids \[0, 1\].*'x': 4, 'y': 2"):
-        jax.sharding.reshard(x, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",), AxisType.Explicit), P("x")))
+    x = jax.device_put(
+        VALUE, NamedSharding(mesh_of(jax.devices(), (4, 2), kind=AxisType.Explicit), P("x"))
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)incompatible devices.*\{'x': 2\} on device ids \[0, 1\].*'x': 4, 'y': 2",
+    ):
+        jax.sharding.reshard(
+            x, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",), AxisType.Explicit), P("x"))
+        )
 
 
-# --- Derivatives ------------------------------------------------------------------------------------------------------
+# --- Derivatives ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("there", [
-    lambda: jax.devices()[5], lambda: NamedSharding(mesh_of(jax.devices()[4:6], (2,), ("x",)), P("x")),
-    lambda: SingleDeviceSharding(jax.devices()[6])], ids=range(3))
+@pytest.mark.parametrize(
+    "there",
+    [
+        lambda: jax.devices()[5],
+        lambda: NamedSharding(mesh_of(jax.devices()[4:6], (2,), ("x",)), P("x")),
+        lambda: SingleDeviceSharding(jax.devices()[6]),
+    ],
+    ids=range(3),
+)
 def test_cotangents_go_back_to_the_devices_of_the_value(there):
     """Each half of a function runs on devices of its own, forwards and backwards."""
     value = np.arange(1, 5, dtype=np.float32)
@@ -179,15 +230,22 @@ def test_cotangents_go_back_to_the_devices_of_the_value(there):
     assert g.sharding.is_equivalent_to(x.sharding, 1)
     np.testing.assert_allclose(np.asarray(g), slope, rtol=1e-5)
     np.testing.assert_allclose(np.asarray(jax.jacrev(f)(x)), np.diag(slope), rtol=1e-5)
-    assert jax.jvp(f, (x,), (x,))[1].devices() == jax.jit(jnp.sin)(jax.device_put(x, there())).devices()
+    assert (
+        jax.jvp(f, (x,), (x,))[1].devices()
+        == jax.jit(jnp.sin)(jax.device_put(x, there())).devices()
+    )
 
 
 def test_what_changes_places_is_no_transfer():
-    """Devices exchange arrays and keys among themselves under any guard; what goes to others is refused."""
+    """Devices exchange arrays and keys among themselves under any guard; what goes to others is
+    refused."""
     devices = jax.devices()
     old = NamedSharding(mesh_of(devices[:4], (2, 2)), P("x", "y"))
     back, others = (mesh_of(d, (2, 2)) for d in (devices[:4][::-1], devices[4:]))
-    value, keys = jax.device_put(VALUE, old), jax.device_put(jax.random.split(jax.random.key(0), (4, 4)), old)
+    value, keys = (
+        jax.device_put(VALUE, old),
+        jax.device_put(jax.random.split(jax.random.key(0), (4, 4)), old),
+    )
     for spec in (P("x", "y"), P("y")):
         with jax.transfer_guard("disallow_explicit"):
             moved, moved_keys = jax.device_put((value, keys), NamedSharding(back, spec))
@@ -199,7 +257,9 @@ def test_what_changes_places_is_no_transfer():
 
 @pytest.mark.parametrize("spec", [P("x"), P(None, "y", unreduced={"x"}), P("y", unreduced={"x"})])
 def test_sums_are_sent_to_other_devices(spec):
-    old, new = (mesh_of(d, (2, 2), kind=AxisType.Explicit) for d in (jax.devices()[:4], jax.devices()[4:]))
+    old, new = (
+        mesh_of(d, (2, 2), kind=AxisType.Explicit) for d in (jax.devices()[:4], jax.devices()[4:])
+    )
     parts = jax.device_put(VALUE, NamedSharding(old, P(None, "y", unreduced={"x"})))
     with jax.transfer_guard_host_to_device("disallow_explicit"):
         sent = jax.device_put(parts, NamedSharding(new, spec))

@@ -1,4 +1,7 @@
-"""Outlining and passes on programs over meshes: the same numbers and the same types, in each of the three modes."""
+"""Outlining and passes on programs over meshes.
+
+The same numbers and the same types, in each of the three modes.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +21,14 @@ def rng(*shape):
 
 
 def params():
-    return [{"up": rng(WIDTH, 2 * WIDTH) / 8, "down": rng(2 * WIDTH, WIDTH) / 8, "scale": rng(WIDTH) + i} for i in range(LAYERS)]
+    return [
+        {
+            "up": rng(WIDTH, 2 * WIDTH) / 8,
+            "down": rng(2 * WIDTH, WIDTH) / 8,
+            "scale": rng(WIDTH) + i,
+        }
+        for i in range(LAYERS)
+    ]
 
 
 SPECS = [{"up": P(None, "model"), "down": P("model"), "scale": P()}] * LAYERS
@@ -35,21 +45,39 @@ def step_of(loss, average=lambda value: value):
     def step(params, x):
         value, gradients = jax.value_and_grad(lambda p: average(loss(p, x)))(params)
         return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
+
     return step
 
 
 def program(mode, mesh, outline):
     """The step of a mode, and its arguments laid over the mesh."""
-    args = (jax.device_put(params(), jax.tree.map(lambda s: jax.NamedSharding(mesh, s), SPECS, is_leaf=lambda s: isinstance(s, P))),
-            jax.device_put(rng(BATCH, 4, WIDTH), jax.NamedSharding(mesh, P("data"))))
+    args = (
+        jax.device_put(
+            params(),
+            jax.tree.map(
+                lambda s: jax.NamedSharding(mesh, s), SPECS, is_leaf=lambda s: isinstance(s, P)
+            ),
+        ),
+        jax.device_put(rng(BATCH, 4, WIDTH), jax.NamedSharding(mesh, P("data"))),
+    )
     if mode == "auto":
         step = step_of(loss)
     elif mode == "explicit":
-        step = step_of(lambda p, x: loss(p, x, lambda a, b: jnp.einsum("...i,ij->...j", a, b, out_sharding=P("data"))))
+        step = step_of(
+            lambda p, x: loss(
+                p, x, lambda a, b: jnp.einsum("...i,ij->...j", a, b, out_sharding=P("data"))
+            )
+        )
     else:
-        step = jax.shard_map(step_of(lambda p, x: loss(p, x, lambda a, b: jax.lax.psum(a @ b, "model")),
-                                     lambda v: jax.lax.pmean(v, "data")),
-                             mesh=mesh, in_specs=(SPECS, P("data")), out_specs=(SPECS, P()))
+        step = jax.shard_map(
+            step_of(
+                lambda p, x: loss(p, x, lambda a, b: jax.lax.psum(a @ b, "model")),
+                lambda v: jax.lax.pmean(v, "data"),
+            ),
+            mesh=mesh,
+            in_specs=(SPECS, P("data")),
+            out_specs=(SPECS, P()),
+        )
     return jax.jit(step, outline=outline), args
 
 
@@ -71,7 +99,9 @@ def test_outlined_over_a_mesh_is_as_on_one_device(mode, missed, monkeypatch):
         assert calls(step, args) > 1
         if not missed:
             plain = program(mode, mesh, False)[0](*args)
-            assert [x.sharding.spec for x in jax.tree.leaves(found)] == [x.sharding.spec for x in jax.tree.leaves(plain)]
+            assert [x.sharding.spec for x in jax.tree.leaves(found)] == [
+                x.sharding.spec for x in jax.tree.leaves(plain)
+            ]
 
 
 def test_kernels_that_reorder_are_written_in_place(monkeypatch):
@@ -86,13 +116,17 @@ def test_kernels_that_reorder_are_written_in_place(monkeypatch):
 
     a = jax.device_put(rng(8, 3, 3), jax.NamedSharding(mesh, P("x")))
     outlined = jax.jit(network, outline=True)
-    np.testing.assert_allclose(outlined(a), network(jnp.asarray(rng(8, 3, 3))), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        outlined(a), network(jnp.asarray(rng(8, 3, 3))), rtol=1e-4, atol=1e-5
+    )
     assert "outlined_call" not in outlined.lower(a).compile().as_text()
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
 def test_rolled_over_a_mesh(kind):
-    """Steps that follow one another become a loop; what it stacks is laid out as its elements are."""
+    """Steps that follow one another become a loop; what it stacks is laid out as its elements
+    are."""
+
     def steps(x, w):
         seen = []
         for _ in range(8):
@@ -111,7 +145,8 @@ def test_rolled_over_a_mesh(kind):
 
 
 def test_cotangents_that_are_summed_are_not_gathered():
-    """Over Explicit axes: the gradient of what is broadcast along a divided axis needs a sum of sums, and no gather."""
+    """Over Explicit axes: the gradient of what is broadcast along a divided axis needs a sum of
+    sums, and no gather."""
     mesh = jax.make_mesh((2, 4), ("data", "model"))
     with jax.set_mesh(mesh):
         x, scale = jax.device_put(rng(8, 16), P("data")), jax.device_put(rng(16), P())

@@ -1,4 +1,8 @@
-"""docs/scaling.md: its formulas against the compiled programs of examples/parallel/ on 8 devices, and its tables against them."""
+"""docs/scaling.md.
+
+Its formulas against the compiled programs of examples/parallel/ on 8 devices, and its tables
+against them.
+"""
 
 import importlib.util
 import re
@@ -36,10 +40,19 @@ def struct(mesh, shape, spec):
 def measured(f, *args):
     """Bytes that a device sends; those of arguments; those of temporaries."""
     memory = jax.jit(f).lower(*args).compile().memory_analysis()
-    return jax.debug.communication(f, *args).sent, memory.argument_size_in_bytes, memory.temp_size_in_bytes
+    return (
+        jax.debug.communication(f, *args).sent,
+        memory.argument_size_in_bytes,
+        memory.temp_size_in_bytes,
+    )
 
 
-SIZES = [(2, 4, 2, 32, 64, 4, 8, 8), (2, 4, 3, 64, 96, 8, 4, 16), (4, 2, 2, 32, 64, 4, 8, 8), (8, 1, 2, 32, 64, 2, 8, 4)]
+SIZES = [
+    (2, 4, 2, 32, 64, 4, 8, 8),
+    (2, 4, 3, 64, 96, 8, 4, 16),
+    (4, 2, 2, 32, 64, 4, 8, 8),
+    (8, 1, 2, 32, 64, 2, 8, 4),
+]
 
 
 def transformer(mode, d, m, L, W, H, h, B, S):
@@ -49,7 +62,10 @@ def transformer(mode, d, m, L, W, H, h, B, S):
     mesh = mesh_of({"data": d, "model": m}, kind)
     with jax.set_mesh(mesh):
         shapes = jax.eval_shape(program.init, jax.random.key(0))
-        params = {name: struct(mesh, w.shape, program.stacked(program.SPECS[name])) for name, w in shapes.items()}
+        params = {
+            name: struct(mesh, w.shape, program.stacked(program.SPECS[name]))
+            for name, w in shapes.items()
+        }
         x = struct(mesh, (B, S, W), P("data"))
         return measured(make(mesh), params, x, x)
 
@@ -105,9 +121,15 @@ def test_mixture_of_experts():
     program = example("mixture_of_experts")
     n, t, C, W = program.EXPERTS, program.TOKENS, program.CAPACITY, program.WIDTH
     mesh = mesh_of({"expert": n})
-    run = jax.shard_map(program.mixture, mesh=mesh, in_specs=(P(), P("expert"), P("expert")), out_specs=P("expert"))
+    run = jax.shard_map(
+        program.mixture, mesh=mesh, in_specs=(P(), P("expert"), P("expert")), out_specs=P("expert")
+    )
     step = jax.value_and_grad(lambda *args: jnp.sum(jnp.sin(run(*args))), (0, 1, 2))
-    args = (struct(mesh, (W, n), P()), struct(mesh, (n, W, W), P("expert")), struct(mesh, (n * t, W), P("expert")))
+    args = (
+        struct(mesh, (W, n), P()),
+        struct(mesh, (n, W, W), P("expert")),
+        struct(mesh, (n * t, W), P("expert")),
+    )
     assert measured(step, *args)[:2] == FORMULAS["mixture"](n, t, C, W)[::-1]
 
 
@@ -122,7 +144,9 @@ def test_ring_attention():
 
 
 def bytes_in(cell):
-    return [float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.e+-]+) (MiB|GiB)", cell)]
+    return [
+        float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.e+-]+) (MiB|GiB)", cell)
+    ]
 
 
 ROWS = {

@@ -18,7 +18,9 @@ def mesh():
 
 @pytest.fixture
 def x(mesh):
-    return jax.device_put(np.arange(32, dtype=np.float32).reshape(8, 4), NamedSharding(mesh, P("x", "y")))
+    return jax.device_put(
+        np.arange(32, dtype=np.float32).reshape(8, 4), NamedSharding(mesh, P("x", "y"))
+    )
 
 
 def like(x):
@@ -56,7 +58,9 @@ def test_transformed(mesh, x):
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"leaves shapes of `x` and `y` should match.*\(2,\).*\(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"leaves shapes of `x` and `y` should match.*\(2,\).*\(3,\)"
+    ):
         shard_alike(jnp.ones(2), jnp.ones(3))
     with pytest.raises(ValueError, match="Trees should match"):
         shard_alike([jnp.ones(2)], jnp.ones(2))

@@ -1,4 +1,7 @@
-"""What a function may do under shard_map, and what may be done with it: references, calls of Python, vmap over Explicit axes."""
+"""What a function may do under shard_map, and what may be done with it.
+
+References, calls of Python, vmap over Explicit axes.
+"""
 
 import functools
 
@@ -29,7 +32,9 @@ def test_references(mesh):
 
     expected = np.arange(8.0) * 28 + np.repeat(np.arange(4), 2) * (np.arange(8) % 2 == 0)
     np.testing.assert_allclose(jax.jit(sharded(within))(x), expected)
-    np.testing.assert_allclose(jax.pmap(lambda x: within(x), axis_name="x")(x.reshape(4, 2)).reshape(8), expected)
+    np.testing.assert_allclose(
+        jax.pmap(lambda x: within(x), axis_name="x")(x.reshape(4, 2)).reshape(8), expected
+    )
     ref = jax.new_ref(x)
     assert sharded(lambda r: r.__setitem__(..., r[...] * 2), out_specs=None)(ref) is None
     np.testing.assert_allclose(ref[...], 2 * np.arange(8))
@@ -40,8 +45,13 @@ def test_references(mesh):
         return y.sum() + ref[...].sum()
 
     np.testing.assert_allclose(jax.jit(jax.grad(around))(x), 4 * np.arange(8))
-    with pytest.raises(ValueError, match=r"(?s)what is written to a reference differs.*Name the axes \['x'\] in in_specs"):
-        sharded(lambda r: r.__setitem__(..., r[...] + lax.axis_index("x")), in_specs=P(), out_specs=None)(ref)
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)what is written to a reference differs.*Name the axes \['x'\] in in_specs",
+    ):
+        sharded(
+            lambda r: r.__setitem__(..., r[...] + lax.axis_index("x")), in_specs=P(), out_specs=None
+        )(ref)
     with pytest.raises(ValueError, match="Eager shard_map cannot return a `jax.Ref`"):
         sharded(within)(x)
 
@@ -49,21 +59,31 @@ def test_references(mesh):
 def test_python_is_called_on_each_device_of_a_partly_manual_function():
     mesh = jax.make_mesh((2, 2), ("x", "y"), (AxisType.Auto,) * 2, devices=jax.devices()[:4])
     seen = []
-    f = jax.shard_map(lambda x: jax.debug.callback(lambda v: seen.append(float(v)), x.sum()) or x * 2, mesh=mesh, in_specs=P("x"),
-                      out_specs=P("x"), axis_names={"x"})
+    f = jax.shard_map(
+        lambda x: jax.debug.callback(lambda v: seen.append(float(v)), x.sum()) or x * 2,
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+    )
     np.testing.assert_allclose(jax.jit(f)(jnp.arange(4.0)), 2 * np.arange(4))
     jax.effects_barrier()
     assert set(seen) == {1.0, 5.0}
 
 
 def test_vmap_over_an_explicit_mesh_axis():
-    """The batch stays divided: over a manual axis by hand, over another one in the types of the parts."""
+    """The batch stays divided: over a manual axis by hand, over another one in the types of the
+    parts."""
     mesh = jax.make_mesh((2, 2), ("x", "y"), devices=jax.devices()[:4])
     value = np.arange(16, dtype=np.float32).reshape(4, 4)
     x = jax.device_put(value, NamedSharding(mesh, P("x", "y")))
     with jax.set_mesh(mesh):
         for names in (frozenset(), {"y"}):
-            total = jax.vmap(jax.shard_map(lambda r: lax.psum(r, "y"), in_specs=P("y"), out_specs=P(), axis_names=names))
+            total = jax.vmap(
+                jax.shard_map(
+                    lambda r: lax.psum(r, "y"), in_specs=P("y"), out_specs=P(), axis_names=names
+                )
+            )
             for f in (total, jax.jit(total)):
                 y = f(x)
                 assert jax.typeof(y).sharding.spec == P("x", None)
@@ -71,9 +91,17 @@ def test_vmap_over_an_explicit_mesh_axis():
         assert jax.grad(lambda x: jax.vmap(jax.jit(jnp.sin))(x).sum())(x).sharding == x.sharding
         column = jax.reshard(x, P("x"))[:, 0]
         assert jax.vmap(lambda r: jnp.zeros(4), out_axes=-1)(column).sharding.spec == P(None, "x")
-        for call, match in [(lambda: jax.vmap(jnp.add, (0, 1))(x, x), "should be sharded the same"),
-                            (lambda: jax.vmap(jnp.sin, spmd_axis_name="y")(x), "Only one of spmd_axis_name or arrays"),
-                            (lambda: jax.vmap(jnp.add, (0, None))(x, column), "Unmapped values passed to vmap cannot be sharded")]:
+        for call, match in [
+            (lambda: jax.vmap(jnp.add, (0, 1))(x, x), "should be sharded the same"),
+            (
+                lambda: jax.vmap(jnp.sin, spmd_axis_name="y")(x),
+                "Only one of spmd_axis_name or arrays",
+            ),
+            (
+                lambda: jax.vmap(jnp.add, (0, None))(x, column),
+                "Unmapped values passed to vmap cannot be sharded",
+            ),
+        ]:
             with pytest.raises(ValueError, match=match):
                 call()
         smapped = jax.smap(lambda r: r * 2, in_axes=1, out_axes=0, axis_name="x")
@@ -83,8 +111,12 @@ def test_vmap_over_an_explicit_mesh_axis():
 def test_a_batch_is_not_divided_over_an_axis_that_the_function_speaks_of():
     """Without types a derivative sums over the axis, which then is no axis of the batch."""
     mesh = jax.make_mesh((2, 2), ("x", "y"), (AxisType.Auto,) * 2, devices=jax.devices()[:4])
-    f = jax.shard_map(lambda x: jnp.sin(x.sum()), mesh=mesh, in_specs=P("y"), out_specs=P(), check_vma=False)
+    f = jax.shard_map(
+        lambda x: jnp.sin(x.sum()), mesh=mesh, in_specs=P("y"), out_specs=P(), check_vma=False
+    )
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
-    np.testing.assert_allclose(jax.vmap(jax.grad(f), spmd_axis_name="x")(x), jax.vmap(jax.grad(f))(x))
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(f), spmd_axis_name="x")(x), jax.vmap(jax.grad(f))(x)
+    )
     with pytest.raises(ValueError, match="contains manual axes"):
         jax.set_mesh(jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",), (AxisType.Manual,)))

@@ -1,4 +1,5 @@
-"""Random programs of collectives give what a simulation of the devices in NumPy does; derivatives are differences of it."""
+"""Random programs of collectives give what a simulation of the devices in NumPy does; derivatives
+are differences of it."""
 
 import zlib
 
@@ -25,8 +26,14 @@ def x64():
 def mapped(steps, sizes, mode):
     """A program of one device on the arrays of all, whose first axes are those of the devices."""
     one, rest = list(sizes)[:1], list(sizes)[1:]
-    outer, inner = {"mesh": (one + rest, []), "mesh, unchecked": (one + rest, []), "vmap": ([], one + rest),
-                    "vmap in mesh": (one, rest), "vmap in pmap": (one, rest), "mesh in vmap": (rest, one)}[mode]
+    outer, inner = {
+        "mesh": (one + rest, []),
+        "mesh, unchecked": (one + rest, []),
+        "vmap": ([], one + rest),
+        "vmap in mesh": (one, rest),
+        "vmap in pmap": (one, rest),
+        "mesh in vmap": (rest, one),
+    }[mode]
     program = simulated.traced(steps, () if mode in ("mesh, unchecked", "vmap in pmap") else outer)
 
     def over_vmap(f, names):
@@ -38,10 +45,20 @@ def mapped(steps, sizes, mode):
         if not outer:
             return f
         shape = tuple(sizes[name] for name in outer)
-        mesh = jax.make_mesh(shape, tuple(outer), axis_types=(jax.sharding.AxisType.Auto,) * len(outer),
-                             devices=jax.devices()[:int(np.prod(shape))])
-        part = lambda x: f(x.reshape(x.shape[len(outer):]))[(None,) * len(outer)]
-        return jax.shard_map(part, mesh=mesh, in_specs=P(*outer), out_specs=P(*outer), check_vma=mode != "mesh, unchecked")
+        mesh = jax.make_mesh(
+            shape,
+            tuple(outer),
+            axis_types=(jax.sharding.AxisType.Auto,) * len(outer),
+            devices=jax.devices()[: int(np.prod(shape))],
+        )
+        part = lambda x: f(x.reshape(x.shape[len(outer) :]))[(None,) * len(outer)]
+        return jax.shard_map(
+            part,
+            mesh=mesh,
+            in_specs=P(*outer),
+            out_specs=P(*outer),
+            check_vma=mode != "mesh, unchecked",
+        )
 
     if mode == "mesh in vmap":
         return over_vmap(over_mesh(program), inner)
@@ -51,14 +68,21 @@ def mapped(steps, sizes, mode):
 
 
 def check_programs(seed):
-    """Draw programs, run them in one compilation with their derivatives, and compare with the simulation."""
+    """Draw programs, run them in one compilation with their derivatives, and compare with the
+    simulation."""
     r = np.random.default_rng(seed)
     sizes, mode = SIZES[r.integers(len(SIZES))], MODES[r.integers(len(MODES))]
     differentiable = bool(r.random() < 0.7)
-    dtype = "float64" if differentiable else str(r.choice(["float64", "float32", "complex128", "int32"]))
+    dtype = (
+        "float64"
+        if differentiable
+        else str(r.choice(["float64", "float32", "complex128", "int32"]))
+    )
     lead = tuple(sizes.values())
     drawn = [simulated.draw_program(r, sizes, dtype, differentiable) for _ in range(TOGETHER)]
-    whole = r.standard_normal((len(drawn), *lead, *simulated.SHAPE)) * (3 if dtype == "int32" else 1)
+    whole = r.standard_normal((len(drawn), *lead, *simulated.SHAPE)) * (
+        3 if dtype == "int32" else 1
+    )
     inputs = [x.astype(dtype) for x in whole]
     expected = [simulated.run(steps, sizes, x) for steps, x in zip(drawn, inputs, strict=True)]
     functions = [mapped(steps, sizes, mode) for steps in drawn]
@@ -80,13 +104,22 @@ def check_programs(seed):
         (_, found), grads = jax.jit(jax.value_and_grad(losses, has_aux=True))(inputs)
         slopes = [np.sum(np.asarray(g) * d) for g, d in zip(grads, directions, strict=True)]
     else:
-        found, tangents = jax.jit(lambda xs, ts: jax.jvp(lambda xs: losses(xs)[1], (xs,), (ts,)))(inputs, directions)
+        found, tangents = jax.jit(lambda xs, ts: jax.jvp(lambda xs: losses(xs)[1], (xs,), (ts,)))(
+            inputs, directions
+        )
         slopes = [np.sum(np.asarray(t) * w) for t, w in zip(tangents, weights, strict=True)]
-    for steps, x, y, e, w, d, slope in zip(drawn, inputs, found, expected, weights, directions, slopes, strict=True):
+    for steps, x, y, e, w, d, slope in zip(
+        drawn, inputs, found, expected, weights, directions, slopes, strict=True
+    ):
         np.testing.assert_allclose(y, e, rtol=1e-9, atol=1e-9, err_msg=f"{about}\n{steps}")
         ahead, behind = (simulated.run(steps, sizes, x + s * STEP * d) for s in (1, -1))
-        difference, scale = np.sum((ahead - behind) * w) / (2 * STEP), 1 + np.sum(np.abs((ahead - behind) * w)) / (2 * STEP)
-        assert abs(slope - difference) < 1e-6 * scale, f"{about}\n{steps}\n{slope} is not {difference}"
+        difference, scale = (
+            np.sum((ahead - behind) * w) / (2 * STEP),
+            1 + np.sum(np.abs((ahead - behind) * w)) / (2 * STEP),
+        )
+        assert abs(slope - difference) < 1e-6 * scale, (
+            f"{about}\n{steps}\n{slope} is not {difference}"
+        )
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,7 @@
-"""Sums that are still to be taken over mesh axes: unreduced and reduced types, and what operations make of them."""
+"""Sums that are still to be taken over mesh axes.
+
+Unreduced and reduced types, and what operations make of them.
+"""
 
 import numpy as np
 import pytest
@@ -34,8 +37,14 @@ def ones(spec):
 
 def test_reshard_and_back(mesh):
     """A value becomes parts of a sum and comes back, whatever the partition on either side."""
-    for plain, parts in [(P(), U), (P("x"), U), (P("x"), P(unreduced={"x", "y"})), (P("y"), P("y", unreduced={"x"})),
-                         (P(("x", "y")), U), (R, U)]:
+    for plain, parts in [
+        (P(), U),
+        (P("x"), U),
+        (P("x"), P(unreduced={"x", "y"})),
+        (P("y"), P("y", unreduced={"x"})),
+        (P(("x", "y")), U),
+        (R, U),
+    ]:
         x = reshard(VALUE, plain)
         u = reshard(x, parts)
         assert u.sharding.spec.unreduced == parts.unreduced and not u.sharding.is_fully_replicated
@@ -49,24 +58,48 @@ def test_arrays_of_parts(mesh):
     u = jax.device_put(VALUE, U)
     assert str(jax.typeof(u)) == "float32[4,4]{U:x}" and u.sharding == NamedSharding(mesh, U)
     np.testing.assert_array_equal(jax.device_put(u, P()), VALUE)
-    np.testing.assert_array_equal(shards(jax.jit(lambda x: x, out_shardings=U)(VALUE))[2], 0 * VALUE)
-    with pytest.raises(ValueError, match=r"(?s)still to be summed is on no device.*float32\[4,4\]\{U:x\}.*jax.reshard"):
+    np.testing.assert_array_equal(
+        shards(jax.jit(lambda x: x, out_shardings=U)(VALUE))[2], 0 * VALUE
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)still to be summed is on no device.*float32\[4,4\]\{U:x\}.*jax.reshard",
+    ):
         np.asarray(u)
 
 
-@pytest.mark.parametrize("f, of_parts, of_reduced", [
-    (lambda x: x + x, "float32[4,4]{U:x}", "float32[4,4]{R:x}"), (lambda x: -x, "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
-    (lambda x: x.T.reshape(16), "float32[16]{U:x}", "float32[16]{R:x}"), (lambda x: x.sum(), "float32[]{U:x}", "float32[]{R:x}"),
-    (lambda x: x[:2], "float32[2,4]{U:x}", "float32[2,4]{R:x}"), (jnp.sin, None, "float32[4,4]{R:x}"),
-    (lambda x: lax.concatenate([x, x], 0), "float32[8,4]{U:x}", "float32[8,4]{R:x}"), (lambda x: x * 2, None, "float32[4,4]{R:x}"),
-    (lambda x: x * ones(R), "float32[4,4]{U:x}", "float32[4,4]{R:x}"), (lambda x: x @ ones(P()), None, "float32[4,4]"),
-    (lambda x: ones(P("x")) @ x, None, "float32[4@x,4]"), (lambda x: jax.vmap(lambda r: r + r)(x), "float32[4,4]{U:x}",
-                                                          "float32[4,4]{R:x}"),
-    (lambda x: lax.fori_loop(0, 2, lambda i, c: c + c, x), "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
-    (lambda x: lax.cond(True, lambda: x, lambda: x + x), "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
-    (lambda x: x + ones(P()), None, None), (lambda x: x.astype(np.int32), None, "int32[4,4]{R:x}"),
-    (lambda x: jnp.pad(x, 1), "float32[6,6]{U:x}", "float32[6,6]{R:x}"), (lambda x: x == x, None, "bool[4,4]{R:x}")],
-    ids=range(18))
+@pytest.mark.parametrize(
+    "f, of_parts, of_reduced",
+    [
+        (lambda x: x + x, "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
+        (lambda x: -x, "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
+        (lambda x: x.T.reshape(16), "float32[16]{U:x}", "float32[16]{R:x}"),
+        (lambda x: x.sum(), "float32[]{U:x}", "float32[]{R:x}"),
+        (lambda x: x[:2], "float32[2,4]{U:x}", "float32[2,4]{R:x}"),
+        (jnp.sin, None, "float32[4,4]{R:x}"),
+        (lambda x: lax.concatenate([x, x], 0), "float32[8,4]{U:x}", "float32[8,4]{R:x}"),
+        (lambda x: x * 2, None, "float32[4,4]{R:x}"),
+        (lambda x: x * ones(R), "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
+        (lambda x: x @ ones(P()), None, "float32[4,4]"),
+        (lambda x: ones(P("x")) @ x, None, "float32[4@x,4]"),
+        (lambda x: jax.vmap(lambda r: r + r)(x), "float32[4,4]{U:x}", "float32[4,4]{R:x}"),
+        (
+            lambda x: lax.fori_loop(0, 2, lambda i, c: c + c, x),
+            "float32[4,4]{U:x}",
+            "float32[4,4]{R:x}",
+        ),
+        (
+            lambda x: lax.cond(True, lambda: x, lambda: x + x),
+            "float32[4,4]{U:x}",
+            "float32[4,4]{R:x}",
+        ),
+        (lambda x: x + ones(P()), None, None),
+        (lambda x: x.astype(np.int32), None, "int32[4,4]{R:x}"),
+        (lambda x: jnp.pad(x, 1), "float32[6,6]{U:x}", "float32[6,6]{R:x}"),
+        (lambda x: x == x, None, "bool[4,4]{R:x}"),
+    ],
+    ids=range(18),
+)
 def test_types(mesh, f, of_parts, of_reduced):
     for spec, expected in ((U, of_parts), (R, of_reduced)):
         if expected is None:
@@ -77,43 +110,88 @@ def test_types(mesh, f, of_parts, of_reduced):
 
 
 LINEAR = [
-    lambda a: -a.T, lambda a: a.reshape(16)[::-1], lambda a: lax.dynamic_slice(a, (1, 0), (2, 2)),
+    lambda a: -a.T,
+    lambda a: a.reshape(16)[::-1],
+    lambda a: lax.dynamic_slice(a, (1, 0), (2, 2)),
     lambda a: jnp.concatenate([a, a]),
-    lambda a: a.sum(0), lambda a: lax.select(VALUE > 1, a, a + a), lambda a: jnp.cumsum(a, 0), lambda a: a[np.array([0, 2])],
-    lambda a: jnp.stack([a, a]), lambda a: jnp.tile(a, 2), lambda a: a / (VALUE + 1 if a is PLAIN else reshard(VALUE + 1, R)),
-    lambda a: lax.pad(a, np.float32(2), ((1, 1, 0), (0, 0, 0))), lambda a: lax.optimization_barrier((a, a + a))[1],
-    lambda a: lax.scan(lambda c, x: (c + x, c), a[0], a), lambda a: lax.fori_loop(0, 3, lambda i, c: c + c, a),
-    lambda a: jnp.roll(a, 1, 0), lambda a: a.at[0].add(a[1]),
-    lambda a: a.at[np.array([0, 9])].get(mode="fill", fill_value=0), lambda a: jnp.repeat(a, 2, 0),
-    lambda a: a.astype(jnp.bfloat16), lambda a: lax.dynamic_update_slice(a, a[:1], (1, 0)), lambda a: lax.map(lambda r: r + r, a),
-    lambda a: jax.remat(lambda x: x + x)(a), lambda a: lax.switch(1, [lambda a: a, lambda a: a + a], a),
-    lambda a: lax.split(a, (1, 3))[1]]
+    lambda a: a.sum(0),
+    lambda a: lax.select(VALUE > 1, a, a + a),
+    lambda a: jnp.cumsum(a, 0),
+    lambda a: a[np.array([0, 2])],
+    lambda a: jnp.stack([a, a]),
+    lambda a: jnp.tile(a, 2),
+    lambda a: a / (VALUE + 1 if a is PLAIN else reshard(VALUE + 1, R)),
+    lambda a: lax.pad(a, np.float32(2), ((1, 1, 0), (0, 0, 0))),
+    lambda a: lax.optimization_barrier((a, a + a))[1],
+    lambda a: lax.scan(lambda c, x: (c + x, c), a[0], a),
+    lambda a: lax.fori_loop(0, 3, lambda i, c: c + c, a),
+    lambda a: jnp.roll(a, 1, 0),
+    lambda a: a.at[0].add(a[1]),
+    lambda a: a.at[np.array([0, 9])].get(mode="fill", fill_value=0),
+    lambda a: jnp.repeat(a, 2, 0),
+    lambda a: a.astype(jnp.bfloat16),
+    lambda a: lax.dynamic_update_slice(a, a[:1], (1, 0)),
+    lambda a: lax.map(lambda r: r + r, a),
+    lambda a: jax.remat(lambda x: x + x)(a),
+    lambda a: lax.switch(1, [lambda a: a, lambda a: a + a], a),
+    lambda a: lax.split(a, (1, 3))[1],
+]
 PLAIN = jnp.asarray(VALUE)
 
 
 @pytest.mark.parametrize("f", LINEAR, ids=range(len(LINEAR)))
 def test_operations_on_parts(mesh, f):
-    """Operations on the parts of a sum give the parts of the sum: their sum is what the operation makes of the value."""
+    """Operations on the parts of a sum give the parts of the sum: their sum is what the operation
+    makes of the value."""
     found = jax.jit(f)(reshard(VALUE, U))
     for y, expected in zip(jax.tree.leaves(found), jax.tree.leaves(f(PLAIN)), strict=True):
         assert y.sharding.spec.unreduced == {"x"}
-        np.testing.assert_allclose(np.asarray(reshard(y, P()), np.float32), np.asarray(expected, np.float32))
+        np.testing.assert_allclose(
+            np.asarray(reshard(y, P()), np.float32), np.asarray(expected, np.float32)
+        )
 
 
 ERRORS = [
-    (lambda x: jnp.sin(ones(U)), "sin is a non-linear operation and cannot accept input that is unreduced"),
+    (
+        lambda x: jnp.sin(ones(U)),
+        "sin is a non-linear operation and cannot accept input that is unreduced",
+    ),
     (lambda x: ones(U) * ones(U), "lhs and rhs to `mul` cannot be unreduced since mul is bilinear"),
     (lambda x: ones(U) * 2, "RHS should be reduced along the same axes LHS is unreduced on"),
     (lambda x: ones(U) + 2, "lhs is unreduced while rhs is not. `add` operation does not allow"),
-    (lambda x: ones(U) + ones(P(unreduced={"y"})), "lhs and rhs to `add` must be unreduced along the same mesh axes"),
+    (
+        lambda x: ones(U) + ones(P(unreduced={"y"})),
+        "lhs and rhs to `add` must be unreduced along the same mesh axes",
+    ),
     (lambda x: ones(U) @ x, "lhs or rhs passed to dot_general cannot be unreduced"),
-    (lambda x: ones(R) * x, "Inputs cannot be replicated on the same axes that another input is reduced on"),
-    (lambda x: ones(R) * ones(P("x")), "Inputs cannot be sharded/varying on the same axes that another input is reduced on"),
-    (lambda x: jnp.einsum("ab,bc->ac", x, x, out_sharding=U), "unreduced axes should be equal to the contracting specs"),
-    (lambda x: jnp.einsum("ab,bc->ac", ones(P(None, "x")), x, out_sharding=U), "lhs and rhs contracting dims should be sharded"),
-    (lambda x: lax.reduce_sum(x, (0,), out_sharding=P(None, unreduced={"x"})), "unreduced axes should be in operand's specs"),
-    (lambda x: jnp.reshape(x, (16,), out_sharding=P(None, unreduced={"x"})), "out_sharding cannot contain unreduced"),
-    (lambda x: jnp.reshape(ones(R), (16,), out_sharding=P("x")), "must be reduced over the same mesh axes as operand"),
+    (
+        lambda x: ones(R) * x,
+        "Inputs cannot be replicated on the same axes that another input is reduced on",
+    ),
+    (
+        lambda x: ones(R) * ones(P("x")),
+        "Inputs cannot be sharded/varying on the same axes that another input is reduced on",
+    ),
+    (
+        lambda x: jnp.einsum("ab,bc->ac", x, x, out_sharding=U),
+        "unreduced axes should be equal to the contracting specs",
+    ),
+    (
+        lambda x: jnp.einsum("ab,bc->ac", ones(P(None, "x")), x, out_sharding=U),
+        "lhs and rhs contracting dims should be sharded",
+    ),
+    (
+        lambda x: lax.reduce_sum(x, (0,), out_sharding=P(None, unreduced={"x"})),
+        "unreduced axes should be in operand's specs",
+    ),
+    (
+        lambda x: jnp.reshape(x, (16,), out_sharding=P(None, unreduced={"x"})),
+        "out_sharding cannot contain unreduced",
+    ),
+    (
+        lambda x: jnp.reshape(ones(R), (16,), out_sharding=P("x")),
+        "must be reduced over the same mesh axes as operand",
+    ),
 ]
 
 
@@ -133,18 +211,25 @@ def test_a_contraction_and_a_sum_give_parts(mesh):
 
 
 # Programs of weights w and data x, which is divided over "x".
-PROGRAMS = [lambda w, x: jnp.tanh(x @ w), lambda w, x: x @ (jnp.sin(w) * w - w / 3),
+PROGRAMS = [
+    lambda w, x: jnp.tanh(x @ w),
+    lambda w, x: x @ (jnp.sin(w) * w - w / 3),
     lambda w, x: x @ jnp.concatenate([w, w * 2], 1),
-            lambda w, x: x @ lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + c, w), lambda w, x: x @ w.T.reshape(2, 8).reshape(4, 4),
-            lambda w, x: x @ jnp.cumsum(w[::-1], 0), lambda w, x: x @ jax.remat(jnp.cos)(w),
-            lambda w, x: x @ jnp.where(w > 1, w, w * 3),
-            lambda w, x: lax.scan(lambda c, _: (jnp.tanh(c @ w), None), x, None, length=3)[0],
-            lambda w, x: x @ jnp.broadcast_to(w.sum(0) * w.mean(), (4, 4)), lambda w, x: x * reshard(w, P("x"))]
+    lambda w, x: x @ lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + c, w),
+    lambda w, x: x @ w.T.reshape(2, 8).reshape(4, 4),
+    lambda w, x: x @ jnp.cumsum(w[::-1], 0),
+    lambda w, x: x @ jax.remat(jnp.cos)(w),
+    lambda w, x: x @ jnp.where(w > 1, w, w * 3),
+    lambda w, x: lax.scan(lambda c, _: (jnp.tanh(c @ w), None), x, None, length=3)[0],
+    lambda w, x: x @ jnp.broadcast_to(w.sum(0) * w.mean(), (4, 4)),
+    lambda w, x: x * reshard(w, P("x")),
+]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_gradients_of_reduced_weights_are_parts(mesh, f):
-    """The gradient is still to be summed over the axis of the data, and its sum is that of weights that are the same everywhere."""
+    """The gradient is still to be summed over the axis of the data, and its sum is that of weights
+    that are the same everywhere."""
     x = reshard(VALUE[::-1], P("x"))
 
     def loss(w, x):
@@ -165,26 +250,43 @@ def test_casts_and_collectives_by_hand(mesh):
     steps = []
 
     def f(x):
-        for g in (lambda x: lax.pcast(x, "x", to="unreduced"), lambda x: lax.psum(x, "x"),
+        for g in (
+            lambda x: lax.pcast(x, "x", to="unreduced"),
+            lambda x: lax.psum(x, "x"),
             lambda x: lax.pcast(x, "x", to="reduced"),
-                  lambda x: lax.pcast(x, "x", to="varying"), lambda x: lax.all_gather(x, "x", tiled=True, to="reduced")):
+            lambda x: lax.pcast(x, "x", to="varying"),
+            lambda x: lax.all_gather(x, "x", tiled=True, to="reduced"),
+        ):
             x = g(x)
             steps.append(str(jax.typeof(x)))
         return x
 
     out = by_hand(f, out_specs=R)(x)
-    assert steps == ["float32[2,4]{U:x}", "float32[2,4]", "float32[2,4]{R:x}", "float32[2,4]{V:x}", "float32[4,4]{R:x}"]
+    assert steps == [
+        "float32[2,4]{U:x}",
+        "float32[2,4]",
+        "float32[2,4]{R:x}",
+        "float32[2,4]{V:x}",
+        "float32[4,4]{R:x}",
+    ]
     np.testing.assert_allclose(out, np.concatenate([VALUE[:2] + VALUE[2:]] * 2))
     scattered = by_hand(lambda u: lax.psum_scatter(u, "x", tiled=True), out_specs=P("x"))
     np.testing.assert_allclose(scattered(reshard(x, U)), VALUE)
-    for call, match in [(lambda x: lax.pcast(lax.psum(x, "x"), "x", to="unreduced"), "Varying->Unreduced"),
-                        (lambda x: lax.pcast(lax.pcast(x, "x", to="unreduced"), "x", to="varying"), "from=unreduced, to='varying'"),
-                        (lambda x: lax.pcast(x, ("x", "y"), to="reduced"), "input state: {'varying', 'invarying'}")]:
+    for call, match in [
+        (lambda x: lax.pcast(lax.psum(x, "x"), "x", to="unreduced"), "Varying->Unreduced"),
+        (
+            lambda x: lax.pcast(lax.pcast(x, "x", to="unreduced"), "x", to="varying"),
+            "from=unreduced, to='varying'",
+        ),
+        (lambda x: lax.pcast(x, ("x", "y"), to="reduced"), "input state: {'varying', 'invarying'}"),
+    ]:
         with pytest.raises(ValueError, match=match):
             by_hand(call, out_specs=P())(x)
     with pytest.raises(ValueError, match="should be equal to the reduced present on the out_aval"):
         by_hand(lambda x: lax.psum(x, "x"), out_specs=R)(x)
-    with pytest.raises(ValueError, match=r"(?s)does not match the specs of the input.*reduced={'x'}"):
+    with pytest.raises(
+        ValueError, match=r"(?s)does not match the specs of the input.*reduced={'x'}"
+    ):
         by_hand(lambda x: x, in_specs=P(), out_specs=P())(reshard(VALUE, R))
 
 
@@ -196,11 +298,22 @@ def test_derivatives_by_hand(mesh, check_vma):
     def inner(x, w):
         return lax.psum(jnp.tanh(x @ w).sum(), "x") if check_vma else jnp.tanh(x @ w)
 
-    f = jax.shard_map(inner, in_specs=(P("x"), R), out_specs=P() if check_vma else P("x"), check_vma=check_vma)
+    f = jax.shard_map(
+        inner, in_specs=(P("x"), R), out_specs=P() if check_vma else P("x"), check_vma=check_vma
+    )
     found = jax.jit(jax.grad(lambda w: f(x, w).sum()))(reshard(w, R))
     assert found.sharding.spec.unreduced == {"x"}
-    np.testing.assert_allclose(reshard(found, P()), jax.grad(lambda w: jnp.tanh(jnp.asarray(VALUE) @ w).sum())(w), rtol=1e-5)
-    scatter = jax.shard_map(lambda u: lax.psum_scatter(u, "x", tiled=True), in_specs=U, out_specs=P("x"), check_vma=check_vma)
+    np.testing.assert_allclose(
+        reshard(found, P()),
+        jax.grad(lambda w: jnp.tanh(jnp.asarray(VALUE) @ w).sum())(w),
+        rtol=1e-5,
+    )
+    scatter = jax.shard_map(
+        lambda u: lax.psum_scatter(u, "x", tiled=True),
+        in_specs=U,
+        out_specs=P("x"),
+        check_vma=check_vma,
+    )
     g = jax.jit(jax.grad(lambda u: (scatter(u) * x).sum()))(reshard(VALUE, U))
     assert g.sharding.spec.reduced == {"x"}
     np.testing.assert_allclose(g, VALUE)
@@ -208,6 +321,7 @@ def test_derivatives_by_hand(mesh, check_vma):
 
 def test_a_derivative_within_the_function(mesh):
     """Its seed is one for all devices together."""
+
     def f(w):
         g = jax.grad(lambda w: (w * w).sum())(w)
         assert jax.typeof(g).mat.unreduced == {"x"}
@@ -218,10 +332,16 @@ def test_a_derivative_within_the_function(mesh):
 
 def test_unreduced_and_reduced_are_over_explicit_axes_alone():
     mesh = jax.make_mesh((2, 2), ("x", "y"), (AxisType.Auto,) * 2, devices=jax.devices()[:4])
-    with pytest.raises(ValueError, match="Unreduced axes can only refer to mesh axes that is of type `Explicit`"):
+    with pytest.raises(
+        ValueError, match="Unreduced axes can only refer to mesh axes that is of type `Explicit`"
+    ):
         NamedSharding(mesh, U)
-    with pytest.raises(ValueError, match="unreduced and reduced axes can only be used when the mesh"):
+    with pytest.raises(
+        ValueError, match="unreduced and reduced axes can only be used when the mesh"
+    ):
         jax.shard_map(lambda x: x, mesh=mesh, in_specs=U, out_specs=P())(VALUE)
-    with pytest.raises(NotImplementedError,
-        match="unreduced.*can only be passed to in_specs when shard_map is in full manual mode"):
+    with pytest.raises(
+        NotImplementedError,
+        match="unreduced.*can only be passed to in_specs when shard_map is in full manual mode",
+    ):
         jax.shard_map(lambda x: x, mesh=mesh, in_specs=U, out_specs=P(), axis_names={"x"})(VALUE)

@@ -1,4 +1,7 @@
-"""`experimental.topologies`: attached devices as a description; those that are not attached are refused by name."""
+"""`experimental.topologies`.
+
+Attached devices as a description; those that are not attached are refused by name.
+"""
 
 import numpy as np
 import pytest
@@ -11,20 +14,40 @@ def test_programs_over_attached_devices():
     mesh = topologies.make_mesh(topologies.get_attached_topology(), (4, 2), ("x", "y"))
     assert mesh.devices.ravel().tolist() == jax.devices()
     assert mesh.axis_types == (jax.sharding.AxisType.Auto,) * 2
-    struct = jax.ShapeDtypeStruct((8, 2), np.float32, sharding=jax.NamedSharding(mesh, jax.P("x", "y")))
+    struct = jax.ShapeDtypeStruct(
+        (8, 2), np.float32, sharding=jax.NamedSharding(mesh, jax.P("x", "y"))
+    )
     compiled = jax.jit(lambda x: x.sum(0)).trace(struct).lower().compile()
     x = np.arange(16, dtype=np.float32).reshape(8, 2)
     np.testing.assert_array_equal(compiled(jax.device_put(x, struct.sharding)), x.sum(0))
 
 
-@pytest.mark.parametrize(("call", "error", "match"), [
-    (lambda: topologies.get_topology_desc("x", platform="cpu"), NotImplementedError, "topology not implemented for cpu"),
-    (lambda: topologies.get_topology_desc("v5e:2x2"), NotImplementedError,
-     r"'v5e:2x2'.*not implemented for tpu(?s:.*)AbstractMesh"),
-    (lambda: topologies.get_topology_desc("a", "gpu", target_config="b"), NotImplementedError, "target_config='b'"),
-    (lambda: topologies.get_attached_topology("nothing"), RuntimeError, "nothing"),
-    (lambda: topologies.make_mesh(topologies.get_attached_topology(), (3,), ("x",)), ValueError, "Number of devices 8 must equal"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (
+            lambda: topologies.get_topology_desc("x", platform="cpu"),
+            NotImplementedError,
+            "topology not implemented for cpu",
+        ),
+        (
+            lambda: topologies.get_topology_desc("v5e:2x2"),
+            NotImplementedError,
+            r"'v5e:2x2'.*not implemented for tpu(?s:.*)AbstractMesh",
+        ),
+        (
+            lambda: topologies.get_topology_desc("a", "gpu", target_config="b"),
+            NotImplementedError,
+            "target_config='b'",
+        ),
+        (lambda: topologies.get_attached_topology("nothing"), RuntimeError, "nothing"),
+        (
+            lambda: topologies.make_mesh(topologies.get_attached_topology(), (3,), ("x",)),
+            ValueError,
+            "Number of devices 8 must equal",
+        ),
+    ],
+)
 def test_refused(call, error, match):
     with pytest.raises(error, match=match):
         call()

@@ -22,7 +22,8 @@ assert X.size == EXPENSIVE_LEAST
 
 
 def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
-    """The functions of f's jaxpr afterwards, which has changed no bit of the results: calls and equations of each."""
+    """The functions of f's jaxpr afterwards, which has changed no bit of the results: calls and
+    equations of each."""
     jaxpr = traced(f, *args)
     after = keep_expensive(jaxpr)
     leaves = jax.tree.leaves(args)
@@ -30,15 +31,18 @@ def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
     return functions(after)
 
 
-@pytest.mark.parametrize(("f", "why"), [
-    (lambda x: (jnp.sum(jnp.sin(x) * x, 0), jnp.sum(jnp.sin(x) + 1, 1)), "two sums"),
-    (lambda x: (jnp.sin(x), jnp.sum(jnp.sin(x))), "a sum, and it is a result"),
-    (lambda x: (jnp.sin(x) * 2, jnp.sin(x) + 1), "two results"),
-    (lambda x: (jnp.sin(x) + 1) @ jnp.tanh(jnp.sin(x) * x), "two operands of a product"),
-    (lambda x: jnp.sin(x) + 2 * jnp.sin(x).T, "in two orders"),
-    (lambda x: jnp.sin(x) * jnp.ones((3, 1, 1), np.float32), "again for each of three"),
-    (lambda x: lax.lgamma(x) + lax.lgamma(x).T, "other functions too"),
-])
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda x: (jnp.sum(jnp.sin(x) * x, 0), jnp.sum(jnp.sin(x) + 1, 1)), "two sums"),
+        (lambda x: (jnp.sin(x), jnp.sum(jnp.sin(x))), "a sum, and it is a result"),
+        (lambda x: (jnp.sin(x) * 2, jnp.sin(x) + 1), "two results"),
+        (lambda x: (jnp.sin(x) + 1) @ jnp.tanh(jnp.sin(x) * x), "two operands of a product"),
+        (lambda x: jnp.sin(x) + 2 * jnp.sin(x).T, "in two orders"),
+        (lambda x: jnp.sin(x) * jnp.ones((3, 1, 1), np.float32), "again for each of three"),
+        (lambda x: lax.lgamma(x) + lax.lgamma(x).T, "other functions too"),
+    ],
+)
 def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
     assert kept(f, X) == [(1, 1)], why
 
@@ -46,25 +50,43 @@ def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
 KEY = jax.random.key(0)
 
 
-@pytest.mark.parametrize(("f", "calls"), [
-    (lambda key: jax.random.uniform(key, (5,)) * 2, [(1, 1)]),
-    (lambda key: jax.random.normal(jax.random.split(key)[1], (5, 5)), [(1, 1), (1, 1)]),
-    (lambda key: jax.random.bits(jax.random.fold_in(key, 3), (4,)) + 1, [(1, 1), (1, 1)]),
-    (lambda key: jax.random.bernoulli(key, 0.5, (LONG_MOST + 1,)), []),
-    (lambda key: [jnp.sum(jax.random.uniform(key, (LONG_MOST + 1,)) - i) for i in range(2)], [(1, 1)]),
-    (lambda key: jax.random.bits(key, (4,)), []),
-], ids=["one loop", "of a key that is split", "of a number", "large, one loop", "large, two loops", "by itself"])
+@pytest.mark.parametrize(
+    ("f", "calls"),
+    [
+        (lambda key: jax.random.uniform(key, (5,)) * 2, [(1, 1)]),
+        (lambda key: jax.random.normal(jax.random.split(key)[1], (5, 5)), [(1, 1), (1, 1)]),
+        (lambda key: jax.random.bits(jax.random.fold_in(key, 3), (4,)) + 1, [(1, 1), (1, 1)]),
+        (lambda key: jax.random.bernoulli(key, 0.5, (LONG_MOST + 1,)), []),
+        (
+            lambda key: [jnp.sum(jax.random.uniform(key, (LONG_MOST + 1,)) - i) for i in range(2)],
+            [(1, 1)],
+        ),
+        (lambda key: jax.random.bits(key, (4,)), []),
+    ],
+    ids=[
+        "one loop",
+        "of a key that is split",
+        "of a number",
+        "large, one loop",
+        "large, two loops",
+        "by itself",
+    ],
+)
 def test_random_bits_are_drawn_once(f: Any, calls: list[tuple[int, int]]) -> None:
     jaxpr = traced(f, KEY)
     assert functions(keep_expensive(jaxpr)) == calls
     assert keep_expensive(keep_expensive(jaxpr)) == keep_expensive(jaxpr)
-    for found, expected in zip(*map(jax.tree.leaves, (jax.jit(f)(KEY), jax.jit(f, outline=False)(KEY))), strict=True):
+    for found, expected in zip(
+        *map(jax.tree.leaves, (jax.jit(f)(KEY), jax.jit(f, outline=False)(KEY))), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_the_compiled_program_has_the_rounds_once() -> None:
     def f(key: Any, x: Any) -> Any:
-        return jax.value_and_grad(lambda x: jnp.sum(jnp.exp(jnp.cumsum(x * jax.random.normal(key, (64,))))))(x)
+        return jax.value_and_grad(
+            lambda x: jnp.sum(jnp.exp(jnp.cumsum(x * jax.random.normal(key, (64,)))))
+        )(x)
 
     text = jax.jit(f).lower(KEY, 1.0).compile().as_text()
     assert text.count(" call(") == 1
@@ -72,18 +94,23 @@ def test_the_compiled_program_has_the_rounds_once() -> None:
     assert 1.5 * text.count(" xor(") < fused.count(" xor(")
 
 
-@pytest.mark.parametrize(("f", "why"), [
-    (lambda x: jnp.sum(jnp.sin(x) * jnp.exp(jnp.sin(x)) - 1), "one loop"),
-    (lambda x: jnp.sin(x).T * 2, "one order"),
-    (lambda x: jnp.sin(x[1:]) + jnp.sin(x[1:])[:, ::-1], "few elements"),
-    (lambda x: jnp.exp(x) + jnp.exp(x).T, "XLA knows that it is expensive"),
-])
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda x: jnp.sum(jnp.sin(x) * jnp.exp(jnp.sin(x)) - 1), "one loop"),
+        (lambda x: jnp.sin(x).T * 2, "one order"),
+        (lambda x: jnp.sin(x[1:]) + jnp.sin(x[1:])[:, ::-1], "few elements"),
+        (lambda x: jnp.exp(x) + jnp.exp(x).T, "XLA knows that it is expensive"),
+    ],
+)
 def test_others_stay(f: Any, why: str) -> None:
     assert kept(f, X) == [], why
 
 
 def test_what_would_take_much_memory_stays() -> None:
-    jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x).T)(jax.ShapeDtypeStruct((1 << 12, 1 << 12), np.float32)).jaxpr
+    jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x).T)(
+        jax.ShapeDtypeStruct((1 << 12, 1 << 12), np.float32)
+    ).jaxpr
     assert keep_expensive(jaxpr) is jaxpr
 
 
@@ -123,7 +150,9 @@ def test_the_compiled_program_calls_it_once() -> None:
     assert text.count(" cosine(") == text.count(" sine(") == 1
     assert text.count(" call(") == 2
     assert " call(" not in jax.jit(rotated, outline=False).lower(*args).compile().as_text()
-    for found, expected in zip(jax.jit(rotated)(*args), jax.jit(rotated, outline=False)(*args), strict=True):
+    for found, expected in zip(
+        jax.jit(rotated)(*args), jax.jit(rotated, outline=False)(*args), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -131,9 +160,16 @@ def f(x: Any) -> Any:
     return jnp.sum((jnp.sin(x) + jnp.sin(x).T) ** 2)
 
 
-@pytest.mark.parametrize(("g", "x"), [
-    (jax.grad(f), X), (jax.vmap(f), np.stack([X, X + 1])), (jax.vmap(jax.grad(f)), np.stack([X, X + 1])),
-    (jax.hessian(lambda t: f(t * X)), np.float32(0.5))], ids=["grad", "vmap", "vmap of grad", "hessian"])
+@pytest.mark.parametrize(
+    ("g", "x"),
+    [
+        (jax.grad(f), X),
+        (jax.vmap(f), np.stack([X, X + 1])),
+        (jax.vmap(jax.grad(f)), np.stack([X, X + 1])),
+        (jax.hessian(lambda t: f(t * X)), np.float32(0.5)),
+    ],
+    ids=["grad", "vmap", "vmap of grad", "hessian"],
+)
 def test_transformations(g: Any, x: Any) -> None:
     assert " call(" in jax.jit(g).lower(x).compile().as_text()
     np.testing.assert_allclose(jax.jit(g)(x), jax.jit(g, outline=False)(x), rtol=2e-4, atol=1e-4)
@@ -142,12 +178,20 @@ def test_transformations(g: Any, x: Any) -> None:
 def test_the_option_and_the_platform_decide() -> None:
     jaxpr = traced(f, X)
     assert functions(target_of("cpu").prepare(jaxpr, "auto")) == [(1, 1)]
-    assert functions(target_of("cpu").prepare(jaxpr, "off")) == functions(target_of("cuda").prepare(jaxpr, "auto")) == []
+    assert (
+        functions(target_of("cpu").prepare(jaxpr, "off"))
+        == functions(target_of("cuda").prepare(jaxpr, "auto"))
+        == []
+    )
 
 
 def test_it_is_no_piece_of_a_program() -> None:
     def layer(x: Any, w: Any) -> Any:
-        return x + jnp.tanh(jnp.sin(x) @ w + jnp.sin(x).T) * jnp.cos(x * 2) - jnp.exp(-x * x) * jnp.cos(x * 2).T
+        return (
+            x
+            + jnp.tanh(jnp.sin(x) @ w + jnp.sin(x).T) * jnp.cos(x * 2)
+            - jnp.exp(-x * x) * jnp.cos(x * 2).T
+        )
 
     def network(x: Any, ws: Any) -> Any:
         for w in ws:

@@ -1,4 +1,5 @@
-"""Pages that large arrays let go are used again, where the option and the environment leave that to Teucer."""
+"""Pages that large arrays let go are used again, where the option and the environment leave that to
+Teucer."""
 
 import ctypes
 import os
@@ -8,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"),
-                                reason="malloc is not glibc's")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"),
+    reason="malloc is not glibc's",
+)
 
-# Six blocks of 20 MB, 30720 pages of 4 KB, two heaps of a thread: taken and given back again and again, as programs do.
+# Six blocks of 20 MB, 30720 pages of 4 KB, two heaps of a thread: taken and given back again and
+# again, as programs do.
 PROGRAM = """
 import ctypes, resource, sys, threading, teucer as jax
 from teucer._targets import host_memory
@@ -59,7 +63,8 @@ host_memory.give_back_if_scarce(0.0)
 print(used - kept, kept - resident())
 """
 
-# What malloc is told of its quick lists while an executable is loaded, before and after a program in pieces.
+# What malloc is told of its quick lists while an executable is loaded, before and after a program
+# in pieces.
 LOADING = """
 import teucer as jax
 from teucer._targets import host_memory
@@ -84,9 +89,18 @@ load()
 
 def run(program, *args, **env):
     """What a program prints, in a process whose malloc is as Teucer leaves it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    return subprocess.run([sys.executable, "-c", program, *args], env={**environment, **env}, capture_output=True, text=True,
-                          check=True).stdout
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MALLOC_", "GLIBC_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-c", program, *args],
+        env={**environment, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def faults(where="main", **env):

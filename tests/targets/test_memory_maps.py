@@ -1,4 +1,7 @@
-"""Loaded executables hold memory maps, of which a process has a number: they are let go before there are too many."""
+"""Loaded executables hold memory maps, of which a process has a number.
+
+They are let go before there are too many.
+"""
 
 import concurrent.futures
 import gc
@@ -14,12 +17,20 @@ from teucer._base import config
 from teucer._executables import compile
 from teucer._targets import memory_maps
 
-pytestmark = pytest.mark.skipif(not os.path.exists("/proc/sys/vm/max_map_count"), reason="memory maps are not counted here")
+pytestmark = pytest.mark.skipif(
+    not os.path.exists("/proc/sys/vm/max_map_count"), reason="memory maps are not counted here"
+)
 
 
 def run(program, **env):
     """What a program prints in a process of its own."""
-    return subprocess.run([sys.executable, "-c", program], env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 MANY = """
@@ -36,10 +47,16 @@ print(len(compile._loaded) < 150, memory_maps.count() < {bound})
 
 
 def test_functions_in_use_outlive_their_machine_code():
-    start = run("import teucer as jax, numpy as np; jax.jit(lambda x: x)(np.float32(1))\n"
-                "from teucer._targets import memory_maps; print(memory_maps.count())")
+    start = run(
+        "import teucer as jax, numpy as np; jax.jit(lambda x: x)(np.float32(1))\n"
+        "from teucer._targets import memory_maps; print(memory_maps.count())"
+    )
     bound = int(start.stdout) + 160
-    done = run(MANY.format(bound=bound + 128), TEUCER_MAX_MEMORY_MAPS=str(bound), TEUCER_WARN_AFTER_COMPILES="0")
+    done = run(
+        MANY.format(bound=bound + 128),
+        TEUCER_MAX_MEMORY_MAPS=str(bound),
+        TEUCER_WARN_AFTER_COMPILES="0",
+    )
     assert (done.stdout, done.stderr) == ("True True\n", "")
 
 
@@ -62,17 +79,24 @@ assert memory_maps.count() < memory_maps._most() - 500
 """
 
 
-@pytest.mark.skipif(os.path.exists("/proc/sys/vm/max_map_count") and memory_maps._most() > 1 << 18, reason="too many to use up")
+@pytest.mark.skipif(
+    os.path.exists("/proc/sys/vm/max_map_count") and memory_maps._most() > 1 << 18,
+    reason="too many to use up",
+)
 def test_maps_used_up_by_others():
     """Our executables go first; where that is not enough there is an error and no crash."""
     assert run(CROWDED).returncode == 0
     done = run(CROWDED.replace("- 600", "- 300"))
     assert done.returncode == 1
-    assert "RuntimeError: compile: the process has 65" in done.stderr and "vm.max_map_count" in done.stderr
+    assert (
+        "RuntimeError: compile: the process has 65" in done.stderr
+        and "vm.max_map_count" in done.stderr
+    )
 
 
 def test_machine_code_comes_back():
-    """For traced and primitive calls, for what is compiled ahead of time, and inside a call that has just been made."""
+    """For traced and primitive calls, for what is compiled ahead of time, and inside a call that
+    has just been made."""
     f, x = jax.jit(lambda x: jax.numpy.sort(x * 2)), np.arange(3.0, dtype=np.float32)
     g = f.lower(x).compile()
     y = f(x)

@@ -1,4 +1,7 @@
-"""Outlining: what repeats becomes functions and loops that compute the same bits, and XLA keeps them."""
+"""Outlining.
+
+What repeats becomes functions and loops that compute the same bits, and XLA keeps them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,8 @@ def outlined(f: Any, *args: Any, costs: Costs = FORCED_COSTS) -> Jaxpr:
 
 
 def functions(jaxpr: Jaxpr, primitive: str = "outlined_call") -> list[tuple[int, int]]:
-    """For each function (or loop) of a jaxpr, in order: how often it is called (how long it is), and its equations."""
+    """For each function (or loop) of a jaxpr, in order: how often it is called (how long it is),
+    and its equations."""
     found: dict[int, list[int]] = {}
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == primitive:
@@ -72,17 +76,20 @@ def network(x: Any, ws: Any) -> Any:
     return jnp.sum(x**2)
 
 
-# --- Repeats of sequences -------------------------------------------------------------------------------------------
+# --- Repeats of sequences -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("letters", "shortest", "expected"), [
-    ([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 9], 2, [Repeat([1, 4, 7], 3)]),
-    ([1, 2, 3, 8, 1, 2, 3, 9, 1, 2, 3], 3, [Repeat([0, 4, 8], 3)]),
-    ([1, 2, 3, 4], 1, []),
-    ([], 2, []),
-    ([5] * 40, 4, [Repeat([0, 16], 16)]),
-    ([-1, -2, -3, -4], 1, []),
-])
+@pytest.mark.parametrize(
+    ("letters", "shortest", "expected"),
+    [
+        ([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 9], 2, [Repeat([1, 4, 7], 3)]),
+        ([1, 2, 3, 8, 1, 2, 3, 9, 1, 2, 3], 3, [Repeat([0, 4, 8], 3)]),
+        ([1, 2, 3, 4], 1, []),
+        ([], 2, []),
+        ([5] * 40, 4, [Repeat([0, 16], 16)]),
+        ([-1, -2, -3, -4], 1, []),
+    ],
+)
 def test_repeats(letters: Any, shortest: int, expected: Any) -> None:
     assert repeats(np.array(letters, np.int64), shortest, lambda r: True) == expected
 
@@ -93,7 +100,7 @@ def test_repeats_are_equal_and_disjoint(letters: Any, shortest: int) -> None:
     for starts, length in repeats(np.array(letters, np.int64), shortest, lambda r: True):
         assert len(starts) > 1
         assert length >= shortest
-        assert len({tuple(letters[start:start + length]) for start in starts}) == 1
+        assert len({tuple(letters[start : start + length]) for start in starts}) == 1
         for start in starts:
             places = set(range(start, start + length))
             assert len(places) == length
@@ -103,26 +110,38 @@ def test_repeats_are_equal_and_disjoint(letters: Any, shortest: int) -> None:
 
 def test_repeats_take_those_that_save_most() -> None:
     layers = [*range(10), *range(4), *range(10, 14)] * 5
-    assert repeats(np.array(layers, np.int64), 3, lambda r: True)[0] == Repeat([0, 18, 36, 54, 72], 18)
+    assert repeats(np.array(layers, np.int64), 3, lambda r: True)[0] == Repeat(
+        [0, 18, 36, 54, 72], 18
+    )
     assert repeats(np.array(layers, np.int64), 3, lambda r: False) == []
 
 
 def test_layers_are_found_among_many_short_runs() -> None:
-    """Optimizers do one thing after the other, each for all parameters: runs of three letters and less."""
+    """Optimizers do one thing after the other, each for all parameters: runs of three letters and
+    less."""
     layers = [*range(100)] * 24 + [*range(200, 304)] * 24
-    updates = [1000 + 3 * step + part for step in range(8) for _ in range(24 * 16) for part in range(1 + step % 3)]
-    forward, backward = repeats(np.array(layers + updates, np.int64), 16, lambda r: r.length >= 64)[:2]
+    updates = [
+        1000 + 3 * step + part
+        for step in range(8)
+        for _ in range(24 * 16)
+        for part in range(1 + step % 3)
+    ]
+    forward, backward = repeats(np.array(layers + updates, np.int64), 16, lambda r: r.length >= 64)[
+        :2
+    ]
     assert (len(forward.starts), forward.length) == (24, 104)
     assert (len(backward.starts), backward.length) == (24, 100)
 
 
-@pytest.mark.parametrize("letters", [[0] * 20000, [0, 1] * 10000, list(range(100)) * 200], ids=["one", "two", "hundred"])
+@pytest.mark.parametrize(
+    "letters", [[0] * 20000, [0, 1] * 10000, list(range(100)) * 200], ids=["one", "two", "hundred"]
+)
 def test_repeats_of_degenerate_sequences_are_found_soon(letters: Any) -> None:
     (found,) = repeats(np.array(letters, np.int64), 16, lambda r: True)[:1]
     assert found.weight > 19000 / 2
 
 
-# --- Functions ------------------------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
 def test_layers_become_one_function() -> None:
@@ -150,12 +169,18 @@ def test_literals_that_differ_become_arguments() -> None:
             x = layer(x, w, 0.5 + i)
         return x
 
-    (call, *_) = [e for e in outlined(f, X, LAYERS[0], costs=CALLS_ONLY).eqns if e.primitive.name == "outlined_call"]
+    (call, *_) = [
+        e
+        for e in outlined(f, X, LAYERS[0], costs=CALLS_ONLY).eqns
+        if e.primitive.name == "outlined_call"
+    ]
     assert len(call.invars) == 3
 
 
 def test_flow_that_differs_makes_functions_of_their_own() -> None:
-    """The same letters on other operands: sin(cos(x)) + ... where the operands of add are swapped."""
+    """The same letters on other operands: sin(cos(x)) + ... where the operands of add are
+    swapped."""
+
     def one(x: Any) -> Any:
         y = jnp.sin(x)
         z = jnp.cos(y)
@@ -182,12 +207,15 @@ def test_repeats_within_functions() -> None:
 
     after = outlined(f, X, LAYERS, costs=CALLS_ONLY)
     assert len(after.eqns) <= 12
-    inner = [eqn.params["jaxpr"].jaxpr for eqn in after.eqns if eqn.primitive.name == "outlined_call"]
+    inner = [
+        eqn.params["jaxpr"].jaxpr for eqn in after.eqns if eqn.primitive.name == "outlined_call"
+    ]
     assert any(functions(jaxpr) for jaxpr in inner)
 
 
 def test_constants_are_made_where_they_are_used() -> None:
     """A mask, computed in each layer and merged into one, is no argument of the layers."""
+
     def f(x: Any, ws: Any) -> Any:
         for w in ws:
             mask = jnp.tril(jnp.ones((3, 4), bool))
@@ -197,11 +225,15 @@ def test_constants_are_made_where_they_are_used() -> None:
     after = outlined(f, X, LAYERS, costs=CALLS_ONLY)
     (found,) = functions(after)
     assert found[0] == 6
-    assert [len(eqn.invars) for eqn in after.eqns if eqn.primitive.name == "outlined_call"] == [2] * 6
+    assert [len(eqn.invars) for eqn in after.eqns if eqn.primitive.name == "outlined_call"] == [
+        2
+    ] * 6
 
 
 def test_cheap_values_are_computed_again_by_the_gradient() -> None:
-    """Of 1 - tanh(y) ** 2 and means in the shape of x the functions hand on tanh(y) and the means."""
+    """Of 1 - tanh(y) ** 2 and means in the shape of x the functions hand on tanh(y) and the
+    means."""
+
     def f(x: Any, ws: Any) -> Any:
         for w in ws:
             y = x - jnp.mean(x, axis=-1, keepdims=True)
@@ -209,7 +241,9 @@ def test_cheap_values_are_computed_again_by_the_gradient() -> None:
             x = x - jnp.sort(x, axis=0) * 0.1
         return jnp.sum(x)
 
-    after = outlined(jax.grad(f, argnums=1), rng(3, 20), [rng(20, 20) + i for i in range(12)], costs=CALLS_ONLY)
+    after = outlined(
+        jax.grad(f, argnums=1), rng(3, 20), [rng(20, 20) + i for i in range(12)], costs=CALLS_ONLY
+    )
     jaxpr = traced(jax.grad(f, argnums=1), rng(3, 20), [rng(20, 20) + i for i in range(12)])
     without = _Program(jaxpr, CALLS_ONLY).outlined()
     assert handed_on(after) < handed_on(without)
@@ -217,11 +251,16 @@ def test_cheap_values_are_computed_again_by_the_gradient() -> None:
 
 def test_the_last_layer_is_like_the_others_though_the_loss_is_short() -> None:
     """What it makes is used by the gradient at once; what others make, much later."""
+
     def loss(ps: Any, x: Any) -> Any:
         first, *layers, last = ps
         x = x @ first
         for w in layers:
-            x = x + jax.nn.gelu((x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * w[0]) @ w) @ w.T
+            x = (
+                x
+                + jax.nn.gelu((x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * w[0]) @ w)
+                @ w.T
+            )
         return jnp.mean((x @ last) ** 2)
 
     ps = [rng(4, 20), *(rng(20, 20) + i for i in range(8)), rng(20, 4)]
@@ -237,6 +276,7 @@ def handed_on(jaxpr: Jaxpr) -> int:
 
 def test_recurrences_are_not_computed_again() -> None:
     """c of each step is kept: else every third would be, and no two steps be alike."""
+
     def f(x: Any, w: Any) -> Any:
         h = c = x
         for _ in range(12):
@@ -265,10 +305,12 @@ def test_jitted_functions_that_are_called_twice_are_functions() -> None:
 def test_functions_stay_calls_in_the_compiled_program() -> None:
     compiled = jax.jit(network, outline=True).lower(X, LAYERS).compile()
     assert re.search(r"call\(|while\(", compiled.as_text())
-    assert not re.search(r" call\(| while\(", jax.jit(network, outline=False).lower(X, LAYERS).compile().as_text())
+    assert not re.search(
+        r" call\(| while\(", jax.jit(network, outline=False).lower(X, LAYERS).compile().as_text()
+    )
 
 
-# --- Loops ----------------------------------------------------------------------------------------------------------
+# --- Loops ----------------------------------------------------------------------------------------
 
 
 def step(x: Any, w: Any, t: float) -> Any:
@@ -293,8 +335,12 @@ def test_the_gradient_of_steps_is_a_loop_over_what_the_first_stacked() -> None:
     after = outlined(jax.grad(solve, argnums=(0, 1)), X, LAYERS[0])
     forward, backward = [eqn for eqn in after.eqns if eqn.primitive.name == "scan"]
     assert backward.params["reverse"]
-    stacked = set(forward.outvars[forward.params["num_carry"]:])
-    slices = {eqn.outvars[0] for eqn in after.eqns if eqn.primitive.name == "slice" and eqn.invars[0] in stacked}
+    stacked = set(forward.outvars[forward.params["num_carry"] :])
+    slices = {
+        eqn.outvars[0]
+        for eqn in after.eqns
+        if eqn.primitive.name == "slice" and eqn.invars[0] in stacked
+    }
     assert (stacked | slices) & set(backward.invars)
 
 
@@ -323,7 +369,9 @@ def test_a_step_that_looks_further_back_is_no_loop() -> None:
 
 
 def test_elements_of_an_array_are_read_by_the_loop() -> None:
-    """Steps that take xs[0], xs[1], ... become a loop over xs itself, in the direction in which they take them."""
+    """Steps that take xs[0], xs[1], ... become a loop over xs itself, in the direction in which
+    they take them."""
+
     def f(xs: Any, w: Any) -> Any:
         x = xs[0]
         for t in range(1, 7):
@@ -362,7 +410,7 @@ def test_results_of_each_step_are_kept() -> None:
     assert functions(outlined(f, X, LAYERS[0]), "scan")
 
 
-# --- Whole programs -------------------------------------------------------------------------------------------------
+# --- Whole programs -------------------------------------------------------------------------------
 
 
 def close(found: Any, expected: Any) -> None:
@@ -378,16 +426,26 @@ def both(f: Any, *args: Any, **options: Any) -> None:
     close(jax.jit(f, outline=True, **options)(*args), jax.jit(f, outline=False, **options)(*args))
 
 
-@pytest.mark.parametrize("transform", [
-    lambda f: f,
-    lambda f: jax.grad(f, argnums=(0, 1)),
-    lambda f: jax.hessian(lambda x, w: f(x[None], w)),
-    lambda f: jax.vmap(f, in_axes=(0, None)),
-    lambda f: lambda x, w: lax.scan(lambda c, i: (c + f(x * i, w), f(x + c, w)), 0.0, jnp.arange(3.0)),
-    lambda f: lambda x, w: lax.cond(x[0, 0] > 0, f, lambda x, w: f(-x, w), x, w),
-    lambda f: jax.grad(jax.checkpoint(f)),
-    lambda f: lambda x, w: lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0] - 0.1 * jax.grad(f)(c[0], w), c[1] + 1), (x, 0))[0],
-], ids=["itself", "grad", "hessian", "vmap", "scan", "cond", "checkpoint", "while"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: f,
+        lambda f: jax.grad(f, argnums=(0, 1)),
+        lambda f: jax.hessian(lambda x, w: f(x[None], w)),
+        lambda f: jax.vmap(f, in_axes=(0, None)),
+        lambda f: (
+            lambda x, w: lax.scan(lambda c, i: (c + f(x * i, w), f(x + c, w)), 0.0, jnp.arange(3.0))
+        ),
+        lambda f: lambda x, w: lax.cond(x[0, 0] > 0, f, lambda x, w: f(-x, w), x, w),
+        lambda f: jax.grad(jax.checkpoint(f)),
+        lambda f: (
+            lambda x, w: lax.while_loop(
+                lambda c: c[1] < 3, lambda c: (c[0] - 0.1 * jax.grad(f)(c[0], w), c[1] + 1), (x, 0)
+            )[0]
+        ),
+    ],
+    ids=["itself", "grad", "hessian", "vmap", "scan", "cond", "checkpoint", "while"],
+)
 @pytest.mark.parametrize("f", [network, solve], ids=["layers", "steps"])
 def test_programs_give_the_same(f: Any, transform: Any) -> None:
     with jax.enable_x64(True):
@@ -404,7 +462,11 @@ def test_random_numbers_and_keys() -> None:
     def f(key: Any, x: Any) -> Any:
         for i in range(5):
             key, sub = jax.random.split(key)
-            x = x * jnp.cos(x) + jax.random.normal(sub, x.shape) + jax.random.uniform(jax.random.fold_in(key, i))
+            x = (
+                x * jnp.cos(x)
+                + jax.random.normal(sub, x.shape)
+                + jax.random.uniform(jax.random.fold_in(key, i))
+            )
         return x, jax.random.key_data(key)
 
     both(f, jax.random.key(0), X)
@@ -428,7 +490,9 @@ def test_effects_keep_their_order(capfd: Any) -> None:
 
 def test_donated_arguments() -> None:
     def f(ws: Any, x: Any) -> Any:
-        return [w - 0.1 * g for w, g in zip(ws, jax.grad(lambda ws: network(x, ws))(ws), strict=True)]
+        return [
+            w - 0.1 * g for w, g in zip(ws, jax.grad(lambda ws: network(x, ws))(ws), strict=True)
+        ]
 
     ws = [jnp.asarray(w) for w in LAYERS]
     expected = jax.jit(f, outline=False)(ws, X)
@@ -438,8 +502,11 @@ def test_donated_arguments() -> None:
 
 def test_the_option_and_the_argument_decide() -> None:
     def calls(**options: Any) -> int:
-        return (compiled_text(lambda x, ws: network(x, ws), X, LAYERS, **options).count("inlineable")
-                + compiled_text(lambda x, ws: solve(x, ws[0]), X, LAYERS, **options).count("stablehlo.while"))
+        return compiled_text(lambda x, ws: network(x, ws), X, LAYERS, **options).count(
+            "inlineable"
+        ) + compiled_text(lambda x, ws: solve(x, ws[0]), X, LAYERS, **options).count(
+            "stablehlo.while"
+        )
 
     assert calls(outline=False) == 0
     assert calls(outline=True) > 0
@@ -452,7 +519,9 @@ def test_the_option_and_the_argument_decide() -> None:
 
 
 def test_convolutional_programs_get_loops_alone() -> None:
-    """Fusion ends at convolutions anyway: functions between them would cost more than they bring."""
+    """Fusion ends at convolutions anyway: functions between them would cost more than they
+    bring."""
+
     def block(x: Any, w: Any) -> Any:
         y = x - jnp.mean(x, axis=(0, 2), keepdims=True)
         y = jnp.tanh(y) * jnp.exp(-y * y) + jnp.sin(y) * jnp.cos(y)
@@ -472,12 +541,15 @@ def test_convolutional_programs_get_loops_alone() -> None:
     ws = [rng(2, 2, 3) + i for i in range(8)]
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(separated=0))) != []
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs)) == []
-    assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(carried=100))) != []  # as executables of their own
+    assert (
+        functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(carried=100))) != []
+    )  # as executables of their own
     assert functions(outlined(same, rng(1, 2, 5), ws[0], costs=costs), "scan") != []
 
 
 def test_loops_whose_results_unrolled_convolutions_take_are_not_rolled() -> None:
     """Slices at different places would make XLA compile each of the equal fusions behind them."""
+
     def conv(x: Any, w: Any) -> Any:
         return lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
 
@@ -493,12 +565,15 @@ def test_loops_whose_results_unrolled_convolutions_take_are_not_rolled() -> None
 
     args = [(rng(3, 3, 3), rng(3, 3, 3) + i, rng(3)) for i in range(8)], rng(2, 5, 3)
     assert functions(outlined(f, *args, costs=Costs()), "scan") == [(8, 22)]
-    assert functions(outlined(training, *args, costs=Costs(steps=8)), "scan") == []  # backward they are seven and one
+    assert (
+        functions(outlined(training, *args, costs=Costs(steps=8)), "scan") == []
+    )  # backward they are seven and one
     assert len(functions(outlined(training, *args, costs=Costs()), "scan")) == 2
 
 
 def test_few_instances_must_save_more() -> None:
-    """XLA makes much of many layers only, and each call costs copies (benchmarks/notes/outlining.md)."""
+    """XLA makes much of many layers only, and each call costs copies
+    (benchmarks/notes/outlining.md)."""
     costs = Costs()
     equation = traced(lambda x: jnp.sin(x) @ x, rng(3, 3)).eqns
     assert costs.pay(equation * 24, costs.few + 1) and not costs.pay(equation * 24, costs.few)
@@ -519,12 +594,25 @@ def test_other_platforms_are_left_alone() -> None:
         assert target_of(platform).prepare(jaxpr, "force") is not jaxpr
 
 
-# --- Random programs ------------------------------------------------------------------------------------------------
+# --- Random programs ------------------------------------------------------------------------------
 
-UNARY: list[Callable[[Any], Any]] = [jnp.sin, jnp.tanh, lambda x: x * 0.5, lambda x: -x, lambda x: x - jnp.mean(x, axis=0),
-                                     lambda x: x.T.T, lambda x: jnp.cumsum(x, axis=1) * 0.1,
-                                     lambda x: jnp.where(x > 0, x, 0.1 * x)]
-BINARY: list[Callable[[Any, Any], Any]] = [jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, lambda x, y: x @ y * 0.3]
+UNARY: list[Callable[[Any], Any]] = [
+    jnp.sin,
+    jnp.tanh,
+    lambda x: x * 0.5,
+    lambda x: -x,
+    lambda x: x - jnp.mean(x, axis=0),
+    lambda x: x.T.T,
+    lambda x: jnp.cumsum(x, axis=1) * 0.1,
+    lambda x: jnp.where(x > 0, x, 0.1 * x),
+]
+BINARY: list[Callable[[Any, Any], Any]] = [
+    jnp.add,
+    jnp.subtract,
+    jnp.multiply,
+    jnp.maximum,
+    lambda x, y: x @ y * 0.3,
+]
 STEP = st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 9), st.integers(0, 9))
 STEPS = st.lists(STEP, min_size=2, max_size=6)
 BLOCKS = st.lists(STEPS, min_size=1, max_size=3)
@@ -532,7 +620,9 @@ PLAN = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max
 
 
 def program(blocks: Any, plan: Any) -> Callable[..., Any]:
-    """A function of matrices that runs blocks of steps as planned: each step is applied to some of the values so far."""
+    """A function of matrices that runs blocks of steps as planned: each step is applied to some of
+    the values so far."""
+
     def f(*xs: Any) -> Any:
         values = list(xs)
         for number, shift in plan:
@@ -556,7 +646,16 @@ def test_random_programs_keep_their_bits(blocks: Any, plan: Any, derived: bool) 
         outlined(f, *args)
 
 
-CYCLE: list[Callable[[Any], Any]] = [lax.sin, lax.tanh, lax.cos, lax.logistic, lax.erf, lax.atan, lax.asinh, lax.neg]
+CYCLE: list[Callable[[Any], Any]] = [
+    lax.sin,
+    lax.tanh,
+    lax.cos,
+    lax.logistic,
+    lax.erf,
+    lax.atan,
+    lax.asinh,
+    lax.neg,
+]
 RUN = st.tuples(st.integers(4, 40), st.integers(0, 7), st.booleans())
 
 
@@ -564,8 +663,12 @@ RUN = st.tuples(st.integers(4, 40), st.integers(0, 7), st.booleans())
 @given(st.integers(3, 8), st.lists(RUN, min_size=2, max_size=3), st.booleans())
 @example(8, [(29, 6, True), (25, 2, True)], False)
 @example(6, [(40, 0, False), (10, 1, False), (40, 3, False)], False)
-def test_runs_that_begin_anywhere_in_their_period_keep_their_bits(period: int, runs: Any, default: bool) -> None:
-    """Chains that go round the same operations from different places: their data flow is the same in every phase."""
+def test_runs_that_begin_anywhere_in_their_period_keep_their_bits(
+    period: int, runs: Any, default: bool
+) -> None:
+    """Chains that go round the same operations from different places: their data flow is the same
+    in every phase."""
+
     def f(x: Any, w: Any) -> list[Any]:
         outs = []
         for length, start, products in runs:
@@ -587,11 +690,12 @@ def test_random_programs_compiled(blocks: Any, plan: Any) -> None:
         both(f, *args)
 
 
-# --- Calls that carry rows of numbers, where XLA forgets copies between calls -----------------------------------------
+# --- Calls that carry rows of numbers, where XLA forgets copies between calls ---------------------
 
 
 def test_calls_carry_rows_where_copies_are_forgotten(monkeypatch):
     """As with jaxlib 0.12: what crosses a call has one axis, and the results stay."""
+
     def solve(a, b):
         q, r = jnp.linalg.qr(a)
         return jax.scipy.linalg.solve_triangular(r, q.T @ b), r, q.T
@@ -609,5 +713,9 @@ def test_calls_carry_rows_where_copies_are_forgotten(monkeypatch):
         f = jax.jit(lambda a, b: network(a, b), outline=True)
         for got, want in zip(f(a, b), expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-        calls = [line for line in compiled_text(network, a, b, outline=True).splitlines() if "callee = @outlined" in line]
+        calls = [
+            line
+            for line in compiled_text(network, a, b, outline=True).splitlines()
+            if "callee = @outlined" in line
+        ]
         assert calls and all(("4x4xf32" in line) != missed for line in calls)

@@ -1,4 +1,7 @@
-"""Programs in pieces: cut at the functions they call, run one after another, they give what the whole gives."""
+"""Programs in pieces.
+
+Cut at the functions they call, run one after another, they give what the whole gives.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ N = 136  # matrices so large that layers are not rolled into a loop that would s
 
 def weights(count: int = 6) -> Any:
     keys = jax.random.split(jax.random.key(0), count)
-    return [jax.random.normal(k, (N, N)) / N for k in keys], jnp.linspace(0.1, 1.0, 4 * N).reshape(4, N)
+    return [jax.random.normal(k, (N, N)) / N for k in keys], jnp.linspace(0.1, 1.0, 4 * N).reshape(
+        4, N
+    )
 
 
 def step(ws: Any, x: Any) -> Any:
@@ -64,9 +69,13 @@ def same(f: Any, *args: Any) -> None:
     """f run in pieces gives what it gives as a whole."""
     assert steps_of(f, *args) is not None
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda x: np.asarray(x, np.float64) if x.dtype == np.float32 else x, args)
+        wide = jax.tree.map(
+            lambda x: np.asarray(x, np.float64) if x.dtype == np.float32 else x, args
+        )
         found, expected = jax.jit(f, outline=True)(*wide), jax.jit(f, outline=False)(*wide)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), found, expected)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13), found, expected
+        )
         assert jax.tree.structure(found) == jax.tree.structure(expected)
 
 
@@ -95,7 +104,9 @@ def test_each_value_is_read_after_it_is_made_and_let_go_after_its_last_use() -> 
         held -= set(drops)
     assert held >= set(found.results)
     kept = held - set(found.results)
-    assert all(i < len(jaxpr.invars) + len(found.consts) for i in kept)  # nothing else outlives the pieces that read it
+    assert all(
+        i < len(jaxpr.invars) + len(found.consts) for i in kept
+    )  # nothing else outlives the pieces that read it
 
 
 def test_what_is_cheap_is_made_where_it_is_used() -> None:
@@ -109,7 +120,9 @@ def test_what_is_cheap_is_made_where_it_is_used() -> None:
     ws, x = weights()
     _, found = pieces_of(f, x, ws, jnp.ones(N), costs=Costs(short=10**6))
     assert found is not None and len(found.pieces) == 8
-    assert "mul" in str(found.pieces[-1].jaxpr) and "broadcast_in_dim" in str(found.pieces[-1].jaxpr)
+    assert "mul" in str(found.pieces[-1].jaxpr) and "broadcast_in_dim" in str(
+        found.pieces[-1].jaxpr
+    )
 
 
 def test_the_fewest_parts_between_calls() -> None:
@@ -145,16 +158,25 @@ def f_unused(x: Any, ws: Any) -> Any:
 
 def f_nested(x: Any, ws: Any) -> Any:
     for i in range(0, 6, 2):
-        for w in ws[i:i + 2]:
+        for w in ws[i : i + 2]:
             x = layer(x, w)
         x = jnp.sort(x, axis=1) - jnp.mean(x)
     return x
 
 
-@pytest.mark.parametrize("f", [f_forwarded, f_literals, f_unused, f_nested, lambda x, ws: step(ws, x),
-                               lambda x, ws: jax.grad(network)(x, ws),
-                               lambda x, ws: jax.vmap(network, (0, None))(jnp.stack([x, x + 1]), ws)],
-                         ids=["forwarded", "literals", "unused", "nested", "step", "grad", "vmap"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        f_forwarded,
+        f_literals,
+        f_unused,
+        f_nested,
+        lambda x, ws: step(ws, x),
+        lambda x, ws: jax.grad(network)(x, ws),
+        lambda x, ws: jax.vmap(network, (0, None))(jnp.stack([x, x + 1]), ws),
+    ],
+    ids=["forwarded", "literals", "unused", "nested", "step", "grad", "vmap"],
+)
 def test_pieces_give_what_the_whole_gives(f: Any) -> None:
     ws, x = weights()
     same(f, x, ws)
@@ -171,7 +193,10 @@ def test_integers_keys_and_booleans_pass_between_pieces() -> None:
     ws, x = weights()
     for key in (jax.random.key(1), jax.random.PRNGKey(1)):
         assert steps_of(f, x, ws, key) is not None
-        found, expected = jax.jit(f, outline=True)(x, ws, key), jax.jit(f, outline=False)(x, ws, key)
+        found, expected = (
+            jax.jit(f, outline=True)(x, ws, key),
+            jax.jit(f, outline=False)(x, ws, key),
+        )
         assert found[1].dtype == key.dtype
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
@@ -192,7 +217,9 @@ def test_donated_arguments_are_deleted() -> None:
     train = jax.jit(step, outline=True, donate_argnums=0)
     found = train(ws, x)
     assert all(w.is_deleted() for w in ws) and not x.is_deleted()
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected
+    )
     with pytest.raises(RuntimeError, match="deleted"):
         train(ws, x)
     ws, x = weights()
@@ -204,7 +231,9 @@ def test_an_array_that_is_donated_and_given_twice_is_refused_before_anything_run
     ws, x = weights()
     train = jax.jit(step, outline=True, donate_argnums=0)
     twice = [ws[1], *ws[1:]]
-    with pytest.raises(RuntimeError, match=r"(?s)donate the same buffer twice.* 0 and 1 .*float32\[.*x\.copy\(\)"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)donate the same buffer twice.* 0 and 1 .*float32\[.*x\.copy\(\)"
+    ):
         train(twice, x)
     assert not any(w.is_deleted() for w in ws)
     train(ws, x)
@@ -226,8 +255,13 @@ def test_small_programs_are_whole_and_other_choices_hold() -> None:
     assert jax.jit(network).lower(x, ws).compile().program.steps is None
     wide = [jnp.ones((512, 512)) for _ in range(40)]
     big = jax.jit(step).lower(wide, jnp.ones((512, 512))).compile()
-    assert big.program.steps is not None and len({id(s.program) for s in big.program.steps.steps}) <= 6
-    assert jax.jit(step, outline=False).lower(wide, jnp.ones((512, 512))).compile().program.steps is None
+    assert (
+        big.program.steps is not None and len({id(s.program) for s in big.program.steps.steps}) <= 6
+    )
+    assert (
+        jax.jit(step, outline=False).lower(wide, jnp.ones((512, 512))).compile().program.steps
+        is None
+    )
 
 
 def test_questions_are_answered_by_the_whole() -> None:
@@ -236,10 +270,18 @@ def test_questions_are_answered_by_the_whole() -> None:
     assert found.program.steps is not None
     assert "ENTRY" in found.as_text() and found.cost_analysis()["flops"] > 1000
     assert found.memory_analysis().argument_size_in_bytes == 4 * (6 * N * N + 4 * N)
-    assert len(jax.tree.leaves(found.input_formats)) == 7 and len(jax.tree.leaves(found.output_formats)) == 7
+    assert (
+        len(jax.tree.leaves(found.input_formats)) == 7
+        and len(jax.tree.leaves(found.output_formats)) == 7
+    )
     from teucer.experimental import serialize_executable
+
     loaded = serialize_executable.deserialize_and_load(*serialize_executable.serialize(found))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), loaded(ws, x), found(ws, x))
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        loaded(ws, x),
+        found(ws, x),
+    )
 
 
 def test_unused_arguments_are_kept_if_asked() -> None:
@@ -259,12 +301,18 @@ def test_one_row_and_one_log_line_for_all_pieces(caplog: Any) -> None:
         jax.jit(step, outline=True)(ws, x + 0)
     assert [row.function for row in table].count("step") == 1
     assert next(row for row in table if row.function == "step").code_bytes
-    for line in ("Compiling", "Finished jaxpr to MLIR module conversion", "Finished XLA compilation of"):
+    for line in (
+        "Compiling",
+        "Finished jaxpr to MLIR module conversion",
+        "Finished XLA compilation of",
+    ):
         assert sum(f"{line} jit(step)" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_options_of_the_thread_hold_where_pieces_are_compiled(tmp_path: Any) -> None:
-    def compiled_here_alone(ws: Any, x: Any) -> Any:  # by name: pieces of programs of other names are other programs
+    def compiled_here_alone(
+        ws: Any, x: Any
+    ) -> Any:  # by name: pieces of programs of other names are other programs
         return step(ws, x)
 
     ws, x = weights()
@@ -283,7 +331,9 @@ def test_a_literal_result_is_made() -> None:
     ws, x = weights()
     jaxpr, found = pieces_of(lambda x, ws: (network(x, ws), 3.0), x, ws)
     assert found is not None and type(jaxpr.outvars[1]) is Literal
-    assert [float(v) for v in jax.jit(lambda x, ws: (network(x, ws), 3.0), outline=True)(x, ws)][1] == 3.0
+    assert [float(v) for v in jax.jit(lambda x, ws: (network(x, ws), 3.0), outline=True)(x, ws)][
+        1
+    ] == 3.0
 
 
 SHARING = FORCED_LIMITS._replace(groups=3, repeated=500)  # small programs have groups too
@@ -294,7 +344,9 @@ def scaled_layer(x: Any, w: Any, scale: Any) -> Any:
 
 
 def deep(count: int, kept: Any = ()) -> Any:
-    """A function of layers and its arguments; each layer takes a number, and what some of them make are results too."""
+    """A function of layers and its arguments; each layer takes a number, and what some of them make
+    are results too."""
+
     def f(x: Any, ws: Any) -> Any:
         results = []
         for i in range(count):
@@ -314,11 +366,22 @@ def calls_of(f: Any, *args: Any, limits: Any = SHARING) -> list[int]:
     return [piece.calls for piece in found.pieces if piece.calls]
 
 
-@pytest.mark.parametrize(("count", "groups", "calls"), [
-    (16, 4, [4] * 4), (12, 6, [4] * 3), (10, 3, [1] * 10), (5, 1, [1] * 5), (15, 4, [1] * 15), (20, 8, [4] * 5),
-    (23, 5, [1] * 3 + [4] * 5), (43, 8, [1] * 3 + [4] * 10),
-])
-def test_calls_that_follow_one_another_share_pieces(count: int, groups: int, calls: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("count", "groups", "calls"),
+    [
+        (16, 4, [4] * 4),
+        (12, 6, [4] * 3),
+        (10, 3, [1] * 10),
+        (5, 1, [1] * 5),
+        (15, 4, [1] * 15),
+        (20, 8, [4] * 5),
+        (23, 5, [1] * 3 + [4] * 5),
+        (43, 8, [1] * 3 + [4] * 10),
+    ],
+)
+def test_calls_that_follow_one_another_share_pieces(
+    count: int, groups: int, calls: list[int]
+) -> None:
     assert sorted(calls_of(*deep(count), limits=SHARING._replace(groups=groups))) == calls
 
 
@@ -334,7 +397,9 @@ def test_what_bounds_the_calls_of_a_piece() -> None:
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length)) == [2] * 6
     assert calls_of(f, x, ws, limits=SHARING._replace(repeated=length - 1)) == [1] * 12
     assert calls_of(f, x, ws, limits=SHARING._replace(held=3 * held)) == [2] * 6
-    assert calls_of(f, x, ws, limits=SHARING._replace(grouped=8, repeated=11 * length)) == [1] * 12  # groups of 8 leave a rest
+    assert (
+        calls_of(f, x, ws, limits=SHARING._replace(grouped=8, repeated=11 * length)) == [1] * 12
+    )  # groups of 8 leave a rest
     assert calls_of(f, x, ws, limits=FORCED_LIMITS) == [1] * 12
 
 
@@ -352,14 +417,19 @@ def test_functions_without_equations() -> None:
             x = jax.jit(layer, outline=True)(x, x)
         return x
 
-    jaxpr = outline(jax.make_jaxpr(f)(jnp.ones((4, 4))).jaxpr, ALL)  # as traced: optimization takes such functions away
+    jaxpr = outline(
+        jax.make_jaxpr(f)(jnp.ones((4, 4))).jaxpr, ALL
+    )  # as traced: optimization takes such functions away
     found = cut(jaxpr, SHARING)
     assert found is not None and sum(not p.jaxpr.eqns for p in found.pieces) == 4
 
 
 @pytest.mark.parametrize("kept", [(), (1,), (0, 1, 23)])
-@pytest.mark.parametrize("of", [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
-                         ids=["f", "grad"])
+@pytest.mark.parametrize(
+    "of",
+    [lambda f: f, lambda f: jax.grad(lambda x, ws: jnp.sum(f(x, ws)[0] ** 2), (0, 1))],
+    ids=["f", "grad"],
+)
 def test_shared_pieces_give_what_the_whole_gives(monkeypatch: Any, of: Any, kept: Any) -> None:
     monkeypatch.setattr(constants, "FORCED_LIMITS", SHARING)
     f, x, ws = deep(24, kept)
@@ -377,7 +447,9 @@ def test_arguments_of_shared_pieces_are_donated(monkeypatch: Any) -> None:
     assert steps is not None and len(steps.steps) < 2 * 22  # of 22 layers
     found = train(ws, x)
     assert all(w.is_deleted() for w in ws)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), found, expected
+    )
 
 
 class Edited:
@@ -400,8 +472,14 @@ def test_an_edit_of_one_layer_leaves_the_functions_of_the_others(monkeypatch: An
 
     def functions(edited: int | None) -> set[Any]:
         step = programs.train_step(jax, transformer.make_loss(Edited(edited), jnp))
-        jaxpr, _ = pieces_of(step, transformer.init_params(24), *transformer.make_batch(), costs=Costs())
-        return {structural_key(eqn.params["jaxpr"].jaxpr) for eqn in jaxpr.eqns if eqn.primitive is outlined_call_p}
+        jaxpr, _ = pieces_of(
+            step, transformer.init_params(24), *transformer.make_batch(), costs=Costs()
+        )
+        return {
+            structural_key(eqn.params["jaxpr"].jaxpr)
+            for eqn in jaxpr.eqns
+            if eqn.primitive is outlined_call_p
+        }
 
     assert len(functions(None)) == 2  # forward and backward
     assert functions(10) == functions(None)

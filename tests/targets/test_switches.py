@@ -1,4 +1,7 @@
-"""What XLA is told of programs: which get lean code (loops that are long and run along the last axis), and Eigen's convolutions."""
+"""What XLA is told of programs.
+
+Which get lean code (loops that are long and run along the last axis), and Eigen's convolutions.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +32,71 @@ PLAIN = {
     "elementwise": (lambda x, y: jnp.sin(x) * y + 1, of(64, 64), of(64)),
     "reductions": (lambda x: (x - x.mean(1, keepdims=True)) / x.std(0), of(64, 64)),
     "matrix products, their gradients": (jax.grad(dense, (0, 1)), of(64, 64), of(64, 64)),
-    "heads": (lambda q, k: lax.dot_general(q, k, (((3,), (3,)), ((0, 2), (0, 2)))), of(8, 64, 4, 32), of(8, 64, 4, 32)),
+    "heads": (
+        lambda q, k: lax.dot_general(q, k, (((3,), (3,)), ((0, 2), (0, 2)))),
+        of(8, 64, 4, 32),
+        of(8, 64, 4, 32),
+    ),
     "outer axes transposed": (lambda x: x.transpose(1, 0, 2) + 1, of(64, 64, 64)),
     "few elements": (lambda x: jnp.argmax(x, 1) + x.reshape(-1, 3).T.sum(), of(30, 30)),
     "transposed, a small part": (lambda x: sum(jnp.sin(x * i) for i in range(20)).T, of(64, 64)),
-    "loops of long steps": (lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + x, x), of(64, 64)),
-    "narrow, a small part": (lambda x, y: sum(jnp.sin(y * i) for i in range(50)).sum() + x.sum(), of(400, 3), of(64, 64)),
-    "images, their kernels' gradients": (jax.grad(lambda w, x: jnp.tanh(lax.conv_general_dilated(
-        x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))).sum()), of(3, 3, 3, 64), of(8, 16, 16, 3)),
-    "windows, a small part": (lambda x: lax.reduce_window(sum(jnp.sin(x * i) for i in range(80)), 0.0, lax.add, (2, 2), (2, 2),
-                                                          "VALID"), of(64, 64)),
+    "loops of long steps": (
+        lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + x, x),
+        of(64, 64),
+    ),
+    "narrow, a small part": (
+        lambda x, y: sum(jnp.sin(y * i) for i in range(50)).sum() + x.sum(),
+        of(400, 3),
+        of(64, 64),
+    ),
+    "images, their kernels' gradients": (
+        jax.grad(
+            lambda w, x: jnp.tanh(
+                lax.conv_general_dilated(
+                    x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+                )
+            ).sum()
+        ),
+        of(3, 3, 3, 64),
+        of(8, 16, 16, 3),
+    ),
+    "windows, a small part": (
+        lambda x: lax.reduce_window(
+            sum(jnp.sin(x * i) for i in range(80)), 0.0, lax.add, (2, 2), (2, 2), "VALID"
+        ),
+        of(64, 64),
+    ),
     "a vector": (lambda x: x + 1, of(5)),
 }
 OTHER = {
     "transposed": (lambda x: x.T, of(64, 64)),
-    "transposed, beyond the cache": (lambda x: sum(jnp.sin(x * i) for i in range(40)).T, of(PLAIN_CACHED // 64 + 1, 64)),
-    "contracted in front": (lambda x, y: lax.dot_general(x, y, (((0, 1), (0, 1)), ((), ()))), of(8, 64, 512), of(8, 64, 64)),
-    "batched behind": (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((1,), (1,)))), of(64, 64), of(64, 64)),
+    "transposed, beyond the cache": (
+        lambda x: sum(jnp.sin(x * i) for i in range(40)).T,
+        of(PLAIN_CACHED // 64 + 1, 64),
+    ),
+    "contracted in front": (
+        lambda x, y: lax.dot_general(x, y, (((0, 1), (0, 1)), ((), ()))),
+        of(8, 64, 512),
+        of(8, 64, 64),
+    ),
+    "batched behind": (
+        lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((1,), (1,)))),
+        of(64, 64),
+        of(64, 64),
+    ),
     "a short last axis": (lambda x: x * 2, of(1000, 3)),
     "a short last axis on the way": (lambda x: x.reshape(-1, 4).sum(), of(64, 64)),
     "places": (lambda x: jnp.argmax(x, 1), of(64, 64)),
     "windows": (lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 3), (1, 1), "SAME"), of(64, 64)),
-    "images with the features in front": (lambda x, w: lax.conv(x, w, (1, 1), "SAME"), of(8, 16, 16, 16), of(16, 16, 3, 3)),
-    "the greatest of windows": (jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME").sum()),
-                                of(64, 64)),
+    "images with the features in front": (
+        lambda x, w: lax.conv(x, w, (1, 1), "SAME"),
+        of(8, 16, 16, 16),
+        of(16, 16, 3, 3),
+    ),
+    "the greatest of windows": (
+        jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME").sum()),
+        of(64, 64),
+    ),
     "sorting": (lambda x: jnp.sort(x), of(64, 64)),
     "short in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x, x), of(1000, 3)),
     "other code": (lambda x: jnp.linalg.cholesky(x), of(64, 64)),
@@ -67,11 +111,15 @@ def test_plain(name):
 
 def test_symbolic_sizes_are_not_known():
     (n,) = jax.export.symbolic_shape("n")
-    assert not has_plain_loops(jax.make_jaxpr(lambda x: x + 1)(jax.ShapeDtypeStruct((n, 64), np.float32)).jaxpr)
+    assert not has_plain_loops(
+        jax.make_jaxpr(lambda x: x + 1)(jax.ShapeDtypeStruct((n, 64), np.float32)).jaxpr
+    )
 
 
 def convolve(x: Any, w: Any, strides: Any = (1, 1), padding: Any = "SAME", **window: Any) -> Any:
-    return lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"), **window)
+    return lax.conv_general_dilated(
+        x, w, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"), **window
+    )
 
 
 def gradients(f: Any) -> Any:
@@ -83,12 +131,32 @@ EIGEN = {
     "three features": (convolve, of(16, 64, 64, 3), of(7, 7, 3, 32)),
     "pixels": (convolve, of(8, 32, 32, 64), of(1, 1, 64, 64)),
     "gradients of a batch": (gradients(convolve), of(32, 32, 32, 32), of(3, 3, 32, 32)),
-    "features in front": (lambda x, w: lax.conv(x, w, (1, 1), "SAME"), of(8, 32, 32, 32), of(32, 32, 3, 3)),
-    "in a loop": (lambda x, w: lax.fori_loop(0, 3, lambda i, x: convolve(x, w), x), of(8, 32, 32, 32), of(3, 3, 32, 32)),
-    "short floats": (convolve, of(8, 32, 32, 32, dtype="float16"), of(3, 3, 32, 32, dtype="float16")),
-    "complex": (convolve, of(8, 32, 32, 32, dtype="complex64"), of(3, 3, 32, 32, dtype="complex64")),
-    "beside small ones": (lambda x, w, y: (convolve(x, w), convolve(y, w[:, :, :, :8])), of(8, 32, 32, 32), of(3, 3, 32, 32),
-                          of(1, 4, 4, 32)),
+    "features in front": (
+        lambda x, w: lax.conv(x, w, (1, 1), "SAME"),
+        of(8, 32, 32, 32),
+        of(32, 32, 3, 3),
+    ),
+    "in a loop": (
+        lambda x, w: lax.fori_loop(0, 3, lambda i, x: convolve(x, w), x),
+        of(8, 32, 32, 32),
+        of(3, 3, 32, 32),
+    ),
+    "short floats": (
+        convolve,
+        of(8, 32, 32, 32, dtype="float16"),
+        of(3, 3, 32, 32, dtype="float16"),
+    ),
+    "complex": (
+        convolve,
+        of(8, 32, 32, 32, dtype="complex64"),
+        of(3, 3, 32, 32, dtype="complex64"),
+    ),
+    "beside small ones": (
+        lambda x, w, y: (convolve(x, w), convolve(y, w[:, :, :, :8])),
+        of(8, 32, 32, 32),
+        of(3, 3, 32, 32),
+        of(1, 4, 4, 32),
+    ),
 }
 YNNPACK = {
     "none": (jnp.sin, of(64, 64)),
@@ -97,13 +165,29 @@ YNNPACK = {
     "of four images": (gradients(convolve), of(4, 32, 32, 32), of(3, 3, 32, 32)),
     "patches": (lambda x, w: convolve(x, w, (8, 8)), of(8, 64, 64, 3), of(8, 8, 3, 128)),
     "double": (convolve, of(8, 32, 32, 32, dtype="float64"), of(3, 3, 32, 32, dtype="float64")),
-    "integers": (lambda x, w: convolve(x, w, preferred_element_type=np.int32), of(8, 32, 32, 32, dtype="int8"),
-                 of(3, 3, 32, 32, dtype="int8")),
-    "double beside others": (lambda x, w, y: (convolve(x, w), convolve(y, y[:3, :3, :, :])), of(8, 32, 32, 32), of(3, 3, 32, 32),
-                             of(32, 32, 32, 32, dtype="float64")),
-    "groups": (lambda x, w: convolve(x, w, feature_group_count=4), of(8, 32, 32, 64), of(3, 3, 16, 64)),
-    "one axis": (lambda x, w: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")), of(8, 512, 64),
-                 of(5, 64, 64)),
+    "integers": (
+        lambda x, w: convolve(x, w, preferred_element_type=np.int32),
+        of(8, 32, 32, 32, dtype="int8"),
+        of(3, 3, 32, 32, dtype="int8"),
+    ),
+    "double beside others": (
+        lambda x, w, y: (convolve(x, w), convolve(y, y[:3, :3, :, :])),
+        of(8, 32, 32, 32),
+        of(3, 3, 32, 32),
+        of(32, 32, 32, 32, dtype="float64"),
+    ),
+    "groups": (
+        lambda x, w: convolve(x, w, feature_group_count=4),
+        of(8, 32, 32, 64),
+        of(3, 3, 16, 64),
+    ),
+    "one axis": (
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+        ),
+        of(8, 512, 64),
+        of(5, 64, 64),
+    ),
 }
 
 
@@ -132,17 +216,29 @@ def test_the_user_decides_whose_convolutions(monkeypatch):
     f = jax.jit(convolve)
     chosen = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}
     assert ynnpack_takes(f.lower(X, W).compile(chosen))
-    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION")
-    assert ynnpack_takes(jax.jit(lambda x, w: convolve(x, w) + 1).lower(X, W).compile())  # XLA has read its flags before
+    monkeypatch.setenv(
+        "XLA_FLAGS",
+        "--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION",
+    )
+    assert ynnpack_takes(
+        jax.jit(lambda x, w: convolve(x, w) + 1).lower(X, W).compile()
+    )  # XLA has read its flags before
 
 
 def test_both_libraries_compute_the_same():
     r = np.random.default_rng(0)
-    x, w = r.standard_normal(X.shape).astype(np.float32), r.standard_normal(W.shape).astype(np.float32)
+    x, w = (
+        r.standard_normal(X.shape).astype(np.float32),
+        r.standard_normal(W.shape).astype(np.float32),
+    )
     f = jax.jit(gradients(convolve))
     chosen = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}
-    for eigen, ynnpack in zip(f.lower(x, w).compile()(x, w), f.lower(x, w).compile(chosen)(x, w), strict=True):
-        np.testing.assert_allclose(eigen, ynnpack, rtol=2e-4, atol=2e-4 * np.abs(ynnpack).max())  # sums of up to 8192 floats
+    for eigen, ynnpack in zip(
+        f.lower(x, w).compile()(x, w), f.lower(x, w).compile(chosen)(x, w), strict=True
+    ):
+        np.testing.assert_allclose(
+            eigen, ynnpack, rtol=2e-4, atol=2e-4 * np.abs(ynnpack).max()
+        )  # sums of up to 8192 floats
 
 
 @pytest.fixture
@@ -166,7 +262,9 @@ def test_plain_loops_alone_make_lean_code(compiled):
 
 
 def test_switches_of_the_user_stay_alone(compiled, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling=true")
+    monkeypatch.setenv(
+        "XLA_FLAGS", "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling=true"
+    )
     jax.jit(lambda x: jnp.cos(x) * 3.75).lower(of(64, 64)).compile()
     assert compiled == [()]
 
@@ -189,10 +287,15 @@ def test_what_runs_once_beside_pieces_that_run_often_is_lean(compiled):
 
 
 def test_switches_reach_the_options_of_the_compiler():
-    text = xla.compile_options((0,), switches=("one", "x" * 200), overrides={"xla_cpu_enable_fast_math": True}).SerializeAsString()
-    plain = xla.compile_options((0,), overrides={"xla_cpu_enable_fast_math": True}).SerializeAsString()
+    text = xla.compile_options(
+        (0,), switches=("one", "x" * 200), overrides={"xla_cpu_enable_fast_math": True}
+    ).SerializeAsString()
+    plain = xla.compile_options(
+        (0,), overrides={"xla_cpu_enable_fast_math": True}
+    ).SerializeAsString()
     assert b"one" in text and b"x" * 200 in text and b"one" not in plain
-    # Two entries, each with two fields, of two to three bytes around their content, in a map whose key has two bytes.
+    # Two entries, each with two fields, of two to three bytes around their content, in a map whose
+    # key has two bytes.
     assert len(text) - len(plain) in range(200 + 3 + 2 * 4 + 16, 200 + 3 + 2 * 4 + 32)
 
 

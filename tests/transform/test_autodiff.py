@@ -35,7 +35,8 @@ def test_all_modes_agree(wrap):
 
 
 def test_a_derivative_is_worked_out_once_for_types():
-    """From some number of calls on, what linearization makes of an operation is looked up; results stay the same to the bit."""
+    """From some number of calls on, what linearization makes of an operation is looked up; results
+    stay the same to the bit."""
     jax.clear_caches()
     g = jax.grad(lambda x, y: (f(x) * jnp.tanh(y * x)).sum())
     kept = []
@@ -51,7 +52,9 @@ def test_a_derivative_is_worked_out_once_for_types():
 
 
 def test_parameters_that_are_not_hashable():
-    """A primitive of a library may have them while it is staged, and is linearized by its rule each time."""
+    """A primitive of a library may have them while it is staged, and is linearized by its rule each
+    time."""
+
     def reverse(x, axes):
         return lax.rev_p.call(x, dimensions=axes)[0]
 
@@ -71,12 +74,15 @@ def test_higher_orders():
 
 def test_hessian_of_quadratic():
     a = np.array([[2.0, 1.0], [1.0, 5.0]], np.float32)
-    np.testing.assert_allclose(jax.hessian(lambda x: 0.5 * x @ a @ x)(np.ones(2, np.float32)), a, rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.hessian(lambda x: 0.5 * x @ a @ x)(np.ones(2, np.float32)), a, rtol=1e-6
+    )
 
 
 def test_python_control_flow_under_eager_grad():
     def g(x):
-        return x ** 2 if x > 0 else -x
+        return x**2 if x > 0 else -x
+
     assert jax.grad(g)(3.0) == 6.0
     assert jax.grad(g)(-3.0) == -1.0
     # A Python float of a value being differentiated would lose the derivative.
@@ -87,6 +93,7 @@ def test_python_control_flow_under_eager_grad():
 def test_argnums_and_trees():
     def loss(p, x, y=1.0):
         return (p["w"] * x).sum() + p["b"][0] * y
+
     p = {"w": jnp.ones(2), "b": [3.0]}
     g = jax.grad(loss)(p, jnp.arange(2.0))
     np.testing.assert_array_equal(g["w"], [0, 1])
@@ -106,19 +113,24 @@ def test_a_linearized_function_is_a_pytree():
     assert jnp.allclose(jax.jit(lambda f, t: f(t))(push, t), push(t))
     scaled = jax.tree.map(lambda x: 2 * x, push)
     assert jnp.allclose(scaled(t), 2 * push(t))
-    assert jnp.allclose(jax.vmap(lambda s: push({"a": s, "b": 0.0}))(jnp.arange(3.0)), jnp.cos(1.0) * 2.0 * jnp.arange(3.0))
+    assert jnp.allclose(
+        jax.vmap(lambda s: push({"a": s, "b": 0.0}))(jnp.arange(3.0)),
+        jnp.cos(1.0) * 2.0 * jnp.arange(3.0),
+    )
     with pytest.raises(TypeError, match="of another tree"):
         push(1.0)
 
 
 def test_integer_functions_are_transposed():
     assert jax.linear_transpose(lambda x: jnp.stack([x, 3 * x]), 1)(jnp.array([1, 2])) == (7,)
-    with pytest.raises(TypeError, match=r"and integer -> integer functions, but got \['int32'\] -> \['float32'\]"):
+    with pytest.raises(
+        TypeError, match=r"and integer -> integer functions, but got \['int32'\] -> \['float32'\]"
+    ):
         jax.linear_transpose(lambda x: x / 2, 1)
 
 
 def test_has_aux():
-    g = lambda x: (x ** 2, {"twice": 2 * x})
+    g = lambda x: (x**2, {"twice": 2 * x})
     assert jax.grad(g, has_aux=True)(3.0) == (6.0, {"twice": 6.0})
     assert jax.value_and_grad(g, has_aux=True)(3.0) == ((9.0, {"twice": 6.0}), 6.0)
     assert jax.jvp(g, (3.0,), (1.0,), has_aux=True) == (9.0, 6.0, {"twice": 6.0})
@@ -129,7 +141,10 @@ def test_has_aux():
     jac, aux = jax.jacrev(g, has_aux=True)(3.0)
     assert (jac, aux) == (6.0, {"twice": 6.0})
     assert jax.jit(jax.grad(g, has_aux=True))(3.0) == (6.0, {"twice": 6.0})
-    with pytest.raises(TypeError, match="aux output to return a two-element tuple, but got an array of type float32"):
+    with pytest.raises(
+        TypeError,
+        match="aux output to return a two-element tuple, but got an array of type float32",
+    ):
         jax.grad(lambda x: x, has_aux=True)(1.0)
 
 
@@ -155,23 +170,42 @@ def test_complex_convention():
         jax.grad(jnp.sin, holomorphic=True)(1.0)
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: jax.grad(lambda x: x)(X), TypeError, r"Gradient only defined for scalar-output functions. Output had shape: \(3,\)"),
-    (lambda: jax.grad(lambda x: (x, x))(1.0), TypeError, "scalar-output"),
-    (lambda: jax.grad(lambda x: x > 0)(1.0), TypeError, "real-valued outputs"),
-    (lambda: jax.grad(3), TypeError, "callable"),
-    (lambda: jax.grad(lambda x: x, argnums=2)(1.0), TypeError, "argnums=2"),
-    (lambda: jax.grad(lambda x: x)("a"), TypeError, "not a valid JAX type"),
-    (lambda: jax.jvp(f, (1.0,), (1.0, 2.0)), TypeError, "same tree structure"),
-    (lambda: jax.jvp(f, (1.0,), (1,)), TypeError, "dtypes must be equal"),
-    (lambda: jax.jvp(f, (1.0,), (np.ones(2, np.float32),)), ValueError, "different primal and tangent shapes"),
-    (lambda: jax.jvp(f, 1.0, 1.0), TypeError, "tuples or lists"),
-    (lambda: jax.vjp(f, 1.0)[1]((1.0,)), ValueError, "tree structure"),
-    (lambda: jax.vjp(f, X)[1](np.ones(2, np.float32)), ValueError, r"float32\[2\].*float32\[3\]"),
-    (lambda: jax.grad(lambda x: x, reduce_axes=("i",))(1.0), NotImplementedError, "reduce_axes"),
-    (lambda: jax.grad(lambda x: "a")(1.0), TypeError, "not a valid JAX type"),
-    (lambda: jax.linearize(f, X)[1](1.0), ValueError, "tangent"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: jax.grad(lambda x: x)(X),
+            TypeError,
+            r"Gradient only defined for scalar-output functions. Output had shape: \(3,\)",
+        ),
+        (lambda: jax.grad(lambda x: (x, x))(1.0), TypeError, "scalar-output"),
+        (lambda: jax.grad(lambda x: x > 0)(1.0), TypeError, "real-valued outputs"),
+        (lambda: jax.grad(3), TypeError, "callable"),
+        (lambda: jax.grad(lambda x: x, argnums=2)(1.0), TypeError, "argnums=2"),
+        (lambda: jax.grad(lambda x: x)("a"), TypeError, "not a valid JAX type"),
+        (lambda: jax.jvp(f, (1.0,), (1.0, 2.0)), TypeError, "same tree structure"),
+        (lambda: jax.jvp(f, (1.0,), (1,)), TypeError, "dtypes must be equal"),
+        (
+            lambda: jax.jvp(f, (1.0,), (np.ones(2, np.float32),)),
+            ValueError,
+            "different primal and tangent shapes",
+        ),
+        (lambda: jax.jvp(f, 1.0, 1.0), TypeError, "tuples or lists"),
+        (lambda: jax.vjp(f, 1.0)[1]((1.0,)), ValueError, "tree structure"),
+        (
+            lambda: jax.vjp(f, X)[1](np.ones(2, np.float32)),
+            ValueError,
+            r"float32\[2\].*float32\[3\]",
+        ),
+        (
+            lambda: jax.grad(lambda x: x, reduce_axes=("i",))(1.0),
+            NotImplementedError,
+            "reduce_axes",
+        ),
+        (lambda: jax.grad(lambda x: "a")(1.0), TypeError, "not a valid JAX type"),
+        (lambda: jax.linearize(f, X)[1](1.0), ValueError, "tangent"),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match=f"(?s){message}"):
         call()
@@ -180,6 +214,7 @@ def test_errors(call, error, message):
 def test_state_is_restored_after_an_error():
     def bad(x):
         raise RuntimeError("boom")
+
     for transform in (jax.grad, jax.jit, jax.vmap, jax.jacfwd):
         with pytest.raises(RuntimeError, match="boom"):
             transform(bad)(jnp.ones(2))
@@ -216,6 +251,7 @@ def test_closure_convert():
     def integrate(g, x):
         converted, consts = jax.closure_convert(g, x)
         return converted(x, *consts)
+
     assert jax.grad(lambda a: integrate(lambda x: a * x, 3.0))(2.0) == 3.0
 
 
@@ -243,7 +279,10 @@ def test_gradient_that_is_the_seed_is_an_array():
             assert isinstance(g, jax.Array)
             assert g == 1.0
             assert g.dtype == jnp.asarray(x).dtype
-    assert str(jax.make_jaxpr(jax.grad(lambda x: x))(np.float32(1))) == "{ lambda ; a:f32[]. let  in (1.0:f32[],) }"
+    assert (
+        str(jax.make_jaxpr(jax.grad(lambda x: x))(np.float32(1)))
+        == "{ lambda ; a:f32[]. let  in (1.0:f32[],) }"
+    )
 
 
 @pytest.mark.parametrize("x", [1.0, np.float32(1), np.ones(2, np.float32)])
@@ -253,7 +292,11 @@ def test_the_tangent_of_an_array_is_an_array(x):
         assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
         assert t.weak_type is y.weak_type
     assert jax.jvp(lambda x: x, (x,), (x,))[1] is x
-    for as_array in (jnp.asarray, lambda x: lax.convert_element_type(x, jnp.float32), lambda x: jnp.array(x, copy=False)):
+    for as_array in (
+        jnp.asarray,
+        lambda x: lax.convert_element_type(x, jnp.float32),
+        lambda x: jnp.array(x, copy=False),
+    ):
         y, t = jax.jvp(as_array, (x,), (x,))
         assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
         assert isinstance(jax.vjp(as_array, x)[0], jax.Array)

@@ -1,7 +1,9 @@
-"""The law of caches: change one thing that an answer depends on, and the answer is not the earlier one.
+"""The law of caches.
 
-What a new function gives in the second circumstances, one that was called in the first ones gives too, and then the first
-answer again.
+Change one thing that an answer depends on, and the answer is not the earlier one.
+
+What a new function gives in the second circumstances, one that was called in the first ones gives
+too, and then the first answer again.
 """
 
 import contextlib
@@ -20,7 +22,9 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 def described(y):
     """Values, types and trees of a result."""
     leaves, tree = jax.tree.flatten(y)
-    return [(jax.typeof(v).str_short(), jax.typeof(v).weak_type, np.asarray(v).tolist()) for v in leaves], str(tree)
+    return [
+        (jax.typeof(v).str_short(), jax.typeof(v).weak_type, np.asarray(v).tolist()) for v in leaves
+    ], str(tree)
 
 
 def weak_sum(x):
@@ -40,26 +44,42 @@ ARGUMENTS = {
     "integer width": (lambda x: x << 4, (np.int8(9),), (np.int16(9),)),
     "sign of zero": (lambda x: jnp.copysign(1, x), (np.float32(0),), (np.float32(-0.0),)),
 }
-# What an answer depends on besides arguments: how f is made, the arguments, and the two circumstances.
+# What an answer depends on besides arguments: how f is made, the arguments, and the two
+# circumstances.
 precision = config.default_matmul_precision
 SETTINGS = {
     "64-bit types": (lambda x: jnp.arange(3) + x.sum().astype(int), config.enable_x64(True)),
-    "precision of products": (lambda x: jnp.int32(str(jax.make_jaxpr(lambda a: a @ a.T)(x)).count("HIGHEST")),
-                              precision("highest")),
-    "kind of keys": (lambda x: jax.random.key_data(jax.random.key(0)), config.default_prng_impl("rbg")),
+    "precision of products": (
+        lambda x: jnp.int32(str(jax.make_jaxpr(lambda a: a @ a.T)(x)).count("HIGHEST")),
+        precision("highest"),
+    ),
+    "kind of keys": (
+        lambda x: jax.random.key_data(jax.random.key(0)),
+        config.default_prng_impl("rbg"),
+    ),
     "typed keys": (lambda x: jax.random.PRNGKey(0).ndim, config.enable_custom_prng(True)),
-    "promotion": (lambda x: x + (jnp.arange(3) if config.numpy_dtype_promotion.value == "standard" else 1.0),
-                  config.numpy_dtype_promotion("strict")),
+    "promotion": (
+        lambda x: x + (jnp.arange(3) if config.numpy_dtype_promotion.value == "standard" else 1.0),
+        config.numpy_dtype_promotion("strict"),
+    ),
 }
 
 
-@pytest.mark.parametrize("wrap", [jax.jit, lambda f: jax.jit(jax.jit(f)), jax.checkpoint], ids=["jit", "jit of jit", "checkpoint"])
+@pytest.mark.parametrize(
+    "wrap",
+    [jax.jit, lambda f: jax.jit(jax.jit(f)), jax.checkpoint],
+    ids=["jit", "jit of jit", "checkpoint"],
+)
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments(name, wrap):
     f, first, second = ARGUMENTS[name]
     kept = wrap(lambda *args: f(*args))
     for args in (first, second, first, second):
-        assert described(kept(*args)) == described(wrap(lambda *args: f(*args))(*args)) == described(f(*args))
+        assert (
+            described(kept(*args))
+            == described(wrap(lambda *args: f(*args))(*args))
+            == described(f(*args))
+        )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -79,18 +99,30 @@ def closes_over(c):
     return jax.jit(lambda x: x * c)
 
 
-@pytest.mark.parametrize("inner", [jax.jit, jax.checkpoint,
-                                   lambda f: lambda x: lax.scan(lambda c, a: (c + f(a), None), jnp.zeros(3), x)[0]],
-                         ids=["jit", "checkpoint", "scan"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        jax.jit,
+        jax.checkpoint,
+        lambda f: lambda x: lax.scan(lambda c, a: (c + f(a), None), jnp.zeros(3), x)[0],
+    ],
+    ids=["jit", "checkpoint", "scan"],
+)
 def test_batches_and_derivatives_of_one_jaxpr(inner):
-    """What is kept on a jaxpr: for each axis, size, set of batched and of differentiated operands its own."""
+    """What is kept on a jaxpr: for each axis, size, set of batched and of differentiated operands
+    its own."""
     f = inner(lambda x: jnp.sin(x) * jnp.arange(1.0, 4))
     cases = {
-        "as it is": lambda g: g(X), "batch": lambda g: jax.vmap(g)(np.stack([X, -X, 2 * X])),
-        "another size": lambda g: jax.vmap(g)(np.stack([X, -X])), "another axis": lambda g: jax.vmap(g, 1)(np.stack([X, -X], 1)),
-        "named": lambda g: jax.vmap(lambda x: g(x) + lax.axis_index("i"), axis_name="i")(np.stack([X, -X])),
+        "as it is": lambda g: g(X),
+        "batch": lambda g: jax.vmap(g)(np.stack([X, -X, 2 * X])),
+        "another size": lambda g: jax.vmap(g)(np.stack([X, -X])),
+        "another axis": lambda g: jax.vmap(g, 1)(np.stack([X, -X], 1)),
+        "named": lambda g: jax.vmap(lambda x: g(x) + lax.axis_index("i"), axis_name="i")(
+            np.stack([X, -X])
+        ),
         "out axis": lambda g: jax.vmap(g, out_axes=1)(np.stack([X, -X])),
-        "gradient": lambda g: jax.grad(lambda x: g(x).sum())(X), "tangent": lambda g: jax.jvp(g, (X,), (X,))[1],
+        "gradient": lambda g: jax.grad(lambda x: g(x).sum())(X),
+        "tangent": lambda g: jax.jvp(g, (X,), (X,))[1],
         "batch of gradients": lambda g: jax.vmap(jax.grad(lambda x: g(x).sum()))(np.stack([X, -X])),
         "second": lambda g: jax.jvp(jax.grad(lambda x: g(x).sum()), (X,), (X,))[1],
     }
@@ -108,18 +140,28 @@ def test_operands_that_are_differentiated_or_batched():
     for _ in range(2):
         for argnums in moving:
             for in_axes in axes:
-                found = jax.vmap(jax.grad(lambda x, y: f(x, y).sum(), argnums), in_axes)(square, square + 1)
-                fresh = jax.vmap(jax.grad(lambda x, y: (jnp.sin(x) * y).sum(), argnums), in_axes)(square, square + 1)
+                found = jax.vmap(jax.grad(lambda x, y: f(x, y).sum(), argnums), in_axes)(
+                    square, square + 1
+                )
+                fresh = jax.vmap(jax.grad(lambda x, y: (jnp.sin(x) * y).sum(), argnums), in_axes)(
+                    square, square + 1
+                )
                 for a, b in zip(found, fresh, strict=True):
                     np.testing.assert_array_equal(a, b, err_msg=f"{argnums}, {in_axes}")
 
 
-@pytest.mark.parametrize("change", ["static number", "static string", "closed-over number", "closed-over array", "default"])
+@pytest.mark.parametrize(
+    "change",
+    ["static number", "static string", "closed-over number", "closed-over array", "default"],
+)
 def test_what_a_program_is_made_with(change):
     make = {
         "static number": lambda c: lambda x: jax.jit(lambda x, c: x * c, static_argnums=1)(x, c),
-        "static string": lambda c: lambda x: jax.jit(lambda x, c: x * len(c), static_argnames="c")(x, c="a" * int(c)),
-        "closed-over number": closes_over, "closed-over array": lambda c: closes_over(jnp.asarray(c)),
+        "static string": lambda c: (
+            lambda x: jax.jit(lambda x, c: x * len(c), static_argnames="c")(x, c="a" * int(c))
+        ),
+        "closed-over number": closes_over,
+        "closed-over array": lambda c: closes_over(jnp.asarray(c)),
         "default": lambda c: jax.jit(lambda x, c=c: x * c),
     }[change]
     for c in (2.0, 3.0, 2.0):

@@ -1,4 +1,7 @@
-"""How many Python calls a library function takes that has not been compiled yet: what its way to the compiler is made of."""
+"""How many Python calls a library function takes that has not been compiled yet.
+
+What its way to the compiler is made of.
+"""
 
 import subprocess
 import sys
@@ -35,9 +38,19 @@ print(calls, deepest)
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_sine_takes_few_calls(tmp_path, on_disk):
-    environment = {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path), "JAX_ENABLE_COMPILATION_CACHE": str(on_disk)}
+    environment = {
+        "XDG_CACHE_HOME": str(tmp_path),
+        "HOME": str(tmp_path),
+        "JAX_ENABLE_COMPILATION_CACHE": str(on_disk),
+    }
     for _ in range(1 + on_disk):
-        done = subprocess.run([sys.executable, "-c", COLD], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", COLD],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     calls, depth = map(int, done.stdout.split())
     deepest = 16 if sys.version_info < (3, 12) else 17  # of whose pathlib one call more is deepest
     assert calls <= 400 and depth <= deepest, (calls, depth)
@@ -45,19 +58,36 @@ def test_sine_takes_few_calls(tmp_path, on_disk):
 
 X = np.float32([1, 2, 3])
 WARM = {
-    "average": lambda x: jnp.average(x), "ptp": lambda x: jnp.ptp(x), "count_nonzero": lambda x: jnp.count_nonzero(x),
-    "searchsorted": lambda x: jnp.searchsorted(x, x), "take": lambda x: jnp.take(x, np.int32([2, 0])),
+    "average": lambda x: jnp.average(x),
+    "ptp": lambda x: jnp.ptp(x),
+    "count_nonzero": lambda x: jnp.count_nonzero(x),
+    "searchsorted": lambda x: jnp.searchsorted(x, x),
+    "take": lambda x: jnp.take(x, np.int32([2, 0])),
 }
 
 
 # Public functions that are one call of C++, checks included.
 AT_ONCE = {
-    "cumsum": lambda x: jnp.cumsum(x), "diff": lambda x: jnp.diff(x), "flip": lambda x: jnp.flip(x, axis=0),
-    "moveaxis": lambda x: jnp.moveaxis(x[None], 0, 1), "nan_to_num": lambda x: jnp.nan_to_num(x),
-    "argsort": lambda x: jnp.argsort(x, descending=True), "tile": lambda x: jnp.tile(x, (2, 1)),
-    "tril": lambda x: jnp.tril(x[None]), "trace": lambda x: jnp.trace(x[None]),
+    "cumsum": lambda x: jnp.cumsum(x),
+    "diff": lambda x: jnp.diff(x),
+    "flip": lambda x: jnp.flip(x, axis=0),
+    "moveaxis": lambda x: jnp.moveaxis(x[None], 0, 1),
+    "nan_to_num": lambda x: jnp.nan_to_num(x),
+    "argsort": lambda x: jnp.argsort(x, descending=True),
+    "tile": lambda x: jnp.tile(x, (2, 1)),
+    "tril": lambda x: jnp.tril(x[None]),
+    "trace": lambda x: jnp.trace(x[None]),
 }
-CHECKS = {"axis_key", "axis_of", "axes_of", "call", "check_arraylike", "operand", "refuse_out", "_checked"}
+CHECKS = {
+    "axis_key",
+    "axis_of",
+    "axes_of",
+    "call",
+    "check_arraylike",
+    "operand",
+    "refuse_out",
+    "_checked",
+}
 
 
 def entered_by(function, x):
@@ -80,7 +110,9 @@ def test_what_is_compiled_is_one_call_of_cpp(name):
     """Functions of several operations, called again, check their options and call one program."""
     entered, expected, found = entered_by(WARM[name], jnp.asarray(X))
     # `face` is a library function, `call` a primitive that runs by itself.
-    assert found.tolist() == expected.tolist() and entered.count("face") == 1 and "call" not in entered, entered
+    assert (
+        found.tolist() == expected.tolist() and entered.count("face") == 1 and "call" not in entered
+    ), entered
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
@@ -89,7 +121,7 @@ def test_checks_are_part_of_the_program(name):
     x = jnp.asarray(X)
     own, _, _ = entered_by(lambda x: x[None], x)
     entered, expected, found = entered_by(AT_ONCE[name], x)
-    entered = entered[len(own):] if entered[:len(own)] == own else entered
+    entered = entered[len(own) :] if entered[: len(own)] == own else entered
     # After `face` arguments are asked whether they are high values, once there are types of such.
     assert entered[0] == "face" and not CHECKS & {*entered} and entered.count("face") == 1, entered
     assert found.tolist() == expected.tolist() == jit(AT_ONCE[name])(x).tolist()
@@ -101,7 +133,9 @@ def test_what_cpp_does_not_take_runs_as_python():
     assert jnp.moveaxis(x, [0, 1], [1, 0]).tolist() == x.T.tolist()
     assert jnp.tril(x, jnp.int32(1)).tolist() == x.tolist()
     assert jnp.tile(x, [1, 2]).shape == (2, 4)
-    with pytest.raises(TypeError, match="flip requires ndarray or scalar arguments, got <class 'list'>") as caught:
+    with pytest.raises(
+        TypeError, match="flip requires ndarray or scalar arguments, got <class 'list'>"
+    ) as caught:
         jnp.flip([1, 2])
     assert caught.value.__context__ is None
     with pytest.raises(ValueError, match="axis 5 is out of bounds for array of dimension 2"):

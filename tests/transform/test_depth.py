@@ -14,6 +14,7 @@ def chain(n):
         for _ in range(n):
             x = lax.sin(x)
         return x
+
     return f
 
 
@@ -31,9 +32,17 @@ def test_a_long_program():
     assert str(jax.make_jaxpr(f)(1.0)).count("= sin ") == 20_000
 
 
-@pytest.mark.parametrize("transform", [jax.grad, lambda f: lambda x: jax.jvp(f, (x,), (x,)), lambda f: jax.linearize(f, 1.0)[1],
-                                       lambda f: jax.grad(jax.jit(f)), lambda f: jax.grad(jax.checkpoint(f))],
-                         ids=["grad", "jvp", "linearize", "grad of jit", "grad of checkpoint"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jax.grad,
+        lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+        lambda f: jax.linearize(f, 1.0)[1],
+        lambda f: jax.grad(jax.jit(f)),
+        lambda f: jax.grad(jax.checkpoint(f)),
+    ],
+    ids=["grad", "jvp", "linearize", "grad of jit", "grad of checkpoint"],
+)
 def test_a_long_program_transformed(transform):
     jax.make_jaxpr(transform(chain(5000)))(1.0)
 

@@ -17,8 +17,18 @@ from teucer._core.trace import EVAL, current_trace
 
 def what(x):
     """All there is to know of a tree of results."""
+
     def leaf(a):
-        return type(a), a.dtype, a.shape, a.weak_type, a.committed, a.devices(), np.asarray(a).tobytes()
+        return (
+            type(a),
+            a.dtype,
+            a.shape,
+            a.weak_type,
+            a.committed,
+            a.devices(),
+            np.asarray(a).tobytes(),
+        )
+
     leaves, tree = jax.tree.flatten(x)
     return tree, [leaf(a) for a in leaves]
 
@@ -30,13 +40,35 @@ def thrice(f, *args, **kwargs):
     return f(*args, **kwargs)
 
 
-DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
-          np.float64, np.complex64, np.complex128, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
-          ml_dtypes.int4, ml_dtypes.uint4]
+DTYPES = [
+    np.bool_,
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.uint64,
+    np.float16,
+    np.float32,
+    np.float64,
+    np.complex64,
+    np.complex128,
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.float8_e5m2,
+    ml_dtypes.int4,
+    ml_dtypes.uint4,
+]
 FORMS = {
-    "scalar": lambda d: np.dtype(d).type(1), "0-d": lambda d: np.ones((), d), "vector": lambda d: np.arange(3).astype(d),
-    "empty": lambda d: np.ones((2, 0, 3), d), "view": lambda d: np.arange(12).astype(d).reshape(3, 4)[::2, ::-1].T,
-    "broadcast": lambda d: np.broadcast_to(np.ones((), d), (3, 2)), "Fortran": lambda d: np.asfortranarray(np.eye(3).astype(d)),
+    "scalar": lambda d: np.dtype(d).type(1),
+    "0-d": lambda d: np.ones((), d),
+    "vector": lambda d: np.arange(3).astype(d),
+    "empty": lambda d: np.ones((2, 0, 3), d),
+    "view": lambda d: np.arange(12).astype(d).reshape(3, 4)[::2, ::-1].T,
+    "broadcast": lambda d: np.broadcast_to(np.ones((), d), (3, 2)),
+    "Fortran": lambda d: np.asfortranarray(np.eye(3).astype(d)),
 }
 
 
@@ -47,7 +79,11 @@ def test_numpy_arguments(dtype, form, x64):
     x = FORMS[form](dtype)
     with jax.enable_x64(x64):
         y = thrice(jax.jit(lambda x: x), x)
-        assert y.dtype == jax.dtypes.canonicalize_dtype(dtype) and y.shape == x.shape and not y.weak_type
+        assert (
+            y.dtype == jax.dtypes.canonicalize_dtype(dtype)
+            and y.shape == x.shape
+            and not y.weak_type
+        )
         np.testing.assert_array_equal(np.asarray(y), x.astype(y.dtype))
 
 
@@ -58,7 +94,7 @@ def test_python_scalars(x):
     assert thrice(jax.jit(lambda x, y: x + y), x, np.ones(2, np.complex64)).dtype == np.complex64
 
 
-@pytest.mark.parametrize("x", [2**31, -2**40, 2**70])
+@pytest.mark.parametrize("x", [2**31, -(2**40), 2**70])
 def test_python_integers_that_do_not_fit(x):
     f = jax.jit(lambda x: x)
     for _ in range(2):
@@ -68,13 +104,30 @@ def test_python_integers_that_do_not_fit(x):
         f(3)
 
 
-BAD = {"bytes in other order": np.arange(3).astype(">i4"), "wide, in other order": np.arange(3).astype(">f8"),
-       "text": np.array(["a"]), "objects": np.array([None]), "dates": np.array([1], "M8[s]"), "records": np.zeros(2, [("a", int)]),
-       "long double": np.longdouble(1), "void": np.void(1), "str": "a", "object": object()}
-ENTRIES = {"jit": jax.jit(lambda x: x), "jnp": lambda x: jnp.add(x, 1), "lax": lax.neg,
-           "asarray": jnp.asarray, "device_put": jax.device_put, "make_jaxpr": jax.make_jaxpr(lambda x: x),
-           "grad": jax.grad(lambda x: x), "vmap": jax.vmap(lambda x: x), "typeof": jax.typeof,
-           "eval_shape": lambda x: jax.eval_shape(lambda x: x, x)}
+BAD = {
+    "bytes in other order": np.arange(3).astype(">i4"),
+    "wide, in other order": np.arange(3).astype(">f8"),
+    "text": np.array(["a"]),
+    "objects": np.array([None]),
+    "dates": np.array([1], "M8[s]"),
+    "records": np.zeros(2, [("a", int)]),
+    "long double": np.longdouble(1),
+    "void": np.void(1),
+    "str": "a",
+    "object": object(),
+}
+ENTRIES = {
+    "jit": jax.jit(lambda x: x),
+    "jnp": lambda x: jnp.add(x, 1),
+    "lax": lax.neg,
+    "asarray": jnp.asarray,
+    "device_put": jax.device_put,
+    "make_jaxpr": jax.make_jaxpr(lambda x: x),
+    "grad": jax.grad(lambda x: x),
+    "vmap": jax.vmap(lambda x: x),
+    "typeof": jax.typeof,
+    "eval_shape": lambda x: jax.eval_shape(lambda x: x, x),
+}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -109,9 +162,12 @@ def test_trees_with_nones_and_nothing():
 def test_keywords_and_defaults():
     def f(x, y=2, *, z=3.0, **rest):
         return x + 10 * y + 100 * z, rest
+
     g = jax.jit(f)
     for kwargs in ({}, {"z": 1.0, "a": 2, "b": 3}, {"b": 3, "a": 2, "z": 1.0}, {"y": 5}):
-        assert jax.tree.map(float, thrice(g, 1.0, **kwargs)) == jax.tree.map(float, f(1.0, **kwargs))
+        assert jax.tree.map(float, thrice(g, 1.0, **kwargs)) == jax.tree.map(
+            float, f(1.0, **kwargs)
+        )
 
 
 def test_static_arguments_of_equal_values_and_other_types():
@@ -134,7 +190,12 @@ def test_constants_unused_arguments_and_donation():
         return jnp.ones(3), jnp.ones(7), jnp.ones(2), jnp.ones(4)
 
     plain = what(jax.jit(f)(*args()))
-    for options in ({}, {"keep_unused": True}, {"donate_argnums": (0, 1, 2, 3)}, {"donate_argnums": (2,), "keep_unused": True}):
+    for options in (
+        {},
+        {"keep_unused": True},
+        {"donate_argnums": (0, 1, 2, 3)},
+        {"donate_argnums": (2,), "keep_unused": True},
+    ):
         g = jax.jit(f, **options)
         for _ in range(3):
             assert what(g(*args())) == plain
@@ -144,7 +205,9 @@ def test_constants_unused_arguments_and_donation():
 def test_results_that_are_arguments_constants_or_each_other():
     x, c = jnp.ones(2), jnp.zeros(3)
     same = thrice(jax.jit(lambda x: [y := x * 2, y, x, x, c, c, 1, 1]), x)
-    assert [np.asarray(y).tolist() for y in same] == [[2, 2]] * 2 + [[1, 1]] * 2 + [[0, 0, 0]] * 2 + [1, 1]
+    assert [np.asarray(y).tolist() for y in same] == [[2, 2]] * 2 + [[1, 1]] * 2 + [
+        [0, 0, 0]
+    ] * 2 + [1, 1]
     assert thrice(jax.jit(lambda: (c, 3.0)))[1].weak_type
     y = jax.jit(lambda x: x)(x)
     y.delete()
@@ -167,7 +230,12 @@ def test_devices_of_results(devices):
         for x, y in ((free, put), (put, free), (elsewhere, put), (host, put), (put, 1.0)):
             z = thrice(f, x, y)
             assert z.committed and z.devices() == {devices[1]}
-        for x, y in ((elsewhere, free), (free, elsewhere), (elsewhere, elsewhere), (host, elsewhere)):
+        for x, y in (
+            (elsewhere, free),
+            (free, elsewhere),
+            (elsewhere, elsewhere),
+            (host, elsewhere),
+        ):
             z = thrice(f, x, y)
             assert not z.committed and z.devices() == {devices[0]}
         with jax.default_device(devices[2]):
@@ -250,16 +318,23 @@ def test_no_tracing_between_calls():
             f(1)
 
 
-TRACED = {"add": lambda t: t + 1, "jit": lambda t: jax.jit(lambda x: x)(t), "closure": lambda t: jax.jit(lambda: t)(),
-          "grad": lambda t: jax.grad(lambda x: x * t)(1.0), "library": jnp.sum, "tree": lambda t: jax.jit(lambda d: d)({"a": t}),
-          "vmap": lambda t: jax.vmap(lambda x: x + t)(jnp.ones(2)), "make_jaxpr": lambda t: jax.make_jaxpr(lambda x: x + t)(1.0),
-          # Not used, but returned.
-          "returned from jvp": lambda t: jax.jvp(lambda x: t, (1.0,), (1.0,)),
-          "returned from grad": lambda t: jax.grad(lambda x: t)(1.0),
-          "returned from linearize": lambda t: jax.linearize(lambda x: t, 1.0)[1](1.0),
-          "returned from vjp": lambda t: jax.vjp(lambda x: t, 1.0)[1](1.0),
-          "returned from vmap": lambda t: jax.vmap(lambda x: t)(jnp.ones(2)),
-          "returned from jit": lambda t: jax.jit(lambda x: t)(1.0)}
+TRACED = {
+    "add": lambda t: t + 1,
+    "jit": lambda t: jax.jit(lambda x: x)(t),
+    "closure": lambda t: jax.jit(lambda: t)(),
+    "grad": lambda t: jax.grad(lambda x: x * t)(1.0),
+    "library": jnp.sum,
+    "tree": lambda t: jax.jit(lambda d: d)({"a": t}),
+    "vmap": lambda t: jax.vmap(lambda x: x + t)(jnp.ones(2)),
+    "make_jaxpr": lambda t: jax.make_jaxpr(lambda x: x + t)(1.0),
+    # Not used, but returned.
+    "returned from jvp": lambda t: jax.jvp(lambda x: t, (1.0,), (1.0,)),
+    "returned from grad": lambda t: jax.grad(lambda x: t)(1.0),
+    "returned from linearize": lambda t: jax.linearize(lambda x: t, 1.0)[1](1.0),
+    "returned from vjp": lambda t: jax.vjp(lambda x: t, 1.0)[1](1.0),
+    "returned from vmap": lambda t: jax.vmap(lambda x: t)(jnp.ones(2)),
+    "returned from jit": lambda t: jax.jit(lambda x: t)(1.0),
+}
 
 
 @pytest.mark.parametrize("use", TRACED)
@@ -290,7 +365,13 @@ def test_inner_jits_that_close_over_tracers():
 def test_whatever_ends_a_trace(error):
     def f(x):
         raise error
-    for transform in (jax.jit, jax.grad, lambda f: jax.vmap(f, axis_size=2), lambda f: jax.jit(jax.grad(f))):
+
+    for transform in (
+        jax.jit,
+        jax.grad,
+        lambda f: jax.vmap(f, axis_size=2),
+        lambda f: jax.jit(jax.grad(f)),
+    ):
         with pytest.raises(error):
             transform(f)(np.ones(2, np.float32) if transform is not jax.grad else 1.0)
         assert current_trace() is EVAL and jnp.add(1, 2) == 3
@@ -336,8 +417,15 @@ def test_methods_and_callables():
     assert thrice(m.scale, 2.0) == thrice(Model.scale, m, 2.0) == 6
     assert thrice(m.plus, 1.0) == thrice(Model.plus, 1.0) == 2 and thrice(m.name, 1.0) == 6
     assert thrice(lambda: m.weights).tolist() == [3, 3] and Model(4).weights.tolist() == [4, 4]
-    assert thrice(jax.jit(m), 5.0) == 2 and thrice(jax.jit(m.__call__), 5.0) == 2 and thrice(jax.jit(m.scale), 2.0) == 6
-    assert thrice(jax.jit(functools.partial(operator.add, 2)), 1.0) == 3 and thrice(jax.jit(operator.neg), 1.0) == -1
+    assert (
+        thrice(jax.jit(m), 5.0) == 2
+        and thrice(jax.jit(m.__call__), 5.0) == 2
+        and thrice(jax.jit(m.scale), 2.0) == 6
+    )
+    assert (
+        thrice(jax.jit(functools.partial(operator.add, 2)), 1.0) == 3
+        and thrice(jax.jit(operator.neg), 1.0) == -1
+    )
     assert thrice(jax.jit(jax.jit(jax.jit(lambda x: x + 1))), 1.0) == 2
 
     class Unhashable:

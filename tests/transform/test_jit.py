@@ -17,9 +17,11 @@ from teucer import lax
 
 def counted(f):
     """`f`, counting how often it is traced."""
+
     def wrapper(*args, **kwargs):
         wrapper.count += 1
         return f(*args, **kwargs)
+
     wrapper.count = 0
     return wrapper
 
@@ -48,14 +50,23 @@ def test_options_are_part_of_the_signature():
     assert f.count == 2
 
 
-@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (1,)},
-                                     {"static_argnums": -1}, {"static_argnames": ["n"]}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"static_argnums": 1},
+        {"static_argnames": "n"},
+        {"static_argnums": (1,)},
+        {"static_argnums": -1},
+        {"static_argnames": ["n"]},
+    ],
+)
 @pytest.mark.parametrize("by_name", [False, True])
 def test_static_arguments(options, by_name):
     @functools.partial(jax.jit, **options)
     def f(x, n):
         assert isinstance(n, int)
         return x * n
+
     if by_name and options == {"static_argnums": -1}:
         pytest.skip("a negative position says nothing of a call by name")
     for n in (2, 3, 2):
@@ -73,10 +84,16 @@ def test_unhashable_static_argument():
         jax.jit(lambda x, n: x, static_argnums=1)(1.0, [1])
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"static_argnums": 3}, "static_argnums"), ({"static_argnames": "z"}, "static_argnames"),
-    ({"donate_argnums": 3}, "donate_argnums"), ({"static_argnums": 0, "donate_argnums": 0}, "intersect"),
-    ({"static_argnums": "x"}, "static_argnums")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"static_argnums": 3}, "static_argnums"),
+        ({"static_argnames": "z"}, "static_argnames"),
+        ({"donate_argnums": 3}, "donate_argnums"),
+        ({"static_argnums": 0, "donate_argnums": 0}, "intersect"),
+        ({"static_argnums": "x"}, "static_argnums"),
+    ],
+)
 def test_bad_options(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         jax.jit(lambda x, y: x, **options)
@@ -100,6 +117,7 @@ def test_pytrees_defaults_and_keywords():
     @jax.jit
     def f(p, *rest, scale=2.0, **more):
         return {"a": p["w"][0] * scale, "b": (rest, more)}
+
     out = f({"w": [1.0, None]}, 5, scale=3.0, z=7)
     assert out["a"] == 3.0
     assert out["b"] == ((5,), {"z": 7})
@@ -114,6 +132,7 @@ def test_decorates_methods_and_partials():
         @functools.partial(jax.jit, static_argnums=0)
         def f(self, x):
             return self.k * x
+
     assert C(3).f(2.0) == 6.0
     assert jax.jit(functools.partial(lambda a, b: a - b, 5.0))(3.0) == 2.0
 
@@ -123,6 +142,7 @@ def test_keeps_name_and_docstring():
     def f(x):
         """Doc."""
         return x
+
     assert (f.__name__, f.__doc__, f.__wrapped__.__name__) == ("f", "Doc.", "f")
 
 
@@ -130,6 +150,7 @@ def test_nested_jit_closing_over_a_traced_value():
     @jax.jit
     def outer(x):
         return jax.jit(lambda y: x * y)(x + 1)
+
     assert outer(2.0) == 6.0
     assert jax.grad(outer)(2.0) == 5.0
     np.testing.assert_array_equal(jax.vmap(outer)(jnp.arange(3.0)), [0, 2, 6])
@@ -191,11 +212,15 @@ def test_stages():
     assert compiled.memory_analysis().output_size_in_bytes == 16
     with pytest.raises(TypeError, match="Argument types differ"):
         compiled(jnp.ones((4, 2)), jnp.ones((2, 2)))
-    assert jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct((2,), "float32")).compile()(np.ones(2, np.float32)).shape == (2,)
+    assert jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct((2,), "float32")).compile()(
+        np.ones(2, np.float32)
+    ).shape == (2,)
 
 
 def test_eval_shape():
-    out = jax.eval_shape(lambda x, y: (x @ y, x.sum()), jax.ShapeDtypeStruct((2, 3), "float32"), jnp.ones((3, 4)))
+    out = jax.eval_shape(
+        lambda x, y: (x @ y, x.sum()), jax.ShapeDtypeStruct((2, 3), "float32"), jnp.ones((3, 4))
+    )
     assert out == (jax.ShapeDtypeStruct((2, 4), "float32"), jax.ShapeDtypeStruct((), "float32"))
     assert jax.jit(jnp.sin).eval_shape(1.0).weak_type
 
@@ -213,7 +238,9 @@ def test_compiler_options():
 
 
 NOT_COMMITTED = {
-    "a number": lambda: jnp.asarray(1.0), "an integer": lambda: jnp.array(3), "a complex number": lambda: jnp.asarray(2j),
+    "a number": lambda: jnp.asarray(1.0),
+    "an integer": lambda: jnp.array(3),
+    "a complex number": lambda: jnp.asarray(2j),
     "a pickled weak number": lambda: pickle.loads(pickle.dumps(jax.jit(lambda x: x)(1.0))),
     "a pickled array": lambda: pickle.loads(pickle.dumps(jnp.ones(2))),
     "pickled keys": lambda: pickle.loads(pickle.dumps(jax.random.key(0))),
@@ -272,6 +299,7 @@ def test_jitted_functions_do_not_live_forever():
         f = lambda x: x + 1
         jax.jit(f)(1.0)
         return weakref.ref(f)
+
     ref = make()
     gc.collect()
     assert ref() is None
@@ -288,6 +316,7 @@ def test_ensure_compile_time_eval():
         with jax.ensure_compile_time_eval():
             assert jnp.sum(jnp.arange(3)) == 3
         return x
+
     f(1.0)
 
 
@@ -296,31 +325,57 @@ def test_transformed_calls_are_given_the_same_buffers():
     x = jnp.ones(3)
 
     def donated(g, *args):
-        return [eqn.params["donated_invars"] for eqn in jax.make_jaxpr(g)(*args).eqns if eqn.primitive.name == "jit"]
+        return [
+            eqn.params["donated_invars"]
+            for eqn in jax.make_jaxpr(g)(*args).eqns
+            if eqn.primitive.name == "jit"
+        ]
 
     assert donated(f, x, x) == [(True, False)]
     assert donated(jax.vmap(f), jnp.ones((2, 3)), jnp.ones((2, 3))) == [(True, False)]
     # A tangent is given where its primal is; residuals and cotangents are not.
-    assert donated(lambda x, y, t: jax.jvp(f, (x, y), (t, t)), x, x, x) == [(True, False, True, False)]
-    assert not any(flag for flags in donated(jax.grad(lambda x, y: f(x, y).sum()), x, x) for flag in flags)
+    assert donated(lambda x, y, t: jax.jvp(f, (x, y), (t, t)), x, x, x) == [
+        (True, False, True, False)
+    ]
+    assert not any(
+        flag for flags in donated(jax.grad(lambda x, y: f(x, y).sum()), x, x) for flag in flags
+    )
 
 
-@pytest.mark.parametrize("transform", [lambda f: f, jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])[0],
-                                       lambda f: jax.jit(jax.grad(f)), lambda f: lambda x: jax.vmap(jax.grad(f))(x[None])[0]])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: f,
+        jax.jit,
+        jax.grad,
+        lambda f: lambda x: jax.vmap(f)(x[None])[0],
+        lambda f: jax.jit(jax.grad(f)),
+        lambda f: lambda x: jax.vmap(jax.grad(f))(x[None])[0],
+    ],
+)
 def test_ensure_compile_time_eval_of_traced_values(transform):
-    """They stay traced; what is computed of them is that without the block, and so are derivatives."""
+    """They stay traced; what is computed of them is that without the block, and so are
+    derivatives."""
+
     def f(x, block):
         with block():
             known = jnp.cos(1.0)
             assert block is contextlib.nullcontext or not isinstance(known, jax.core.Tracer)
-            y = jnp.sin(x) * known + jax.jit(lambda a: a * x)(2.0) + lax.cond(known > 0, lambda: x, lambda: -x)
+            y = (
+                jnp.sin(x) * known
+                + jax.jit(lambda a: a * x)(2.0)
+                + lax.cond(known > 0, lambda: x, lambda: -x)
+            )
             y += lax.fori_loop(0, 3, lambda i, a: a * x, 1.0) + jax.grad(jnp.sin)(x)
             y += jnp.sum(jax.vmap(lambda a: a * x)(jnp.ones(2)))
             if isinstance(x, jax.core.Tracer):
                 assert isinstance(y, jax.core.Tracer)
         return y
-    found, expected = (transform(lambda x: f(x, block))(jnp.float32(1.5))
-                       for block in (jax.ensure_compile_time_eval, contextlib.nullcontext))
+
+    found, expected = (
+        transform(lambda x: f(x, block))(jnp.float32(1.5))
+        for block in (jax.ensure_compile_time_eval, contextlib.nullcontext)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -328,6 +383,7 @@ def test_named_scope_is_no_equation():
     def f(x):
         with jax.named_scope("part"):
             return jnp.sin(x)
+
     assert str(jax.make_jaxpr(f)(1.0)) == "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }"
     assert jax.named_call(f, name="g")(0.0) == 0.0
 
@@ -338,6 +394,7 @@ def test_same_error_every_time():
         if x > 0:
             return x
         return -x
+
     for _ in range(2):
         with pytest.raises(jax.errors.TracerBoolConversionError, match=r"bool\[\]"):
             f(1.0)
@@ -396,16 +453,26 @@ def test_compiled_programs_go_with_their_last_user():
     assert gone() is None
 
 
-@pytest.mark.parametrize("inline, called, told", [
-    (jax.Inline.JAX_EARLY, False, None), (jax.Inline.JAX_LATE, True, None), (jax.Inline.XLA_EARLY, True, "xla_early"),
-    (jax.Inline.XLA_LATE, True, "xla_late"), (jax.Inline.AUTO, True, ""), (True, False, None), (False, True, ""),
-])
+@pytest.mark.parametrize(
+    "inline, called, told",
+    [
+        (jax.Inline.JAX_EARLY, False, None),
+        (jax.Inline.JAX_LATE, True, None),
+        (jax.Inline.XLA_EARLY, True, "xla_early"),
+        (jax.Inline.XLA_LATE, True, "xla_late"),
+        (jax.Inline.AUTO, True, ""),
+        (True, False, None),
+        (False, True, ""),
+    ],
+)
 def test_where_calls_are_inlined(inline, called, told):
     inner = jax.jit(jax.lax.sin, inline=inline)
     assert inner(0.0) == 0.0 and jax.grad(jax.jit(inner))(0.0) == 1.0
     assert ("jit[" in str(jax.make_jaxpr(lambda x: inner(x) + 1)(1.0))) == called
     text = jax.jit(lambda x: inner(x) + 1).lower(1.0).as_text()
-    assert ("call @" in text) == (told is not None) and (not told or f'inlineable = "{told}"' in text)
+    assert ("call @" in text) == (told is not None) and (
+        not told or f'inlineable = "{told}"' in text
+    )
 
 
 def test_inline_is_a_bool_or_a_choice():

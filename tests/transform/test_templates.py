@@ -48,7 +48,9 @@ TRANSFORMATIONS: dict[str, Callable[[Any], Any]] = {
 def test_templates_record_what_python_does(f: Any, of: str, monkeypatch: Any) -> None:
     program = TRANSFORMATIONS[of](whatever_way(f))
     found = [jax.jit(lambda x: program(x)).lower(X).as_text() for _ in range(3)]
-    monkeypatch.setattr(Templates, "call", lambda self, trace, args, kwargs: self._fun(*args, **kwargs))
+    monkeypatch.setattr(
+        Templates, "call", lambda self, trace, args, kwargs: self._fun(*args, **kwargs)
+    )
     assert {jax.jit(lambda x: program(x)).lower(X).as_text() for _ in range(2)} == set(found)
 
 
@@ -77,8 +79,18 @@ def test_python_runs_once_a_signature() -> None:
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1, True), (1, 1.0), (2.0, 3.0), (np.float32(1), 1.0), ([1, 2], (1, 2)),
-                                            (float("nan"), 1.0)])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (0.0, -0.0),
+        (1, True),
+        (1, 1.0),
+        (2.0, 3.0),
+        (np.float32(1), 1.0),
+        ([1, 2], (1, 2)),
+        (float("nan"), 1.0),
+    ],
+)
 def test_values_that_differ_are_other_signatures(one: Any, other: Any) -> None:
     @library
     def f(x: Any, y: Any) -> Any:
@@ -86,8 +98,14 @@ def test_values_that_differ_are_other_signatures(one: Any, other: Any) -> None:
 
     for y in (one, other, one, other):
         plain = f.__wrapped__
-        found, expected = jax.jit(lambda x, y=y: f(f(x, y), y))(X), jax.jit(lambda x, y=y: plain(plain(x, y), y))(X)
-        assert (found.dtype, np.asarray(found).tobytes()) == (expected.dtype, np.asarray(expected).tobytes())
+        found, expected = (
+            jax.jit(lambda x, y=y: f(f(x, y), y))(X),
+            jax.jit(lambda x, y=y: plain(plain(x, y), y))(X),
+        )
+        assert (found.dtype, np.asarray(found).tobytes()) == (
+            expected.dtype,
+            np.asarray(expected).tobytes(),
+        )
 
 
 def test_the_same_array_twice_is_another_signature() -> None:
@@ -95,7 +113,9 @@ def test_the_same_array_twice_is_another_signature() -> None:
     def f(x: Any, y: Any) -> Any:
         return x * 2 if x is y else x - y
 
-    assert [float(jax.jit(lambda x, y: f(x, x) + f(x, y) + f(y, y))(3.0, 1.0)) for _ in range(2)] == [10.0, 10.0]
+    assert [
+        float(jax.jit(lambda x, y: f(x, x) + f(x, y) + f(y, y))(3.0, 1.0)) for _ in range(2)
+    ] == [10.0, 10.0]
 
 
 def test_options_are_part_of_the_signature() -> None:
@@ -143,7 +163,11 @@ def test_lines_are_those_of_each_call() -> None:
 def test_a_call_that_warns_warns_each_time() -> None:
     for _ in range(3):
         with pytest.warns(UserWarning, match="float64"):
-            jax.jit(lambda x: jnp.zeros_like(jnp.sin(x), dtype="float64") + jnp.full_like(x, 2, "float64"))(X)
+            jax.jit(
+                lambda x: (
+                    jnp.zeros_like(jnp.sin(x), dtype="float64") + jnp.full_like(x, 2, "float64")
+                )
+            )(X)
         with pytest.warns(FutureWarning, match="scatter"):
             jax.jit(lambda x: jnp.zeros(3, int).at[0].set(jnp.sum(x)))(X)
 

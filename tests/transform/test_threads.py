@@ -48,12 +48,17 @@ def test_transformations():
     def work(i):
         def f(x):
             return (jnp.sin(x) ** 2 * i).sum()
+
         x = jnp.linspace(0, 1, 4)
         want = i * np.sin(2 * np.asarray(x))
         np.testing.assert_allclose(jax.grad(f)(x), want, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(jax.jit(jax.grad(f))(x), want, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(jax.vmap(jax.grad(f))(jnp.stack([x, x])), [want, want], rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(jnp.diagonal(jax.hessian(f)(x)), 2 * i * np.cos(2 * np.asarray(x)), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            jax.vmap(jax.grad(f))(jnp.stack([x, x])), [want, want], rtol=1e-4, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            jnp.diagonal(jax.hessian(f)(x)), 2 * i * np.cos(2 * np.asarray(x)), rtol=1e-4, atol=1e-5
+        )
         assert lax.scan(lambda c, y: (c + y, c), 0.0, jnp.arange(3.0 + i))[0] == sum(range(3 + i))
         assert jax.random.normal(jax.random.key(i), (i + 1,)).shape == (i + 1,)
 
@@ -77,7 +82,9 @@ def test_a_trace_is_of_its_thread():
     seen = []
 
     def f(x):
-        thread = threading.Thread(target=lambda: seen.append((current_trace() is EVAL, float(jnp.ones(3).sum()))))
+        thread = threading.Thread(
+            target=lambda: seen.append((current_trace() is EVAL, float(jnp.ones(3).sum())))
+        )
         thread.start()
         thread.join()
         return x * 2
@@ -94,7 +101,11 @@ def test_options_are_of_their_thread():
         with jax.enable_x64(bool(i % 2)):
             gate.wait()
             for _ in range(5):
-                assert f(np.ones(2)).dtype == jnp.arange(3.0).dtype == (np.float64 if i % 2 else np.float32)
+                assert (
+                    f(np.ones(2)).dtype
+                    == jnp.arange(3.0).dtype
+                    == (np.float64 if i % 2 else np.float32)
+                )
             gate.wait()
         assert f(np.ones(2)).dtype == np.float32
 

@@ -28,7 +28,10 @@ def test_what_is_not_saved_is_given_back():
     _, pull = jax.vjp(layer, W, X, saveable_args=(False, True))
     assert repr(pull.args_res[0]) == "NotSaveable()"
     assert len(jax.tree.leaves(pull)) == 3
-    with pytest.raises(ValueError, match=r"(?s)before restoring its not-saveable residuals.*args\[0\] of layer is NotSaveable"):
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)before restoring its not-saveable residuals.*args\[0\] of layer is NotSaveable",
+    ):
         pull(y)
     other = pull.replace(args_res=[W, pull.args_res[1]])
     pull.args_res[0] = W
@@ -56,16 +59,22 @@ def test_across_jit():
 def test_arguments_are_given_back_in_their_trees():
     d = {"a": jnp.ones((2, 2)), "b": jnp.eye(2), "c": jnp.ones(3)}
     _, pull = jax.vjp(lambda d: d["a"] @ d["b"], d, saveable_args=((True, False, False),))
-    assert repr(pull.args_res[0]["b"]) == "NotSaveable()" and repr(pull.args_res[0]["c"]) == "NotNeeded()"
+    assert (
+        repr(pull.args_res[0]["b"]) == "NotSaveable()"
+        and repr(pull.args_res[0]["c"]) == "NotNeeded()"
+    )
     pull.args_res = [d]
     np.testing.assert_array_equal(pull(jnp.ones((2, 2)))[0]["a"], np.ones((2, 2)))
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ([None, X], r"args\[0\] of layer is None"),
-    ([W, X[:1]], r"args\[1\] of layer is of type float32\[1,3\], but it was float32\[2,3\]"),
-    ([W], "args_res has 1 entries, but layer has 2 arguments"),
-])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([None, X], r"args\[0\] of layer is None"),
+        ([W, X[:1]], r"args\[1\] of layer is of type float32\[1,3\], but it was float32\[2,3\]"),
+        ([W], "args_res has 1 entries, but layer has 2 arguments"),
+    ],
+)
 def test_what_cannot_be_given_back(given, message):
     y, pull = jax.vjp(layer, W, X)
     pull.args_res = given
@@ -73,11 +82,20 @@ def test_what_cannot_be_given_back(given, message):
         pull(y)
 
 
-@pytest.mark.parametrize(("bools", "message"), [
-    ((True,), r"saveable_args has 1 children while the corresponding container has 2"),
-    ((True, 0), r"saveable_args\[1\] is 0 of type int"),
-    ((True, (True,)), r"saveable_args\[1\] is a container while the corresponding part of the values is a leaf"),
-])
+@pytest.mark.parametrize(
+    ("bools", "message"),
+    [
+        ((True,), r"saveable_args has 1 children while the corresponding container has 2"),
+        ((True, 0), r"saveable_args\[1\] is 0 of type int"),
+        (
+            (True, (True,)),
+            (
+                r"saveable_args\[1\] is a container while the corresponding part of the values is "
+                r"a leaf"
+            ),
+        ),
+    ],
+)
 def test_trees_of_bools(bools, message):
     with pytest.raises(ValueError, match="saveable_args argument to jax.vjp must.*" + message):
         jax.vjp(layer, W, X, saveable_args=bools)
@@ -116,8 +134,10 @@ def overwrite(ref):
 
 @pytest.mark.parametrize("start", [0.0, 100.0])
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
-@pytest.mark.parametrize(("f", "held", "slope", "kept"), [
-    (read, 2.0, 4.0, 1.0), (overwrite, np.sin(2.0), 2 * np.sin(2.0) * np.cos(2.0), np.cos(2.0))])
+@pytest.mark.parametrize(
+    ("f", "held", "slope", "kept"),
+    [(read, 2.0, 4.0, 1.0), (overwrite, np.sin(2.0), 2 * np.sin(2.0) * np.cos(2.0), np.cos(2.0))],
+)
 def test_gradients_by_references(f, held, slope, kept, wrap, start):
     ref, total = jax.new_ref(2.0), jax.new_ref(start)
 
@@ -127,7 +147,7 @@ def test_gradients_by_references(f, held, slope, kept, wrap, start):
         pull.with_refs(total)(1.0)
         return y
 
-    np.testing.assert_allclose(both(ref, total), held ** 2, rtol=1e-6)
+    np.testing.assert_allclose(both(ref, total), held**2, rtol=1e-6)
     np.testing.assert_allclose(ref[...], held, rtol=1e-6)
     np.testing.assert_allclose(total[...], start * kept + slope, rtol=1e-6)
 
@@ -143,7 +163,10 @@ def test_gradients_by_references_need_one_to_go_to():
     y, pull = jax.vjp(f, ref, 2.0, n)
     assert (y, n[...], ref[0]) == (4.0, 2, 2.0)
     for call in (pull, pull.with_refs(jax.ad.GradValue(), jax.ad.GradValue(), jax.ad.DontWant())):
-        with pytest.raises(ValueError, match=r"args\[0\] of f is Ref-typed, so its gradient must be accumulated into a ref"):
+        with pytest.raises(
+            ValueError,
+            match=r"args\[0\] of f is Ref-typed, so its gradient must be accumulated into a ref",
+        ):
             call(1.0)
     total = jax.new_ref(jnp.zeros(3))
     _, x_bar, _ = pull.with_refs(total, jax.ad.GradValue(), jax.ad.DontWant())(1.0)

@@ -15,7 +15,9 @@ def test_axes():
     np.testing.assert_array_equal(jax.vmap(jnp.sum, in_axes=-1)(A), A.sum(0))
     np.testing.assert_array_equal(jax.vmap(lambda x: x * 2, out_axes=1)(A), 2 * A.T)
     np.testing.assert_array_equal(jax.vmap(lambda x: x * 2, out_axes=-1)(A), 2 * A.T)
-    np.testing.assert_array_equal(jax.vmap(lambda x, y: x + y, in_axes=(0, None))(A, A[0]), A + A[0])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x, y: x + y, in_axes=(0, None))(A, A[0]), A + A[0]
+    )
     np.testing.assert_array_equal(jax.vmap(lambda x: 7.0, axis_size=3)(jnp.zeros(3)), [7, 7, 7])
     assert jax.vmap(lambda x: 7.0, out_axes=None)(A) == 7.0
 
@@ -23,19 +25,26 @@ def test_axes():
 def test_trees_of_axes():
     def f(d, x):
         return {"s": d["a"] * x, "t": (d["b"], x)}
+
     d = {"a": jnp.arange(3.0), "b": jnp.ones((2, 3))}
     out = jax.vmap(f, in_axes=({"a": 0, "b": 1}, None), out_axes={"s": 0, "t": (1, None)})(d, 2.0)
     np.testing.assert_array_equal(out["s"], [0, 2, 4])
     assert out["t"][0].shape == (2, 3)
     assert out["t"][1] == 2.0
-    np.testing.assert_array_equal(jax.vmap(lambda x, y=0: x + y)(jnp.arange(2.0), y=jnp.arange(2.0)), [0, 2])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x, y=0: x + y)(jnp.arange(2.0), y=jnp.arange(2.0)), [0, 2]
+    )
 
 
 def test_nested_and_transposed():
     outer = jax.vmap(jax.vmap(lambda x, y: x * y, (None, 0)), (0, None))
     np.testing.assert_array_equal(outer(A[0], A[1]), np.outer(A[0], A[1]))
-    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(lambda x: jnp.sin(x) ** 2)))(A[0]), np.sin(2 * A[0]), atol=1e-6)
-    np.testing.assert_allclose(jax.grad(lambda x: jax.vmap(jnp.sin)(x).sum())(A[0]), np.cos(A[0]), atol=1e-6)
+    np.testing.assert_allclose(
+        jax.jit(jax.vmap(jax.grad(lambda x: jnp.sin(x) ** 2)))(A[0]), np.sin(2 * A[0]), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        jax.grad(lambda x: jax.vmap(jnp.sin)(x).sum())(A[0]), np.cos(A[0]), atol=1e-6
+    )
 
 
 def test_per_example_gradients():
@@ -46,25 +55,59 @@ def test_per_example_gradients():
     np.testing.assert_allclose(g, expected)
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: jax.vmap(lambda x, y: x)(jnp.ones(3), jnp.ones(4)), ValueError,
-     r"inconsistent sizes.*\n  \* one axis had size 3: axis 0 of argument x of type float32\[3\];\n"
-     r"  \* one axis had size 4: axis 0 of argument y of type float32\[4\]"),
-    (lambda: jax.vmap(lambda *a: 0)(jnp.ones(3), jnp.ones(2), jnp.ones(2), jnp.ones(3), jnp.ones(3)), ValueError,
-     r"\* most axes \(3 of them\) had size 3, e.g. axis 0 of argument a\w*\[0\] .*\* some axes \(2 of them\) had size 2"),
-    (lambda: jax.vmap(lambda x: x, axis_size=2)(A[0]), ValueError, r"\* the `axis_size` argument was 2;\n  \* one axis had size 3"),
-    (lambda: jax.vmap(lambda x: x, in_axes=2)(A), ValueError, r"rank should be at least 3, but is only 2"),
-    (lambda: jax.vmap(lambda x: x)(1.0), ValueError, "rank should be at least 1, but is only 0"),
-    (lambda: jax.vmap(lambda x: x, in_axes=(0, 0))(A), ValueError, "in_axes"),
-    (lambda: jax.vmap(lambda x: x, in_axes="a")(A), TypeError, "in_axes must be an int, None"),
-    (lambda: jax.vmap(lambda x: x, in_axes=None)(A), ValueError, "at least one non-None value in in_axes"),
-    (lambda: jax.vmap(lambda: 1)(), ValueError, "at least one argument"),
-    (lambda: jax.vmap(lambda x: x, out_axes=None)(A), ValueError, "at vmap out_axes, got axis spec None but output was"),
-    (lambda: jax.vmap(lambda x: x, out_axes=5)(A), ValueError, "out of bounds"),
-    (lambda: jax.vmap(lambda x: x, out_axes=(0, 0))(A), ValueError, "out_axes"),
-    (lambda: jax.vmap(lambda x: x, in_axes=({"a": 0},))({"b": A}), ValueError, "in_axes"),
-    (lambda: jax.vmap(lambda x: x)("a"), TypeError, "argument x"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: jax.vmap(lambda x, y: x)(jnp.ones(3), jnp.ones(4)),
+            ValueError,
+            r"inconsistent sizes.*\n  \* one axis had size 3: axis 0 of argument x of type "
+            r"float32\[3\];\n  \* one axis had size 4: axis 0 of argument y of type float32\[4\]",
+        ),
+        (
+            lambda: jax.vmap(lambda *a: 0)(
+                jnp.ones(3), jnp.ones(2), jnp.ones(2), jnp.ones(3), jnp.ones(3)
+            ),
+            ValueError,
+            (
+                r"\* most axes \(3 of them\) had size 3, e.g. axis 0 of argument a\w*\[0\] .*\* "
+                r"some axes \(2 of them\) had size 2"
+            ),
+        ),
+        (
+            lambda: jax.vmap(lambda x: x, axis_size=2)(A[0]),
+            ValueError,
+            r"\* the `axis_size` argument was 2;\n  \* one axis had size 3",
+        ),
+        (
+            lambda: jax.vmap(lambda x: x, in_axes=2)(A),
+            ValueError,
+            r"rank should be at least 3, but is only 2",
+        ),
+        (
+            lambda: jax.vmap(lambda x: x)(1.0),
+            ValueError,
+            "rank should be at least 1, but is only 0",
+        ),
+        (lambda: jax.vmap(lambda x: x, in_axes=(0, 0))(A), ValueError, "in_axes"),
+        (lambda: jax.vmap(lambda x: x, in_axes="a")(A), TypeError, "in_axes must be an int, None"),
+        (
+            lambda: jax.vmap(lambda x: x, in_axes=None)(A),
+            ValueError,
+            "at least one non-None value in in_axes",
+        ),
+        (lambda: jax.vmap(lambda: 1)(), ValueError, "at least one argument"),
+        (
+            lambda: jax.vmap(lambda x: x, out_axes=None)(A),
+            ValueError,
+            "at vmap out_axes, got axis spec None but output was",
+        ),
+        (lambda: jax.vmap(lambda x: x, out_axes=5)(A), ValueError, "out of bounds"),
+        (lambda: jax.vmap(lambda x: x, out_axes=(0, 0))(A), ValueError, "out_axes"),
+        (lambda: jax.vmap(lambda x: x, in_axes=({"a": 0},))({"b": A}), ValueError, "in_axes"),
+        (lambda: jax.vmap(lambda x: x)("a"), TypeError, "argument x"),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match=f"(?s){message}"):
         call()
@@ -88,11 +131,17 @@ def test_custom_vmap():
 
     assert f(1.0, 2.0) == 3.0
     for wrap in (lambda g: g, jax.jit):
-        np.testing.assert_array_equal(wrap(jax.vmap(f, in_axes=(0, None)))(jnp.arange(3.0), 1.0), [1, 11, 21])
-    y, t = jax.jvp(lambda x: jax.vmap(f, in_axes=(0, None))(x, 1.0), (jnp.arange(3.0),), (jnp.ones(3),))
+        np.testing.assert_array_equal(
+            wrap(jax.vmap(f, in_axes=(0, None)))(jnp.arange(3.0), 1.0), [1, 11, 21]
+        )
+    y, t = jax.jvp(
+        lambda x: jax.vmap(f, in_axes=(0, None))(x, 1.0), (jnp.arange(3.0),), (jnp.ones(3),)
+    )
     np.testing.assert_array_equal(t, [10, 10, 10])
-    np.testing.assert_array_equal(jax.vmap(lambda x: jax.jvp(lambda x: f(x, 1.0), (x,), (1.0,)))(jnp.arange(3.0))[0],
-                                  [1, 11, 21])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x: jax.jvp(lambda x: f(x, 1.0), (x,), (1.0,)))(jnp.arange(3.0))[0],
+        [1, 11, 21],
+    )
     assert jax.grad(f)(1.0, 2.0) == 1.0
 
 

@@ -21,13 +21,15 @@ class Along:
         self.name = name
 
 
-jax.tree_util.register_pytree_node(Named, lambda a: ((a.x,), a.names), lambda names, leaves: Named(names, *leaves))
+jax.tree_util.register_pytree_node(
+    Named, lambda a: ((a.x,), a.names), lambda names, leaves: Named(names, *leaves)
+)
 X = jnp.arange(6.0).reshape(2, 3)
 
 
 def to_elt(cont, _, batch, spec):
     i = batch.names.index(spec.name)
-    return Named(batch.names[:i] + batch.names[i + 1:], cont(batch.x, i))
+    return Named(batch.names[:i] + batch.names[i + 1 :], cont(batch.x, i))
 
 
 def from_elt(cont, size, element, spec):
@@ -47,14 +49,19 @@ def same(named, names, x):
 
 
 def test_elements_and_batches():
-    made, sums = jax.vmap(lambda a: (Named(a.names, a.x * 2), a.x.sum()), in_axes=(Along("b"),),
-                          out_axes=(Along("c"), 0))(Named(("a", "b"), X))
+    made, sums = jax.vmap(
+        lambda a: (Named(a.names, a.x * 2), a.x.sum()),
+        in_axes=(Along("b"),),
+        out_axes=(Along("c"), 0),
+    )(Named(("a", "b"), X))
     same(made, ("c", "a"), X.T * 2)
     assert (sums == X.sum(0)).all()
 
 
 def test_an_axis_of_none_and_one_of_an_array():
-    made = jax.vmap(lambda a, y: Named(a.names, a.x * y), in_axes=(None, 0), out_axes=Along("c"))(Named(("a", "b"), X), X[0])
+    made = jax.vmap(lambda a, y: Named(a.names, a.x * y), in_axes=(None, 0), out_axes=Along("c"))(
+        Named(("a", "b"), X), X[0]
+    )
     same(made, ("c", "a", "b"), X * X[0][:, None, None])
 
 
@@ -62,11 +69,16 @@ def test_in_trees_nested_and_not_mapped():
     def f(tree):
         return {"r": [Named(tree["q"].names, tree["q"].x + 1), 1.0]}
 
-    made = jax.vmap(f, in_axes=({"q": Along("b")},), out_axes={"r": [Along("c"), None]})({"q": Named(("a", "b"), X)})["r"]
+    made = jax.vmap(f, in_axes=({"q": Along("b")},), out_axes={"r": [Along("c"), None]})(
+        {"q": Named(("a", "b"), X)}
+    )["r"]
     same(made[0], ("c", "a"), X.T + 1)
     assert made[1] == 1.0
-    twice = jax.vmap(jax.vmap(lambda a: a, in_axes=(Along("a"),), out_axes=Along("a")), in_axes=(Along("b"),),
-                     out_axes=Along("b"))
+    twice = jax.vmap(
+        jax.vmap(lambda a: a, in_axes=(Along("a"),), out_axes=Along("a")),
+        in_axes=(Along("b"),),
+        out_axes=Along("b"),
+    )
     same(twice(Named(("a", "b"), X)), ("b", "a"), X.T)
     same(jax.vmap(lambda: Named((), X[0, 1]), axis_size=2, out_axes=Along("c"))(), ("c",), [1, 1])
 
@@ -79,7 +91,9 @@ def test_under_jit_and_grad():
 
 
 def test_what_cannot_be_a_batch():
-    batching.register_vmappable(Named, Along, int, to_elt, lambda cont, size, element, spec: element, None)
+    batching.register_vmappable(
+        Named, Along, int, to_elt, lambda cont, size, element, spec: element, None
+    )
     with pytest.raises(ValueError, match="from_elt does not make a batch of it"):
         jax.vmap(lambda a: a, in_axes=(Along("b"),), out_axes=Along("b"))(Named(("a", "b"), X))
     with pytest.raises(NotImplementedError, match="the size of an axis is an int"):

@@ -1,4 +1,7 @@
-"""The array type: C++'s, with the members that do not compute. The libraries attach the operators (`numpy`)."""
+"""The array type: C++'s, with the members that do not compute.
+
+The libraries attach the operators (`numpy`).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ DLPACK_KINDS = {"cpu": 1, "cuda": 2, "rocm": 10}
 
 @final
 class Shard:
-    """One device's part of an array: where it is, which part (`index`), which copy of that part, and the values."""
+    """One device's part of an array: where it is, which part (`index`), which copy of that part,
+    and the values."""
 
     __slots__ = ("data", "device", "index", "replica_id")
 
@@ -45,16 +49,27 @@ class Shard:
         self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
 
     def __repr__(self) -> str:
-        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
-    """The values of an array on the host, read-only; waits for them, and raises what their computation raised."""
+    """The values of an array on the host, read-only; waits for them, and raises what their
+    computation raised."""
     x_ = check_live(x)
     if type(x_._carried) is KeyCarrier:
-        raise TypeError(f"JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) "
-                        f"if you wish to extract the underlying integer array.\n    x: {x_.aval!r}")
-    if x_._npy_value is None and x_._sharding.num_devices > 1 and not x_._sharding.is_fully_addressable:
+        raise TypeError(
+            "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use "
+            "jax.random.key_data(arr) if you wish to extract the underlying integer array.\n"
+            f"    x: {x_.aval!r}"
+        )
+    if (
+        x_._npy_value is None
+        and x_._sharding.num_devices > 1
+        and not x_._sharding.is_fully_addressable
+    ):
         x_._npy_value = _elsewhere(x_)
     elif x_._npy_value is None:
         if x_.is_fully_replicated:
@@ -75,9 +90,11 @@ def _elsewhere(x: Any) -> np.ndarray[Any, Any]:
     own = xla.shard_arrays(x)
     if not x.is_fully_replicated or not own:
         raise RuntimeError(
-            "Fetching value for `jax.Array` that spans non-addressable (non process local) devices is not possible.\n"
-            f"    x: {x.aval!r}, sharding {x.sharding}\n  Read the parts that this process has, x.addressable_shards, or gather "
-            "all with jax.experimental.multihost_utils.process_allgather(x, tiled=True).")
+            "Fetching value for `jax.Array` that spans non-addressable (non process local) "
+            f"devices is not possible.\n    x: {x.aval!r}, sharding {x.sharding}\n"
+            "  Read the parts that this process has, x.addressable_shards, or gather all with "
+            "jax.experimental.multihost_utils.process_allgather(x, tiled=True)."
+        )
     try:
         value = np.array(_read(own[0])[0])
     except XlaRuntimeError as err:
@@ -89,7 +106,9 @@ def _elsewhere(x: Any) -> np.ndarray[Any, Any]:
 def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
     """The values of an array on one device, and whether they are the device's own."""
     try:
-        return np.asarray(memoryview(x)), True  # on CPU, in NumPy's dtypes; the way below looks for the package jax first
+        return np.asarray(
+            memoryview(x)
+        ), True  # on CPU, in NumPy's dtypes; the way below looks for the package jax first
     except BufferError:
         value, did_copy = x._single_device_array_to_np_array_did_copy()
         return value, not did_copy
@@ -97,14 +116,20 @@ def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
 
 def _gather(x: Any) -> np.ndarray[Any, Any]:
     if x._sharding._sums():
-        raise ValueError("the value of an array whose parts are still to be summed is on no device.\n"
-                         f"    x: {x.aval!r}, sharding {x.sharding}\n  Sum them first: jax.reshard(x, jax.P()).")
+        raise ValueError(
+            "the value of an array whose parts are still to be summed is on no device.\n"
+            f"    x: {x.aval!r}, sharding {x.sharding}\n  Sum them first: jax.reshard(x, jax.P())."
+        )
     out = np.empty(x.shape, x.dtype)
     for shard in x.addressable_shards:
-        if shard.replica_id == 0 and out.size:  # XLA does not divide what has no elements, whatever its sharding says
+        if (
+            shard.replica_id == 0 and out.size
+        ):  # XLA does not divide what has no elements, whatever its sharding says
             value = to_numpy(shard.data)
             # Keys of other generators have axes of size 1 behind, by which they are told apart.
-            out[shard.index] = value if value.ndim == out.ndim else value.reshape(out[shard.index].shape)
+            out[shard.index] = (
+                value if value.ndim == out.ndim else value.reshape(out[shard.index].shape)
+            )
     out.flags.writeable = False
     return out
 
@@ -112,9 +137,11 @@ def _gather(x: Any) -> np.ndarray[Any, Any]:
 def check_live(x: Any) -> Any:
     """The array, if its buffer is there; else a RuntimeError."""
     if x.is_deleted():
-        raise RuntimeError(f"Array has been deleted with shape={x.dtype}[{','.join(map(str, x.shape))}].\n"
-                           "  It was deleted by x.delete() or donated to a jitted function (donate_argnums), which may "
-                           "write its result over it.")
+        raise RuntimeError(
+            f"Array has been deleted with shape={x.dtype}[{','.join(map(str, x.shape))}].\n"
+            "  It was deleted by x.delete() or donated to a jitted function (donate_argnums), "
+            "which may write its result over it."
+        )
     return x
 
 
@@ -142,10 +169,18 @@ def _checked(name: str, doc: str) -> Callable[..., Any]:
     return checked
 
 
-_MEMBERS.update({name: _checked(name, doc) for name, doc in {
-    "clone": "The same buffer as another array.",
-    "is_ready": "Whether the values have been computed, so that reading them does not wait.",
-    "platform": "The name of the platform of the array's devices."}.items()})
+_MEMBERS.update(
+    {
+        name: _checked(name, doc)
+        for name, doc in {
+            "clone": "The same buffer as another array.",
+            "is_ready": (
+                "Whether the values have been computed, so that reading them does not wait."
+            ),
+            "platform": "The name of the platform of the array's devices.",
+        }.items()
+    }
+)
 _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 
@@ -264,8 +299,11 @@ def addressable_shards(x: Any) -> list[Shard]:
     parts = iter(xla.shard_arrays(x))
     aval = x.aval.update(shape=x._sharding.shard_shape(x.shape), sharding=None)
     kind = x._sharding._memory_kind
-    return [Shard(d, index, replica, _part(next(parts), aval, d, kind)) for d, index, replica in _placed_parts(x)
-            if d.process_index == d.client.process_index()]
+    return [
+        Shard(d, index, replica, _part(next(parts), aval, d, kind))
+        for d, index, replica in _placed_parts(x)
+        if d.process_index == d.client.process_index()
+    ]
 
 
 def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
@@ -288,7 +326,9 @@ def retyped(x: Any, carrier: Any) -> Any:
 
 def _part(part: Any, aval: Any, device: Any, memory_kind: str | None) -> Any:
     """One device's buffer, in a memory of it, as an array of its own."""
-    return part._rewrap_with_aval_and_sharding(aval.carrier, shardings.SingleDeviceSharding(device, memory_kind))
+    return part._rewrap_with_aval_and_sharding(
+        aval.carrier, shardings.SingleDeviceSharding(device, memory_kind)
+    )
 
 
 @_member
@@ -351,20 +391,30 @@ def __bool__(x: Any) -> bool:
 def _scalar_conversion(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def convert(x: Any) -> Any:
         if x.ndim:
-            raise TypeError("Only scalar arrays can be converted to Python scalars; "
-                            f"got arr.ndim={x.ndim}\n    x: {x.aval!r}\n  Use x.item() or index x first.")
+            raise TypeError(
+                "Only scalar arrays can be converted to Python scalars; "
+                f"got arr.ndim={x.ndim}\n    x: {x.aval!r}\n  Use x.item() or index x first."
+            )
         return kind(to_numpy(x).item())
+
     return convert
 
 
-_MEMBERS.update({"__int__": _scalar_conversion(int), "__float__": _scalar_conversion(float),
-                 "__complex__": _scalar_conversion(complex)})
+_MEMBERS.update(
+    {
+        "__int__": _scalar_conversion(int),
+        "__float__": _scalar_conversion(float),
+        "__complex__": _scalar_conversion(complex),
+    }
+)
 
 
 @_member
 def __index__(x: Any) -> int:
     if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
-        raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}")
+        raise TypeError(
+            f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}"
+        )
     return int(to_numpy(x).item())
 
 
@@ -412,8 +462,11 @@ def __format__(x: Any, spec: str) -> str:
     return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
 
 
-# The words behind an array of keys and their generator, by the names that programs know; other arrays have neither.
-_MEMBERS["_base_array"] = property(lambda x: x if x.is_deleted() else retyped(x, x.dtype.physical and aval_of(x).physical))
+# The words behind an array of keys and their generator, by the names that programs know; other
+# arrays have neither.
+_MEMBERS["_base_array"] = property(
+    lambda x: x if x.is_deleted() else retyped(x, x.dtype.physical and aval_of(x).physical)
+)
 _MEMBERS["_impl"] = property(lambda x: x.dtype._impl)
 _MEMBERS["_key_data"] = lambda x: to_numpy(x._base_array)
 
@@ -427,7 +480,7 @@ def __reduce__(x: Any) -> Any:
 
 def _unpickle_keys(words: Any, dtype: Any) -> Any:
     array: Any = provided.put(words, None)
-    shape = words.shape[:words.ndim - dtype.physical.ndim]
+    shape = words.shape[: words.ndim - dtype.physical.ndim]
     return retyped(array, ShapedArray(shape, dtype).carrier)
 
 
@@ -436,25 +489,45 @@ def _unpickle(value: Any, weak: bool) -> Any:
 
 
 @_member
-def __dlpack__(x: Any, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
-               dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+def __dlpack__(
+    x: Any,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
     check_live(x)
     if type(x._carried) is KeyCarrier:
-        raise TypeError(f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n    x: {x.aval!r}")
+        raise TypeError(
+            f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n    x: {x.aval!r}"
+        )
     if len(x.devices()) != 1:
-        raise BufferError(f"__dlpack__: only arrays on one device have a DLPack form.\n    x: {x.aval!r}, {x.sharding}")
+        raise BufferError(
+            "__dlpack__: only arrays on one device have a DLPack form.\n"
+            f"    x: {x.aval!r}, {x.sharding}"
+        )
     if dtypes.bit_width(x.dtype) < 8:
-        raise BufferError(f"__dlpack__: DLPack has no elements of less than a byte.\n    x: {x.aval!r}\n"
-                          "  Convert x to a dtype of whole bytes first.")
+        raise BufferError(
+            f"__dlpack__: DLPack has no elements of less than a byte.\n    x: {x.aval!r}\n"
+            "  Convert x to a dtype of whole bytes first."
+        )
     if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):
-        raise TypeError(f"__dlpack__: max_version must be a pair of integers.\n    max_version: {max_version!r}")
+        raise TypeError(
+            f"__dlpack__: max_version must be a pair of integers.\n    max_version: {max_version!r}"
+        )
     in_host_memory = provided.target(x.platform()).in_host_memory
     if stream is not None and (in_host_memory or not isinstance(stream, int)):
-        raise ValueError("__dlpack__: a stream must be None on the CPU, and an integer on a GPU.\n"
-                         f"    stream: {stream!r}\n    x is on {x.device}")
+        raise ValueError(
+            "__dlpack__: a stream must be None on the CPU, and an integer on a GPU.\n"
+            f"    stream: {stream!r}\n    x is on {x.device}"
+        )
     if dl_device is not None and tuple(map(int, dl_device)) != x.__dlpack_device__():
-        return _for_device(x, tuple(map(int, dl_device)), copy).__dlpack__(stream=stream, max_version=max_version)
-    # The capsule holds another array of the buffer: the process aborts if what it holds is deleted or donated.
+        return _for_device(x, tuple(map(int, dl_device)), copy).__dlpack__(
+            stream=stream, max_version=max_version
+        )
+    # The capsule holds another array of the buffer: the process aborts if what it holds is deleted
+    # or donated.
     source = x.copy() if copy else x.clone()
     return xla.to_dlpack(source, stream)
 
@@ -463,14 +536,24 @@ def _for_device(x: Any, place: tuple[int, ...], copy: bool | None) -> Any:
     """A copy of x on the device that DLPack's pair of numbers names."""
     kind, number = place
     platform = next((name for name, own in DLPACK_KINDS.items() if own == kind), None)
-    found = [d for name, client in backends.backends().items() if name == platform
-             for d in client.local_devices() if d.local_hardware_id == number or (kind == 1 and d.id == number)]
+    found = [
+        d
+        for name, client in backends.backends().items()
+        if name == platform
+        for d in client.local_devices()
+        if d.local_hardware_id == number or (kind == 1 and d.id == number)
+    ]
     if not found:
-        raise BufferError(f"__dlpack__: dl_device is not among the devices here: {list(backends.backends())}.\n"
-                          f"    dl_device: {place}")
+        raise BufferError(
+            f"__dlpack__: dl_device is not among the devices here: {list(backends.backends())}.\n"
+            f"    dl_device: {place}"
+        )
     if copy is False:
-        raise ValueError("__dlpack__: dl_device requires a copy since x is on another device, however copy=False.\n"
-                         f"    dl_device: {place}\n    x is on {x.device}\n  Say copy=None or copy=True.")
+        raise ValueError(
+            "__dlpack__: dl_device requires a copy since x is on another device, however "
+            f"copy=False.\n    dl_device: {place}\n    x is on {x.device}\n"
+            "  Say copy=None or copy=True."
+        )
     return provided.put(to_numpy(x), found[0])
 
 
@@ -480,14 +563,19 @@ def __dlpack_device__(x: Any) -> tuple[int, int]:
     platform = platform_of(d) if hasattr(d, "platform") else None
     if platform not in DLPACK_KINDS:
         raise BufferError(f"__dlpack_device__: no DLPack device for {d}")
-    return DLPACK_KINDS[platform], 0 if provided.target(platform).in_host_memory else d.local_hardware_id
+    return DLPACK_KINDS[platform], 0 if provided.target(
+        platform
+    ).in_host_memory else d.local_hardware_id
 
 
 @_property
 def __array_interface__(x: Any) -> dict[str, Any]:
-    """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that NumPy has of its own."""
+    """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that
+    NumPy has of its own."""
     if type(x._carried) is KeyCarrier or x.dtype.kind not in "biufc" or x.dtype.isbuiltin != 1:
-        raise AttributeError(f"__array_interface__ has no form for elements of dtype {x.dtype.name}.")
+        raise AttributeError(
+            f"__array_interface__ has no form for elements of dtype {x.dtype.name}."
+        )
     return dict(to_numpy(x).__array_interface__)
 
 

@@ -1,7 +1,7 @@
 """How arrays lie in memory: the order of their axes, and with where they live, their format.
 
-Arrays lie row by row unless a program was told otherwise: layouts are of the arguments and results of programs, and a program takes
-its arguments in no other (`_programs/run.py`).
+Arrays lie row by row unless a program was told otherwise: layouts are of the arguments and results
+of programs, and a program takes its arguments in no other (`_programs/run.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from typing import Any, ClassVar, final
 
 from teucer._xla.arrays import Sharding
 
-__all__ = ["Format", "Layout", "at_boundary", "check_argument", "mode", "order_by", "order_in", "order_of"]
+__all__ = [
+    "Format",
+    "Layout",
+    "at_boundary",
+    "check_argument",
+    "mode",
+    "order_by",
+    "order_in",
+    "order_of",
+]
 
 # By layout as the runtime has it.
 _orders: dict[Any, tuple[int, ...] | None] = {}
@@ -29,7 +38,8 @@ class _Auto:
 @final
 @dataclass(frozen=True)
 class Layout:
-    """The order of an array's axes in memory, the slowest first, and the tiles into which the fastest are cut.
+    """The order of an array's axes in memory, the slowest first, and the tiles into which the
+    fastest are cut.
 
     >>> Layout((1, 0)).update(major_to_minor=(0, 1))
     Layout(major_to_minor=(0, 1), tiling=None, sub_byte_element_size_in_bits=0)
@@ -44,7 +54,11 @@ class Layout:
     def from_pjrt_layout(pjrt_layout: Any) -> Layout:
         """The layout that an executable reports."""
         found = pjrt_layout._xla_layout()
-        return Layout(tuple(found.minor_to_major()[::-1]), tuple(map(tuple, found.tiling())), found.element_size_in_bits())
+        return Layout(
+            tuple(found.minor_to_major()[::-1]),
+            tuple(map(tuple, found.tiling())),
+            found.element_size_in_bits(),
+        )
 
     def update(self, **changes: Any) -> Layout:
         """The layout with some of its fields changed."""
@@ -53,8 +67,10 @@ class Layout:
     def check_compatible_aval(self, aval_shape: Any) -> None:
         """Raise ValueError if it is not a layout of arrays of this shape."""
         if len(self.major_to_minor) != len(aval_shape):
-            raise ValueError("Length of major_to_minor and the rank of the value should match. Got "
-                             f"major_to_minor={self.major_to_minor} and shape={tuple(aval_shape)}")
+            raise ValueError(
+                "Length of major_to_minor and the rank of the value should match. Got "
+                f"major_to_minor={self.major_to_minor} and shape={tuple(aval_shape)}"
+            )
 
 
 @final
@@ -70,13 +86,21 @@ class Format:
 
     def __post_init__(self) -> None:
         if not isinstance(self.layout, Layout | _Auto | None):
-            raise TypeError("Invalid value received for the layout argument. Expected values are `None`, `Layout.AUTO` or an "
-                            f"instance of `Layout`. Got {self.layout} of type {type(self.layout)}")
+            raise TypeError(
+                "Invalid value received for the layout argument. Expected values are `None`, "
+                f"`Layout.AUTO` or an instance of `Layout`. Got {self.layout} of type "
+                f"{type(self.layout)}"
+            )
         if not isinstance(self.sharding, Sharding | None):
-            raise TypeError("Invalid value received for the sharding argument. Expected values are `None` or an instance of "
-                            f"`jax.Sharding`. Got {self.sharding} of type {type(self.sharding)}")
+            raise TypeError(
+                "Invalid value received for the sharding argument. Expected values are `None` or "
+                f"an instance of `jax.Sharding`. Got {self.sharding} of type {type(self.sharding)}"
+            )
         if isinstance(self.layout, Layout) and self.sharding is None:
-            raise ValueError("Sharding has to be concrete when layout is of type Layout. Please pass a sharding. Got None")
+            raise ValueError(
+                "Sharding has to be concrete when layout is of type Layout. Please pass a "
+                "sharding. Got None"
+            )
 
 
 def order_of(x: Any) -> tuple[int, ...] | None:
@@ -104,9 +128,11 @@ def order_in(layout: Any, aval: Any) -> tuple[int, ...] | None:
 
 
 def at_boundary(layouts: Sequence[Any], avals: Sequence[Any], what: str) -> tuple[Any, ...]:
-    """What a program is told of the layouts of its arguments or results: nothing, (), if all lie row by row.
+    """What a program is told of the layouts of its arguments or results: nothing, (), if all lie
+    row by row.
 
-    layouts: a Layout, AUTO or None each. Raises ValueError for a layout that is not of arrays of the type's shape.
+    layouts: a Layout, AUTO or None each. Raises ValueError for a layout that is not of arrays of
+    the type's shape.
     """
     for layout, aval in zip(layouts, avals, strict=True):
         # Of keys, whose numbers are an axis more, either number of axes will do.
@@ -114,10 +140,19 @@ def at_boundary(layouts: Sequence[Any], avals: Sequence[Any], what: str) -> tupl
             try:
                 layout.check_compatible_aval(aval.shape)
             except ValueError as err:
-                raise ValueError(f"One of {what} is incompatible with its layout annotation {layout}: {err}\n"
-                                 f"    type: {aval.str_short()}") from None
-    told = tuple([layout if layout is Layout.AUTO or (layout is not None and (order_in(layout, aval) or layout.tiling)) else None
-                  for layout, aval in zip(layouts, avals, strict=True)])
+                raise ValueError(
+                    f"One of {what} is incompatible with its layout annotation {layout}: {err}\n"
+                    f"    type: {aval.str_short()}"
+                ) from None
+    told = tuple(
+        [
+            layout
+            if layout is Layout.AUTO
+            or (layout is not None and (order_in(layout, aval) or layout.tiling))
+            else None
+            for layout, aval in zip(layouts, avals, strict=True)
+        ]
+    )
     return told if any(layout is not None for layout in told) else ()
 
 
@@ -126,10 +161,13 @@ def check_argument(x: Any, layout: Any) -> None:
     if layout is not None and getattr(x, "_committed", False):
         found = order_of(x)
         if found is not None if layout is Layout.AUTO else found != order_in(layout, x.aval):
-            raise ValueError("Layout passed to jit does not match the layout on the respective arg. "
-                             f"Got jit layout: {layout},\narg layout: {x.format.layout} for arg type: {x.aval.str_short()}\n"
-                             "  Bring the argument there with jax.device_put(x, Format(layout, sharding)); for AUTO, lower the "
-                             "function for a jax.ShapeDtypeStruct, and see the input_formats of what is compiled.")
+            raise ValueError(
+                "Layout passed to jit does not match the layout on the respective arg. Got jit "
+                f"layout: {layout},\narg layout: {x.format.layout} for arg type: "
+                f"{x.aval.str_short()}\n  Bring the argument there with jax.device_put(x, "
+                "Format(layout, sharding)); for AUTO, lower the function for a "
+                "jax.ShapeDtypeStruct, and see the input_formats of what is compiled."
+            )
 
 
 def mode(layout: Any, aval: Any) -> str | None:

@@ -1,4 +1,7 @@
-"""What `jit` is given as shardings of arguments and results, and the layouts in it: tree prefixes."""
+"""What `jit` is given as shardings of arguments and results, and the layouts in it.
+
+Tree prefixes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ class Prefix(NamedTuple):
     def spread(self, full: Any) -> list[Any]:
         """One of them, or None, a leaf of the full tree.
 
-        Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of the tree.
+        Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of
+        the tree.
         """
         prefix = pytrees.tree_unflatten(self.tree, self.leaves)
         try:
@@ -34,9 +38,11 @@ class Prefix(NamedTuple):
         except ValueError as err:
             raise _for_arguments(self.name, prefix, full, err) from None
         no_mesh = RuntimeError(
-            f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to {self.name}. You can define a "
-            f"context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {self.name} and then the mesh context "
-            "manager is not required.")
+            "jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
+            f"{self.name}. You can define a context mesh via `jax.set_mesh(mesh)`. Alternatively, "
+            f"provide `Sharding`s to {self.name} and then the mesh context manager is not "
+            "required."
+        )
         try:
             return [shardings.as_named(placement.with_devices(s), no_mesh) for s in found]
         except DuplicateSpecError as err:
@@ -44,29 +50,44 @@ class Prefix(NamedTuple):
 
 
 def _for_arguments(name: str, prefix: Any, full: Any, err: ValueError) -> ValueError:
-    """The error for what is no prefix of the arguments, of which there is one more tuple than many expect."""
+    """The error for what is no prefix of the arguments, of which there is one more tuple than many
+    expect."""
     children = pytrees.treedef_children(full)
     wrong = not isinstance(prefix, tuple) or hasattr(prefix, "_fields")
     if name != "in_shardings" or (not wrong and len(prefix) == len(children)):
         return err
-    what = (f"is not a tuple: got {type(prefix)} instead" if wrong else
-            f"is the wrong length: got a tuple or list of length {len(prefix)} for an args tuple of length {len(children)}")
-    said = (f"pjit {name} specification must be a tree prefix of the positional arguments tuple. In particular, pjit {name} must "
-            "either be a Sharding, a PartitionSpec, or a tuple of length equal to the number of positional arguments. But pjit "
-            f"{name} {what}.")
+    what = (
+        f"is not a tuple: got {type(prefix)} instead"
+        if wrong
+        else (
+            f"is the wrong length: got a tuple or list of length {len(prefix)} for an args tuple "
+            f"of length {len(children)}"
+        )
+    )
+    said = (
+        f"pjit {name} specification must be a tree prefix of the positional arguments tuple. In "
+        f"particular, pjit {name} must either be a Sharding, a PartitionSpec, or a tuple of "
+        f"length equal to the number of positional arguments. But pjit {name} {what}."
+    )
     if len(children) != 1:
         return ValueError(said)
     with contextlib.suppress(ValueError):
         pytrees.flatten_axes(name, children[0], prefix)
-        said += (f" Given the corresponding argument being passed, it looks like pjit {name} might need to be wrapped in a "
-                 "singleton tuple.")
+        said += (
+            f" Given the corresponding argument being passed, it looks like pjit {name} might "
+            "need to be wrapped in a singleton tuple."
+        )
     return ValueError(said)
 
 
-def check_fit(what: str, names: Callable[[], Sequence[str]], given: Sequence[Any], avals: Sequence[Any]) -> None:
-    """Check that the shardings given for arguments or results, None for those without, suit their types.
+def check_fit(
+    what: str, names: Callable[[], Sequence[str]], given: Sequence[Any], avals: Sequence[Any]
+) -> None:
+    """Check that the shardings given for arguments or results, None for those without, suit their
+    types.
 
-    Raises ValueError, which names the argument, for one of more axes; IndivisibleError for sizes that it does not divide.
+    Raises ValueError, which names the argument, for one of more axes; IndivisibleError for sizes
+    that it does not divide.
     """
     for i, (sharding, aval) in enumerate(zip(given, avals, strict=True)):
         if not isinstance(sharding, Sharding) or not isinstance(aval, ShapedArray):
@@ -74,8 +95,10 @@ def check_fit(what: str, names: Callable[[], Sequence[str]], given: Sequence[Any
         try:
             sharding.check_compatible_aval(aval.shape)
         except ValueError as err:
-            raise ValueError(f"One of pjit {what} with pytree key path {names()[i]} is incompatible with its sharding annotation "
-                             f"{sharding}: {err}") from None
+            raise ValueError(
+                f"One of pjit {what} with pytree key path {names()[i]} is incompatible with its "
+                f"sharding annotation {sharding}: {err}"
+            ) from None
         if not aval.symbolic:
             shardings.check_shape(sharding, aval.shape)
 
@@ -86,20 +109,34 @@ def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     leaves, tree = pytrees.tree_flatten(prefix)
     for s in leaves:
         if not isinstance(s, Sharding | PartitionSpec | Format):
-            raise TypeError(f"{name} leaf specifications are expected to be PartitionSpec instances or None, but got {s}")
+            raise TypeError(
+                f"{name} leaf specifications are expected to be PartitionSpec instances or None, "
+                f"but got {s}"
+            )
         spec = getattr(s.sharding if isinstance(s, Format) else s, "spec", s)
         if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
-            raise ValueError(f"Unconstrained dims are not allowed when passed to {name}: {s}\n  Within the function "
-                             "with_sharding_constraint takes them; None in the place of the sharding leaves all to the compiler.")
-    both = ([s.sharding if isinstance(s, Format) else s for s in leaves], [getattr(s, "layout", None) for s in leaves])
+            raise ValueError(
+                f"Unconstrained dims are not allowed when passed to {name}: {s}\n"
+                "  Within the function with_sharding_constraint takes them; None in the place of "
+                "the sharding leaves all to the compiler."
+            )
+    both = (
+        [s.sharding if isinstance(s, Format) else s for s in leaves],
+        [getattr(s, "layout", None) for s in leaves],
+    )
     given = None if prefix is None else Prefix(name, tree, tuple(both[0]))
-    return given, Prefix(name, tree, tuple(both[1])) if any(x is not None for x in both[1]) else None
+    return given, Prefix(name, tree, tuple(both[1])) if any(
+        x is not None for x in both[1]
+    ) else None
 
 
 def place_of(device: Any, backend: Any) -> Any:
     """The one device that `device` or `backend` of `jit` names; None where they name none."""
     if device is not None and backend is not None:
-        raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
+        raise ValueError(
+            f"can't specify both a device and a backend for jit, got device={device!r} and "
+            f"backend={backend!r}"
+        )
     return device if backend is None else backends.client_of(backend).local_devices()[0]
 
 

@@ -26,18 +26,36 @@ __all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 class ShapeDtypeStruct:
     """A stand-in for an array: its shape and dtype, and where it is to live, without values.
 
-    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it stands for; the sharding may be
-    a Format, of a layout that is not left to the compiler.
+    shape: a sequence of ints. dtype: a dtype. sharding, vma, weak_type, is_ref: as of the array it
+    stands for; the sharding may be a Format, of a layout that is not left to the compiler.
 
     >>> import teucer as jax
     >>> jax.ShapeDtypeStruct((2, 3), "float32").size
     6
     """
 
-    __slots__ = ("shape", "dtype", "_sharding", "weak_type", "vma", "is_ref", "manual_axis_type", "_layout")
+    __slots__ = (
+        "shape",
+        "dtype",
+        "_sharding",
+        "weak_type",
+        "vma",
+        "is_ref",
+        "manual_axis_type",
+        "_layout",
+    )
 
-    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, vma: Any = None,
-                 is_ref: bool = False, manual_axis_type: Any = None) -> None:
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        vma: Any = None,
+        is_ref: bool = False,
+        manual_axis_type: Any = None,
+    ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
@@ -46,14 +64,18 @@ class ShapeDtypeStruct:
         if isinstance(sharding, Format):
             layout = sharding.layout
             if not isinstance(layout, Layout | None):
-                raise TypeError("`Layout.AUTO` cannot be used in place of a device-local layout in a `ShapeDtypeStruct`. "
-                                f"Got {sharding}\n  Give it to jit, as in_shardings.")
+                raise TypeError(
+                    "`Layout.AUTO` cannot be used in place of a device-local layout in a "
+                    f"`ShapeDtypeStruct`. Got {sharding}\n  Give it to jit, as in_shardings."
+                )
             sharding = sharding.sharding
         if isinstance(sharding, NamedSharding):
             sharding.check_compatible_aval(self.shape)
         if isinstance(sharding, PartitionSpec) and len(sharding) > len(self.shape):
-            raise ValueError(f"PartitionSpec {sharding} is only valid for values of rank at least {len(sharding)}, but was applied "
-                             f"to a value of rank {len(self.shape)}.")
+            raise ValueError(
+                f"PartitionSpec {sharding} is only valid for values of rank at least "
+                f"{len(sharding)}, but was applied to a value of rank {len(self.shape)}."
+            )
         self._layout = layout
         self._sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
         self.vma = None if vma is None else frozenset(vma)
@@ -63,15 +85,18 @@ class ShapeDtypeStruct:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if hasattr(self, name):
-            raise RuntimeError(f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n  update({name}=...) "
-                               "gives another.")
+            raise RuntimeError(
+                f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n"
+                f"  update({name}=...) gives another."
+            )
         super().__setattr__(name, value)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The struct of an array, a traced value, a number, or whatever has shape and dtype.
 
-        Of an array that is committed to where it lies, with its format. Raises TypeError for anything else.
+        Of an array that is committed to where it lies, with its format. Raises TypeError for
+        anything else.
 
         >>> import teucer as jax, teucer.numpy as jnp
         >>> jax.ShapeDtypeStruct.like(jnp.ones((2, 3)))
@@ -81,15 +106,24 @@ class ShapeDtypeStruct:
         if isinstance(x, cls):
             return x
         struct: ShapeDtypeStruct = as_struct(aval_of_value(x))
-        return struct.update(sharding=x.format) if isinstance(x, ArrayImpl) and x._committed else struct
+        return (
+            struct.update(sharding=x.format)
+            if isinstance(x, ArrayImpl) and x._committed
+            else struct
+        )
 
     @property
     def aval(self) -> ShapedArray | RefType:
         """The type that this stands for, with the dtypes of the current precision."""
         dtype = dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
-        aval = ShapedArray(self.shape, dtype, self.weak_type, vma=self.vma or frozenset(),
-                           sharding=typed(self.sharding, len(self.shape)),
-                           memory_space=space_of(getattr(self.sharding, "_memory_kind", None)))
+        aval = ShapedArray(
+            self.shape,
+            dtype,
+            self.weak_type,
+            vma=self.vma or frozenset(),
+            sharding=typed(self.sharding, len(self.shape)),
+            memory_space=space_of(getattr(self.sharding, "_memory_kind", None)),
+        )
         return RefType(aval) if self.is_ref else aval
 
     @property
@@ -98,9 +132,13 @@ class ShapeDtypeStruct:
 
         Raises TypeError for a PartitionSpec without a mesh.
         """
-        return as_named(self._sharding, TypeError(
-            "When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be empty. Please use `jax.set_mesh` to "
-            f"set the mesh context.\n    struct: {self}"))
+        return as_named(
+            self._sharding,
+            TypeError(
+                "When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be "
+                f"empty. Please use `jax.set_mesh` to set the mesh context.\n    struct: {self}"
+            ),
+        )
 
     @property
     def format(self) -> Format:
@@ -122,8 +160,11 @@ class ShapeDtypeStruct:
         fields = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
         given = changes.get("sharding")
         if self._layout and given is not None and not isinstance(given, Format):
-            raise ValueError(f"updating ShapeDtypeStruct: it has a layout, of which the new sharding says nothing.\n"
-                             f"    struct: {self}\n    sharding: {given}\n  Give a Format, with a layout, or None.")
+            raise ValueError(
+                "updating ShapeDtypeStruct: it has a layout, of which the new sharding says "
+                f"nothing.\n    struct: {self}\n    sharding: {given}\n"
+                "  Give a Format, with a layout, or None."
+            )
         own = Format(self._layout, self._sharding) if self._layout else self._sharding
         return ShapeDtypeStruct(**(fields | {"sharding": own} | changes))
 
@@ -134,10 +175,16 @@ class ShapeDtypeStruct:
             raise TypeError("len() of unsized object") from None
 
     def __repr__(self) -> str:
-        extra = "".join(f", {name}={value}" for name, value in
-                        (("sharding", self._sharding), ("format", self._layout), ("weak_type", self.weak_type or None),
-                         ("vma", self.vma))
-                        if value is not None)
+        extra = "".join(
+            f", {name}={value}"
+            for name, value in (
+                ("sharding", self._sharding),
+                ("format", self._layout),
+                ("weak_type", self.weak_type or None),
+                ("vma", self.vma),
+            )
+            if value is not None
+        )
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
 
     __str__ = __repr__
@@ -149,15 +196,26 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self._sharding, self._layout, self.weak_type, self.vma, self.is_ref)
+        return (
+            self.shape,
+            self.dtype,
+            self._sharding,
+            self._layout,
+            self.weak_type,
+            self.vma,
+            self.is_ref,
+        )
 
 
 register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
 
 
 def _without_values(x: Any) -> Any:
-    raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an array, and has no values.\n"
-                    "  Give an array; the struct is for eval_shape, export, and the methods lower and trace of jitted functions.")
+    raise TypeError(
+        f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an "
+        "array, and has no values.\n  Give an array; the struct is for eval_shape, export, and "
+        "the methods lower and trace of jitted functions."
+    )
 
 
 host_rules[ShapeDtypeStruct] = _without_values
@@ -167,22 +225,38 @@ def as_struct(aval: Any) -> Any:
     """The struct of a type; high types are their own."""
     if aval.is_high:
         return aval
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.partition, vma=aval.vma or None,
-                            is_ref=type(aval) is RefType)
+    return ShapeDtypeStruct(
+        aval.shape,
+        aval.dtype,
+        weak_type=aval.weak_type,
+        sharding=aval.partition,
+        vma=aval.vma or None,
+        is_ref=type(aval) is RefType,
+    )
 
 
 def described(call: FlatCall) -> FlatCall:
-    """A call whose arguments stand for arrays: anything with a shape and a dtype is as good as one."""
+    """A call whose arguments stand for arrays: anything with a shape and a dtype is as good as
+    one."""
     return call._replace(leaves=[_duck(x) for x in call.leaves])
 
 
 def _duck(x: Any) -> Any:
-    known = isinstance(x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct) or hasattr(x, "aval")
+    known = isinstance(
+        x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct
+    ) or hasattr(x, "aval")
     if known or not hasattr(x, "shape") or not hasattr(x, "dtype"):
         return x
-    own = x.partition if isinstance(x, ShapedArray) else getattr(x, "sharding", None)  # a type may leave it open
-    return ShapeDtypeStruct(x.shape, x.dtype, sharding=own, weak_type=getattr(x, "weak_type", False),
-                            is_ref=type(x) is RefType)
+    own = (
+        x.partition if isinstance(x, ShapedArray) else getattr(x, "sharding", None)
+    )  # a type may leave it open
+    return ShapeDtypeStruct(
+        x.shape,
+        x.dtype,
+        sharding=own,
+        weak_type=getattr(x, "weak_type", False),
+        is_ref=type(x) is RefType,
+    )
 
 
 def typeof(x: Any) -> Any:

@@ -15,14 +15,25 @@ from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, placement, shardings
 from teucer._xla import arrays as xla
 
-__all__ = ["as_sharding", "from_parts", "host_rules", "host_value", "put", "put_array", "put_view", "same_cut", "to_sharding"]
+__all__ = [
+    "as_sharding",
+    "from_parts",
+    "host_rules",
+    "host_value",
+    "put",
+    "put_array",
+    "put_view",
+    "same_cut",
+    "to_sharding",
+]
 
 
 def _canonical(x: Any) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval_of(np.asarray(x)).dtype)
 
 
-# How values of a Python class become NumPy arrays of canonical dtype. Libraries add classes of theirs.
+# How values of a Python class become NumPy arrays of canonical dtype. Libraries add classes of
+# theirs.
 host_rules: dict[type, Callable[[Any], Any]] = {np.ndarray: _canonical}
 
 
@@ -35,8 +46,10 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
         try:
             return np.array(x, aval.dtype)
         except OverflowError as err:
-            raise OverflowError(f"Python int {x} too large to convert to {aval.dtype}.\n  Values are 32 bits wide unless "
-                                "the option jax_enable_x64 is set.") from err
+            raise OverflowError(
+                f"Python int {x} too large to convert to {aval.dtype}.\n"
+                "  Values are 32 bits wide unless the option jax_enable_x64 is set."
+            ) from err
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)
     if type(x) in host_rules:
@@ -44,8 +57,11 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval.dtype)
 
 
-def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray | None = None) -> Any:
-    """A host value as an array on `device`, or on the default device, where it is not committed, for None.
+def put(
+    x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray | None = None
+) -> Any:
+    """A host value as an array on `device`, or on the default device, where it is not committed,
+    for None.
 
     aval: its type, where that is weak.
     """
@@ -54,8 +70,13 @@ def put(x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray
     target = backends.target_device() if device is None else device
     _check_strings(aval, [target])
     value = host_value(x, aval)
-    return xla.put(aval.carrier, shardings.single_device_sharding(target), [value], [target],
-                   committed=device is not None if committed is None else committed)
+    return xla.put(
+        aval.carrier,
+        shardings.single_device_sharding(target),
+        [value],
+        [target],
+        committed=device is not None if committed is None else committed,
+    )
 
 
 provided.fill(put=put)
@@ -66,22 +87,33 @@ def _check_strings(aval: ShapedArray, devices: Sequence[Any]) -> None:
     if not dtypes.is_string(aval.dtype):
         return
     if aval.size == 0:
-        raise ValueError("Arrays of strings have at least one element on a device; "
-                         f"got shape {aval.shape}.")
+        raise ValueError(
+            f"Arrays of strings have at least one element on a device; got shape {aval.shape}."
+        )
     if not all(provided.target(d.platform).in_host_memory for d in devices):
-        raise TypeError("String arrays can only be sharded to CPU devices. Received unsupported "
-                        f"device or sharding: {', '.join(map(str, devices))}\n"
-                        "  jax.device_put(x, jax.devices('cpu')[0]) puts them there.")
+        raise TypeError(
+            "String arrays can only be sharded to CPU devices. Received unsupported "
+            f"device or sharding: {', '.join(map(str, devices))}\n"
+            "  jax.device_put(x, jax.devices('cpu')[0]) puts them there."
+        )
 
 
 def put_view(x: np.ndarray[Any, Any]) -> Any:
-    """Memory of the host as a committed array of the CPU that shares it. It must be aligned, row-major, and never change."""
+    """Memory of the host as a committed array of the CPU that shares it. It must be aligned,
+    row-major, and never change."""
     client = backends.backends().get("cpu")
     aval = aval_of(x)
     if client is None:  # by the option jax_platforms
         return put(x, None, aval=aval)
     (device, *_) = client.local_devices()
-    return xla.put(aval.carrier, shardings.single_device_sharding(device), [x], [device], committed=True, share=True)
+    return xla.put(
+        aval.carrier,
+        shardings.single_device_sharding(device),
+        [x],
+        [device],
+        committed=True,
+        share=True,
+    )
 
 
 def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
@@ -102,11 +134,17 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
             return _same_place(x, sharding, committed, copy)
         here = x.sharding.is_fully_addressable and sharding.is_fully_addressable
         if here and same_cut(x.sharding, sharding, x.shape):
-            moved = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=copy)[0]
+            moved = xla.copy_to_devices(
+                [x], [shardings.device_list(sharding)], [sharding], copy=copy
+            )[0]
             return _same_place(moved, sharding, committed, False)
         strings = dtypes.is_string(aval.dtype)
         if x.sharding.num_devices == 1 and sharding.is_fully_replicated and not strings:
-            own = [d for d in shardings.devices_of(sharding) if d.process_index == d.client.process_index()]
+            own = [
+                d
+                for d in shardings.devices_of(sharding)
+                if d.process_index == d.client.process_index()
+            ]
             return xla.put(aval.carrier, sharding, [x] * len(own), own, committed=committed)
         value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
     else:
@@ -120,13 +158,21 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
     return from_parts(aval, sharding, lambda index: value[index], committed)
 
 
-def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ...]], Any], committed: bool = True) -> Any:
-    """An array of host values: `part(index)` for each device of this process; equal indices are asked for once."""
+def from_parts(
+    aval: ShapedArray,
+    sharding: Any,
+    part: Callable[[tuple[slice, ...]], Any],
+    committed: bool = True,
+) -> Any:
+    """An array of host values: `part(index)` for each device of this process; equal indices are
+    asked for once."""
     _check_strings(aval, shardings.devices_of(sharding))
     found: dict[str, Any] = {}
     parts = []
     indices = sharding.addressable_devices_indices_map(aval.shape)
-    beyond = (1,) * (len(aval.carrier.shape) - aval.physical.ndim)  # the axes by which keys of other generators are told apart
+    beyond = (1,) * (
+        len(aval.carrier.shape) - aval.physical.ndim
+    )  # the axes by which keys of other generators are told apart
     for index in indices.values():
         key = repr(index)  # slices are not hashable
         if key not in found:
@@ -139,7 +185,8 @@ def from_parts(aval: ShapedArray, sharding: Any, part: Callable[[tuple[slice, ..
 
 
 def _one_by_one(aval: ShapedArray, sharding: Any, values: dict[Any, Any], committed: bool) -> Any:
-    """An array whose parts are put one by one: jaxlib takes devices with one index to hold the same.
+    """An array whose parts are put one by one: jaxlib takes devices with one index to hold the
+    same.
 
     Where parts are still to be summed the first device has the value, the others nothing to add to
     it. Strings that several devices hold jaxlib would put on one of them.
@@ -150,7 +197,11 @@ def _one_by_one(aval: ShapedArray, sharding: Any, values: dict[Any, Any], commit
         if device in values:
             value = np.zeros_like(values[device]) if more else values[device]
             own = ShapedArray(value.shape, value.dtype)
-            parts.append(xla.put(own, shardings.single_device_sharding(device), [value], [device], committed=True))
+            parts.append(
+                xla.put(
+                    own, shardings.single_device_sharding(device), [value], [device], committed=True
+                )
+            )
     return xla.assemble(aval.carrier, sharding, parts, committed=committed)
 
 
@@ -166,18 +217,28 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
 def same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
     """Whether both cut the array into the same parts in the same order."""
     same = old.num_devices == new.num_devices and old._sums() == new._sums()
-    return same and list(old.devices_indices_map(shape).values()) == list(new.devices_indices_map(shape).values())
+    return same and list(old.devices_indices_map(shape).values()) == list(
+        new.devices_indices_map(shape).values()
+    )
 
 
 def as_sharding(where: Any) -> Any:
-    """A device, a sharding, a spec over the mesh in force or a layout-like object with a sharding, as a sharding."""
-    where = shardings.as_named(placement.with_devices(where), ValueError(
-        "Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put"))
+    """A device, a sharding, a spec over the mesh in force or a layout-like object with a sharding,
+    as a sharding."""
+    where = shardings.as_named(
+        placement.with_devices(where),
+        ValueError(
+            "Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to device_put"
+        ),
+    )
     if isinstance(where, xla.Sharding):
         mesh = getattr(where, "mesh", None)
         if isinstance(mesh, meshes.AbstractMesh):
-            raise ValueError(f"device_put: the sharding names no devices: {where}.\n  Give a NamedSharding over a "
-                             "jax.sharding.Mesh, or call within `jax.set_mesh` of a mesh of this shape.")
+            raise ValueError(
+                f"device_put: the sharding names no devices: {where}.\n"
+                "  Give a NamedSharding over a jax.sharding.Mesh, or call within `jax.set_mesh` "
+                "of a mesh of this shape."
+            )
         return where
     inner = getattr(where, "sharding", None)
     if inner is not None:
@@ -186,6 +247,7 @@ def as_sharding(where: Any) -> Any:
 
 
 def to_sharding(x: Any, sharding: Any) -> Any:
-    """Bring an argument of an executable to the sharding that it was compiled for; keeps whether it is committed."""
+    """Bring an argument of an executable to the sharding that it was compiled for; keeps whether it
+    is committed."""
     committed = isinstance(x, ArrayImpl) and x._committed
     return put_array(x, sharding, committed=committed)

@@ -1,4 +1,5 @@
-"""Python's search for cycles of objects, less often while modules are loaded and programs are traced and compiled."""
+"""Python's search for cycles of objects, less often while modules are loaded and programs are
+traced and compiled."""
 
 from __future__ import annotations
 
@@ -9,15 +10,18 @@ from typing import Any, final
 
 __all__ = ["rarely_collected"]
 
-# Containers that are made, less those that are freed, between searches; Python's own number is 700 to 2000.
+# Containers that are made, less those that are freed, between searches; Python's own number is 700
+# to 2000.
 RARELY = 100_000
 
 
 @final
 class _Rarely(contextlib.ContextDecorator):
-    """Tracing makes many objects that live long and few cycles: looking at them again and again takes a third of the time.
+    """Tracing makes many objects that live long and few cycles: looking at them again and again
+    takes a third of the time.
 
-    The thresholds are the process's: the first thread that comes in sets them, the last that goes restores them.
+    The thresholds are the process's: the first thread that comes in sets them, the last that goes
+    restores them.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,9 @@ def warn_error_allow(value: object) -> ExplicitX64Mode:
     for mode in ExplicitX64Mode:
         if value == mode or (isinstance(value, str) and value.upper() == mode.name):
             return mode
-    raise ValueError(f"{value!r} is not a valid ExplicitX64Mode.\n  allowed: 'warn', 'error', 'allow'")
+    raise ValueError(
+        f"{value!r} is not a valid ExplicitX64Mode.\n  allowed: 'warn', 'error', 'allow'"
+    )
 
 
 _kept: list[Option] = []
@@ -57,9 +59,13 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
     default: Any
     help: str
 
-    def __init__(self, name: str, kind: Any, default: Any, flags: tuple[str, ...], help: str) -> None:
+    def __init__(
+        self, name: str, kind: Any, default: Any, flags: tuple[str, ...], help: str
+    ) -> None:
         self.kind, self.nullable, self.help = kind, NULL in flags, help
-        super().__init__(name, default, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
+        super().__init__(
+            name, default, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags
+        )
         self.default = self._from_environment(name, default)
         self.set_global(self.default)
         # jaxlib goes on reading a cell that is let go of, and crashes.
@@ -68,7 +74,9 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
     def __call__(self, new_val: Any = cells.unset) -> Setting:
         if new_val is cells.unset:
             if self.kind is not bool:
-                raise TypeError(f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}")
+                raise TypeError(
+                    f"{self.name.removeprefix('jax_')}: the new value is missing.\n  allowed: {self._allowed()}"
+                )
             new_val = True
         return Setting(self, self.check(new_val))
 
@@ -95,7 +103,9 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
             if isinstance(value, str) and value in kind:
                 return value
             raise ValueError(self._complaint(value))
-        if kind is bool and (isinstance(value, np.bool_) or (isinstance(value, int) and value in (0, 1))):
+        if kind is bool and (
+            isinstance(value, np.bool_) or (isinstance(value, int) and value in (0, 1))
+        ):
             return bool(value)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             return float(value)
@@ -126,17 +136,27 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         try:
             return self.parse(text)
         except ValueError as err:
-            raise ValueError(f"environment variable {name.upper()}: invalid value {text!r}.\n  allowed: {self._allowed()}") from err
+            raise ValueError(
+                f"environment variable {name.upper()}: invalid value {text!r}.\n  allowed: {self._allowed()}"
+            ) from err
 
     def _complaint(self, value: Any) -> str:
         if isinstance(self.kind, tuple):
-            return (f"new enum value must be {'None or ' * self.nullable}in {list(self.kind)}, got {value} of type {type(value)}.\n"
-                    f"    option: {self.name}")
+            return (
+                f"new enum value must be {'None or ' * self.nullable}in {list(self.kind)}, got {value} of type {type(value)}.\n"
+                f"    option: {self.name}"
+            )
         return f"config: invalid value for an option.\n    {self.name}: {value!r}\n  allowed: {self._allowed()}"
 
     def _allowed(self) -> str:
-        words = ", ".join(map(repr, self.kind)) if isinstance(self.kind, tuple) else self.kind.__name__
-        words = "True, False (in the environment also 1, 0, yes, no, on, off)" if self.kind is bool else words
+        words = (
+            ", ".join(map(repr, self.kind)) if isinstance(self.kind, tuple) else self.kind.__name__
+        )
+        words = (
+            "True, False (in the environment also 1, 0, yes, no, on, off)"
+            if self.kind is bool
+            else words
+        )
         return words + (", None" if self.nullable else "")
 
 
@@ -151,7 +171,10 @@ class GuardOption(Option):
             cells.set_guard(guard, value, local=False)
 
     def enter(self, value: Any) -> Any:
-        token = (self.swap_local(value), [(guard, cells.get_guard(guard, local=True)) for guard in self.guards])
+        token = (
+            self.swap_local(value),
+            [(guard, cells.get_guard(guard, local=True)) for guard in self.guards],
+        )
         for guard in self.guards:
             cells.set_guard(guard, value, local=True)
         return token
@@ -185,12 +208,16 @@ class EffectOption(Option):
 class EarlyOption(Option):
     """An option that is read when the backends are made; changing it later is an error."""
 
-    too_late: Callable[[], bool] = staticmethod(lambda: False)  # the runtime, which makes the backends, says when
+    too_late: Callable[[], bool] = staticmethod(
+        lambda: False
+    )  # the runtime, which makes the backends, says when
 
     def set_everywhere(self, value: Any) -> None:
         if self.too_late() and self.check(value) != self.value:
             what = f"{self.name} config should be updated before backends are initialized, i.e. before any operation"
-            raise RuntimeError(f"{what} on arrays.\n  Set it right after the import, or in the environment.")
+            raise RuntimeError(
+                f"{what} on arrays.\n  Set it right after the import, or in the environment."
+            )
         super().set_everywhere(value)
 
 
@@ -202,7 +229,9 @@ class Setting(ContextDecorator):
     def __init__(self, option: Option, value: Any) -> None:
         self._option, self._value, self._tokens = option, value, []  # type: Option, Any, list[Any]
 
-    def _recreate_cm(self) -> Setting:  # A fresh one for each call: decorated functions run in several threads.
+    def _recreate_cm(
+        self,
+    ) -> Setting:  # A fresh one for each call: decorated functions run in several threads.
         return Setting(self._option, self._value)
 
     def __enter__(self) -> None:
@@ -222,7 +251,9 @@ def _guard(name: str, kind: Any, *guards: str, help: str) -> Option:
     return _enlist(option)
 
 
-def _effect(name: str, kind: Any, default: Any, *flags: str, effect: Callable[[Any], None], help: str) -> Option:
+def _effect(
+    name: str, kind: Any, default: Any, *flags: str, effect: Callable[[Any], None], help: str
+) -> Option:
     option = EffectOption(name, kind, default, flags, help)
     option.effect = effect
     return _enlist(option)
@@ -241,7 +272,11 @@ def _enlist(option: Option) -> Option:
 
 def of_this_thread() -> list[tuple[Option, Any]]:
     """The options that this thread has values of its own for, with these: for `adopt` in another thread."""
-    return [(option, option.get_local()) for option in _OPTIONS.values() if option.get_local() is not cells.unset]
+    return [
+        (option, option.get_local())
+        for option in _OPTIONS.values()
+        if option.get_local() is not cells.unset
+    ]
 
 
 def adopt(values: list[tuple[Option, Any]]) -> None:
@@ -251,11 +286,28 @@ def adopt(values: list[tuple[Option, Any]]) -> None:
 
 
 _MATMUL = (
-    "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
-    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
-    "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
-    "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
-)  # fmt: skip
+    "default",
+    "high",
+    "highest",
+    "bfloat16",
+    "tensorfloat32",
+    "float32",
+    "ANY_F8_ANY_F8_F32",
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM",
+    "ANY_F8_ANY_F8_ANY",
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16",
+    "F16_F16_F32",
+    "BF16_BF16_BF16",
+    "BF16_BF16_F32",
+    "BF16_BF16_F32_X3",
+    "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9",
+    "TF32_TF32_F32",
+    "TF32_TF32_F32_X3",
+    "F32_F32_F32",
+    "F64_F64_F64",
+)
 _PRNGS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
 _TRANSFERS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 _LEVELS = ("UNKNOWN", "O0", "O1", "O2", "O3")
@@ -265,7 +317,7 @@ _WARN, _RAISE = ("allow", "warn", "error"), ("ignore", "raise")
 _o = _option
 
 # fmt: off
-# ruff: noqa: E501 (one line an option)
+
 # Numbers and their types
 enable_x64 = _o("jax_enable_x64", bool, False, JIT, TRACE, help="64-bit types; without it they become 32-bit ones")
 explicit_x64_dtypes = _o("jax_explicit_x64_dtypes", warn_error_allow, ExplicitX64Mode.WARN, JIT, TRACE, help="warn, error or allow: what happens when a 64-bit dtype is asked for by name and enable_x64 is off")
@@ -404,7 +456,9 @@ _ABSENT = {
         "jax_bcoo_cusparse_lowering",
         "jax_mosaic_allow_hlo",
     ),
-    "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": ("jax_use_magma",),
+    "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": (
+        "jax_use_magma",
+    ),
     "it chooses between two implementations inside JAX, and Teucer has one": (
         "eager_constant_folding",
         "jax_ragged_dot_*",
@@ -432,20 +486,29 @@ _ABSENT = {
         "jax_backend_target",
         "jax_xla_backend",
     ),
-    "it belongs to a platform that Teucer does not support": ("jax_rocm_visible_devices", "jax_oneapi_visible_devices"),
+    "it belongs to a platform that Teucer does not support": (
+        "jax_rocm_visible_devices",
+        "jax_oneapi_visible_devices",
+    ),
 }
 
 checking_leaks = check_tracer_leaks
-tracing: Any = cells.Config("teucer_tracing", False, include_in_jit_key=True, include_in_trace_context=False)
+tracing: Any = cells.Config(
+    "teucer_tracing", False, include_in_jit_key=True, include_in_trace_context=False
+)
 """True while a trace other than evaluation is current: keeps the C++ dispatcher from answering tracers' calls."""
-post_hook: Any = cells.Config("teucer_post_hook", None, include_in_jit_key=False, include_in_trace_context=False)
+post_hook: Any = cells.Config(
+    "teucer_post_hook", None, include_in_jit_key=False, include_in_trace_context=False
+)
 """A function that the C++ dispatcher calls after each call, or None."""
 cells.register_dispatcher_cells(enable_x64, disable_jit, post_hook)
 
 
 def context_cell(name: str, value: Any, *flags: str) -> Any:
     """A thread-local value that is no option but belongs to cache keys, such as the current mesh."""
-    return cells.Config(name, value, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags)
+    return cells.Config(
+        name, value, include_in_jit_key=JIT in flags, include_in_trace_context=TRACE in flags
+    )
 
 
 _user_contexts = itertools.count()
@@ -512,7 +575,11 @@ class Config:
                 continue
             if name in _OPTIONS and (equals or _OPTIONS[name].kind is bool):
                 _OPTIONS[name].set_everywhere(_OPTIONS[name].parse(text if equals else "true"))
-            elif name.removeprefix("no") in _OPTIONS and not equals and _OPTIONS[name.removeprefix("no")].kind is bool:
+            elif (
+                name.removeprefix("no") in _OPTIONS
+                and not equals
+                and _OPTIONS[name.removeprefix("no")].kind is bool
+            ):
                 _OPTIONS[name.removeprefix("no")].set_everywhere(False)
 
     config_with_absl = parse_flags_with_absl
@@ -530,7 +597,9 @@ class Config:
         return _lookup(name).value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"config: options are set by update.\n  Write config.update({name!r}, {value!r}).")
+        raise AttributeError(
+            f"config: options are set by update.\n  Write config.update({name!r}, {value!r})."
+        )
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_OPTIONS})
@@ -549,9 +618,16 @@ def _lookup(name: str) -> Option:
         return _OPTIONS[name]
     for reason, patterns in _ABSENT.items():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            raise AttributeError(f"config: Teucer does not have JAX's option {name!r}: {reason}.", name=name, obj=None)
+            raise AttributeError(
+                f"config: Teucer does not have JAX's option {name!r}: {reason}.",
+                name=name,
+                obj=None,
+            )
     import difflib  # 2 ms to load, for those who mistype
-    close = difflib.get_close_matches(name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1)
+
+    close = difflib.get_close_matches(
+        name, [*_OPTIONS, *(n.removeprefix("jax_") for n in _OPTIONS)], n=1
+    )
     full = next((n for n in _OPTIONS if close and n in (close[0], f"jax_{close[0]}")), None)
     hint = f"\n  Did you mean {full!r}?" if full else ""
     raise AttributeError(f"config: Unrecognized config option: {name}.{hint}", name=name, obj=None)

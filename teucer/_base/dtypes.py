@@ -1,4 +1,7 @@
-"""Dtypes: what the dtype of a value is, and in which dtype values meet. The door to `element_types` and `promotion`."""
+"""Dtypes: what the dtype of a value is, and in which dtype values meet.
+
+The door to `element_types` and `promotion`.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +48,58 @@ from teucer._base.short_names import short_name
 from teucer._base.source import warn
 
 __all__ = [
-    "ALL", "ALL_SET", "COMPLEX", "FLOATS", "INEXACT", "INTEGERS", "NARROWED", "DType", "ExtendedDType", "as_dtype", "bfloat16",
-    "bit_width", "bool_", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "is_extended", "is_string", "issubdtype",
-    "prng_key", "python_kinds", "python_scalar_dtypes", "report_dropped", "string",
-    "to_complex_dtype", "to_floating_dtype", "to_inexact_dtype",
-    "to_numeric_dtype", "Node", "TypePromotionError", "promote_nodes", "promote_types", "short_name", "dtype", "result_type",
-    "scalar_type_of", "check_user_dtype_supported", "node_of",
+    "ALL",
+    "ALL_SET",
+    "COMPLEX",
+    "FLOATS",
+    "INEXACT",
+    "INTEGERS",
+    "NARROWED",
+    "DType",
+    "ExtendedDType",
+    "as_dtype",
+    "bfloat16",
+    "bit_width",
+    "bool_",
+    "canonicalize_dtype",
+    "extended",
+    "finfo",
+    "float0",
+    "iinfo",
+    "is_extended",
+    "is_string",
+    "issubdtype",
+    "prng_key",
+    "python_kinds",
+    "python_scalar_dtypes",
+    "report_dropped",
+    "string",
+    "to_complex_dtype",
+    "to_floating_dtype",
+    "to_inexact_dtype",
+    "to_numeric_dtype",
+    "Node",
+    "TypePromotionError",
+    "promote_nodes",
+    "promote_types",
+    "short_name",
+    "dtype",
+    "result_type",
+    "scalar_type_of",
+    "check_user_dtype_supported",
+    "node_of",
 ]
 
 _PLAIN = ALL_SET - set(NARROWED)
 
 
 def dtype(x: Any) -> DType:
-    """The dtype of a value, or the one that a dtype, name or scalar type stands for, as arrays have it.
+    """The dtype of a value, or the one that a dtype, name or scalar type stands for, as arrays have
+    it.
 
-    Python scalars have the default dtype of their kind; NumPy data are narrowed as on entry to an array; values with
-    a `dtype` of their own (arrays, tracers, types) keep it. Raises TypeError for lists and other objects.
+    Python scalars have the default dtype of their kind; NumPy data are narrowed as on entry to an
+    array; values with a `dtype` of their own (arrays, tracers, types) keep it. Raises TypeError for
+    lists and other objects.
 
     >>> dtype(1.0), dtype(np.zeros(2))
     (dtype('float32'), dtype('float32'))
@@ -81,8 +120,8 @@ def result_type(*args: Any, return_weak_type_flag: Literal[True]) -> tuple[DType
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype of combining operands: arrays, scalars, or dtypes.
 
-    Python scalars and weakly typed arrays do not widen others. Without operands: ValueError (C1). Operands
-    that do not combine: TypePromotionError (C2).
+    Python scalars and weakly typed arrays do not widen others. Without operands: ValueError (C1).
+    Operands that do not combine: TypePromotionError (C2).
 
     >>> result_type(np.zeros(2, "int8"), 1.0, return_weak_type_flag=True)
     (dtype('float32'), True)
@@ -106,8 +145,9 @@ def scalar_type_of(x: Any) -> type:
 def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType:
     """The dtype that a user's `dtype=` argument gets; refuses kinds that arrays cannot hold.
 
-    A 64-bit dtype named while `enable_x64` is off is truncated with a warning, an error or not at all, as
-    `explicit_x64_dtypes` says; Python's int, float and complex mean the default types and are never reported.
+    A 64-bit dtype named while `enable_x64` is off is truncated with a warning, an error or not at
+    all, as `explicit_x64_dtypes` says; Python's int, float and complex mean the default types and
+    are never reported.
 
     >>> check_user_dtype_supported(float, "zeros")
     dtype('float32')
@@ -121,17 +161,24 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
     op = fun_name or "dtype"
     if dtype is None:
         raise ValueError(f"{op}: dtype must be specified.")
-    if isinstance(getattr(dtype, "shape", None), tuple) and isinstance(getattr(dtype, "dtype", None), np.dtype) and not isinstance(
-            dtype, type | np.dtype):
+    if (
+        isinstance(getattr(dtype, "shape", None), tuple)
+        and isinstance(getattr(dtype, "dtype", None), np.dtype)
+        and not isinstance(dtype, type | np.dtype)
+    ):
         if not hasattr(dtype, "__array__"):  # a description of an array, such as ShapeDtypeStruct
             return check_user_dtype_supported(dtype.dtype, fun_name)
-        raise ValueError(f"{op}: Passing an array as a dtype argument is no longer supported; instead of dtype=arr use "
-                         "dtype=arr.dtype.")
+        raise ValueError(
+            f"{op}: Passing an array as a dtype argument is no longer supported; instead of "
+            "dtype=arr use dtype=arr.dtype."
+        )
     full = as_dtype(dtype)
     if isinstance(full, ExtendedDType):
         return full
     if full not in ALL_SET and full != float0:
-        raise TypeError(f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {op}")
+        raise TypeError(
+            f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {op}"
+        )
     if full in NARROWED:
         return full if config.enable_x64.value else _narrow_as_asked(full, op)
     if isinstance(dtype, str | type | np.dtype):
@@ -145,7 +192,10 @@ _accepted: dict[Any, np.dtype] = {}  # dtypes whose acceptance depends on no opt
 def report_dropped(given: DType, kind: DType) -> None:
     """Warn if complex numbers become real ones, as an operation of the user asks."""
     if issubdtype(given, np.complexfloating) and not issubdtype(kind, np.complexfloating):
-        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+        warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+        )
 
 
 def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
@@ -154,7 +204,10 @@ def _narrow_as_asked(full: np.dtype, op: str) -> np.dtype:
     if mode == config.ExplicitX64Mode.ALLOW:
         return full
     asked = f"Explicitly requested dtype {full} requested in {op} is not available"
-    switch = "set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment variable."
+    switch = (
+        "set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment "
+        "variable."
+    )
     if mode == config.ExplicitX64Mode.ERROR:
         raise ValueError(f"{asked}. To enable more dtypes, {switch}")
     narrow = NARROWED[full]

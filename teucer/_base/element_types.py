@@ -1,4 +1,7 @@
-"""The types of elements: families and their order, canonical forms, limits, conversions between families."""
+"""The types of elements.
+
+Families and their order, canonical forms, limits, conversions between families.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,19 @@ float0 = np.dtype([("float0", np.void, 0)])
 
 _ML_INTEGERS = ("int1", "int2", "int4", "uint1", "uint2", "uint4")
 _ML_FLOATS = (
-    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e8m0fnu", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "bfloat16",
-)  # fmt: skip
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e8m0fnu",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e4m3b11fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "bfloat16",
+)
 _named = {name: np.dtype(getattr(ml_dtypes, name)) for name in (*_ML_INTEGERS, *_ML_FLOATS)}
 bfloat16 = _named["bfloat16"]
 
@@ -69,8 +82,11 @@ ALL = (bool_, *NUMERIC)
 ALL_SET = frozenset(ALL)
 
 python_scalar_dtypes: dict[type, np.dtype] = {
-    bool: bool_, int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128"),
-}  # fmt: skip
+    bool: bool_,
+    int: np.dtype("int64"),
+    float: np.dtype("float64"),
+    complex: np.dtype("complex128"),
+}
 """Python's scalar types and the dtypes that they have when 64-bit types are on."""
 
 NARROWED = {
@@ -86,7 +102,8 @@ _canonical: dict[bool, dict[Any, np.dtype]] = {False: {}, True: {}}
 
 
 def as_dtype(spec: Any) -> DType:
-    """The dtype that `spec` names: a dtype, a name, a Python or NumPy scalar type, an object with a `dtype`.
+    """The dtype that `spec` names: a dtype, a name, a Python or NumPy scalar type, an object with a
+    `dtype`.
 
     Not canonicalized: float means float64. Raises TypeError for anything else.
 
@@ -102,7 +119,8 @@ def as_dtype(spec: Any) -> DType:
         return own
     if isinstance(spec, type) and issubclass(spec, np.generic) and spec in _ABSTRACT:
         raise TypeError(
-            f"dtype: {spec.__name__} is a family of dtypes, not one of them.\n  Name one, for example 'float32'."
+            f"dtype: {spec.__name__} is a family of dtypes, not one of them.\n"
+            "  Name one, for example 'float32'."
         )
     return np.dtype(spec)
 
@@ -120,7 +138,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
         return _canonical[x64][dtype]
     except (KeyError, TypeError):
         pass
-    if isinstance(dtype, ExtendedDType) or (isinstance(dtype, type) and issubclass(dtype, extended)):
+    if isinstance(dtype, ExtendedDType) or (
+        isinstance(dtype, type) and issubclass(dtype, extended)
+    ):
         if allow_extended_dtype:
             return dtype
         name = dtype.__name__ if isinstance(dtype, type) else dtype.name
@@ -149,7 +169,8 @@ def is_string(dtype: object) -> bool:
 
 
 def bit_width(dtype: DType) -> int:
-    """Bits of one element: 1, 2 or 4 for the narrow integers, whose elements NumPy stores in a byte.
+    """Bits of one element: 1, 2 or 4 for the narrow integers, whose elements NumPy stores in a
+    byte.
 
     >>> bit_width("uint4")
     4
@@ -169,15 +190,26 @@ _NARROW_BITS = {_named[n]: int(n.removeprefix("u").removeprefix("int")) for n in
     _named["float4_e2m1fn"]: 4, _named["float6_e2m3fn"]: 6, _named["float6_e3m2fn"]: 6,
 }  # fmt: skip
 _ABSTRACT = {
-    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating,
-    np.complexfloating, np.flexible, np.character, extended, prng_key,
-}  # fmt: skip
+    np.generic,
+    np.number,
+    np.integer,
+    np.signedinteger,
+    np.unsignedinteger,
+    np.inexact,
+    np.floating,
+    np.complexfloating,
+    np.flexible,
+    np.character,
+    extended,
+    prng_key,
+}
 
 
 def issubdtype(a: Any, b: Any) -> bool:
     """Whether dtype `a` is `b` or belongs to the family `b` (np.floating, dtypes.prng_key, ...).
 
-    The ml_dtypes floats are np.floating, the narrow integers np.signedinteger or np.unsignedinteger.
+    The ml_dtypes floats are np.floating, the narrow integers np.signedinteger or
+    np.unsignedinteger.
 
     >>> issubdtype("bfloat16", np.floating), issubdtype("int4", np.signedinteger)
     (True, True)
@@ -216,7 +248,8 @@ def _scalar_class(spec: Any) -> type:
 
 
 def finfo(dtype: Any) -> Any:
-    """Limits of a floating dtype: eps, max, min, tiny, bits, ... (of a complex one: those of its parts).
+    """Limits of a floating dtype: eps, max, min, tiny, bits, ... (of a complex one: those of its
+    parts).
 
     >>> float(finfo("bfloat16").eps)
     0.0078125
@@ -238,8 +271,11 @@ def iinfo(int_type: Any) -> Any:
 
 
 python_kinds: dict[Any, type] = {
-    bool_: bool, **dict.fromkeys(INTEGERS, int), **dict.fromkeys(FLOATS, float), **dict.fromkeys(COMPLEX, complex),
-}  # fmt: skip
+    bool_: bool,
+    **dict.fromkeys(INTEGERS, int),
+    **dict.fromkeys(FLOATS, float),
+    **dict.fromkeys(COMPLEX, complex),
+}
 
 
 def to_numeric_dtype(dtype: Any) -> DType:
@@ -249,7 +285,8 @@ def to_numeric_dtype(dtype: Any) -> DType:
 
 
 def to_inexact_dtype(dtype: Any) -> DType:
-    """Integers and bool become floats, 64-bit ones float64 and the others float32; anything else stays."""
+    """Integers and bool become floats, 64-bit ones float64 and the others float32; anything else
+    stays."""
     full = as_dtype(dtype)
     return _INEXACT.get(full, full)
 
@@ -270,7 +307,9 @@ def to_complex_dtype(dtype: Any) -> DType:
     if full in COMPLEX:
         return full
     if full not in FLOATS:
-        raise TypeError(f"dtype: there is no complex dtype for this one.\n    dtype: {short_name(full)}")
+        raise TypeError(
+            f"dtype: there is no complex dtype for this one.\n    dtype: {short_name(full)}"
+        )
     return COMPLEX[full == np.dtype("float64")]
 
 

@@ -47,8 +47,11 @@ def type_error(op: str, what: str, /, remedy: str = "", **values: object) -> Typ
     return TypeError(message(op, what, remedy, values))
 
 
-def require(condition: object, label: str, op: str, what: str, /, remedy: str = "", **values: object) -> None:
-    """Raises `value_error(op, what)` unless the condition holds. label: which constraint of the operation it is.
+def require(
+    condition: object, label: str, op: str, what: str, /, remedy: str = "", **values: object
+) -> None:
+    """Raises `value_error(op, what)` unless the condition holds. label: which constraint of the
+    operation it is.
 
     >>> require(0 <= 3 < 2, "C1", "cumsum", "axis is out of range", axis=3)
     Traceback (most recent call last):
@@ -68,7 +71,8 @@ def message(op: str, what: str, remedy: str, values: dict[str, object]) -> str:
 
 
 def describe(value: object) -> str:
-    """A value in an error message: f32[2,3] for anything that has a shape and a dtype, else its repr, cut to a line.
+    """A value in an error message: f32[2,3] for anything that has a shape and a dtype, else its
+    repr, cut to a line.
 
     >>> import numpy as np
     >>> describe(np.zeros((2, 3), "float32")), describe(noted(2, "a size"))
@@ -85,15 +89,23 @@ def describe(value: object) -> str:
 
 def ambiguous(size: int) -> str:
     """Why an array of several elements, or of none, has no truth value."""
-    return ("an array with more than one element is ambiguous. Use a.any() or a.all()" if size
-            else "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
+    return (
+        "an array with more than one element is ambiguous. Use a.any() or a.all()"
+        if size
+        else (
+            "an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+        )
+    )
 
 
 def float0_refused(op: str) -> TypeError:
     """The error of an operation on an array of float0."""
-    return TypeError(f"{op}: an operand is of dtype float0. float0s do not support any operations by design: they are the "
-                     "derivatives by integers and bools, and hold no numbers.\n  Choose with argnums what to differentiate by. For "
-                     "zeros of another dtype use np.zeros_like(x, dtype=float).")
+    return TypeError(
+        f"{op}: an operand is of dtype float0. float0s do not support any operations by design: "
+        "they are the derivatives by integers and bools, and hold no numbers.\n"
+        "  Choose with argnums what to differentiate by. For zeros of another dtype use "
+        "np.zeros_like(x, dtype=float)."
+    )
 
 
 class TypePromotionError(ValueError):
@@ -109,56 +121,100 @@ class JAXIndexError(IndexError):
 
 
 class ConcretizationTypeError(JAXTypeError):
-    """A known value is needed, such as a size, an axis or a Python number, and a traced one was given."""
+    """A known value is needed, such as a size, an axis or a Python number, and a traced one was
+    given."""
 
     def __init__(self, tracer: Any, context: str = "") -> None:
         # A context is either what was called, such as "int()", or a sentence that says what to do.
         op, advice = (context or "value", "") if " " not in context else ("value", f"{context}\n")
-        called = (f"The problem arose with the `{context[:-2]}` function. If you meant to convert the dtype, try using "
-                  f"`x.astype({context[:-2]})`.\n" if context.endswith("()") else "")
-        super().__init__(_traced(
-            op, f"Abstract tracer value encountered where concrete value is expected: {_array_text(tracer)}.", tracer,
-            f"{called}{advice}If it is an argument that is the same in every call, mark it static: static_argnums.\n"
-            "To look at values while the program runs, use debug.print."))
+        called = (
+            f"The problem arose with the `{context[:-2]}` function. If you meant to convert the "
+            f"dtype, try using `x.astype({context[:-2]})`.\n"
+            if context.endswith("()")
+            else ""
+        )
+        super().__init__(
+            _traced(
+                op,
+                (
+                    "Abstract tracer value encountered where concrete value is expected: "
+                    f"{_array_text(tracer)}."
+                ),
+                tracer,
+                f"{called}{advice}If it is an argument that is the same in every call, mark it "
+                "static: static_argnums.\nTo look at values while the program runs, use "
+                "debug.print.",
+            )
+        )
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
     """True or False is needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        JAXTypeError.__init__(self, _traced(
-            "bool()", f"Attempted boolean conversion of {_array_text(tracer)}.", tracer,
-            "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; for `and`, x & y.\n"
-            "If the condition is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
+        JAXTypeError.__init__(
+            self,
+            _traced(
+                "bool()",
+                f"Attempted boolean conversion of {_array_text(tracer)}.",
+                tracer,
+                "To choose between values, use jnp.where or lax.cond; to loop, lax.while_loop; "
+                "for `and`, x & y.\nIf the condition is the same in every call, mark its argument "
+                "static: jit(f, static_argnums=...).",
+            ),
+        )
 
 
 class TracerArrayConversionError(JAXTypeError):
     """NumPy data are needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(_traced(
-            "__array__()", f"The numpy.ndarray conversion method __array__() was called on {_array_text(tracer)}.", tracer,
-            "Use the function of the same name in jnp, or pure_callback to call NumPy while the program runs.\n"
-            "To index a NumPy array with it, convert that first: jnp.asarray(table)[index]."))
+        super().__init__(
+            _traced(
+                "__array__()",
+                (
+                    "The numpy.ndarray conversion method __array__() was called on "
+                    f"{_array_text(tracer)}."
+                ),
+                tracer,
+                "Use the function of the same name in jnp, or pure_callback to call NumPy while "
+                "the program runs.\nTo index a NumPy array with it, convert that first: "
+                "jnp.asarray(table)[index].",
+            )
+        )
 
 
 class TracerIntegerConversionError(JAXTypeError):
     """A Python integer is needed of a value that is known only when the program runs."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(_traced(
-            "__index__()", f"The __index__() method was called on {_array_text(tracer)}.", tracer,
-            "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, use lax.fori_loop.\n"
-            "If it is the same in every call, mark its argument static: jit(f, static_argnums=...)."))
+        super().__init__(
+            _traced(
+                "__index__()",
+                f"The __index__() method was called on {_array_text(tracer)}.",
+                tracer,
+                "To index a list with it, convert that first: jnp.asarray(items)[index]; to loop, "
+                "use lax.fori_loop.\nIf it is the same in every call, mark its argument static: "
+                "jit(f, static_argnums=...).",
+            )
+        )
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
     """The shape of a result would depend on which elements of a traced mask are true."""
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__(_traced(
-            "indexing", f"Array boolean indices must be concrete; got {tracer.aval.str_short()}.", tracer,
-            "Keep the shape with jnp.where(mask, x, other), or fix the number taken: jnp.nonzero(mask, size=...)."))
+        super().__init__(
+            _traced(
+                "indexing",
+                f"Array boolean indices must be concrete; got {tracer.aval.str_short()}.",
+                tracer,
+                (
+                    "Keep the shape with jnp.where(mask, x, other), or fix the number taken: "
+                    "jnp.nonzero(mask, size=...)."
+                ),
+            )
+        )
 
 
 class UnexpectedTracerError(JAXTypeError):
@@ -177,19 +233,37 @@ class InconclusiveDimensionOperation(Exception):
     """A question about symbolic dimensions has no answer that holds for every allowed size."""
 
 
-for _public in (JAXTypeError, JAXIndexError, ConcretizationTypeError, TracerBoolConversionError, TracerArrayConversionError,
-                TracerIntegerConversionError, NonConcreteBooleanIndexError, UnexpectedTracerError, KeyReuseError, JaxprTypeError,
-                InconclusiveDimensionOperation):
+for _public in (
+    JAXTypeError,
+    JAXIndexError,
+    ConcretizationTypeError,
+    TracerBoolConversionError,
+    TracerArrayConversionError,
+    TracerIntegerConversionError,
+    NonConcreteBooleanIndexError,
+    UnexpectedTracerError,
+    KeyReuseError,
+    JaxprTypeError,
+    InconclusiveDimensionOperation,
+):
     _public.__module__ = "teucer.errors"  # as whom they print
 
 
 def _traced(op: str, what: str, tracer: Any, remedy: str) -> str:
-    """The message about a traced value: its type, where it was made, what it depends on, what to do."""
+    """The message about a traced value: its type, where it was made, what it depends on, what to
+    do."""
     origin = " ".join(tracer.origin().split())
-    lines = [f"{op}: {what}", f"    value: {describe(tracer.aval)}{', ' + origin if origin else ''}"]
-    return "\n".join([*lines, *(f"  {line}" for line in [*tracer.reason().splitlines(), *remedy.splitlines()])])
+    lines = [
+        f"{op}: {what}",
+        f"    value: {describe(tracer.aval)}{', ' + origin if origin else ''}",
+    ]
+    return "\n".join(
+        [*lines, *(f"  {line}" for line in [*tracer.reason().splitlines(), *remedy.splitlines()])]
+    )
 
 
 def _array_text(tracer: Any) -> str:
     """A traced value as people search for these messages: with its dtype's name in full."""
-    return f"traced array with shape {tracer.aval.dtype.name}[{','.join(map(str, tracer.aval.shape))}]"
+    return (
+        f"traced array with shape {tracer.aval.dtype.name}[{','.join(map(str, tracer.aval.shape))}]"
+    )

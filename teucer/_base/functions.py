@@ -40,11 +40,14 @@ def where(fun: Callable[..., Any]) -> str:
 
 
 def definition(fun: Callable[..., Any]) -> CodeType | type:
-    """What functions have in common that one line of a program makes: their code; of objects that of their class, or the class."""
+    """What functions have in common that one line of a program makes: their code; of objects that
+    of their class, or the class."""
     if isinstance(fun, functools.partial):
         return definition(fun.func)
     unwrapped = inspect.unwrap(fun, stop=_is_users) if hasattr(fun, "__wrapped__") else fun
-    code = getattr(unwrapped, "__code__", None) or getattr(type(unwrapped).__call__, "__code__", None)
+    code = getattr(unwrapped, "__code__", None) or getattr(
+        type(unwrapped).__call__, "__code__", None
+    )
     return code if isinstance(code, CodeType) else type(unwrapped)
 
 
@@ -60,4 +63,6 @@ def fun_text(fun: Callable[..., Any]) -> str:
     if not hasattr(fun, "__code__"):
         return repr(fun)
     place = where(fun)
-    return f"function {fun_name(fun)}" + ("" if is_internal(place.rpartition(":")[0]) else f" at {place}")
+    return f"function {fun_name(fun)}" + (
+        "" if is_internal(place.rpartition(":")[0]) else f" at {place}"
+    )

@@ -8,21 +8,26 @@ from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["lazy_module", "listing"]
 
-# on_handing(module, name, value): what is done with a name that a face hands on for the first time (`teucer.compat`).
+# on_handing(module, name, value): what is done with a name that a face hands on for the first time
+# (`teucer.compat`).
 on_handing: Callable[[str, str, object], None] | None = None
 
 
-def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str] | None = None,
-                finish: Callable[[object], object] | None = None,
-                ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def lazy_module(
+    module: str,
+    rooms: Mapping[str, str],
+    absent: Mapping[str, str] | None = None,
+    finish: Callable[[object], object] | None = None,
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
-    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other` as `name`, `name=.` the
-    module itself.
+    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other`
+    as `name`, `name=.` the module itself.
     absent: for names that users may look for in vain, what to say.
     finish: what makes of a value the one that is handed on.
 
-    >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax", {"teucer.lax._sorting": "sort top_k"})
+    >>> __getattr__, __dir__, __all__ = lazy_module("teucer.lax",
+    ...     {"teucer.lax._sorting": "sort top_k"})
     >>> __all__
     ['sort', 'top_k']
     """
@@ -37,7 +42,9 @@ def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str]
             room, other = where[name]
         except KeyError:
             advice = f": {absent[name]}" if absent and name in absent else ""
-            raise AttributeError(f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}") from None
+            raise AttributeError(
+                f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}"
+            ) from None
         loaded = importlib.import_module(room)
         value: object = loaded if other == "." else getattr(loaded, other)
         value = finish(value) if finish is not None else value
@@ -50,19 +57,26 @@ def lazy_module(module: str, rooms: Mapping[str, str], absent: Mapping[str, str]
 
 
 def listing(module: str, names: Iterable[str]) -> Callable[[], list[str]]:
-    """`__dir__` of a public module: its names, its submodules that are loaded, and Python's own such as `__doc__`.
+    """`__dir__` of a public module: its names, its submodules that are loaded, and Python's own
+    such as `__doc__`.
 
-    What the module imports for itself does not show, so that editors and `dir()` offer only what users may ask for.
+    What the module imports for itself does not show, so that editors and `dir()` offer only what
+    users may ask for.
     names: the module's `__all__`; read at each call, so it may still grow.
 
     >>> import teucer.flatten_util
     >>> [name for name in dir(teucer.flatten_util) if not name.startswith("_")]
     ['ravel_pytree']
     """
+
     def __dir__() -> list[str]:
         own = vars(sys.modules[module])
         python = {name for name in own if name.startswith("__") and name.endswith("__")}
-        loaded = {name for name, value in own.items() if sys.modules.get(f"{module}.{name}") is value is not None}
+        loaded = {
+            name
+            for name, value in own.items()
+            if sys.modules.get(f"{module}.{name}") is value is not None
+        }
         return sorted({*python, *(name for name in loaded if not name.startswith("_")), *names})
 
     return __dir__

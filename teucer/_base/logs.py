@@ -1,4 +1,5 @@
-"""What of the log goes to stderr, as the options jax_logging_level and jax_debug_log_modules ask."""
+"""What of the log goes to stderr, as the options jax_logging_level and jax_debug_log_modules
+ask."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ _logged: list[str] = []
 
 def _to_stderr() -> logging.Handler:
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("%(levelname)s:%(asctime)s:%(name)s:%(lineno)d: %(message)s")
+    )
     return handler
 
 
@@ -19,7 +22,8 @@ _of_level, _of_modules = _to_stderr(), _to_stderr()
 
 
 def set_level(level: str | None) -> None:
-    """Send what is logged from this level on to stderr; nothing more than before for NOTSET and None."""
+    """Send what is logged from this level on to stderr; nothing more than before for NOTSET and
+    None."""
     logger = logging.getLogger("teucer")
     logger.setLevel(level or "NOTSET")
     logger.removeHandler(_of_level)

@@ -15,7 +15,8 @@ _memos: list[Memo] = []
 
 
 def remember(found: dict[Any, Any], key: Any, value: Any) -> Any:
-    """Keep `value` under `key` unless something is there; returns what is. The oldest of more than LIMIT entries goes.
+    """Keep `value` under `key` unless something is there; returns what is. The oldest of more than
+    LIMIT entries goes.
 
     >>> entries = {}
     >>> remember(entries, "a", 1), remember(entries, "a", 2)
@@ -24,14 +25,17 @@ def remember(found: dict[Any, Any], key: Any, value: Any) -> Any:
     with _lock:
         value = found.setdefault(key, value)
         while len(found) > LIMIT:
-            with contextlib.suppress(RuntimeError):  # functions that die meanwhile take their entries with them
+            with contextlib.suppress(
+                RuntimeError
+            ):  # functions that die meanwhile take their entries with them
                 found.pop(next(iter(found)), None)
         return value
 
 
 @final
 class _Same(weakref.ref[Any]):
-    """A weak reference that equals those to the same object, whatever the object says of equality and hashing."""
+    """A weak reference that equals those to the same object, whatever the object says of equality
+    and hashing."""
 
     __slots__ = ("_id",)
 
@@ -43,7 +47,9 @@ class _Same(weakref.ref[Any]):
         return self._id
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Same) and self._id == other._id and self() is other())
+        return self is other or (
+            isinstance(other, _Same) and self._id == other._id and self() is other()
+        )
 
 
 @final

@@ -1,4 +1,7 @@
-"""Promotion: the dtype in which operands of different dtypes meet, a least upper bound in a small lattice."""
+"""Promotion.
+
+The dtype in which operands of different dtypes meet, a least upper bound in a small lattice.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from teucer._base import element_types as dt
 from teucer._base.errors import TypePromotionError
 from teucer._base.short_names import short_name
 
-# What stands directly above each dtype. int*, float*, complex* are Python scalars and other weakly typed operands.
-# The dtypes that have no line have nothing above them.
+# What stands directly above each dtype. int*, float*, complex* are Python scalars and other weakly
+# typed operands. The dtypes that have no line have nothing above them.
 _ABOVE = """
 bool        int*
 int*        int1 int2 int4 int8 uint1 uint2 uint4 uint8
@@ -67,15 +70,22 @@ def _standard() -> dict[Node, list[Node]]:
 
 
 # Under strict promotion only weakly typed operands yield, and only upwards: int, float, complex.
-_STRICT: dict[Node, list[Node]] = {int: [*dt.INTEGERS, float], float: [*dt.FLOATS, complex], complex: [*dt.COMPLEX]}
+_STRICT: dict[Node, list[Node]] = {
+    int: [*dt.INTEGERS, float],
+    float: [*dt.FLOATS, complex],
+    complex: [*dt.COMPLEX],
+}
 _UPPER = {"standard": _upper_sets(_standard()), "strict": _upper_sets(_STRICT)}
 _SETTINGS = [(x64, mode) for x64 in (False, True) for mode in ("standard", "strict")]
-_results: dict[tuple[bool, str], dict[tuple[Node, ...], tuple[Any, bool]]] = {setting: {} for setting in _SETTINGS}
+_results: dict[tuple[bool, str], dict[tuple[Node, ...], tuple[Any, bool]]] = {
+    setting: {} for setting in _SETTINGS
+}
 _types: dict[tuple[bool, str], dict[tuple[Any, Any], Any]] = {setting: {} for setting in _SETTINGS}
 
 
 def promote_nodes(nodes: tuple[Node, ...]) -> tuple[dt.DType, bool]:
-    """(dtype, weak_type) of operands that are given as nodes (a dtype; int, float or complex where it is weak)."""
+    """(dtype, weak_type) of operands that are given as nodes (a dtype; int, float or complex where
+    it is weak)."""
     results = _results[config.enable_x64.value, config.numpy_dtype_promotion.value]
     try:
         return results[nodes]
@@ -97,7 +107,9 @@ def promote_types(a: Any, b: Any) -> dt.DType:
         return known[a, b]
     except (KeyError, TypeError):
         pass
-    nodes = tuple(x if isinstance(x, type) and x in _WEAK.values() else dt.as_dtype(x) for x in (a, b))
+    nodes = tuple(
+        x if isinstance(x, type) and x in _WEAK.values() else dt.as_dtype(x) for x in (a, b)
+    )
     node = _join(nodes)
     result = dt.python_scalar_dtypes[node] if isinstance(node, type) else _narrow(node, nodes)
     with contextlib.suppress(TypeError):  # unhashable, such as a dtype given as a list of fields
@@ -115,8 +127,12 @@ def _promote(nodes: tuple[Node, ...]) -> tuple[dt.DType, bool]:
 
 
 def _narrow(dtype: dt.DType, nodes: Sequence[Node]) -> dt.DType:
-    """The canonical form of a result, unless an operand is itself wider than x64 allows (`explicit_x64_dtypes`)."""
-    if any(not isinstance(n, type) and dt.canonicalize_dtype(n, allow_extended_dtype=True) != n for n in nodes):
+    """The canonical form of a result, unless an operand is itself wider than x64 allows
+    (`explicit_x64_dtypes`)."""
+    if any(
+        not isinstance(n, type) and dt.canonicalize_dtype(n, allow_extended_dtype=True) != n
+        for n in nodes
+    ):
         return dtype
     return dt.canonicalize_dtype(dtype, allow_extended_dtype=True)
 
@@ -137,23 +153,31 @@ def _join(nodes: Sequence[Node]) -> Node:
 
 
 def _no_promotion(nodes: Sequence[Node], mode: str) -> Exception:
-    names = ", ".join(f"Python {n.__name__}" if isinstance(n, type) else str(n) for n in dict.fromkeys(nodes))
+    names = ", ".join(
+        f"Python {n.__name__}" if isinstance(n, type) else str(n) for n in dict.fromkeys(nodes)
+    )
     strong = [n for n in nodes if not isinstance(n, type)]
     alien = next((n for n in strong if n not in _UPPER["standard"]), None)
     if alien is not None:
         return TypePromotionError(
-            f"result_type: {short_name(alien)} is not a valid dtype for type promotion.\n    dtypes: {names}"
+            f"result_type: {short_name(alien)} is not a valid dtype for type promotion.\n"
+            f"    dtypes: {names}"
         )
     text = f"Input dtypes ({names}) have no available implicit dtype promotion path"
     if mode == "strict":
         return TypePromotionError(
-            f"{text} when jax_numpy_dtype_promotion=strict.\n  Cast the inputs explicitly, with x.astype(...), or "
-            "set jax_numpy_dtype_promotion=standard."
+            f"{text} when jax_numpy_dtype_promotion=strict.\n"
+            "  Cast the inputs explicitly, with x.astype(...), or set "
+            "jax_numpy_dtype_promotion=standard."
         )
     if any(n in dt.FLOATS and dt.bit_width(n) <= 8 for n in strong):
-        why, target = f"{min(dt.bit_width(n) for n in strong if n in dt.FLOATS)}-bit floats", "float32"
+        why, target = (
+            f"{min(dt.bit_width(n) for n in strong if n in dt.FLOATS)}-bit floats",
+            "float32",
+        )
     else:
         why, target = "1-bit, 2-bit and 4-bit integers", "int32"
     return TypePromotionError(
-        f"{text}.\n  {why} do not support implicit promotion: cast explicitly, e.g. x.astype('{target}')."
+        f"{text}.\n  {why} do not support implicit promotion: cast explicitly, e.g. "
+        f"x.astype('{target}')."
     )

@@ -1,4 +1,7 @@
-"""Short names of dtypes, as jaxprs and error messages print them: f32, bf16, i32, u8, bool, key<fry>."""
+"""Short names of dtypes, as jaxprs and error messages print them.
+
+F32, bf16, i32, u8, bool, key<fry>.
+"""
 
 from __future__ import annotations
 

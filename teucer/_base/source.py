@@ -1,4 +1,7 @@
-"""Source locations: the calls of the user that made an operation, recorded cheaply and spelled out on demand."""
+"""Source locations.
+
+The calls of the user that made an operation, recorded cheaply and spelled out on demand.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,20 @@ from teucer._xla.runtime_errors import Traceback
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMOS = os.path.join(_PACKAGE, "cli", "demos") + os.sep  # programs as a user would write them
-_PASSED_THROUGH = frozenset({contextlib.__file__, functools.__file__})  # the library is often called from these
+_PASSED_THROUGH = frozenset(
+    {contextlib.__file__, functools.__file__}
+)  # the library is often called from these
 _CALLED_LIBRARIES = frozenset({"numpy", "opt_einsum"})  # these compare sizes
 
-# Where the code of Python and of packages lies: the lines of a library that the user calls are seldom what they look for.
+# Where the code of Python and of packages lies: the lines of a library that the user calls are
+# seldom what they look for.
 _LIBRARIES = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _SAID = 6  # calls that a message says
 
 Place: TypeAlias = Traceback
-"""The calls that were being made, as C++ takes them down: the code objects, and the index of the instruction in each."""
+"""The calls that were being made, as C++ takes them down: the code objects, and the index of the
+instruction in each."""
 
 Record: TypeAlias = tuple[CodeType, int]
 """One of those calls."""
@@ -69,13 +76,20 @@ def records(place: Place | None) -> list[Record]:
     """
     if place is None:
         return []
-    return [(code, at) for code, at in zip(*place.raw_frames(), strict=True) if not is_internal(code.co_filename)]
+    return [
+        (code, at)
+        for code, at in zip(*place.raw_frames(), strict=True)
+        if not is_internal(code.co_filename)
+    ]
 
 
 def asked_by_user(frame: FrameType | None) -> bool:
-    """Whether the user's code asks what a frame asks: an `__eq__`, and libraries that Teucer calls, ask for their callers."""
-    while frame is not None and (frame.f_code.co_name == "__eq__"
-                                 or frame.f_globals.get("__name__", "").partition(".")[0] in _CALLED_LIBRARIES):
+    """Whether the user's code asks what a frame asks: an `__eq__`, and libraries that Teucer calls,
+    ask for their callers."""
+    while frame is not None and (
+        frame.f_code.co_name == "__eq__"
+        or frame.f_globals.get("__name__", "").partition(".")[0] in _CALLED_LIBRARIES
+    ):
         frame = frame.f_back
     return frame is not None and not is_internal(frame.f_code.co_filename)
 
@@ -102,7 +116,8 @@ class WouldWarn(Exception):
 
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
-    """Have `warn` raise WouldWarn in a `with` block: a call that warns is not what a template may stand for."""
+    """Have `warn` raise WouldWarn in a `with` block: a call that warns is not what a template may
+    stand for."""
     before, _rehearsal.on = _rehearsal.on, True
     try:
         yield
@@ -127,11 +142,19 @@ def spelled_out(record: Record) -> Location:
     code, instruction = record
     line = end_line = column = end_column = None
     if instruction >= 0:
-        line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
+        line, end_line, column, end_column = next(
+            itertools.islice(code.co_positions(), instruction // 2, None)
+        )
     line = code.co_firstlineno if line is None else line
     column = (column or 0) + 1
-    return Location(code.co_filename, code.co_qualname.rpartition("<locals>.")[2], line, column,
-                    line if end_line is None else end_line, column if end_column is None else end_column + 1)
+    return Location(
+        code.co_filename,
+        code.co_qualname.rpartition("<locals>.")[2],
+        line,
+        column,
+        line if end_line is None else end_line,
+        column if end_column is None else end_column + 1,
+    )
 
 
 def locate(place: Place | None) -> Location | None:
@@ -141,7 +164,8 @@ def locate(place: Place | None) -> Location | None:
 
 
 def describe(place: Place | None) -> str:
-    """A place as text: file.py:12:5 (function), the file relative to the working directory where it lies below it.
+    """A place as text: file.py:12:5 (function), the file relative to the working directory where it
+    lies below it.
 
     Of a line of a library it says from which line of the program the library was called.
     """
@@ -154,9 +178,14 @@ def describe(place: Place | None) -> str:
 
 
 def callers(place: Place | None) -> str:
-    """Lines of the program from which what `describe` says was called, the nearest first, each as a line of a message."""
+    """Lines of the program from which what `describe` says was called, the nearest first, each as a
+    line of a message."""
     found = records(place)
-    outer = [record for record in found[_first_of_program(found) + 1 :] if not is_library(record[0].co_filename)]
+    outer = [
+        record
+        for record in found[_first_of_program(found) + 1 :]
+        if not is_library(record[0].co_filename)
+    ]
     return "".join([f"\n    called from {text(record)}" for record in outer[:_SAID]])
 
 

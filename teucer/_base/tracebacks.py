@@ -13,22 +13,30 @@ from teucer._base.source import is_internal
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Beginnings of the names of files whose frames are left out beside Teucer's; libraries add their own (`teucer.compat`).
+# Beginnings of the names of files whose frames are left out beside Teucer's; libraries add their
+# own (`teucer.compat`).
 excluded: list[str] = []
-_NOTE = "(For simplicity, Teucer's own frames are left out of this traceback; JAX_TRACEBACK_FILTERING=off shows them.)"
+_NOTE = (
+    "(For simplicity, Teucer's own frames are left out of this traceback; "
+    "JAX_TRACEBACK_FILTERING=off shows them.)"
+)
 
 
 class UnfilteredStackTrace(Exception):
     """The cause of an exception whose traceback was shortened: it has the whole of it."""
 
 
-def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None, doc: str | None = None) -> Callable[P, R]:
-    """`fun`, with Teucer's frames taken out of the traceback of what it raises, as `jax_traceback_filtering` says.
+def api_boundary(
+    fun: Callable[P, R], like: Callable[..., object] | None = None, doc: str | None = None
+) -> Callable[P, R]:
+    """`fun`, with Teucer's frames taken out of the traceback of what it raises, as
+    `jax_traceback_filtering` says.
 
-    like: the function whose name and docstring the result has; by default `fun`. doc: another docstring.
-    off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out; the cause of the exception
-    is an `UnfilteredStackTrace` with all. quiet_remove_frames: take them out and say so in a note. auto: tracebackhide under
-    IPython, else quiet_remove_frames.
+    like: the function whose name and docstring the result has; by default `fun`. doc: another
+    docstring.
+    off: leave them. tracebackhide: mark them, for IPython and pytest. remove_frames: take them out;
+    the cause of the exception is an `UnfilteredStackTrace` with all. quiet_remove_frames: take them
+    out and say so in a note. auto: tracebackhide under IPython, else quiet_remove_frames.
     """
 
     def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,7 +58,9 @@ def api_boundary(fun: Callable[P, R], like: Callable[..., object] | None = None,
     return boundary
 
 
-def boundary_of(user_fun: Callable[..., object], doc: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def boundary_of(
+    user_fun: Callable[..., object], doc: str | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: `api_boundary` for a function made of a user's function, which it is called as.
 
     doc: its docstring; by default that of the user's function.
@@ -59,10 +69,13 @@ def boundary_of(user_fun: Callable[..., object], doc: str | None = None) -> Call
 
 
 def hide_frames(err: BaseException) -> None:
-    """Treat the traceback of an exception, and those of its causes, as `jax_traceback_filtering` says."""
+    """Treat the traceback of an exception, and those of its causes, as `jax_traceback_filtering`
+    says."""
     mode = config.traceback_filtering.value
     if mode == "auto":
-        mode = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet_remove_frames"
+        mode = (
+            "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet_remove_frames"
+        )
     if mode == "off":
         return
     changed = False
@@ -77,17 +90,22 @@ def hide_frames(err: BaseException) -> None:
     if changed and mode == "quiet_remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
         err.add_note(_NOTE)
     if changed and mode == "remove_frames" and not isinstance(err.__cause__, UnfilteredStackTrace):
-        unfiltered = UnfilteredStackTrace(f"{type(err).__name__}: {err}\n  The traceback below leaves Teucer's own frames out.")
+        unfiltered = UnfilteredStackTrace(
+            f"{type(err).__name__}: {err}\n  The traceback below leaves Teucer's own frames out."
+        )
         unfiltered.__cause__, unfiltered.__context__ = err.__cause__, err.__context__
         unfiltered.__suppress_context__ = err.__suppress_context__
         err.__cause__ = unfiltered.with_traceback(whole)
 
 
 def hide_frames_of_uncaught() -> None:
-    """Have Python print exceptions that nobody catches as `hide_frames` leaves them, also where no boundary was passed."""
+    """Have Python print exceptions that nobody catches as `hide_frames` leaves them, also where no
+    boundary was passed."""
     previous = sys.excepthook
 
-    def hook(kind: type[BaseException], err: BaseException, traceback: TracebackType | None) -> None:
+    def hook(
+        kind: type[BaseException], err: BaseException, traceback: TracebackType | None
+    ) -> None:
         if _without_own_frames(traceback) is not None:  # else the error is one of ours alone
             hide_frames(err)
             traceback = err.__traceback__
@@ -97,7 +115,8 @@ def hide_frames_of_uncaught() -> None:
 
 
 def _within_boundary() -> bool:
-    """Whether a boundary further out than the caller will treat the exception, so that it has the whole traceback."""
+    """Whether a boundary further out than the caller will treat the exception, so that it has the
+    whole traceback."""
     own = sys._getframe(1)
     code, frame = own.f_code, own.f_back
     while frame is not None:
@@ -139,7 +158,11 @@ def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None
         file = entry.tb_frame.f_code.co_filename
         if not is_internal(file) and not is_excluded(file):
             same = entry.tb_next is kept
-            kept = entry if same else TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+            kept = (
+                entry
+                if same
+                else TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+            )
     return kept
 
 

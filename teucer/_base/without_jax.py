@@ -1,4 +1,7 @@
-"""Teucer and jax exclude each other in a process: both give methods to jaxlib's array type, and types to its pytrees."""
+"""Teucer and jax exclude each other in a process.
+
+Both give methods to jaxlib's array type, and types to its pytrees.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def exclude_jax() -> None:
 class _Refusal:
     """Finds jax, and does not load it.
 
-    jaxlib itself looks for it whenever it reads an array, and goes on without; half imported, it would change jaxlib's options.
+    jaxlib itself looks for it whenever it reads an array, and goes on without; half imported, it
+    would change jaxlib's options.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -38,5 +42,8 @@ class _Refusal:
 
 
 def _error(second: str, first: str) -> ImportError:
-    return ImportError(f"{second} cannot be imported into a process that has imported {first}: both give methods to jaxlib's array "
-                       "type.\n  Remove one of the imports, or run them in separate processes.", name=second)
+    return ImportError(
+        f"{second} cannot be imported into a process that has imported {first}: both give methods "
+        "to jaxlib's array type.\n  Remove one of the imports, or run them in separate processes.",
+        name=second,
+    )

@@ -1,4 +1,7 @@
-"""The few array operations that transformations themselves use. `lax` states and provides them (`provided`)."""
+"""The few array operations that transformations themselves use.
+
+`lax` states and provides them (`provided`).
+"""
 
 from __future__ import annotations
 
@@ -74,8 +77,10 @@ def _high_to_axis(x: Value, dim: Dim, axis: object) -> Any:
     """A value of a high type is mapped as it is, or not at all."""
     if dim == axis or (axis == 0 and dim is not None and dim == typeof(x).leading_axis_spec()):
         return x
-    raise NotImplementedError(f"vmap: a value of type {typeof(x)} is mapped by {dim}, where {axis} is wanted.\n"
-                              "  Its primitives say how results are mapped; give that as out_axes.")
+    raise NotImplementedError(
+        f"vmap: a value of type {typeof(x)} is mapped by {dim}, where {axis} is wanted.\n"
+        "  Its primitives say how results are mapped; give that as out_axes."
+    )
 
 
 def sum_axis(x: Value, axis: int) -> Any:
@@ -119,7 +124,8 @@ def as_primal(ct: Value, aval: ShapedArray) -> Any:
     if own is wanted:
         return ct
     if wanted is None:
-        # What is not said to be divided may be: the compiler need not gather a cotangent that is summed next.
+        # What is not said to be divided may be: the compiler need not gather a cotangent that is
+        # summed next.
         wanted = own.with_spec(() if own.spec.unreduced else (UNCONSTRAINED,) * typeof(ct).ndim)
     return lay_out(ct, wanted)
 
@@ -140,14 +146,19 @@ def vary(x: Value, axes: frozenset[object]) -> Any:
 def alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
     """Values, each cast to vary over the manual mesh axes over which some of them does.
 
-    Numbers that go with arrays whose cotangents are sums over mesh axes are cast to have such cotangents too.
+    Numbers that go with arrays whose cotangents are sums over mesh axes are cast to have such
+    cotangents too.
     """
     of_each = [aval.vma if isinstance(aval := typeof(x), ShapedArray) else None for x in xs]
     known = [vma for vma in of_each if vma is not None]
     if any(known):
         union = frozenset().union(*known)
-        xs = tuple([x if vma is None or vma == union else provided.vary(x, union - vma)
-                    for x, vma in zip(xs, of_each, strict=True)])
+        xs = tuple(
+            [
+                x if vma is None or vma == union else provided.vary(x, union - vma)
+                for x, vma in zip(xs, of_each, strict=True)
+            ]
+        )
     return _reduced_alike(xs) if summed else xs
 
 
@@ -157,5 +168,15 @@ def _reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
     if model is None or any(isinstance(a, ShapedArray) and a.unreduced for a in avals):
         return xs
     reduced = PartitionSpec(reduced=model.spec.reduced)
-    return tuple([provided.reduce_cotangents(x, model.with_spec(reduced)) if isinstance(a, ShapedArray) and not a.ndim and
-                  not a.reduced and not a.vma and issubdtype(a.dtype, np.inexact) else x for x, a in zip(xs, avals, strict=True)])
+    return tuple(
+        [
+            provided.reduce_cotangents(x, model.with_spec(reduced))
+            if isinstance(a, ShapedArray)
+            and not a.ndim
+            and not a.reduced
+            and not a.vma
+            and issubdtype(a.dtype, np.inexact)
+            else x
+            for x, a in zip(xs, avals, strict=True)
+        ]
+    )

@@ -34,7 +34,8 @@ def manual_axes() -> frozenset[Any]:
 
 
 def known_place(name: object) -> int | None:
-    """The place along a named axis, where a program is traced for each place; None where all have one program."""
+    """The place along a named axis, where a program is traced for each place; None where all have
+    one program."""
     return _axes.places.get(name)
 
 
@@ -47,25 +48,39 @@ def axis_size(name: object, op: str = "the collective") -> Any:
         return _axes.sizes[name]
     except KeyError:
         known = ", ".join(map(repr, _axes.sizes)) or "none"
-        raise NameError(f"Found an unbound axis name: {name}. To fix this, please call {op} under `jax.shard_map`, or "
-                        f"vmap(..., axis_name=...).\n    The following axis names are available: {known}.") from None
+        raise NameError(
+            f"Found an unbound axis name: {name}. To fix this, please call {op} under "
+            "`jax.shard_map`, or vmap(..., axis_name=...).\n"
+            f"    The following axis names are available: {known}."
+        ) from None
 
 
 class extended:
-    """Add named axes in a `with` block; manual ones are axes of a mesh. places: where along them this is, if it is known."""
+    """Add named axes in a `with` block; manual ones are axes of a mesh. places: where along them
+    this is, if it is known."""
 
     __slots__ = ("manual", "new", "places", "saved")
 
-    def __init__(self, new: Mapping[object, object], manual: bool = False, places: Mapping[object, int] | None = None) -> None:
+    def __init__(
+        self,
+        new: Mapping[object, object],
+        manual: bool = False,
+        places: Mapping[object, int] | None = None,
+    ) -> None:
         self.new, self.manual, self.places = new, manual, places or {}
 
     def __enter__(self) -> None:
         self.saved = _axes.sizes, _axes.manual, _axes.places
         if self.places or _axes.places:
-            _axes.places = {**{k: i for k, i in _axes.places.items() if k not in self.new}, **self.places}
+            _axes.places = {
+                **{k: i for k, i in _axes.places.items() if k not in self.new},
+                **self.places,
+            }
         if self.new:
             _axes.sizes = {**_axes.sizes, **self.new}
-            _axes.manual = _axes.manual.union(self.new) if self.manual else _axes.manual.difference(self.new)
+            _axes.manual = (
+                _axes.manual.union(self.new) if self.manual else _axes.manual.difference(self.new)
+            )
 
     def __exit__(self, *exc: object) -> None:
         _axes.sizes, _axes.manual, _axes.places = self.saved

@@ -1,4 +1,7 @@
-"""Calls of user functions: arguments as flat values, static ones apart, and what a function is called in messages."""
+"""Calls of user functions.
+
+Arguments as flat values, static ones apart, and what a function is called in messages.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,24 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["FlatCall", "FlatFunction", "as_indices", "as_names", "check_callable", "check_leaves", "debug_info", "flatten_call",
-           "flatten_results", "fun_name", "fun_text", "leaf_arguments", "leaf_names", "stage_user", "static_by_name", "where"]
+__all__ = [
+    "FlatCall",
+    "FlatFunction",
+    "as_indices",
+    "as_names",
+    "check_callable",
+    "check_leaves",
+    "debug_info",
+    "flatten_call",
+    "flatten_results",
+    "fun_name",
+    "fun_text",
+    "leaf_arguments",
+    "leaf_names",
+    "stage_user",
+    "static_by_name",
+    "where",
+]
 
 
 class FlatCall(NamedTuple):
@@ -46,7 +65,9 @@ class FlatCall(NamedTuple):
         positions, names = self.statics
         if positions:
             dynamic, fixed = iter(args), dict(positions)
-            args = tuple(fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions)))
+            args = tuple(
+                fixed[i] if i in fixed else next(dynamic) for i in range(len(args) + len(positions))
+            )
         return args, {**kwargs, **dict(names)}
 
     def form(self) -> FlatCall:
@@ -59,8 +80,12 @@ class FlatCall(NamedTuple):
         return called(fun, *args, **kwargs)
 
 
-def flatten_call(args: tuple[object, ...], kwargs: dict[str, object], static_argnums: Sequence[int] = (),
-                 static_argnames: Iterable[str] = ()) -> FlatCall:
+def flatten_call(
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    static_argnums: Sequence[int] = (),
+    static_argnames: Iterable[str] = (),
+) -> FlatCall:
     """Take a call apart; the static arguments given are kept as they are."""
     if not static_argnums and not static_argnames:
         leaves, tree = pytrees.tree_flatten((args, kwargs))
@@ -69,8 +94,13 @@ def flatten_call(args: tuple[object, ...], kwargs: dict[str, object], static_arg
     fixed = {i + n if i < 0 else i for i in static_argnums if -n <= i < n}
     dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
     names = set(static_argnames)
-    leaves, tree = pytrees.tree_flatten((dynamic, {k: v for k, v in kwargs.items() if k not in names}))
-    statics = tuple((i, args[i]) for i in sorted(fixed)), tuple((k, kwargs[k]) for k in sorted(names & kwargs.keys()))
+    leaves, tree = pytrees.tree_flatten(
+        (dynamic, {k: v for k, v in kwargs.items() if k not in names})
+    )
+    statics = (
+        tuple((i, args[i]) for i in sorted(fixed)),
+        tuple((k, kwargs[k]) for k in sorted(names & kwargs.keys())),
+    )
     return FlatCall(leaves, tree, statics)
 
 
@@ -85,30 +115,45 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
         if not is_valid_type(x):
             path = pytrees.tree_flatten_with_path(out)[0][i][0]
             at = f" at output component {pytrees.keystr(path)}" if path else ""
-            raise TypeError(f"function {info.name} at {info.where} traced for {what} returned a value of type {type(x)}{at}, "
-                            f"which is not a valid JAX type.\n    value: {x!r:.100}\n"
-                            "  A transformed function returns arrays, numbers, and pytrees of them; None is an empty pytree.")
+            raise TypeError(
+                f"function {info.name} at {info.where} traced for {what} returned a value of type "
+                f"{type(x)}{at}, which is not a valid JAX type.\n    value: {x!r:.100}\n"
+                "  A transformed function returns arrays, numbers, and pytrees of them; None is "
+                "an empty pytree."
+            )
     if references.made and what != "vmap":  # which runs nothing later than it seems
         refuse_returned(leaves, tree, what, info)
     return leaves, tree
 
 
 def refuse_returned(leaves: Sequence[Any], tree: PyTreeDef, what: str, info: DebugInfo) -> None:
-    """Raise ValueError if a function returns a reference: it would outlive the program that knows what is written to it."""
+    """Raise ValueError if a function returns a reference: it would outlive the program that knows
+    what is written to it."""
     for i, x in enumerate(leaves):
         aval = typeof(x)
         if is_mutable(aval):
-            raise TypeError(f"function {info.name} at {info.where} traced for {what} returned a value that changes, of type "
-                            f"{aval.str_short()}, which cannot be returned.\n  Return what it holds, or pass it to the function.")
+            raise TypeError(
+                f"function {info.name} at {info.where} traced for {what} returned a value that "
+                f"changes, of type {aval.str_short()}, which cannot be returned.\n"
+                "  Return what it holds, or pass it to the function."
+            )
         if type(aval) is references.RefType:
             path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i])
             made = x.origin()
-            said = (f"was passed in as the {made.partition(' of ')[0]}" if made.startswith("argument") else
-                    f"was created on line {made}" if made else "was closed over")
-            raise ValueError(f"function {info.name} at {info.where} traced for {what} returned a mutable array reference of type "
-                             f"{aval.str_short()}{path and f' at tree path result{path}'}, but mutable array references cannot be "
-                             f"returned.\n\nThe returned mutable array {said}.\n"
-                             "  Return its array, ref[...], or pass the reference to the function.")
+            said = (
+                f"was passed in as the {made.partition(' of ')[0]}"
+                if made.startswith("argument")
+                else f"was created on line {made}"
+                if made
+                else "was closed over"
+            )
+            raise ValueError(
+                f"function {info.name} at {info.where} traced for {what} returned a mutable array "
+                f"reference of type {aval.str_short()}{path and f' at tree path result{path}'}, "
+                "but mutable array references cannot be returned.\n\n"
+                f"The returned mutable array {said}.\n  Return its array, ref[...], or pass the "
+                "reference to the function."
+            )
 
 
 def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple[Any, ...]:
@@ -117,49 +162,76 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
     Raises TypeError, naming the argument, for one that is not an array.
     """
     try:
-        avals = tuple([stated(x) for x in call.leaves] if high_types else [typeof(x) for x in call.leaves])
+        avals = tuple(
+            [stated(x) for x in call.leaves] if high_types else [typeof(x) for x in call.leaves]
+        )
         for i, x in enumerate(call.leaves):
             if type(x) is int and x >> 8 * avals[i].dtype.itemsize - 1 not in (0, -1):
                 path = leaf_names(fun, call.tree, [i for i, _ in call.statics[0]])[i]
-                raise OverflowError("An overflow was encountered while parsing an argument to a jitted computation, whose argument "
-                                    f"path is {path}. Got {type(x)} with value {x}\n  Python int too large to convert to "
-                                    f"{avals[i].dtype}: values are 32 bits wide unless the option jax_enable_x64 is set.")
+                raise OverflowError(
+                    "An overflow was encountered while parsing an argument to a jitted "
+                    f"computation, whose argument path is {path}. Got {type(x)} with value {x}\n"
+                    f"  Python int too large to convert to {avals[i].dtype}: values are 32 bits "
+                    "wide unless the option jax_enable_x64 is set."
+                )
         return avals
     except TypeError:
-        for path, x in zip(leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True):
+        for path, x in zip(
+            leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True
+        ):
             if not is_valid_type(x):
                 raise TypeError(
-                    f"Error interpreting argument to {fun_text(fun)} as an abstract array. The problematic value is of type "
-                    f"{type(x)} and was passed to the function at path {path}.\n"
-                    f"    {path} = {x!r:.100}\n  Arguments of a function under {what} are arrays, numbers, and pytrees of "
-                    "them. This typically means that a jit-wrapped function was called with a non-array argument, and this "
-                    "argument was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
-                    + ("\n  An array of another library becomes one by jnp.asarray(x) or, without a copy, by jnp.from_dlpack(x)."
-                       if hasattr(x, "__dlpack__") or hasattr(x, "__array__") else "")
+                    f"Error interpreting argument to {fun_text(fun)} as an abstract array. The "
+                    f"problematic value is of type {type(x)} and was passed to the function at "
+                    f"path {path}.\n    {path} = {x!r:.100}\n"
+                    f"  Arguments of a function under {what} are arrays, numbers, and pytrees of "
+                    "them. This typically means that a jit-wrapped function was called with a "
+                    "non-array argument, and this argument was not marked as static using the "
+                    "static_argnums or static_argnames parameters of jax.jit."
+                    + (
+                        (
+                            "\n  An array of another library becomes one by jnp.asarray(x) or, "
+                            "without a copy, by jnp.from_dlpack(x)."
+                        )
+                        if hasattr(x, "__dlpack__") or hasattr(x, "__array__")
+                        else ""
+                    )
                 ) from None
         raise
 
 
-def leaf_names(fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()) -> tuple[str, ...]:
-    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[3]`."""
+def leaf_names(
+    fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()
+) -> tuple[str, ...]:
+    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`,
+    `args[3]`."""
     names = _parameter_names(fun)
-    heads = [arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
-             for arg in leaf_arguments(tree, static)]
-    return tuple(head + pytrees.keystr(tuple(rest))
-                 for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True))
+    heads = [
+        arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
+        for arg in leaf_arguments(tree, static)
+    ]
+    return tuple(
+        head + pytrees.keystr(tuple(rest))
+        for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True)
+    )
 
 
 def leaf_arguments(tree: PyTreeDef, static: Sequence[int]) -> tuple[int | str, ...]:
-    """The argument that each leaf of a call's dynamic arguments belongs to: its position, or its name if passed by name.
+    """The argument that each leaf of a call's dynamic arguments belongs to: its position, or its
+    name if passed by name.
 
-    tree: of (positional arguments, keyword arguments) without the static ones, whose positions are `static`.
+    tree: of (positional arguments, keyword arguments) without the static ones, whose positions are
+    `static`.
     """
     args, kwargs = pytrees.treedef_children(tree)
     by_position, by_name = pytrees.treedef_children(args), pytrees.treedef_children(kwargs)
     positions = [i for i in range(len(by_position) + len(static)) if i not in static]
     names = kwargs.node_data()[1]  # type: ignore[index]  # of a dict: its keys, in order
-    return tuple(arg for arg, child in zip((*positions, *names), (*by_position, *by_name), strict=True)
-                 for _ in range(child.num_leaves))
+    return tuple(
+        arg
+        for arg, child in zip((*positions, *names), (*by_position, *by_name), strict=True)
+        for _ in range(child.num_leaves)
+    )
 
 
 def _parameter_names(fun: Callable[..., object]) -> list[str]:
@@ -180,16 +252,24 @@ def debug_info(what: str, fun: Callable[..., object], call: FlatCall) -> DebugIn
 def check_callable(fun: object, op: str) -> None:
     """Raise TypeError unless `fun` is a function that can be transformed."""
     if isinstance(fun, staticmethod):
-        raise errors.type_error(op, f"staticmethod arguments are not supported, got {fun!r:.100}",
-                                "Write @staticmethod above the transformation.")
+        raise errors.type_error(
+            op,
+            f"staticmethod arguments are not supported, got {fun!r:.100}",
+            "Write @staticmethod above the transformation.",
+        )
     if not callable(fun):
         raise errors.type_error(op, f"Expected a callable value, got {fun!r:.100}")
     if inspect.isgeneratorfunction(fun):
-        raise errors.type_error(op, f"Expected a function, got a generator function: {fun!r}",
-                                "A transformed function returns its results at once.")
+        raise errors.type_error(
+            op,
+            f"Expected a function, got a generator function: {fun!r}",
+            "A transformed function returns its results at once.",
+        )
 
 
-def as_indices(x: SupportsIndex | Iterable[SupportsIndex] | None, name: str, op: str) -> tuple[int, ...]:
+def as_indices(
+    x: SupportsIndex | Iterable[SupportsIndex] | None, name: str, op: str
+) -> tuple[int, ...]:
     """An int or a sequence of ints as a tuple.
 
     Raises TypeError for anything else.
@@ -202,7 +282,9 @@ def as_indices(x: SupportsIndex | Iterable[SupportsIndex] | None, name: str, op:
     try:
         return tuple(i.__index__() for i in items)
     except AttributeError:
-        raise errors.type_error(op, f"{name} must be an int or a sequence of ints, got {x!r}") from None
+        raise errors.type_error(
+            op, f"{name} must be an int or a sequence of ints, got {x!r}"
+        ) from None
 
 
 def as_names(x: Any, name: str, op: str) -> tuple[str, ...]:
@@ -218,9 +300,14 @@ def as_names(x: Any, name: str, op: str) -> tuple[str, ...]:
     return items
 
 
-def static_by_name(fun: Callable[..., object], nums: tuple[int, ...] | None, names: tuple[str, ...] | None, kind: str,
-                   ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of the same parameters: what is given by position can be passed by name, and the reverse.
+def static_by_name(
+    fun: Callable[..., object],
+    nums: tuple[int, ...] | None,
+    names: tuple[str, ...] | None,
+    kind: str,
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the same parameters: what is given by position can be passed by name,
+    and the reverse.
 
     Raises ValueError for a position or name that the function's signature does not have.
     """
@@ -228,10 +315,14 @@ def static_by_name(fun: Callable[..., object], nums: tuple[int, ...] | None, nam
         parameters = list(inspect.signature(fun).parameters.values())
     except (ValueError, TypeError):
         if kind == "donate" and names and nums is None:
-            raise ValueError(f"Getting the signature of function {fun!r:.100} failed. Pass donate_argnums instead of "
-                             "donate_argnames.") from None
+            raise ValueError(
+                f"Getting the signature of function {fun!r:.100} failed. Pass donate_argnums "
+                "instead of donate_argnames."
+            ) from None
         return nums or (), names or ()
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     # What cannot be given by name, though there may be **kwargs.
     nameless = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
@@ -239,11 +330,16 @@ def static_by_name(fun: Callable[..., object], nums: tuple[int, ...] | None, nam
     has_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for i in nums or ():
         if not has_args and not -len(positional) <= i < len(positional):
-            raise ValueError(f"Jitted function has {kind}_argnums={nums}, but only accepts {len(positional)} positional arguments.")
+            raise ValueError(
+                f"Jitted function has {kind}_argnums={nums}, but only accepts {len(positional)} "
+                "positional arguments."
+            )
     for name in names or ():
         if name in nameless or (not has_kwargs and name not in by_name):
-            raise ValueError(f"Jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function does not take "
-                             "these args.")
+            raise ValueError(
+                f"Jitted function has invalid argnames {{{name!r}}} in {kind}_argnames. Function "
+                "does not take these args."
+            )
     if nums is not None and names is None:
         inferred = [positional[i] for i in nums if -len(positional) <= i < len(positional)]
         return nums, tuple(n for n in inferred if n in by_name)
@@ -253,7 +349,8 @@ def static_by_name(fun: Callable[..., object], nums: tuple[int, ...] | None, nam
 
 
 class StagedCall(NamedTuple):
-    """A user function as a jaxpr over flat values, with the values of its constants and the tree of its results."""
+    """A user function as a jaxpr over flat values, with the values of its constants and the tree of
+    its results."""
 
     jaxpr: Jaxpr
     consts: list[Any]
@@ -261,7 +358,9 @@ class StagedCall(NamedTuple):
     debug_info: DebugInfo
 
 
-def stage_user(fun: Callable[..., object], call: FlatCall, avals: Sequence[Aval], what: str) -> StagedCall:
+def stage_user(
+    fun: Callable[..., object], call: FlatCall, avals: Sequence[Aval], what: str
+) -> StagedCall:
     """Trace a user function for the arguments of a call, of the given types."""
     info = debug_info(what, fun, call)
     trees: list[Any] = []
@@ -275,17 +374,27 @@ def stage_user(fun: Callable[..., object], call: FlatCall, avals: Sequence[Aval]
     if what != "jit" or is_own(fun):
         with rarely_collected:
             return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
-    with rarely_collected, Scope():  # what is traced once is called from several lines: its equations do not say from which
+    with (
+        rarely_collected,
+        Scope(),
+    ):  # what is traced once is called from several lines: its equations do not say from which
         return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
 
 
 class FlatFunction:
-    """A function of pytrees as one of flat values; after a call, `tree` is the tree of its results."""
+    """A function of pytrees as one of flat values; after a call, `tree` is the tree of its
+    results."""
 
     __slots__ = ("fun", "in_tree", "tree", "what", "aux", "has_aux", "info")
 
-    def __init__(self, fun: Callable[..., object], in_tree: PyTreeDef, what: str, has_aux: bool = False,
-                 named: Callable[..., object] | None = None) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., object],
+        in_tree: PyTreeDef,
+        what: str,
+        has_aux: bool = False,
+        named: Callable[..., object] | None = None,
+    ) -> None:
         self.fun, self.in_tree, self.what, self.has_aux = fun, in_tree, what, has_aux
         self.tree: Any = None
         self.aux: Any = None
@@ -296,9 +405,11 @@ class FlatFunction:
         out = called(self.fun, *self.in_tree.unflatten(leaves))
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):
-                raise TypeError(f"{self.what}: expected function with aux output to return a two-element tuple, but got "
-                                f"{_described(out)}\n    function: {self.info.name} at {self.info.where}\n"
-                                "  With has_aux=True it returns (output, auxiliary data).")
+                raise TypeError(
+                    f"{self.what}: expected function with aux output to return a two-element "
+                    f"tuple, but got {_described(out)}\n    function: {self.info.name} at "
+                    f"{self.info.where}\n  With has_aux=True it returns (output, auxiliary data)."
+                )
             out, self.aux = out
         leaves_, self.tree = flatten_results(out, self.what, self.info)
         return leaves_

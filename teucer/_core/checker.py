@@ -1,4 +1,7 @@
-"""The checker of jaxprs: variables defined before they are used, equations of the types that their primitives say."""
+"""The checker of jaxprs.
+
+Variables defined before they are used, equations of the types that their primitives say.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from teucer._base.errors import JaxprTypeError
-from teucer._core.jaxpr import Atom, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params, join_effects
+from teucer._core.jaxpr import (
+    Atom,
+    DropVar,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Var,
+    jaxprs_in_params,
+    join_effects,
+)
 from teucer._core.partition import laid_out
 from teucer._core.types import aval_of
 
@@ -17,9 +29,9 @@ __all__ = ["check_jaxpr"]
 def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Raise JaxprTypeError unless the jaxpr, and every jaxpr in it, is well formed.
 
-    (C1) a variable is defined once.  (C2) it is defined before it is used.  (C3) a literal has the type of its value.
-    (C4) an equation's results have the types that its primitive says.  (C5) so have its effects, and the jaxpr has those of
-    its equations.
+    (C1) a variable is defined once.  (C2) it is defined before it is used.  (C3) a literal has the
+    type of its value. (C4) an equation's results have the types that its primitive says.  (C5) so
+    have its effects, and the jaxpr has those of its equations.
 
     >>> from teucer._core.types import ShapedArray
     >>> x = Var(ShapedArray((), "float32"))
@@ -36,7 +48,11 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     _define(defined, (*jaxpr.constvars, *jaxpr.invars), "arguments of the jaxpr")
     for eqn in jaxpr.eqns:
         _check_used(defined, eqn.invars, eqn)
-        with eqn.primitive.within(eqn.params) if eqn.primitive.within is not None else contextlib.nullcontext():
+        with (
+            eqn.primitive.within(eqn.params)
+            if eqn.primitive.within is not None
+            else contextlib.nullcontext()
+        ):
             for inner in jaxprs_in_params(eqn.params):
                 check_jaxpr(inner)
         _check_types(eqn)
@@ -44,7 +60,11 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     _check_used(defined, jaxpr.outvars, "results of the jaxpr")
     missing = join_effects(jaxpr.eqns, (*jaxpr.constvars, *jaxpr.invars)) - jaxpr.effects
     if missing:
-        _fail("the jaxpr lacks effects of its equations (C5)", "results of the jaxpr", effects=sorted(map(str, missing)))
+        _fail(
+            "the jaxpr lacks effects of its equations (C5)",
+            "results of the jaxpr",
+            effects=sorted(map(str, missing)),
+        )
     jaxpr.cache[check_jaxpr] = True
 
 
@@ -62,7 +82,12 @@ def _check_used(defined: set[Var], atoms: Iterable[Atom], at: object) -> None:
         if type(v) is Literal:
             of_value = aval_of(v.val)
             if (of_value.shape, of_value.dtype) != (v.aval.shape, v.aval.dtype):
-                _fail("a literal has another type than its value (C3)", at, literal=v.aval, value=of_value)
+                _fail(
+                    "a literal has another type than its value (C3)",
+                    at,
+                    literal=v.aval,
+                    value=of_value,
+                )
         elif v not in defined:
             _fail("a variable is used and not defined before (C2)", at, variable=v.aval)
 
@@ -70,17 +95,30 @@ def _check_used(defined: set[Var], atoms: Iterable[Atom], at: object) -> None:
 def _check_types(eqn: Eqn) -> None:
     avals = [v.aval for v in eqn.invars]
     try:
-        expected = laid_out(eqn.primitive, avals, eqn.params, eqn.primitive.types(*avals, **eqn.params))
+        expected = laid_out(
+            eqn.primitive, avals, eqn.params, eqn.primitive.types(*avals, **eqn.params)
+        )
     except (TypeError, ValueError) as err:
-        raise JaxprTypeError(_text("the primitive refuses the equation's operands (C4)", eqn, operands=avals)) from err
+        raise JaxprTypeError(
+            _text("the primitive refuses the equation's operands (C4)", eqn, operands=avals)
+        ) from err
     found = [v.aval for v in eqn.outvars]
     if list(expected) != found:
-        _fail("results have other types than the primitive says (C4)", eqn, operands=avals, primitive=list(expected),
-              equation=found)
+        _fail(
+            "results have other types than the primitive says (C4)",
+            eqn,
+            operands=avals,
+            primitive=list(expected),
+            equation=found,
+        )
     effects = eqn.primitive.effects(*avals, **eqn.params)
     if effects != eqn.effects:
-        _fail("an equation has other effects than its primitive says (C5)", eqn, primitive=sorted(map(str, effects)),
-              equation=sorted(map(str, eqn.effects)))
+        _fail(
+            "an equation has other effects than its primitive says (C5)",
+            eqn,
+            primitive=sorted(map(str, effects)),
+            equation=sorted(map(str, eqn.effects)),
+        )
 
 
 def _fail(what: str, at: object, **values: object) -> NoReturn:

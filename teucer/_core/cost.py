@@ -17,12 +17,15 @@ class Cost(NamedTuple):
 
     fuses: whether compilers compute it, element by element, in the loop of what uses it.
     reduces: whether it combines elements along axes, in loops as long as these.
-    cheap: whether computing it again costs less than keeping its result in memory; expensive: far more, though XLA does so.
-    long: whether its code is so long that a copy in each loop that reads its result costs more than a call, though compilers make
-        these copies.
-    separates: whether compilers end fusion at it so that programs full of it gain nothing from functions that stay calls.
+    cheap: whether computing it again costs less than keeping its result in memory; expensive: far
+    more, though XLA does so.
+    long: whether its code is so long that a copy in each loop that reads its result costs more than
+        a call, though compilers make these copies.
+    separates: whether compilers end fusion at it so that programs full of it gain nothing from
+    functions that stay calls.
     reorders: whether its kernel takes or gives arrays in memory other than row by row.
-    moves: moves(*avals of operands, **params) is how many elements change place with regard to the last axis, or windows hold.
+    moves: moves(*avals of operands, **params) is how many elements change place with regard to the
+    last axis, or windows hold.
     """
 
     fuses: bool = False

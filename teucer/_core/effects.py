@@ -8,7 +8,8 @@ __all__ = ["DCE_SINK", "Effect", "EffectTypes"]
 
 
 class Effect(NamedTuple):
-    """An effect: its kind ('debug', 'io'; 'library' for those of libraries), and whether such effects keep the program's order."""
+    """An effect: its kind ('debug', 'io'; 'library' for those of libraries), and whether such
+    effects keep the program's order."""
 
     kind: str = "library"
     ordered: bool = False
@@ -22,7 +23,8 @@ DCE_SINK = Effect("dce sink")
 
 
 class EffectTypes:
-    """Classes of effects that libraries name to a transformation. All effects are taken; that they name theirs does no harm."""
+    """Classes of effects that libraries name to a transformation. All effects are taken; that they
+    name theirs does no harm."""
 
     def __init__(self) -> None:
         self._types: set[type] = set()

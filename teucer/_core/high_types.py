@@ -1,4 +1,8 @@
-"""High types: types of libraries whose values are made of values of low types, those of arrays (docs/high_types.md)."""
+"""High types.
+
+Types of libraries whose values are made of values of low types, those of arrays
+(docs/high_types.md).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,30 @@ from teucer._xla.arrays import ArrayImpl
 if TYPE_CHECKING:
     from teucer._core.typing import Size, Value
 
-__all__ = ["AvalMutableQDD", "AvalQDD", "HighSpec", "HighType", "MappingSpec", "MutableHighType", "MutableQDD", "StateEffect",
-           "as_array", "aval_mapping_handlers", "aval_method", "aval_property", "cur_qdd", "fits", "is_high", "is_mutable",
-           "low_types", "low_values", "member_of", "refuse_high", "register_hitype", "stated"]
+__all__ = [
+    "AvalMutableQDD",
+    "AvalQDD",
+    "HighSpec",
+    "HighType",
+    "MappingSpec",
+    "MutableHighType",
+    "MutableQDD",
+    "StateEffect",
+    "as_array",
+    "aval_mapping_handlers",
+    "aval_method",
+    "aval_property",
+    "cur_qdd",
+    "fits",
+    "is_high",
+    "is_mutable",
+    "low_types",
+    "low_values",
+    "member_of",
+    "refuse_high",
+    "register_hitype",
+    "stated",
+]
 
 
 class MappingSpec:
@@ -25,11 +50,14 @@ class MappingSpec:
 
 
 class HighSpec:
-    """How a value of a high type is laid over a mesh (JAX's HiPspec). Each type has specs of its own."""
+    """How a value of a high type is laid over a mesh (JAX's HiPspec). Each type has specs of its
+    own."""
 
     def _lacks(self, method: str) -> NotImplementedError:
         name = type(self).__name__
-        return NotImplementedError(f"{name} does not say what is needed here.\n  Define {name}.{method}.")
+        return NotImplementedError(
+            f"{name} does not say what is needed here.\n  Define {name}.{method}."
+        )
 
     def to_lo(self) -> Sequence[Any]:
         """The specs of the values of which one is made."""
@@ -44,10 +72,10 @@ class HighSpec:
         raise self._lacks("to_ct_spec")
 
 
-# --- Members of traced values ----------------------------------------------------------------------------------------
-# Types state them: `aval_method`, `aval_property`, and operators (`_add` for `+`). Traced values of arrays have members of the
-# same names: where a library has a type that states one, the member asks which of them is meant. There is no such question in
-# programs without high types.
+# --- Members of traced values ---------------------------------------------------------------------
+# Types state them: `aval_method`, `aval_property`, and operators (`_add` for `+`). Traced values of
+# arrays have members of the same names: where a library has a type that states one, the member asks
+# which of them is meant. There is no such question in programs without high types.
 
 
 class aval_method(NamedTuple):
@@ -79,19 +107,40 @@ def member_of(x: Any, name: str) -> Any:
 
 def state_members(cls: type) -> None:
     """Let the members that a class of types states be those of traced values."""
-    stated = {name for name, value in vars(cls).items() if type(value) in (aval_method, aval_property)}
+    stated = {
+        name for name, value in vars(cls).items() if type(value) in (aval_method, aval_property)
+    }
     if "__getattr__" in vars(cls):  # it may state any
         stated.update(name for name in dir(Tracer) if not name.startswith("_"))
-        stated -= {"aval", "shape", "dtype", "ndim", "size", "weak_type", "sharding", "concrete", "origin", "reason", "full_lower"}
+        stated -= {
+            "aval",
+            "shape",
+            "dtype",
+            "ndim",
+            "size",
+            "weak_type",
+            "sharding",
+            "concrete",
+            "origin",
+            "reason",
+            "full_lower",
+        }
     for name in sorted(stated - _asking):
         if hasattr(Tracer, name):
             _asking.add(name)
             setattr(Tracer, name, _asks(name, Tracer.__dict__.get(name, getattr(Tracer, name))))
     for name in vars(cls):
         operator = f"__{name[1:]}__"
-        if name.startswith("_") and not name.startswith("__") and operator in _OPERATORS and operator not in _asking:
+        if (
+            name.startswith("_")
+            and not name.startswith("__")
+            and operator in _OPERATORS
+            and operator not in _asking
+        ):
             _asking.add(operator)
-            setattr(Tracer, operator, _asks_operator(name, operator, getattr(Tracer, operator, None)))
+            setattr(
+                Tracer, operator, _asks_operator(name, operator, getattr(Tracer, operator, None))
+            )
 
 
 _NAMES = """getitem setitem len iter bool int float complex index round trunc floor ceil neg pos
@@ -101,13 +150,15 @@ _OPERATORS = frozenset(f"__{name}__" for name in _NAMES.split())
 
 
 def _states(aval: Aval) -> bool:
-    """Whether a type states members of its values; of references to such values the members are those of references."""
+    """Whether a type states members of its values; of references to such values the members are
+    those of references."""
     return bool(aval.is_high) and type(aval) is not RefType
 
 
 def _asks(name: str, of_array: Any) -> property:
     def member(x: Any) -> Any:
         return member_of(x, name) if _states(x.aval) else of_array.__get__(x, type(x))
+
     return property(member, doc=of_array.__doc__)
 
 
@@ -118,13 +169,15 @@ def _asks_operator(name: str, operator: str, of_array: Any) -> Any:
         if of_array is None:
             raise TypeError(f"{type(x).__name__} has no {operator}")
         return of_array(x, *args)
+
     member.__name__ = operator
     return member
 
 
-# --- Types -----------------------------------------------------------------------------------------------------------
+# --- Types ----------------------------------------------------------------------------------------
 
-# Types that are mapped along axes by number: (size, axis, type) -> type of an element, (size, axis, mesh axis, type) -> of a batch.
+# Types that are mapped along axes by number: (size, axis, type) -> type of an element, (size, axis,
+# mesh axis, type) -> of a batch.
 aval_mapping_handlers: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
@@ -133,11 +186,15 @@ class HighType(Aval):
 
     Types are compared by `==`, and hashed. What a library says of one:
 
-    lo_ty() -> types, lower_val(value) -> values of these, raise_val(*values) -> value       of what values are made
-    to_tangent_aval() -> type; vspace_zero() -> value; vspace_add(x, y) -> value             derivatives
-    dec_rank(size, spec) -> type, inc_rank(size, spec) -> type, leading_axis_spec() -> spec  vmap and scan
+    lo_ty() -> types, lower_val(value) -> values of these, raise_val(*values) -> value       of what
+    values are made
+    to_tangent_aval() -> type; vspace_zero() -> value; vspace_add(x, y) -> value
+    derivatives
+    dec_rank(size, spec) -> type, inc_rank(size, spec) -> type, leading_axis_spec() -> spec  vmap
+    and scan
     shard(mesh, manual_axes, check_vma, spec) -> type, unshard(mesh, check_vma, spec) -> type,
-    nospec(mesh, check_vma, names) -> spec                                                    shard_map
+    nospec(mesh, check_vma, names) -> spec
+    shard_map
     """
 
     is_high = moves = True
@@ -151,8 +208,10 @@ class HighType(Aval):
         state_members(cls)
 
     def _lacks(self, method: str) -> NotImplementedError:
-        return NotImplementedError(f"values of type {self} do not say what is needed here.\n"
-                                   f"  Define {type(self).__name__}.{method}.")
+        return NotImplementedError(
+            f"values of type {self} do not say what is needed here.\n"
+            f"  Define {type(self).__name__}.{method}."
+        )
 
     def lo_ty(self) -> Sequence[Any]:
         """The types of which values are made."""
@@ -221,7 +280,8 @@ class HighType(Aval):
         raise self._lacks("unshard")
 
     def nospec(self, mesh: object, check_vma: bool, all_names: tuple[object, ...]) -> Any:
-        """A spec by which each device keeps a value of its own, along the mesh axes named: what a derivative keeps of shard_map."""
+        """A spec by which each device keeps a value of its own, along the mesh axes named: what a
+        derivative keeps of shard_map."""
         raise self._lacks("nospec")
 
     def normalize(self) -> Any:
@@ -234,12 +294,14 @@ class HighType(Aval):
 
 
 class MutableHighType(HighType):
-    """A high type whose values change. What one holds is its state (JAX's "qdd"), which the type does not say.
+    """A high type whose values change. What one holds is its state (JAX's "qdd"), which the type
+    does not say.
 
     A value has a method `cur_qdd()` that gives its state, which is compared by `==` and hashed.
 
     lo_ty_qdd(state) -> types of which a value in that state is made
-    new_from_loval(state, *values) -> value; read_loval(state, value) -> values; update_from_loval(state, value, *values)
+    new_from_loval(state, *values) -> value; read_loval(state, value) -> values;
+    update_from_loval(state, value, *values)
     """
 
     has_qdd: Any = True
@@ -315,7 +377,8 @@ class AvalQDD(Aval):
 
 
 class MutableQDD:
-    """The state of an operand while the types of a call are worked out: what it was, and what the call makes of it."""
+    """The state of an operand while the types of a call are worked out: what it was, and what the
+    call makes of it."""
 
     __slots__ = ("cur_val", "init_val")
 
@@ -345,7 +408,11 @@ class StateEffect(RefEffect):
         self.index, self.state = index, state
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is StateEffect and self.index == other.index and bool(self.state == other.state)
+        return (
+            type(other) is StateEffect
+            and self.index == other.index
+            and bool(self.state == other.state)
+        )
 
     def __hash__(self) -> int:
         return hash((StateEffect, self.index))
@@ -375,14 +442,18 @@ def is_mutable(aval: Aval) -> bool:
 
 
 def stated(x: Value, aval: Aval | None = None) -> Any:
-    """The type of a value as that of a variable: with the state that it is in now, if it changes."""
+    """The type of a value as that of a variable: with the state that it is in now, if it
+    changes."""
     aval = typeof(x) if aval is None else aval
     return AvalQDD(aval, cur_qdd(x)) if is_mutable(aval) else aval
 
 
 def fits(avals: Sequence[Aval], consts: Sequence[Value]) -> bool:
-    """Whether the constants of what was traced, of the first types, are in the state in which they were then."""
-    return all(type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False))
+    """Whether the constants of what was traced, of the first types, are in the state in which they
+    were then."""
+    return all(
+        type(a) is not AvalQDD or cur_qdd(c) == a.qdd for a, c in zip(avals, consts, strict=False)
+    )
 
 
 def cur_qdd(x: Value) -> Any:
@@ -395,7 +466,9 @@ def cur_qdd(x: Value) -> Any:
     (ShapedArray(float32[], weak_type=True),)
     """
     if not is_mutable(typeof(x)):
-        raise TypeError(f"cur_qdd: a value of type {typeof(x)} does not change.\n    value: {x!r:.100}")
+        raise TypeError(
+            f"cur_qdd: a value of type {typeof(x)} does not change.\n    value: {x!r:.100}"
+        )
     return state_in(current_trace(), x)
 
 
@@ -414,18 +487,28 @@ def state_in(trace: Trace | None, x: Any) -> Any:
 
 
 def as_array(x: Value) -> Any:
-    """The array that stands for a value of a high type which gives one (`__jax_array__`); other values as they are."""
-    if type(x) is not ArrayImpl and type(x) in aval_rules and typeof(x).is_high and hasattr(x, "__jax_array__"):
+    """The array that stands for a value of a high type which gives one (`__jax_array__`); other
+    values as they are."""
+    if (
+        type(x) is not ArrayImpl
+        and type(x) in aval_rules
+        and typeof(x).is_high
+        and hasattr(x, "__jax_array__")
+    ):
         return x.__jax_array__()
     return x
 
 
 def refuse_high(op: str, *avals: Aval) -> None:
-    """Raise the NotImplementedError if one of the types is high, for what places arrays on devices."""
+    """Raise the NotImplementedError if one of the types is high, for what places arrays on
+    devices."""
     for aval in avals:
         if aval.is_high:
-            raise NotImplementedError(f"{op}: values of high types are not placed as a whole; one of type {aval.str_short()} was "
-                                      "given.\n  Place the arrays of which it is made, before it is made of them.")
+            raise NotImplementedError(
+                f"{op}: values of high types are not placed as a whole; one of type "
+                f"{aval.str_short()} was given.\n  Place the arrays of which it is made, before "
+                "it is made of them."
+            )
 
 
 def low_types(aval: Aval) -> list[Any]:

@@ -19,8 +19,21 @@ if TYPE_CHECKING:
     from teucer._core.stage import DebugInfo
     from teucer._core.typing import Aval, Params, Source, Value
 
-__all__ = ["Atom", "ClosedJaxpr", "DropVar", "Eqn", "Jaxpr", "Literal", "Var", "eval_jaxpr", "interpret", "join_effects",
-           "jaxprs_in_params", "new_eqn", "subjaxprs"]
+__all__ = [
+    "Atom",
+    "ClosedJaxpr",
+    "DropVar",
+    "Eqn",
+    "Jaxpr",
+    "Literal",
+    "Var",
+    "eval_jaxpr",
+    "interpret",
+    "join_effects",
+    "jaxprs_in_params",
+    "new_eqn",
+    "subjaxprs",
+]
 
 
 class Var:
@@ -59,7 +72,8 @@ class Literal:
 
     @property
     def value(self) -> Any:
-        """The value as one of its type: a scalar of NumPy is not weakly typed, a number of Python is."""
+        """The value as one of its type: a scalar of NumPy is not weakly typed, a number of Python
+        is."""
         return self.val if typeof(self.val) is self.aval else self.val.item()
 
     def __repr__(self) -> str:
@@ -72,7 +86,8 @@ Atom = Var | Literal
 class EqnContext(NamedTuple):
     """What is said of an equation beside its parameters: what the compiler is told of it, by name.
 
-    `with ctx.manager:` is what interpreters of jaxprs apply the primitive in; what it stages is said the same of.
+    `with ctx.manager:` is what interpreters of jaxprs apply the primitive in; what it stages is
+    said the same of.
     """
 
     xla_metadata: dict[str, str]
@@ -85,12 +100,20 @@ class EqnContext(NamedTuple):
 
 @final
 class Eqn:
-    """`outvars = primitive[params] invars`, with the place in the user's program that it comes from."""
+    """`outvars = primitive[params] invars`, with the place in the user's program that it comes
+    from."""
 
     __slots__ = ("primitive", "invars", "outvars", "params", "effects", "source")
 
-    def __init__(self, primitive: Primitive, invars: Sequence[Atom], outvars: Sequence[Var], params: Params,
-                 effects: frozenset[object], source: Source) -> None:
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        outvars: Sequence[Var],
+        params: Params,
+        effects: frozenset[object],
+        source: Source,
+    ) -> None:
         self.primitive, self.invars, self.outvars = primitive, invars, outvars
         self.params, self.effects, self.source = params, effects, source
 
@@ -121,21 +144,54 @@ class Eqn:
         return printer.eqn_text(self)
 
 
-def new_eqn(primitive: Primitive, invars: Sequence[Atom], outvars: Sequence[Var], params: Params,
-            source: Source = None) -> Eqn:
+def new_eqn(
+    primitive: Primitive,
+    invars: Sequence[Atom],
+    outvars: Sequence[Var],
+    params: Params,
+    source: Source = None,
+) -> Eqn:
     """An equation whose effects follow from its primitive."""
-    return Eqn(primitive, invars, outvars, params, primitive.effects(*(v.aval for v in invars), **params), source)
+    return Eqn(
+        primitive,
+        invars,
+        outvars,
+        params,
+        primitive.effects(*(v.aval for v in invars), **params),
+        source,
+    )
 
 
 @final
 class Jaxpr:
     """A program: constants and arguments, equations, results, effects."""
 
-    __slots__ = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info", "cache", "__weakref__")
+    __slots__ = (
+        "constvars",
+        "invars",
+        "outvars",
+        "eqns",
+        "effects",
+        "debug_info",
+        "cache",
+        "__weakref__",
+    )
 
-    def __init__(self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[Eqn],
-                 effects: frozenset[object] | None = None, debug_info: DebugInfo | None = None) -> None:
-        self.constvars, self.invars, self.outvars, self.eqns = list(constvars), list(invars), list(outvars), list(eqns)
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        outvars: Sequence[Atom],
+        eqns: Sequence[Eqn],
+        effects: frozenset[object] | None = None,
+        debug_info: DebugInfo | None = None,
+    ) -> None:
+        self.constvars, self.invars, self.outvars, self.eqns = (
+            list(constvars),
+            list(invars),
+            list(outvars),
+            list(eqns),
+        )
         self.effects = join_effects(eqns, (*constvars, *invars)) if effects is None else effects
         self.debug_info = debug_info
         # Transformed versions of this jaxpr, kept as long as it lives.
@@ -143,8 +199,17 @@ class Jaxpr:
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The jaxpr with some of its fields changed."""
-        return Jaxpr(**{"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
-                        "effects": self.effects, "debug_info": self.debug_info, **changes})
+        return Jaxpr(
+            **{
+                "constvars": self.constvars,
+                "invars": self.invars,
+                "outvars": self.outvars,
+                "eqns": self.eqns,
+                "effects": self.effects,
+                "debug_info": self.debug_info,
+                **changes,
+            }
+        )
 
     # Libraries rewrite the list of equations in place.
     _eqns = property(lambda self: self.eqns)
@@ -158,9 +223,14 @@ class Jaxpr:
         """Whether types of libraries, or primitives on them, are in the program."""
         found: bool | None = self.cache.get("is_high")
         if found is None:
-            found = self.cache["is_high"] = any(v.aval.is_high for v in (*self.constvars, *self.invars, *self.outvars)) or any(
-                eqn.primitive.high or any(v.aval.is_high for v in eqn.outvars) or any(
-                    inner.is_high for inner in jaxprs_in_params(eqn.params)) for eqn in self.eqns)
+            found = self.cache["is_high"] = any(
+                v.aval.is_high for v in (*self.constvars, *self.invars, *self.outvars)
+            ) or any(
+                eqn.primitive.high
+                or any(v.aval.is_high for v in eqn.outvars)
+                or any(inner.is_high for inner in jaxprs_in_params(eqn.params))
+                for eqn in self.eqns
+            )
         return found
 
     @property
@@ -238,7 +308,8 @@ class ClosedJaxpr:
     def kept(self, key: object, make: Callable[[], object]) -> Any:
         """What `make` makes of this jaxpr, kept on it.
 
-        Not kept: what is made with constants that a trace now running owns, nor anything of a jaxpr with constants.
+        Not kept: what is made with constants that a trace now running owns, nor anything of a jaxpr
+        with constants.
         """
         if self.consts:
             return make()
@@ -253,9 +324,13 @@ class ClosedJaxpr:
         """The same constants with another jaxpr."""
         return ClosedJaxpr(f(self.jaxpr), self.consts)
 
-    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Value] | None = None) -> ClosedJaxpr:
+    def replace(
+        self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Value] | None = None
+    ) -> ClosedJaxpr:
         """The closed jaxpr with one of its fields changed."""
-        return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
 
     def pretty_print(self, **options: Any) -> str:
         """The jaxpr as text."""
@@ -294,11 +369,15 @@ def join_effects(eqns: Iterable[Eqn], inputs: Sequence[Var]) -> frozenset[Any]:
     return effects
 
 
-def interpret(closed: ClosedJaxpr, args: Sequence[Value],
-              handle: Callable[[Eqn, tuple[object, ...]], Iterable[object]]) -> list[Any]:
+def interpret(
+    closed: ClosedJaxpr,
+    args: Sequence[Value],
+    handle: Callable[[Eqn, tuple[object, ...]], Iterable[object]],
+) -> list[Any]:
     """The results of a jaxpr on values of any kind.
 
-    handle(equation, its operands) -> its results. What it stages meanwhile comes from the user's line of the equation.
+    handle(equation, its operands) -> its results. What it stages meanwhile comes from the user's
+    line of the equation.
     """
     jaxpr = closed.jaxpr
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
@@ -320,7 +399,8 @@ def interpret(closed: ClosedJaxpr, args: Sequence[Value],
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Value], *args: Value) -> list[Any]:
     """The results of a jaxpr on flat arguments under the current trace.
 
-    `interpret` written out, without a call of `handle`: this runs for every equation of every transformed program (benchmarks/).
+    `interpret` written out, without a call of `handle`: this runs for every equation of every
+    transformed program (benchmarks/).
     """
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))

@@ -11,7 +11,8 @@ HOST_KIND = "pinned_host"
 
 
 class MemorySpace(enum.Enum):
-    """Where an array is: in the memory of its devices, or in that of the host which devices can read. Any: not known.
+    """Where an array is: in the memory of its devices, or in that of the host which devices can
+    read. Any: not known.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> x = jax.device_put(jnp.ones(2), jax.memory.Space.Host)
@@ -35,5 +36,6 @@ class MemorySpace(enum.Enum):
 
 
 def space_of(kind: str | None) -> MemorySpace:
-    """The space of a memory by its kind. Other memories of the host count as the device's own: programs do not tell them apart."""
+    """The space of a memory by its kind. Other memories of the host count as the device's own:
+    programs do not tell them apart."""
     return MemorySpace.Host if kind == HOST_KIND else MemorySpace.Device

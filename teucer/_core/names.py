@@ -1,7 +1,10 @@
-"""Names of parts of programs: scopes, names of transformations, places; what the compiler is told of operations.
+"""Names of parts of programs.
 
-The scopes in force are a tuple of strings, the outermost first; those that a transformation adds are `Transform`s. A jaxpr has its
-own: its equations do not say the scopes around the call of it. Who evaluates it joins the two (`joined`).
+Scopes, names of transformations, places; what the compiler is told of operations.
+
+The scopes in force are a tuple of strings, the outermost first; those that a transformation adds
+are `Transform`s. A jaxpr has its own: its equations do not say the scopes around the call of it.
+Who evaluates it joins the two (`joined`).
 """
 
 from __future__ import annotations
@@ -16,8 +19,26 @@ from teucer._base.functions import is_own
 if TYPE_CHECKING:
     from teucer._core.typing import Source, Value
 
-__all__ = ["JVP", "NO_SCOPES", "TRANSPOSE", "VMAP", "Tagged", "Transform", "Used", "apart", "called", "extended",
-           "joined", "scope", "stack_text", "tagged", "tagging", "tags_of", "within", "without"]
+__all__ = [
+    "JVP",
+    "NO_SCOPES",
+    "TRANSPOSE",
+    "VMAP",
+    "Tagged",
+    "Transform",
+    "Used",
+    "apart",
+    "called",
+    "extended",
+    "joined",
+    "scope",
+    "stack_text",
+    "tagged",
+    "tagging",
+    "tags_of",
+    "within",
+    "without",
+]
 
 
 @final
@@ -35,20 +56,25 @@ NO_SCOPES: tuple[str, ...] = ()
 
 class _Names(threading.local):
     scope: tuple[str, ...] = NO_SCOPES
-    place: Any = None  # while a jaxpr is traced again: the record of the user's line that made the equation
+    place: Any = (
+        None  # while a jaxpr is traced again: the record of the user's line that made the equation
+    )
 
 
 _names = _Names()
 
 
 class scope(ContextDecorator):
-    """Add a name to the scopes in a `with` block or a function; may be entered again while entered."""
+    """Add a name to the scopes in a `with` block or a function; may be entered again while
+    entered."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.saved: list[tuple[str, ...]] = []
 
-    def _recreate_cm(self) -> scope:  # A fresh one for each call: decorated functions run in several threads.
+    def _recreate_cm(
+        self,
+    ) -> scope:  # A fresh one for each call: decorated functions run in several threads.
         return scope(self.name)
 
     def __enter__(self) -> str:
@@ -68,7 +94,8 @@ class Used:
 
 @final
 class Tagged(tuple[str, ...]):
-    """The scopes of an operation of which the compiler is told something: `tags`, pairs of strings."""
+    """The scopes of an operation of which the compiler is told something: `tags`, pairs of
+    strings."""
 
     tags: tuple[tuple[str, str], ...]
 
@@ -80,7 +107,8 @@ class Tagged(tuple[str, ...]):
 
 @contextmanager
 def tagged(tags: Mapping[str, str]) -> Iterator[None]:
-    """A `with` block in which the compiler is told `tags` of all operations, beside what is in force."""
+    """A `with` block in which the compiler is told `tags` of all operations, beside what is in
+    force."""
     outer = _names.scope
     if tags:
         _names.scope = joined(outer, Tagged((), tuple(tags.items())))
@@ -107,7 +135,8 @@ def extended(outer: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def joined(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes of an equation that is evaluated within `outer`: those and its own, with the tags of both."""
+    """The scopes of an equation that is evaluated within `outer`: those and its own, with the tags
+    of both."""
     if type(outer) is Tagged or type(inner) is Tagged:
         around, own = (s.tags if type(s) is Tagged else () for s in (outer, inner))
         return Tagged((*outer, *inner), tuple({**dict(around), **dict(own)}.items()))
@@ -115,7 +144,8 @@ def joined(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def apart(outer: tuple[str, ...]) -> tuple[str, ...]:
-    """The scopes that a jaxpr recorded within `outer` begins with: none, with what the compiler is told."""
+    """The scopes that a jaxpr recorded within `outer` begins with: none, with what the compiler is
+    told."""
     return Tagged((), outer.tags) if type(outer) is Tagged else ()
 
 
@@ -142,7 +172,8 @@ class within:
 
 
 def called(fun: Callable[..., object], *args: Value, **kwargs: object) -> Any:
-    """The result of a function: while one of the user runs, operations come from its lines, whatever equation is evaluated."""
+    """The result of a function: while one of the user runs, operations come from its lines,
+    whatever equation is evaluated."""
     saved = _names.place
     if saved is None or is_own(fun):
         return fun(*args, **kwargs)

@@ -1,7 +1,10 @@
-"""Sharding rules: what the types of an operation's results say of their partition over Explicit mesh axes.
+"""Sharding rules.
 
-A rule names the axes of operands and results by labels, as a contraction is written: axes of one label lie over the same mesh axes.
-`Primitive.shard(*avals, **params)` returns a `Labels`. Here they are applied, and the labels of the common families made.
+What the types of an operation's results say of their partition over Explicit mesh axes.
+
+A rule names the axes of operands and results by labels, as a contraction is written: axes of one
+label lie over the same mesh axes. `Primitive.shard(*avals, **params)` returns a `Labels`. Here they
+are applied, and the labels of the common families made.
 """
 
 from __future__ import annotations
@@ -22,24 +25,46 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
     from teucer._core.typing import Aval, Dims, Params, Partition, Size, Value
 
-__all__ = ["Labels", "aligned", "alike", "batched", "called", "check_parts", "check_same_parts", "every", "gives_parts", "kept",
-           "laid_out", "leading", "parts_of_sum", "reshaped", "varies_over", "whole"]
+__all__ = [
+    "Labels",
+    "aligned",
+    "alike",
+    "batched",
+    "called",
+    "check_parts",
+    "check_same_parts",
+    "every",
+    "gives_parts",
+    "kept",
+    "laid_out",
+    "leading",
+    "parts_of_sum",
+    "reshaped",
+    "varies_over",
+    "whole",
+]
 
 Axes = tuple[Any, ...]
 NOTHING: frozenset[Any] = frozenset()
 
 
 class Labels(NamedTuple):
-    """Labels of the axes of operands and of results; the last one of the results is for all that follow.
+    """Labels of the axes of operands and of results; the last one of the results is for all that
+    follow.
 
-    An axis of label None, or that is not named, must not be partitioned. A label that only operands have is summed over.
-    remedy: what the user can do where the rule does not allow a partition. What messages say where the words of all operations
-    do not do: whole: of an axis that must not be partitioned. alike: of axes that differ. doing: the name of the operation.
+    An axis of label None, or that is not named, must not be partitioned. A label that only operands
+    have is summed over.
+    remedy: what the user can do where the rule does not allow a partition. What messages say where
+    the words of all operations do not do: whole: of an axis that must not be partitioned. alike: of
+    axes that differ. doing: the name of the operation.
     """
 
     operands: Sequence[Axes]
     results: Sequence[Axes]
-    remedy: str = "Lay the operand out otherwise with jax.reshard, or let the compiler partition: jax.sharding.auto_axes."
+    remedy: str = (
+        "Lay the operand out otherwise with jax.reshard, or let the compiler partition: "
+        "jax.sharding.auto_axes."
+    )
     whole: str = ""
     alike: str = ""
     doing: str = ""
@@ -57,10 +82,15 @@ def aligned(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
 
 
 def alike(said: str) -> Callable[..., Labels]:
-    """The rule of operations whose partitioned operands must lie alike. said: what the error says where they do not."""
+    """The rule of operations whose partitioned operands must lie alike. said: what the error says
+    where they do not."""
+
     def rule(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
         if len({a.partition.spec for a in avals if getattr(a, "partition", None) is not None}) > 1:
-            raise ShardingTypeError(f"{said}. Got {_listed(avals)}\n  {primitive}: lay one out as the other with jax.reshard.")
+            raise ShardingTypeError(
+                f"{said}. Got {_listed(avals)}\n  {primitive}: lay one out as the other with "
+                "jax.reshard."
+            )
         return aligned(primitive, *avals)
 
     return rule
@@ -68,6 +98,7 @@ def alike(said: str) -> Callable[..., Labels]:
 
 def called(doing: str) -> Callable[..., Labels]:
     """The rule `aligned` of an operation that messages call by this name."""
+
     def rule(primitive: Primitive, *avals: Aval, **params: object) -> Labels:
         return aligned(primitive, *avals)._replace(doing=doing)
 
@@ -85,15 +116,20 @@ def whole(x: Aval, dims: Sequence[int]) -> Axes:
 
 
 def leading(n: int, avals: Sequence[Aval]) -> Labels:
-    """The rule of operations that are the same for each element of their n leading axes, and take the others whole."""
+    """The rule of operations that are the same for each element of their n leading axes, and take
+    the others whole."""
     return Labels([tuple(range(min(n, a.ndim))) for a in avals], [tuple(range(n))])
 
 
-def laid_out(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]) -> tuple[Any, ...]:
-    """The types of results with their partition, the manual mesh axes over which they vary, and their memory.
+def laid_out(
+    primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]
+) -> tuple[Any, ...]:
+    """The types of results with their partition, the manual mesh axes over which they vary, and
+    their memory.
 
-    Those of primitives that carry jaxprs have both; those of primitives that say the sharding of the result have that.
-    Raises ShardingTypeError where partitions of operands do not go together, ValueError if they are over different meshes.
+    Those of primitives that carry jaxprs have both; those of primitives that say the sharding of
+    the result have that. Raises ShardingTypeError where partitions of operands do not go together,
+    ValueError if they are over different meshes.
     """
     if varying:
         outs = _varied(primitive, avals, params, outs)
@@ -104,8 +140,10 @@ def laid_out(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: 
         own = getattr(aval, "partition", None)  # a token has none
         if own is not None:
             if sharding is not None and sharding.mesh.shape_tuple != own.mesh.shape_tuple:
-                raise ValueError(f"Mesh for all inputs should be equal. Got one mesh: {sharding.mesh} and another mesh: "
-                                 f"{own.mesh}\n  {primitive}: {_listed(avals)}")
+                raise ValueError(
+                    f"Mesh for all inputs should be equal. Got one mesh: {sharding.mesh} and "
+                    f"another mesh: {own.mesh}\n  {primitive}: {_listed(avals)}"
+                )
             sharding = own
     if sharding is None:
         return outs
@@ -116,12 +154,26 @@ def laid_out(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: 
     if (params.get("out_sharding") or params.get("sharding")) is not None:
         return outs
     entries = _entries(primitive, avals, rule)
-    return tuple([_laid_out(rule.doing or primitive, avals, out, [entries.get(label) for label in _named(rule, i)], sharding, sums)
-                  for i, out in enumerate(outs)])
+    return tuple(
+        [
+            _laid_out(
+                rule.doing or primitive,
+                avals,
+                out,
+                [entries.get(label) for label in _named(rule, i)],
+                sharding,
+                sums,
+            )
+            for i, out in enumerate(outs)
+        ]
+    )
 
 
-def _varied(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]) -> tuple[Any, ...]:
-    """The types of results, which vary over the manual axes over which some operand does unless a rule says otherwise.
+def _varied(
+    primitive: Primitive, avals: Sequence[Aval], params: Params, outs: tuple[Aval, ...]
+) -> tuple[Any, ...]:
+    """The types of results, which vary over the manual axes over which some operand does unless a
+    rule says otherwise.
 
     Types that libraries give say it themselves.
     """
@@ -130,10 +182,17 @@ def _varied(primitive: Primitive, avals: Sequence[Aval], params: Params, outs: t
     vma = varies_over(avals)
     if primitive.varies is not None:
         vma = primitive.varies(vma, *avals, **params)
-    return tuple([out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out for out in outs])
+    return tuple(
+        [
+            out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out
+            for out in outs
+        ]
+    )
 
 
-def _in_memory(primitive: Primitive, avals: Sequence[Aval], outs: tuple[Aval, ...]) -> tuple[Any, ...]:
+def _in_memory(
+    primitive: Primitive, avals: Sequence[Aval], outs: tuple[Aval, ...]
+) -> tuple[Any, ...]:
     """The types of results, which are in the memory of the operands.
 
     Raises ValueError for operands, other than scalars, that are in several.
@@ -141,15 +200,26 @@ def _in_memory(primitive: Primitive, avals: Sequence[Aval], outs: tuple[Aval, ..
     if primitive.higher_order or primitive.relocates:
         return outs
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
-    spaces = [a.memory_space for a in arrays if a.ndim] or [a.memory_space for a in arrays if a.memory_space is not DEVICE]
+    spaces = [a.memory_space for a in arrays if a.ndim] or [
+        a.memory_space for a in arrays if a.memory_space is not DEVICE
+    ]
     if not spaces:
         return outs
     first = spaces[0]
     if any(space is not first for space in spaces):
-        raise ValueError(f"memory_space of all inputs passed to `{primitive}` must be the same.\n    operands: {_listed(avals)}\n  "
-                         "Move one with jax.device_put(x, jax.memory.Space.Device), or Host.")
-    return tuple([out.update(memory_space=first) if isinstance(out, ShapedArray) and out.memory_space is not first else out
-                  for out in outs])
+        raise ValueError(
+            f"memory_space of all inputs passed to `{primitive}` must be the same.\n"
+            f"    operands: {_listed(avals)}\n  Move one with jax.device_put(x, "
+            "jax.memory.Space.Device), or Host."
+        )
+    return tuple(
+        [
+            out.update(memory_space=first)
+            if isinstance(out, ShapedArray) and out.memory_space is not first
+            else out
+            for out in outs
+        ]
+    )
 
 
 def varies_over(avals: Sequence[Aval]) -> frozenset[Any]:
@@ -174,49 +244,76 @@ def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[
                 continue
             if label is None:
                 said = rule.whole and f"{rule.whole}.\n  "
-                raise ShardingTypeError(f"{said}{primitive}: axis {i} of an operand must not be partitioned over mesh axes, and is "
-                                        f"over {entry!r}.\n    operands: {_listed(avals)}\n  {rule.remedy}")
+                raise ShardingTypeError(
+                    f"{said}{primitive}: axis {i} of an operand must not be partitioned over mesh "
+                    f"axes, and is over {entry!r}.\n    operands: {_listed(avals)}\n"
+                    f"  {rule.remedy}"
+                )
             if label in found:
                 twice.add(label)
                 if found[label] != entry:
                     said = rule.alike or f"{primitive} got incompatible shardings for broadcasting"
-                    raise ShardingTypeError(f"{said}: {', '.join(_spec(a) for a in avals)}.\n    operands: {_listed(avals)}\n  "
-                                            "Lay one out as the other with jax.reshard.")
+                    raise ShardingTypeError(
+                        f"{said}: {', '.join(_spec(a) for a in avals)}.\n"
+                        f"    operands: {_listed(avals)}\n  Lay one out as the other with "
+                        "jax.reshard."
+                    )
             found[label] = entry
     summed = [label for label in twice if not any(label in labels for labels in rule.results)]
     if summed:
-        raise ShardingTypeError("Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please "
-                                f"specify the output sharding via the `out_sharding` parameter.\n  {primitive}: {_listed(avals)}, "
-                                f"contracted over {', '.join(repr(found[label]) for label in summed)}")
+        raise ShardingTypeError(
+            "Contracting dimensions are sharded and it is ambiguous how the output should be "
+            "sharded. Please specify the output sharding via the `out_sharding` parameter.\n"
+            f"  {primitive}: {_listed(avals)}, contracted over "
+            f"{', '.join(repr(found[label]) for label in summed)}"
+        )
     return found
 
 
-def _laid_out(doing: object, avals: Sequence[Aval], out: Aval, entries: Sequence[object],
-              sharding: Partition, sums: Sums) -> Any:
+def _laid_out(
+    doing: object,
+    avals: Sequence[Aval],
+    out: Aval,
+    entries: Sequence[object],
+    sharding: Partition,
+    sums: Sums,
+) -> Any:
     if not any(e is not None for e in entries) and sums is WHOLE:
         return out
-    spec = PartitionSpec(*entries, *[None] * (out.ndim - len(entries)), unreduced=sums.unreduced, reduced=sums.reduced)
+    spec = PartitionSpec(
+        *entries,
+        *[None] * (out.ndim - len(entries)),
+        unreduced=sums.unreduced,
+        reduced=sums.reduced,
+    )
     sizes = sharding.mesh.sizes
     for i, entry in enumerate(spec):
         n = 1
         for name in entry_names(entry):
             n *= sizes[name]
         if out.shape[i] % n:
-            raise ShardingTypeError(f"{doing} on sharded dims where out dim ({out.shape[i]}) is not divisible by mesh axes "
-                                    f"({n}) with spec ({entry}) is not implemented. Got input types {_listed(avals)} and output "
-                                    f"shape={out.shape}\n  Lay the operand out otherwise first with jax.reshard.")
+            raise ShardingTypeError(
+                f"{doing} on sharded dims where out dim ({out.shape[i]}) is not divisible by mesh "
+                f"axes ({n}) with spec ({entry}) is not implemented. Got input types "
+                f"{_listed(avals)} and output shape={out.shape}\n"
+                "  Lay the operand out otherwise first with jax.reshard."
+            )
     try:
         return out.update(sharding=sharding.with_spec(spec))
     except DuplicateSpecError:
         shown = ",".join(f"{n}@{e}" if e else str(n) for n, e in zip(out.shape, spec, strict=True))
         kind = out.str_short(short_dtypes=True).partition("[")[0]
-        raise ShardingTypeError(f"{doing} operation with inputs: {_listed(avals)} produces an illegally sharded result: "
-                                f"{kind}[{shown}]\n  A mesh axis partitions one axis of an array. Lay an operand out otherwise "
-                                "with jax.reshard, or say the sharding of the result with out_sharding.") from None
+        raise ShardingTypeError(
+            f"{doing} operation with inputs: {_listed(avals)} produces an illegally sharded "
+            f"result: {kind}[{shown}]\n  A mesh axis partitions one axis of an array. Lay an "
+            "operand out otherwise with jax.reshard, or say the sharding of the result with "
+            "out_sharding."
+        ) from None
 
 
 class Sums(NamedTuple):
-    """The mesh axes over which a value is still to be summed, and those over which its cotangent is."""
+    """The mesh axes over which a value is still to be summed, and those over which its cotangent
+    is."""
 
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
@@ -226,9 +323,11 @@ WHOLE = Sums(NOTHING, NOTHING)
 
 
 def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
-    """What the types of operands say of sums for the results, by how the primitive is linear (`Primitive.linear_in`).
+    """What the types of operands say of sums for the results, by how the primitive is linear
+    (`Primitive.linear_in`).
 
-    Raises ShardingTypeError where parts of a sum cannot be operands, or operands do not go together.
+    Raises ShardingTypeError where parts of a sum cannot be operands, or operands do not go
+    together.
     """
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
     unreduced = NOTHING.union(*[a.unreduced for a in arrays])
@@ -244,47 +343,68 @@ def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
 
 def _check_unreduced(primitive: Any, avals: Sequence[Aval]) -> None:
     """Check that results are linear in the operands that are still to be summed."""
-    kind, of_each = primitive.linear_in, [a.unreduced if isinstance(a, ShapedArray) else NOTHING for a in avals]
+    kind, of_each = (
+        primitive.linear_in,
+        [a.unreduced if isinstance(a, ShapedArray) else NOTHING for a in avals],
+    )
     if kind == "product":
         named = [i for i, axes in enumerate(of_each) if axes]
         if len(named) > 1:
-            raise ShardingTypeError(f"lhs and rhs to `{primitive}` cannot be unreduced since {primitive} is bilinear. Got "
-                                    f"lhs={set(of_each[0])}, rhs={set(of_each[1])}\n  Reduce one with jax.reshard first.")
+            raise ShardingTypeError(
+                f"lhs and rhs to `{primitive}` cannot be unreduced since {primitive} is bilinear. "
+                f"Got lhs={set(of_each[0])}, rhs={set(of_each[1])}\n"
+                "  Reduce one with jax.reshard first."
+            )
         left, right = ("LHS", "RHS") if named[0] == 0 else ("RHS", "LHS")
         if avals[1 - named[0]].reduced != of_each[named[0]]:
-            raise ShardingTypeError(f"{right} should be reduced along the same axes {left} is unreduced on. Got "
-                                    f"lhs={avals[0].str_short()} and rhs={avals[1].str_short()}\n  Sum first, or lay the other "
-                                    "factor out as jax.P(reduced=...), with jax.reshard.")
+            raise ShardingTypeError(
+                f"{right} should be reduced along the same axes {left} is unreduced on. Got "
+                f"lhs={avals[0].str_short()} and rhs={avals[1].str_short()}\n"
+                "  Sum first, or lay the other factor out as jax.P(reduced=...), with "
+                "jax.reshard."
+            )
         return
     among = {"sum": range(len(avals)), "cases": range(1, len(avals))}.get(kind, kind)
     if among is None or any(axes and i not in among for i, axes in enumerate(of_each)):
-        raise NonlinearOnPartsError(f"{primitive} is a non-linear operation and cannot accept input that is unreduced; the "
-                                    f"unreduced rule for {primitive} is not implemented. Got {_listed(avals)}\n  Sum first, with "
-                                    "jax.reshard.")
+        raise NonlinearOnPartsError(
+            f"{primitive} is a non-linear operation and cannot accept input that is unreduced; "
+            f"the unreduced rule for {primitive} is not implemented. Got {_listed(avals)}\n"
+            "  Sum first, with jax.reshard."
+        )
     # A number beside arrays, where it may be, is zero: what pads, say.
     different = {of_each[i] for i in among if kind == "sum" or avals[i].ndim or of_each[i]}
     if len(different) > 1 and NOTHING in different:
         which = ("lhs", "rhs") if of_each[0] else ("rhs", "lhs")
-        raise ShardingTypeError(f"{which[0]} is unreduced while {which[1]} is not. `{primitive}` operation does not allow this "
-                                f"because there will be implicit communication. Please reduce {which[0]} via `reshard` before "
-                                f"calling `{primitive}`.\n    operands: {_listed(avals)}")
+        raise ShardingTypeError(
+            f"{which[0]} is unreduced while {which[1]} is not. `{primitive}` operation does not "
+            f"allow this because there will be implicit communication. Please reduce {which[0]} "
+            f"via `reshard` before calling `{primitive}`.\n    operands: {_listed(avals)}"
+        )
     if len(different) > 1:
-        raise ShardingTypeError(f"lhs and rhs to `{primitive}` must be unreduced along the same mesh axes. Got {_listed(avals)}\n"
-                                "  Sum first, with jax.reshard.")
+        raise ShardingTypeError(
+            f"lhs and rhs to `{primitive}` must be unreduced along the same mesh axes. Got "
+            f"{_listed(avals)}\n  Sum first, with jax.reshard."
+        )
 
 
 def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
-    """How the sum of a cotangent over axes is laid out that is still to be summed over mesh axes, as `aval` wants; or None."""
+    """How the sum of a cotangent over axes is laid out that is still to be summed over mesh axes,
+    as `aval` wants; or None."""
     if not aval.reduced or ct.partition is None:
         return None
     spec = ct.partition.spec
     left = aval.reduced.intersection(n for i in axes for n in entry_names(spec[i]))
     rest = [e for i, e in enumerate(spec) if i not in axes]
-    return ct.partition.with_spec(spec.update(partitions=rest, unreduced=spec.unreduced | left)) if left else None
+    return (
+        ct.partition.with_spec(spec.update(partitions=rest, unreduced=spec.unreduced | left))
+        if left
+        else None
+    )
 
 
 def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval]) -> bool:
-    """Whether results are parts of sums because operands are, or because they are divided along what is summed."""
+    """Whether results are parts of sums because operands are, or because they are divided along
+    what is summed."""
     if primitive.higher_order or (primitive.linear_in is None and primitive.keeps_reduced):
         return False
     wanted = NOTHING.union(*[a.unreduced for a in outs])
@@ -293,43 +413,66 @@ def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval
 
 
 def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) -> None:
-    """Check that a sum of x over axes may be laid out so, if over some mesh axes it is still to be taken."""
+    """Check that a sum of x over axes may be laid out so, if over some mesh axes it is still to be
+    taken."""
     wanted = frozenset() if out_sharding is None else out_sharding.spec.unreduced
-    over = () if x.partition is None else (n for i in axes for n in entry_names(x.partition.spec[i]))
+    over = (
+        () if x.partition is None else (n for i in axes for n in entry_names(x.partition.spec[i]))
+    )
     if not wanted <= x.unreduced.union(over):
-        raise ShardingTypeError("out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
-                                f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}")
+        raise ShardingTypeError(
+            "out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
+            f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
+        )
 
 
 def check_same_parts(name: str, x: Aval, out_sharding: Partition | None) -> None:
-    """Check that a result of which the sharding is given is a sum over the same mesh axes as x, and its cotangent too."""
+    """Check that a result of which the sharding is given is a sum over the same mesh axes as x, and
+    its cotangent too."""
     if out_sharding is None:
         return
     for what in ("unreduced", "reduced"):
         own, wanted = getattr(x, what), getattr(out_sharding.spec, what)
         if own != wanted:
-            how = f"must be {what} over the same mesh axes as operand" if own else f"cannot contain {what} axes"
-            raise ValueError(f"{name}: out_sharding {how}. Got operand={x.str_short()} and out_sharding={out_sharding.spec}\n"
-                             "  Change that with jax.reshard.")
+            how = (
+                f"must be {what} over the same mesh axes as operand"
+                if own
+                else f"cannot contain {what} axes"
+            )
+            raise ValueError(
+                f"{name}: out_sharding {how}. Got operand={x.str_short()} and "
+                f"out_sharding={out_sharding.spec}\n  Change that with jax.reshard."
+            )
 
 
-def _check_reduced(primitive: Primitive, arrays: Sequence[Aval], reduced: frozenset[object]) -> None:
-    """Check that cotangents of all operands are sums over the same axes; numbers and parts of sums are left out."""
+def _check_reduced(
+    primitive: Primitive, arrays: Sequence[Aval], reduced: frozenset[object]
+) -> None:
+    """Check that cotangents of all operands are sums over the same axes; numbers and parts of sums
+    are left out."""
     kinds = {(a.shape, a.dtype) for a in arrays if a.ndim}
     for aval in arrays:
         lacking = reduced - aval.reduced - aval.unreduced
-        apart = len(kinds) > 1 and not dtypes.issubdtype(aval.dtype, np.inexact)  # places, or a condition
+        apart = len(kinds) > 1 and not dtypes.issubdtype(
+            aval.dtype, np.inexact
+        )  # places, or a condition
         if not lacking or not aval.ndim or apart:
             continue
         over = aval.vma.union(aval.partition.spec.names() if aval.partition is not None else ())
         if lacking & over:
-            raise ShardingTypeError("Inputs cannot be sharded/varying on the same axes that another input is reduced on. Reshard "
-                                    "the input which is reduced to be sharded on the mesh axes it is reduced on via "
-                                    f"`jax.sharding.reshard(inp, jax.P(...))`. Got input type: {aval.str_short()} and reduced "
-                                    f"spec: {set(reduced)}\n  {primitive}: {_listed(arrays)}")
-        raise ShardingTypeError("Inputs cannot be replicated on the same axes that another input is reduced on. Got input type: "
-                                f"{aval.str_short()} and reduced spec: {set(reduced)}\n  {primitive}: {_listed(arrays)}\n  "
-                                "Lay it out as jax.P(reduced=...) with jax.reshard.")
+            raise ShardingTypeError(
+                "Inputs cannot be sharded/varying on the same axes that another input is reduced "
+                "on. Reshard the input which is reduced to be sharded on the mesh axes it is "
+                "reduced on via `jax.sharding.reshard(inp, jax.P(...))`. Got input type: "
+                f"{aval.str_short()} and reduced spec: {set(reduced)}\n"
+                f"  {primitive}: {_listed(arrays)}"
+            )
+        raise ShardingTypeError(
+            "Inputs cannot be replicated on the same axes that another input is reduced on. Got "
+            f"input type: {aval.str_short()} and reduced spec: {set(reduced)}\n"
+            f"  {primitive}: {_listed(arrays)}\n  Lay it out as jax.P(reduced=...) with "
+            "jax.reshard."
+        )
 
 
 def _listed(avals: Sequence[Aval]) -> str:
@@ -341,7 +484,8 @@ def _spec(aval: Aval) -> str:
 
 
 def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
-    """The partition of x in another shape: where axes are merged it goes with the first of them, split with the parts it fills.
+    """The partition of x in another shape: where axes are merged it goes with the first of them,
+    split with the parts it fills.
 
     Raises ShardingTypeError where that does not say it.
     """
@@ -361,14 +505,17 @@ def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
                 break
         if left:
             raise ShardingTypeError(
-                "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
-                f"jax.lax.reshape. Got operand type: {x.str_short()}, new sizes: {tuple(shape)}")
+                "This reshape is not supported. Please specify the sharding of the output via "
+                "the `out_sharding` argument of jax.lax.reshape. Got operand type: "
+                f"{x.str_short()}, new sizes: {tuple(shape)}"
+            )
     spec: PartitionSpec = x.partition.spec
     return spec.update(partitions=entries)
 
 
 def _groups(old: Sequence[Size], new: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
-    """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are in none."""
+    """The axes of two shapes in the smallest consecutive groups of equal size; axes of size 1 are
+    in none."""
     left, right = [[i for i, d in enumerate(shape) if d != 1] for shape in (old, new)]
     groups = []
     while (left or right) and 0 not in old:
@@ -383,8 +530,11 @@ def _groups(old: Sequence[Size], new: Sequence[Size]) -> list[tuple[list[int], l
     return groups
 
 
-def batched(sharding: Partition | None, ndim: int, at: int, axis: Axis, args: Sequence[Value], dims: Dims) -> Any:
-    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as that of the operands."""
+def batched(
+    sharding: Partition | None, ndim: int, at: int, axis: Axis, args: Sequence[Value], dims: Dims
+) -> Any:
+    """The sharding that a result was given, of `ndim` axes, with the batch axis at `at` laid out as
+    that of the operands."""
     if sharding is None:
         return None
     entry = axis.spmd_name

@@ -30,7 +30,8 @@ _MOST = 3000  # rows that a page has room for
 
 
 class Rows:
-    """Writes the rows of a program. notes(equation): what is written behind it. Variables have the names of the printed jaxpr."""
+    """Writes the rows of a program. notes(equation): what is written behind it. Variables have the
+    names of the printed jaxpr."""
 
     def __init__(self, jaxpr: Jaxpr, notes: Callable[[Eqn], str] | None = None) -> None:
         self.notes = notes
@@ -41,10 +42,14 @@ class Rows:
     def program(self, jaxpr: Jaxpr, title: str = "") -> Iterator[str]:
         """A program: its arguments, its equations, its results."""
         printer = self.printer
-        constants, arguments = (" ".join(map(printer.binder, vs)) for vs in (jaxpr.constvars, jaxpr.invars))
+        constants, arguments = (
+            " ".join(map(printer.binder, vs)) for vs in (jaxpr.constvars, jaxpr.invars)
+        )
         yield f'<div class="h">{html.escape(f"{title} λ {constants} ; {arguments}")}</div>'
         yield from self.equations(jaxpr.eqns)
-        yield f'<div class="h">in ({html.escape(", ".join(map(printer.name, jaxpr.outvars)))})</div>'
+        yield (
+            f'<div class="h">in ({html.escape(", ".join(map(printer.name, jaxpr.outvars)))})</div>'
+        )
 
     def equations(self, eqns: Sequence[Eqn]) -> Iterator[str]:
         """Rows of equations."""
@@ -61,8 +66,10 @@ class Rows:
         place = eqn.where("")
         stack = stack_text(eqn.source[1]) if eqn.source is not None else ""
         note = self.notes(eqn) if self.notes is not None else ""
-        cells = (f'<span class="c">{html.escape(text)}</span><span class="n">{html.escape(note)}</span>'
-                 f'<span class="p" title="{html.escape(stack)}">{html.escape(place)}</span>')
+        cells = (
+            f'<span class="c">{html.escape(text)}</span><span class="n">{html.escape(note)}</span>'
+            f'<span class="p" title="{html.escape(stack)}">{html.escape(place)}</span>'
+        )
         inner = list(_carried(eqn))
         if not inner:
             yield f'<div class="e">{cells}</div>'

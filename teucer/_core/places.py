@@ -1,4 +1,7 @@
-"""Where equations come from, as those who read jaxprs see it: a line of the user's program, and name scopes."""
+"""Where equations come from, as those who read jaxprs see it.
+
+A line of the user's program, and name scopes.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,14 @@ class SourceInfo:
     traceback: Any
     name_stack: NameStack
 
-    def replace(self, *, traceback: object = None, name_stack: NameStack | None = None) -> SourceInfo:
+    def replace(
+        self, *, traceback: object = None, name_stack: NameStack | None = None
+    ) -> SourceInfo:
         """The same with another place, or other scopes, where they are given."""
-        return SourceInfo(self.traceback if traceback is None else traceback, self.name_stack if name_stack is None else name_stack)
+        return SourceInfo(
+            self.traceback if traceback is None else traceback,
+            self.name_stack if name_stack is None else name_stack,
+        )
 
 
 def source_info(source: Source) -> SourceInfo:

@@ -1,7 +1,7 @@
 """Primitives: one record that holds a primitive's name and all of its rules.
 
-A structural primitive is one final subclass; a family of alike ones is a subclass built from a table (`lax`).
-Every rule takes and returns tuples, for one operand as for many.
+A structural primitive is one final subclass; a family of alike ones is a subclass built from a
+table (`lax`). Every rule takes and returns tuples, for one operand as for many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class MissingRule(NotImplementedError):
 
 
 class Axis(NamedTuple):
-    """The axis that `vmap` maps over: its size, its name for collectives, the mesh axes that it is laid over.
+    """The axis that `vmap` maps over: its size, its name for collectives, the mesh axes that it is
+    laid over.
 
     explicit: where these are Explicit mesh axes, the partition of an array of this axis alone.
     """
@@ -38,7 +39,8 @@ class Axis(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a `simplify` rule puts in the place of a call: the same primitive on other operands, with other parameters."""
+    """What a `simplify` rule puts in the place of a call: the same primitive on other operands,
+    with other parameters."""
 
     operands: tuple[Any, ...]
     params: dict[str, Any]
@@ -67,70 +69,95 @@ class Primitive:
     Rules, each overridden where it exists:
 
     types(*avals, **params) -> avals                       result types; raises on bad operands
-    lower(ctx, *values, **params) -> values                StableHLO text, through `teucer._lower.hlo`
+    lower(ctx, *values, **params) -> values                StableHLO text, through
+    `teucer._lower.hlo`
     jvp(primals, tangents, **params) -> outs, tangents     tangents may be Zero
-    transpose(cts, *args, **params) -> cts of args         linear operands come as Undefined; None for the others
-    batch(axis, args, dims, **params) -> outs, dims        a dim is an int or None; `axis` has size and name
-    partial_eval(trace, args, params) -> outs              where the default (all results unknown) will not do
+    transpose(cts, *args, **params) -> cts of args         linear operands come as Undefined; None
+    for the others
+    batch(axis, args, dims, **params) -> outs, dims        a dim is an int or None; `axis` has size
+    and name
+    partial_eval(trace, args, params) -> outs              where the default (all results unknown)
+    will not do
     stage(trace, args, params) -> outs                     where recording one equation will not do
-    evaluate(*args, **params) -> outs                      where running it as a program of its own will not do
-    shard(*avals, **params) -> Labels                      which axes of operands and results lie over the same mesh axes;
+    evaluate(*args, **params) -> outs                      where running it as a program of its own
+    will not do
+    shard(*avals, **params) -> Labels                      which axes of operands and results lie
+    over the same mesh axes;
                                                            None where `types` says it
-    varies(vma, *avals, **params) -> frozenset             the manual mesh axes over which results vary, where these are not
+    varies(vma, *avals, **params) -> frozenset             the manual mesh axes over which results
+    vary, where these are not
                                                            `vma`, those over which some operand does
 
-    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays (`_dynamic.padding`)
-    effects(*avals, **params) -> frozenset                 what the primitive does besides computing its results
+    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays
+    (`_dynamic.padding`)
+    effects(*avals, **params) -> frozenset                 what the primitive does besides computing
+    its results
 
-    Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the primitives that have one:
+    Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the
+    primitives that have one:
 
-    simplify(known, *operands, **params) -> atom | call    the operand that the result is, bit for bit; or a shorter `Call`
-    fold(*arrays, **params) -> array | None                a result of scalars as NumPy computes it; None if XLA may differ
-    inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the place of the call
-    forward(eqn) -> eqn, atoms                             for each result the operand or literal that it is, or None
-    dce(eqn, used) -> eqn                                  the equation with those of its results only that are used
+    simplify(known, *operands, **params) -> atom | call    the operand that the result is, bit for
+    bit; or a shorter `Call`
+    fold(*arrays, **params) -> array | None                a result of scalars as NumPy computes it;
+    None if XLA may differ
+    inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the
+    place of the call
+    forward(eqn) -> eqn, atoms                             for each result the operand or literal
+    that it is, or None
+    dce(eqn, used) -> eqn                                  the equation with those of its results
+    only that are used
 
-    saving(eqn, used, cut) -> Saving | None is that of `checkpoint` for primitives with bodies (`teucer._derived.remat`).
+    saving(eqn, used, cut) -> Saving | None is that of `checkpoint` for primitives with bodies
+    (`teucer._derived.remat`).
     """
 
     __slots__ = ("__dict__",)
     name: Any
-    # Whether `bind` gives a list of results, not one. Interpreters of jaxprs written for JAX read this and the next four.
+    # Whether `bind` gives a list of results, not one. Interpreters of jaxprs written for JAX read
+    # this and the next four.
     multiple_results: bool = False
     call_primitive: ClassVar[bool] = False
     map_primitive: ClassVar[bool] = False
     skip_canonicalization: bool = False
     # is_effectful(params): whether an equation has effects; None where its type rule says it.
     is_effectful: Any = None
-    # Whether calls have no effects, and whether they run as programs of their own: where no method says otherwise.
+    # Whether calls have no effects, and whether they run as programs of their own: where no method
+    # says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
-    # Whether operands that differ in the manual mesh axes over which they vary are cast to vary over those of all.
+    # Whether operands that differ in the manual mesh axes over which they vary are cast to vary
+    # over those of all.
     alike: ClassVar[bool] = True
-    # In which operands, taken together, the primitive is linear: all ("sum"), all but the first ("cases"), each by itself
-    # ("product"), or those at some positions. None: it is not. Parts of a sum (`unreduced` types) may be operands only there.
+    # In which operands, taken together, the primitive is linear: all ("sum"), all but the first
+    # ("cases"), each by itself ("product"), or those at some positions. None: it is not. Parts of a
+    # sum (`unreduced` types) may be operands only there.
     linear_in: str | tuple[int, ...] | None = None
-    # Whether cotangents of the result are sums over the mesh axes over which those of the operands are (`reduced` types).
+    # Whether cotangents of the result are sums over the mesh axes over which those of the operands
+    # are (`reduced` types).
     keeps_reduced: ClassVar[bool] = True
     # Whether the primitive carries Python functions or jaxprs and takes part in transforming them.
     higher_order: ClassVar[bool] = False
-    # Whether two calls on the same operands may become one, and whether each element of the one result is an element of
-    # the one operand.
+    # Whether two calls on the same operands may become one, and whether each element of the one
+    # result is an element of the one operand.
     mergeable: ClassVar[bool] = True
     rearranges: ClassVar[bool] = False
-    # Whether the types that it gives its results say in which memory they are: other results are where the operands are.
+    # Whether the types that it gives its results say in which memory they are: other results are
+    # where the operands are.
     relocates: ClassVar[bool] = False
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
 
-    # Whether operands may be references; whether results are, so that rules of transformations are asked even where no operand
-    # takes part; whether they are references of tangents, which partial evaluation does not know.
+    # Whether operands may be references; whether results are, so that rules of transformations are
+    # asked even where no operand takes part; whether they are references of tangents, which partial
+    # evaluation does not know.
     takes_references: ClassVar[bool] = False
     makes_references: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
-    # Whether it is an operation of a library on high types, or is made of several: lowering evaluates it (`_optimize.high`).
+    # Whether it is an operation of a library on high types, or is made of several: lowering
+    # evaluates it (`_optimize.high`).
     high: ClassVar[bool] = False
-    # Whether its rules under transformations are functions of Python, which do with references what they want.
+    # Whether its rules under transformations are functions of Python, which do with references what
+    # they want.
     keeps_references: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -141,13 +168,15 @@ class Primitive:
             cls.alike = False
 
     def call(self, *args: Value, **params: object) -> tuple[Any, ...]:
-        """Apply the primitive under the current trace. This is what rules and functions of ours call."""
+        """Apply the primitive under the current trace. This is what rules and functions of ours
+        call."""
         if (varying or summed) and self.alike:
             args = array_ops.alike(args)
         return _trace._current.trace.process(self, args, params)
 
     def bind(self, *args: Value, **params: object) -> Any:
-        """Apply the primitive as libraries do: one result, or the list of them if there are several."""
+        """Apply the primitive as libraries do: one result, or the list of them if there are
+        several."""
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
@@ -164,7 +193,8 @@ class Primitive:
         return list(outs) if self.multiple_results else outs[0]
 
     def def_impl(self, impl: Callable[..., Value]) -> Callable[..., Value]:
-        """Compute by impl(*values, **params) outside any transformation; also a decorator. Give `impl` back to undo it."""
+        """Compute by impl(*values, **params) outside any transformation; also a decorator. Give
+        `impl` back to undo it."""
         own: dict[str, Any] = vars(self)
         if getattr(impl, "__self__", None) is self:
             for name in ("impl", "evaluate", "standalone"):
@@ -184,7 +214,8 @@ class Primitive:
         return list(outs) if self.multiple_results else outs[0], self.effects(*avals, **params)
 
     def get_bind_params(self, params: Params) -> dict[str, Any]:
-        """The parameters with which an interpreter of jaxprs calls `bind`: those of the equation."""
+        """The parameters with which an interpreter of jaxprs calls `bind`: those of the
+        equation."""
         return params
 
     def evaluate(self, *args: Value, **params: object) -> tuple[Any, ...]:
@@ -199,13 +230,17 @@ class Primitive:
     def lower(self, ctx: object, *values: object, **params: object) -> tuple[Any, ...]:
         self.missing("Lowering rule", "lower")
 
-    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], **params: object) -> tuple[Any, Any]:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value], **params: object
+    ) -> tuple[Any, Any]:
         self.missing("Differentiation rule", "jvp")
 
     def transpose(self, cts: Sequence[Value], *args: Value, **params: object) -> Any:
         self.missing("Transpose rule (for reverse-mode differentiation)", "transpose")
 
-    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object) -> tuple[Any, Any]:
+    def batch(
+        self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object
+    ) -> tuple[Any, Any]:
         self.missing("Batching rule (for vmap)", "batch")
 
     def shard(self, *avals: Aval, **params: object) -> Any:
@@ -213,21 +248,27 @@ class Primitive:
             self.missing("Sharding rule", "shard")
 
     varies: Any = None
-    # None where elements that are not of the array would come into the result: then dynamic dimensions are refused.
+    # None where elements that are not of the array would come into the result: then dynamic
+    # dimensions are refused.
     padded: Any = None
     stage: Any = None
     partial_eval: Any = None
-    # For primitives on typed keys that know their buffers; the default maps the primitive over them.
+    # For primitives on typed keys that know their buffers; the default maps the primitive over
+    # them.
     lower_extended: Any = None
-    # within(params): a `with` block in which the named axes are in force that jaxprs among the parameters speak of.
+    # within(params): a `with` block in which the named axes are in force that jaxprs among the
+    # parameters speak of.
     within: Any = None
     # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
     uses_axis: Any = None
-    # discharge(cells, *operands, **params) -> outs: on arrays in the place of references (`_optimize.discharge`).
+    # discharge(cells, *operands, **params) -> outs: on arrays in the place of references
+    # (`_optimize.discharge`).
     discharge: Any = None
-    # on_values(operands, groups, **params) -> outs, {group: array}: a call with arrays in the place of references.
+    # on_values(operands, groups, **params) -> outs, {group: array}: a call with arrays in the place
+    # of references.
     on_values: Any = None
-    # on_low(operands, avals, **params) -> outs: a call with operands of high types, made with what these are made of.
+    # on_low(operands, avals, **params) -> outs: a call with operands of high types, made with what
+    # these are made of.
     on_low: Any = None
     # text(printer, eqn, used) -> the equation, where jaxprs show it in a way of its own.
     text: Any = None
@@ -238,14 +279,22 @@ class Primitive:
     dce: Any = None
     saving: Any = None
 
-    def through(self, sizes: Any, args: Sequence[Value], avals: Sequence[Aval], outs: Sequence[Value], **params: object) -> Any:
+    def through(
+        self,
+        sizes: Any,
+        args: Sequence[Value],
+        avals: Sequence[Aval],
+        outs: Sequence[Value],
+        **params: object,
+    ) -> Any:
         """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""
         return self.call(*args, **sizes.bounded(params))
 
     def missing(self, what: str, rule: str) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""
-        raise MissingRule(f"{what} for '{self.name}' not implemented.\n"
-                          f"  Define {type(self).__name__}.{rule}.")
+        raise MissingRule(
+            f"{what} for '{self.name}' not implemented.\n  Define {type(self).__name__}.{rule}."
+        )
 
     def __repr__(self) -> str:
         return str(self.name)
@@ -258,6 +307,7 @@ class Primitive:
 
 
 class FunctionCall(Primitive):
-    """A primitive that is a call of params["jaxpr"], which lowering makes a function of the module."""
+    """A primitive that is a call of params["jaxpr"], which lowering makes a function of the
+    module."""
 
     __slots__ = ()

@@ -1,4 +1,7 @@
-"""Jaxprs as text, in the field's notation: `{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }`."""
+"""Jaxprs as text, in the field's notation.
+
+`{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }`.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,19 @@ class _Always:
 
 
 _ALWAYS = _Always()
-# Parameters that are left out of the text while they have these values; None also stands for a tuple of nothing but false
-# values.
+# Parameters that are left out of the text while they have these values; None also stands for a
+# tuple of nothing but false values.
 _QUIET: dict[str, dict[str, Any]] = {
-    "jit": {"donated_invars": None, "keep_unused": False, "inline": False, "outline": None, "in_shardings": None,
-            "out_shardings": None, "options": None, "backend": None},
+    "jit": {
+        "donated_invars": None,
+        "keep_unused": False,
+        "inline": False,
+        "outline": None,
+        "in_shardings": None,
+        "out_shardings": None,
+        "options": None,
+        "backend": None,
+    },
     "broadcast_in_dim": {"broadcast_dimensions": (), "shape": _ALWAYS, "sharding": _ALWAYS},
     "convert_element_type": {"sharding": None},
     "custom_jvp_call": {"num_consts": _ALWAYS},
@@ -46,16 +57,27 @@ _QUIET: dict[str, dict[str, Any]] = {
 # Parameters that are shown under another name, or with another value.
 _SHOWN_AS = {"fwd_jaxpr_thunk": "fwd"}
 _SHOWN: dict[tuple[str, str], Callable[[Any], Any]] = {
-    ("dot_general", "dimension_numbers"): lambda pairs: tuple(tuple(list(axes) for axes in pair) for pair in pairs),
+    ("dot_general", "dimension_numbers"): lambda pairs: tuple(
+        tuple(list(axes) for axes in pair) for pair in pairs
+    ),
 }
 # Primitives whose name in the user's program is shown first.
 _NAMED = ("jit", "custom_jvp_call", "custom_vjp_call")
 
 
-def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False,
-               width: int = _WIDTH, use_color: bool = False, custom_pp_eqn_rules: bool = True,
-               print_effects: bool = False) -> str:
-    """The text of a jaxpr. One that occurs in it several times is written once, before it: `let f = { lambda ... } in`."""
+def jaxpr_text(
+    jaxpr: Jaxpr,
+    *,
+    source_info: bool = False,
+    print_shapes: bool = True,
+    name_stack: bool = False,
+    width: int = _WIDTH,
+    use_color: bool = False,
+    custom_pp_eqn_rules: bool = True,
+    print_effects: bool = False,
+) -> str:
+    """The text of a jaxpr. One that occurs in it several times is written once, before it: `let f =
+    { lambda ... } in`."""
     printer = _Printer(source_info, print_shapes, name_stack, shared_jaxprs(jaxpr))
     definitions = [printer.definition(shared, name) for shared, name in printer.shared.items()]
     return pp.layout(pp.concat([*definitions, printer.jaxpr(jaxpr)]), width)
@@ -67,7 +89,8 @@ def eqn_text(eqn: Eqn) -> str:
 
 
 def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
-    """The jaxprs that occur more than once in the equations of `jaxpr`, in order of appearance, with names to be called by."""
+    """The jaxprs that occur more than once in the equations of `jaxpr`, in order of appearance,
+    with names to be called by."""
     times: dict[Jaxpr, int] = {}
     names: dict[Jaxpr, str] = {}
 
@@ -77,7 +100,11 @@ def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
                 for inner in _jaxprs_of(value):
                     times[inner] = times.get(inner, 0) + 1
                     if times[inner] == 1:
-                        names[inner] = eqn.params["name"] if eqn.primitive.name in _NAMED and key == "jaxpr" else "jaxpr"
+                        names[inner] = (
+                            eqn.params["name"]
+                            if eqn.primitive.name in _NAMED and key == "jaxpr"
+                            else "jaxpr"
+                        )
                         visit(inner)
 
     visit(jaxpr)
@@ -109,8 +136,15 @@ def literal_text(literal: Literal) -> str:
 
 
 class _Printer:
-    def __init__(self, source_info: bool, print_shapes: bool, name_stack: bool, shared: dict[Jaxpr, str]) -> None:
-        self.source_info, self.shapes, self.name_stack, self.shared = source_info, print_shapes, name_stack, shared
+    def __init__(
+        self, source_info: bool, print_shapes: bool, name_stack: bool, shared: dict[Jaxpr, str]
+    ) -> None:
+        self.source_info, self.shapes, self.name_stack, self.shared = (
+            source_info,
+            print_shapes,
+            name_stack,
+            shared,
+        )
         self.names: dict[Any, str] = {}
         self.count = 0
 
@@ -124,14 +158,20 @@ class _Printer:
         return name
 
     def binder(self, v: Atom, used: set[Atom] | None = None) -> str:
-        name = "_" if type(v).__name__ == "DropVar" or (used is not None and v not in used) else self.name(v)
+        name = (
+            "_"
+            if type(v).__name__ == "DropVar" or (used is not None and v not in used)
+            else self.name(v)
+        )
         return f"{name}:{v.aval.str_short(short_dtypes=True)}" if self.shapes else name
 
     def binders(self, vs: Sequence[Atom], used: set[Atom] | None = None) -> Any:
         return pp.join(pp.text(" "), [pp.text(self.binder(v, used)) for v in vs])
 
     def definition(self, jaxpr: Jaxpr, name: str) -> Any:
-        return pp.concat([pp.text(f"let {name} = "), self.jaxpr(jaxpr), pp.text(" in"), pp.brk("\n")])
+        return pp.concat(
+            [pp.text(f"let {name} = "), self.jaxpr(jaxpr), pp.text(" in"), pp.brk("\n")]
+        )
 
     def jaxpr(self, jaxpr: Jaxpr) -> Any:
         head = [pp.text("{ "), pp.text("lambda ")]
@@ -144,13 +184,22 @@ class _Printer:
         body = pp.join(pp.brk("; "), eqns)
         results = ", ".join(map(self.name, jaxpr.outvars))
         tail = pp.text(f"in ({results}{',' if len(jaxpr.outvars) == 1 else ''}) }}")
-        return pp.group(pp.concat([*head, pp.text("let"), pp.nest(4, pp.concat([pp.brk(), body])),
-                                   pp.nest(2, pp.concat([pp.brk(), tail]))]))
+        return pp.group(
+            pp.concat(
+                [
+                    *head,
+                    pp.text("let"),
+                    pp.nest(4, pp.concat([pp.brk(), body])),
+                    pp.nest(2, pp.concat([pp.brk(), tail])),
+                ]
+            )
+        )
 
     def eqn(self, eqn: Eqn, used: set[Atom] | None) -> Any:
         if eqn.primitive.text is not None:
             return pp.text(eqn.primitive.text(self, eqn, used))
-        # The arguments and results of a called jaxpr that is written in place are named as at the call.
+        # The arguments and results of a called jaxpr that is written in place are named as at the
+        # call.
         inner = eqn.params["jaxpr"].jaxpr if eqn.primitive.name == "jit" else None
         if inner is not None and inner in self.shared:
             inner = None
@@ -158,14 +207,21 @@ class _Printer:
             self._share_names(inner.invars, eqn.invars)
         left = [self.binders(eqn.outvars, used), pp.text(" = ")] if eqn.outvars else []
         if inner is not None:
-            self._share_names([v if v not in inner.invars else None for v in inner.outvars], eqn.outvars)
+            self._share_names(
+                [v if v not in inner.invars else None for v in inner.outvars], eqn.outvars
+            )
         right = [pp.text(eqn.primitive.name, self.annotation(eqn)), self.params(eqn)]
-        operands = [pp.group(pp.concat([pp.brk() if i else pp.text(" "), pp.text(self.name(v))]))
-                    for i, v in enumerate(eqn.invars)]
-        return pp.concat([*left, *right, pp.nest(2, pp.concat(operands)) if operands else pp.text(" ")])
+        operands = [
+            pp.group(pp.concat([pp.brk() if i else pp.text(" "), pp.text(self.name(v))]))
+            for i, v in enumerate(eqn.invars)
+        ]
+        return pp.concat(
+            [*left, *right, pp.nest(2, pp.concat(operands)) if operands else pp.text(" ")]
+        )
 
     def annotation(self, eqn: Eqn) -> str | None:
-        """What is written beside an equation: where it comes from, and the name scopes that it is in."""
+        """What is written beside an equation: where it comes from, and the name scopes that it is
+        in."""
         notes = []
         if self.source_info:
             notes.append(eqn.where(""))
@@ -180,14 +236,30 @@ class _Printer:
 
     def params(self, eqn: Eqn) -> Any:
         quiet = _QUIET.get(eqn.primitive.name, {})
-        shown = [(_SHOWN_AS.get(k, k), _SHOWN.get((eqn.primitive.name, k), _as_is)(v)) for k, v in eqn.params.items()
-                 if not (k in quiet and (v is None or quiet[k] == v or (quiet[k] is None and not any_true(v))))]
-        shown.sort(key=lambda item: (not (item[0] == "name" and eqn.primitive.name in _NAMED), item[0]))
+        shown = [
+            (_SHOWN_AS.get(k, k), _SHOWN.get((eqn.primitive.name, k), _as_is)(v))
+            for k, v in eqn.params.items()
+            if not (
+                k in quiet
+                and (v is None or quiet[k] == v or (quiet[k] is None and not any_true(v)))
+            )
+        ]
+        shown.sort(
+            key=lambda item: (not (item[0] == "name" and eqn.primitive.name in _NAMED), item[0])
+        )
         if not shown:
             return pp.text("")
         items = [self.param(k, v) for k, v in shown]
-        return pp.group(pp.concat([pp.text("["), pp.nest(2, pp.concat([pp.brk(""), pp.join(pp.brk(), items)])),
-                                   pp.brk(""), pp.text("]")]))
+        return pp.group(
+            pp.concat(
+                [
+                    pp.text("["),
+                    pp.nest(2, pp.concat([pp.brk(""), pp.join(pp.brk(), items)])),
+                    pp.brk(""),
+                    pp.text("]"),
+                ]
+            )
+        )
 
     def param(self, key: str, value: object) -> Any:
         return pp.concat([pp.text(f"{key}="), self.value(value)])
@@ -198,9 +270,22 @@ class _Printer:
             value, kind = value.jaxpr, "Jaxpr"
         if kind == "Jaxpr":
             return pp.text(self.shared[value]) if value in self.shared else self.jaxpr(value)
-        if isinstance(value, tuple) and value and type(value[0]).__name__ in ("Jaxpr", "ClosedJaxpr"):
+        if (
+            isinstance(value, tuple)
+            and value
+            and type(value[0]).__name__ in ("Jaxpr", "ClosedJaxpr")
+        ):
             inner = pp.join(pp.brk(), [self.value(v) for v in value])
-            return pp.group(pp.concat([pp.text("("), pp.nest(2, pp.concat([pp.brk(""), inner])), pp.brk(""), pp.text(")")]))
+            return pp.group(
+                pp.concat(
+                    [
+                        pp.text("("),
+                        pp.nest(2, pp.concat([pp.brk(""), inner])),
+                        pp.brk(""),
+                        pp.text(")"),
+                    ]
+                )
+            )
         if isinstance(value, np.dtype):
             return pp.text(value.name)
         if callable(value) and hasattr(value, "__name__"):

@@ -1,6 +1,9 @@
-"""What upper floors provide to lower ones: one record, each field of which is filled once, while the package is loaded.
+"""What upper floors provide to lower ones.
 
-A lower floor asks `provided.zeros(aval)`; the upper floor that has it says `provided.fill(zeros=zeros)` where it stands.
+One record, each field of which is filled once, while the package is loaded.
+
+A lower floor asks `provided.zeros(aval)`; the upper floor that has it says
+`provided.fill(zeros=zeros)` where it stands.
 """
 
 from __future__ import annotations
@@ -60,11 +63,12 @@ class Provided:
     target: Callable[[str], Any]
     # _arrays: put(host value, device, aval=type) is an array.
     put: Operation
-    # _devices: partition_of(sharding, shape) is what the type of an array says of it; whole_sharding(ndim) is that of a type
-    # that says nothing.
+    # _devices: partition_of(sharding, shape) is what the type of an array says of it;
+    # whole_sharding(ndim) is that of a type that says nothing.
     partition_of: Callable[[Any, tuple[Any, ...]], Any]
     whole_sharding: Callable[[int], Any]
-    # _devices: parts(), the room of the types of parts (`_devices.parts`); loaded with the first such type that a library asks for.
+    # _devices: parts(), the room of the types of parts (`_devices.parts`); loaded with the first
+    # such type that a library asks for.
     parts: Callable[[], Any]
     # lax: the array operations that transformations use (`array_ops`).
     zeros: Operation  # (aval)
@@ -83,7 +87,8 @@ class Provided:
     references: Callable[[], References]
     # random: note_keys(jaxpr, args, what is called) checks that no key is used twice.
     note_keys: Callable[[Any, Sequence[Any], str], None]
-    # lax: blame(closed, args) raises FloatingPointError that names the operation that makes the first NaN.
+    # lax: blame(closed, args) raises FloatingPointError that names the operation that makes the
+    # first NaN.
     blame: Callable[[Any, Sequence[Any]], None]
     # _derived: memory_note(jaxpr) says how much memory a program needs, and for what.
     memory_note: Callable[[Any], str]

@@ -1,4 +1,7 @@
-"""Tables of rules for interpreters of jaxprs outside the core: what they do with each primitive, and none forgotten in silence."""
+"""Tables of rules for interpreters of jaxprs outside the core.
+
+What they do with each primitive, and none forgotten in silence.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ Rule = TypeVar("Rule", bound=Callable[..., object])
 class Rules(Generic[Rule]):
     """The rules of one interpreter, each for one primitive or more.
 
-    interpreter: what users call it, for messages. rules: for primitives that are there already. opaque: primitives that carry
-    jaxprs which the interpreter need not look into: it treats them as primitives that carry none.
+    interpreter: what users call it, for messages. rules: for primitives that are there already.
+    opaque: primitives that carry jaxprs which the interpreter need not look into: it treats them as
+    primitives that carry none.
 
     >>> from teucer.lax import add_p, mul_p
     >>> rules = Rules("swap", {add_p: lambda x, y: y + x})
@@ -33,17 +37,24 @@ class Rules(Generic[Rule]):
 
     __slots__ = ("_opaque", "_rules", "interpreter")
 
-    def __init__(self, interpreter: str, rules: Mapping[Primitive, Rule] | None = None, *, opaque: Iterable[Primitive] = (),
-                 ) -> None:
+    def __init__(
+        self,
+        interpreter: str,
+        rules: Mapping[Primitive, Rule] | None = None,
+        *,
+        opaque: Iterable[Primitive] = (),
+    ) -> None:
         self.interpreter = interpreter
         self._rules: dict[Primitive, Rule] = dict(rules or {})
         self._opaque = set(opaque)
 
     def define(self, *primitives: Primitive) -> Callable[[Rule], Rule]:
         """A decorator: the function is the rule of these primitives."""
+
         def defined(rule: Rule) -> Rule:
             self._rules.update(dict.fromkeys(primitives, rule))
             return rule
+
         return defined
 
     def __getitem__(self, primitive: Primitive) -> Rule:
@@ -65,7 +76,8 @@ class Rules(Generic[Rule]):
         return self._rules.get(primitive, default)
 
     def of(self, eqn: Eqn) -> Rule | None:
-        """The rule for an equation; None where it needs none, since it carries no jaxprs or is opaque.
+        """The rule for an equation; None where it needs none, since it carries no jaxprs or is
+        opaque.
 
         Raises MissingRule if the equation carries jaxprs and its primitive has no rule.
         """
@@ -74,15 +86,22 @@ class Rules(Generic[Rule]):
     def of_call(self, primitive: Primitive, params: Params) -> Rule | None:
         """As `of`, for a call of a primitive."""
         rule = self._rules.get(primitive)
-        if rule is None and primitive not in self._opaque and next(jaxprs_in_params(params), None) is not None:
+        if (
+            rule is None
+            and primitive not in self._opaque
+            and next(jaxprs_in_params(params), None) is not None
+        ):
             self.missing(primitive, " It carries jaxprs, into which the interpreter must look.")
         return rule
 
     def lacking(self, primitives: Iterable[Primitive]) -> list[str]:
-        """The names of those of the primitives of which the table says nothing; for a test with those that carry jaxprs."""
+        """The names of those of the primitives of which the table says nothing; for a test with
+        those that carry jaxprs."""
         return sorted(str(p) for p in primitives if p not in self._rules and p not in self._opaque)
 
     def missing(self, primitive: Primitive, why: str = "") -> NoReturn:
         """Raise the error that names the primitive and the interpreter."""
-        raise MissingRule(f"{self.interpreter}: no rule for the primitive '{primitive}'.{why}\n"
-                          f"  Define one in the table of rules of {self.interpreter}.")
+        raise MissingRule(
+            f"{self.interpreter}: no rule for the primitive '{primitive}'.{why}\n"
+            f"  Define one in the table of rules of {self.interpreter}."
+        )

@@ -32,10 +32,12 @@ UNCONSTRAINED = _Unconstrained()
 
 @final
 class PartitionSpec:
-    """How an array's axes lie over mesh axes: for each, a mesh axis, a tuple of them, None, or UNCONSTRAINED.
+    """How an array's axes lie over mesh axes: for each, a mesh axis, a tuple of them, None, or
+    UNCONSTRAINED.
 
     Axes that are left out at the end are not partitioned.
-    unreduced: mesh axes over which the array is still to be summed. reduced: those over which its cotangent will be.
+    unreduced: mesh axes over which the array is still to be summed. reduced: those over which its
+    cotangent will be.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
@@ -49,8 +51,12 @@ class PartitionSpec:
     _hash: int
 
     # Not __init__: pickles of JAX make objects by __new__ alone.
-    def __new__(cls, *partitions: object, unreduced: Iterable[object] = frozenset(),
-                reduced: Iterable[object] = frozenset()) -> PartitionSpec:
+    def __new__(
+        cls,
+        *partitions: object,
+        unreduced: Iterable[object] = frozenset(),
+        reduced: Iterable[object] = frozenset(),
+    ) -> PartitionSpec:
         self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
@@ -58,21 +64,28 @@ class PartitionSpec:
         named = set(self.names())
         for what in ("unreduced", "reduced"):
             if named & getattr(self, what):
-                raise ValueError(f"partitions cannot overlap with {what} axes passed to PartitionSpec. Got partitions: "
-                                 f"{self.partitions} and {what} axes: {getattr(self, what)}")
+                raise ValueError(
+                    f"partitions cannot overlap with {what} axes passed to PartitionSpec. Got "
+                    f"partitions: {self.partitions} and {what} axes: {getattr(self, what)}"
+                )
         return self
 
     def names(self) -> list[Any]:
         """The mesh axes that it speaks of, in order."""
         return [name for entry in self.partitions for name in entry_names(entry)]
 
-    def update(self, partitions: Iterable[object] | None = None,
-               unreduced: Iterable[object] | None = None,
-               reduced: Iterable[object] | None = None) -> PartitionSpec:
+    def update(
+        self,
+        partitions: Iterable[object] | None = None,
+        unreduced: Iterable[object] | None = None,
+        reduced: Iterable[object] | None = None,
+    ) -> PartitionSpec:
         """The spec with some of its fields changed."""
-        return PartitionSpec(*(self.partitions if partitions is None else partitions),
-                             unreduced=self.unreduced if unreduced is None else unreduced,
-                             reduced=self.reduced if reduced is None else reduced)
+        return PartitionSpec(
+            *(self.partitions if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
 
     def to_ct_spec(self) -> PartitionSpec:
         """The spec of cotangents: a sum still to be taken of one is already taken of the other."""
@@ -115,9 +128,17 @@ class PartitionSpec:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):
-            return (self.partitions, self.unreduced, self.reduced) == (other.partitions, other.unreduced, other.reduced)
+            return (self.partitions, self.unreduced, self.reduced) == (
+                other.partitions,
+                other.unreduced,
+                other.reduced,
+            )
         if isinstance(other, tuple):
-            return not self.unreduced and not self.reduced and self.partitions == tuple(map(_canonical_entry, other))
+            return (
+                not self.unreduced
+                and not self.reduced
+                and self.partitions == tuple(map(_canonical_entry, other))
+            )
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -131,11 +152,17 @@ class PartitionSpec:
 
     def __repr__(self) -> str:
         inner = repr(self.partitions)[1:-1]
-        sets = [f"{name}={set(axes)!r}" for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)) if axes]
+        sets = [
+            f"{name}={set(axes)!r}"
+            for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced))
+            if axes
+        ]
         return f"P({', '.join(filter(None, [inner.rstrip(',') if sets else inner, *sets]))})"
 
 
-def _remake_spec(partitions: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]) -> PartitionSpec:
+def _remake_spec(
+    partitions: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]
+) -> PartitionSpec:
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 

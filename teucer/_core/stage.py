@@ -19,7 +19,15 @@ from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
 from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
-from teucer._core.types import aval_of, aval_rules, float0, high_types, in_host_memory, partitioned, varying
+from teucer._core.types import (
+    aval_of,
+    aval_rules,
+    float0,
+    high_types,
+    in_host_memory,
+    partitioned,
+    varying,
+)
 from teucer._dimensions.dimensions import Dimension
 from teucer._trees import pytrees
 from teucer._xla.arrays import ArrayImpl
@@ -34,16 +42,20 @@ _LITERAL_TYPES = frozenset({int, float, complex, bool})
 
 
 class DebugInfo:
-    """For messages: what is being traced, and how its flat arguments are called. Looked up when a message needs it.
+    """For messages: what is being traced, and how its flat arguments are called. Looked up when a
+    message needs it.
 
     The function is referred to weakly: what was traced of it is kept as long as it lives.
     """
 
     __slots__ = ("_arg_names", "_fun", "name", "out_tree", "seconds", "transform")
 
-    def __init__(self, fun: Callable[..., object] | str,
-                 arg_names: Sequence[str] | Callable[[Callable[..., object]], Sequence[str]] = (),
-                 transform: str = "jit") -> None:
+    def __init__(
+        self,
+        fun: Callable[..., object] | str,
+        arg_names: Sequence[str] | Callable[[Callable[..., object]], Sequence[str]] = (),
+        transform: str = "jit",
+    ) -> None:
         self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
         self._arg_names, self.transform = arg_names, transform
         self.out_tree: Any = None  # of what the function returned, once it is known
@@ -91,9 +103,14 @@ class DebugInfo:
 
     @property
     def result_paths(self) -> tuple[str, ...] | None:
-        """Where the flat results are in what the function returned, as `result['x'][0]`; None before it has returned."""
+        """Where the flat results are in what the function returned, as `result['x'][0]`; None
+        before it has returned."""
         tree = self.out_tree
-        return None if tree is None else tuple([f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(tree)])
+        return (
+            None
+            if tree is None
+            else tuple([f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(tree)])
+        )
 
     def safe_arg_names(self, expected_size: int) -> tuple[str, ...]:
         """Names of so many arguments: '' for each if others are known."""
@@ -110,8 +127,10 @@ class DebugInfo:
         return self
 
     def __repr__(self) -> str:
-        return (f"DebugInfo(traced_for={self.traced_for!r}, func_src_info={self.func_src_info!r}, "
-                f"arg_names={self.arg_names!r}, result_paths={self.result_paths!r})")
+        return (
+            f"DebugInfo(traced_for={self.traced_for!r}, func_src_info={self.func_src_info!r}, "
+            f"arg_names={self.arg_names!r}, result_paths={self.result_paths!r})"
+        )
 
 
 def _nothing() -> None:
@@ -174,12 +193,16 @@ class StageTrace(Trace):
         entry = self.consts.get(id(x))
         return None if entry is None else self.states.get(entry[0])
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         if primitive.stage is not None:
             return primitive.stage(self, args, params)  # type: ignore[no-any-return]
         return self.record(primitive, args, params)
 
-    def record(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def record(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         """Append the equation `outs = primitive[params] args`."""
         # Plain loops: this runs for every equation of every program (benchmarks/).
         invars: list[Atom] = []
@@ -192,8 +215,10 @@ class StageTrace(Trace):
             if not primitive.takes_references:
                 references.refuse(primitive, avals)
             if self.states:
-                avals = [high.AvalQDD(a.aval, self.states[v]) if type(a) is high.AvalQDD else a
-                         for v, a in zip(invars, avals, strict=True)]
+                avals = [
+                    high.AvalQDD(a.aval, self.states[v]) if type(a) is high.AvalQDD else a
+                    for v, a in zip(invars, avals, strict=True)
+                ]
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
         outvars = []
         outs = []
@@ -204,10 +229,19 @@ class StageTrace(Trace):
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))
-        self.eqns.append(Eqn(primitive, invars, outvars, params, effects, (_names.place or here(), _names.scope)))
+        self.eqns.append(
+            Eqn(primitive, invars, outvars, params, effects, (_names.place or here(), _names.scope))
+        )
         if high_types:
-            self.states.update((invars[e.index], e.state) for e in effects if type(e) is high.StateEffect)
-            return tuple([self.stateful(v) if type(v.aval) is high.AvalQDD else out for v, out in zip(outvars, outs, strict=True)])
+            self.states.update(
+                (invars[e.index], e.state) for e in effects if type(e) is high.StateEffect
+            )
+            return tuple(
+                [
+                    self.stateful(v) if type(v.aval) is high.AvalQDD else out
+                    for v, out in zip(outvars, outs, strict=True)
+                ]
+            )
         return tuple(outs)
 
     def atom(self, x: Any) -> Atom:
@@ -217,11 +251,17 @@ class StageTrace(Trace):
             var: Atom = x._var
             return var
         if kind is not ArrayImpl:  # what most constants are
-            if kind in _LITERAL_TYPES or (isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0):
+            if kind in _LITERAL_TYPES or (
+                isinstance(x, np.generic | np.ndarray) and not x.shape and x.dtype != float0
+            ):
                 return Literal(x, aval_of(x))
             if isinstance(x, Tracer):
                 check_alive(x)
-            elif (kind is Dimension or kind not in aval_rules) and hasattr(x, "__jax_array__") and not hasattr(x, "aval"):
+            elif (
+                (kind is Dimension or kind not in aval_rules)
+                and hasattr(x, "__jax_array__")
+                and not hasattr(x, "aval")
+            ):
                 with using(self):
                     return self.atom(x.__jax_array__())
         entry = self.consts.get(id(x))
@@ -238,7 +278,8 @@ class StageTrace(Trace):
         return StageTracer(self, self.atom(x) if aval.shape else Literal(x, aval))
 
     def close(self, outs: Sequence[Value]) -> tuple[Jaxpr, list[Any]]:
-        """The recorded jaxpr with the given results, and the values of its constants. Ends the trace."""
+        """The recorded jaxpr with the given results, and the values of its constants. Ends the
+        trace."""
         outvars = [self.atom(x) for x in outs]
         _mark_unused(self.eqns, outvars)
         constvars = [var for var, _ in self.consts.values()]
@@ -250,10 +291,13 @@ class StageTrace(Trace):
         return jaxpr, consts
 
     def origin_of(self, var: Atom) -> str:
-        """Where the equation that defines `var` stands in the user's program; '' for an argument."""
+        """Where the equation that defines `var` stands in the user's program; '' for an
+        argument."""
         for i, v in enumerate(self.invars):
             if v is var:
-                return f"argument {self._arg_name(i)}" + (f" of {self.debug_info.name}" if self.debug_info else "")
+                return f"argument {self._arg_name(i)}" + (
+                    f" of {self.debug_info.name}" if self.debug_info else ""
+                )
         for eqn in reversed(self.eqns):
             if any(v is var for v in eqn.outvars):
                 return eqn.where("")
@@ -268,13 +312,24 @@ class StageTrace(Trace):
         names_ = [self._arg_name(i) for i, v in enumerate(self.invars) if id(v) in needed]
         if d is None:
             return ""
-        why = "Constants are traced too: compute with NumPy, or under jax.ensure_compile_time_eval(), what must be known."
+        why = (
+            "Constants are traced too: compute with NumPy, or under "
+            "jax.ensure_compile_time_eval(), what must be known."
+        )
         if names_:
-            s, listed = "s" * (len(names_) > 1), " and ".join(filter(None, (", ".join(names_[:-1]), names_[-1])))
-            why = ("This concrete value was not available in Python because it depends on "
-                   f"the value{s} of the argument{s} {listed}.")
+            s, listed = (
+                "s" * (len(names_) > 1),
+                " and ".join(filter(None, (", ".join(names_[:-1]), names_[-1]))),
+            )
+            why = (
+                "This concrete value was not available in Python because it depends on "
+                f"the value{s} of the argument{s} {listed}."
+            )
         place = "" if not d.where or is_internal(d.where.rpartition(":")[0]) else f" at {d.where}"
-        return f"The error occurred while tracing the function {d.name}{place} for {d.transform}.\n{why}"
+        return (
+            f"The error occurred while tracing the function {d.name}{place} for {d.transform}.\n"
+            f"{why}"
+        )
 
     def _arg_name(self, i: int) -> str:
         names_ = self.debug_info.arg_names if self.debug_info else ()
@@ -288,11 +343,17 @@ class StageTrace(Trace):
 def is_written(ref: StageTracer) -> bool:
     """Whether the program being recorded changes the array of a reference."""
     eqns: list[Eqn] = ref._trace.eqns  # type: ignore[attr-defined]
-    return any(eqn.invars[i] is ref._var for eqn in eqns if eqn.effects for i in references.touched(eqn.effects).written)
+    return any(
+        eqn.invars[i] is ref._var
+        for eqn in eqns
+        if eqn.effects
+        for i in references.touched(eqn.effects).written
+    )
 
 
 def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:
-    """Replace results of several-result equations that nothing uses by DropVars, as jaxprs are printed."""
+    """Replace results of several-result equations that nothing uses by DropVars, as jaxprs are
+    printed."""
     multiple = [eqn for eqn in eqns if len(eqn.outvars) > 1]
     if not multiple:
         return
@@ -303,12 +364,18 @@ def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:
         eqn.outvars = [v if v in used else DropVar(v.aval) for v in eqn.outvars]
 
 
-def stage_flat(f: Callable[..., Sequence[object]], in_avals: Sequence[Aval],
-               debug_info: DebugInfo | None = None) -> tuple[Jaxpr, list[Any]]:
-    """Record `f`, a function of flat values that returns flat values, on arguments of the given types."""
+def stage_flat(
+    f: Callable[..., Sequence[object]],
+    in_avals: Sequence[Aval],
+    debug_info: DebugInfo | None = None,
+) -> tuple[Jaxpr, list[Any]]:
+    """Record `f`, a function of flat values that returns flat values, on arguments of the given
+    types."""
     if config.no_tracing.value:
-        raise RuntimeError("re-tracing function "
-                           f"{debug_info.name if debug_info else f} for jit, but the option 'no_tracing' is set.")
+        raise RuntimeError(
+            "re-tracing function "
+            f"{debug_info.name if debug_info else f} for jit, but the option 'no_tracing' is set."
+        )
     start = time.perf_counter()
     trace = StageTrace(current_trace(), debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]
@@ -329,7 +396,10 @@ def stage_flat(f: Callable[..., Sequence[object]], in_avals: Sequence[Aval],
     return result
 
 
-def stage_jaxpr(f: Callable[..., Sequence[object]], in_avals: Sequence[Aval],
-                debug_info: DebugInfo | None = None) -> ClosedJaxpr:
+def stage_jaxpr(
+    f: Callable[..., Sequence[object]],
+    in_avals: Sequence[Aval],
+    debug_info: DebugInfo | None = None,
+) -> ClosedJaxpr:
     """As `stage_flat`; the result is closed over its constants."""
     return ClosedJaxpr(*stage_flat(f, in_avals, debug_info))

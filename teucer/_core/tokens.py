@@ -1,4 +1,7 @@
-"""Tokens: values without content, whose use says what comes before what. Their type is a high one, made of a boolean."""
+"""Tokens: values without content, whose use says what comes before what.
+
+Their type is a high one, made of a boolean.
+"""
 
 from __future__ import annotations
 

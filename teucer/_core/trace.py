@@ -1,7 +1,8 @@
 """Traces and tracers, and which trace is current.
 
-`primitive.call(*args, **params)` hands the call to the current trace of the thread. A trace knows its parent and its own
-tracers; a value that is not one of its tracers is a constant to it. Rules run with the parent as the current trace.
+`primitive.call(*args, **params)` hands the call to the current trace of the thread. A trace knows
+its parent and its own tracers; a value that is not one of its tracers is a constant to it. Rules
+run with the parent as the current trace.
 """
 
 from __future__ import annotations
@@ -24,8 +25,22 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "check_alive", "check_leaks", "current_trace", "end", "has_stand_in",
-           "leak_message", "plain_classes", "stood_in", "typeof", "using"]
+__all__ = [
+    "EVAL",
+    "EvalTrace",
+    "Trace",
+    "Tracer",
+    "check_alive",
+    "check_leaks",
+    "current_trace",
+    "end",
+    "has_stand_in",
+    "leak_message",
+    "plain_classes",
+    "stood_in",
+    "typeof",
+    "using",
+]
 
 typeof = aval_of
 
@@ -34,7 +49,8 @@ class Trace:
     """One interpretation of primitives: evaluation, staging, differentiation, batching."""
 
     __slots__ = ("alive", "parent", "__weakref__")
-    # state(x): the state of a value that changes (`_core.high_types`), None where the trace knows nothing of it.
+    # state(x): the state of a value that changes (`_core.high_types`), None where the trace knows
+    # nothing of it.
     state: Any = None
 
     def __init__(self, parent: Trace | None) -> None:
@@ -46,12 +62,15 @@ class Trace:
         """The trace itself, under the name by which libraries compare traces."""
         return self
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         """Interpret one call of a primitive; the results are a tuple."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
     def lift(self, x: Value, aval: Aval) -> Any:
-        """A host constant of type `aval` as a traced value, if below this trace a program is being recorded; else `x`."""
+        """A host constant of type `aval` as a traced value, if below this trace a program is being
+        recorded; else `x`."""
         return x if self.parent is None else self.parent.lift(x, aval)
 
     def staging(self) -> bool:
@@ -68,9 +87,14 @@ class EvalTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
-        result: tuple[Any, ...] = (provided.runner(primitive, params)(*args) if primitive.standalone
-                                   else primitive.evaluate(*args, **params))
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
+        result: tuple[Any, ...] = (
+            provided.runner(primitive, params)(*args)
+            if primitive.standalone
+            else primitive.evaluate(*args, **params)
+        )
         return result
 
 
@@ -92,7 +116,8 @@ def current_trace() -> Trace:
 
 @final
 class using:
-    """Make `trace` current in a `with` block. A class, since @contextmanager costs three times as much a call."""
+    """Make `trace` current in a `with` block. A class, since @contextmanager costs three times as
+    much a call."""
 
     __slots__ = ("trace", "saved")
 
@@ -102,7 +127,8 @@ class using:
     def __enter__(self) -> None:
         saved = self.saved = _current.trace
         trace = _current.trace = self.trace
-        # The C++ dispatcher must not answer from its cache while anything but evaluation is current.
+        # The C++ dispatcher must not answer from its cache while anything but evaluation is
+        # current.
         if (trace is EVAL) is not (saved is EVAL):
             _tracing.set_local(trace is not EVAL)
 
@@ -112,8 +138,22 @@ class using:
             _tracing.set_local(saved is not EVAL)
 
 
-# Classes whose objects stand for themselves as operands. Others are asked each time: users' classes come and go.
-plain_classes: set[type] = {ArrayImpl, np.ndarray, bool, int, float, complex, str, tuple, list, dict, slice, type(None)}
+# Classes whose objects stand for themselves as operands. Others are asked each time: users' classes
+# come and go.
+plain_classes: set[type] = {
+    ArrayImpl,
+    np.ndarray,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    tuple,
+    list,
+    dict,
+    slice,
+    type(None),
+}
 
 
 def has_stand_in(x: object) -> bool:
@@ -126,12 +166,17 @@ def has_stand_in(x: object) -> bool:
     return False
 
 
-def stood_in(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def stood_in(
+    args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments in which arrays stand for objects of users' classes with `__jax_array__`."""
+
     def itself_or_array(x: Any) -> Any:
         return x.__jax_array__() if has_stand_in(x) else x
 
-    return tuple(map(itself_or_array, args)), {name: itself_or_array(x) for name, x in kwargs.items()}
+    return tuple(map(itself_or_array, args)), {
+        name: itself_or_array(x) for name, x in kwargs.items()
+    }
 
 
 class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
@@ -193,16 +238,22 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     @property
     def sharding(self) -> Any:
-        """A traced value has none; its type says how it lies over Explicit mesh axes. Raises AttributeError, as in JAX."""
-        raise AttributeError(f"The 'sharding' attribute is not available on traced array with shape {self.aval.str_short()}. To "
-                             "query sharding information on tracers, use `jax.typeof(x)`.")
+        """A traced value has none; its type says how it lies over Explicit mesh axes. Raises
+        AttributeError, as in JAX."""
+        raise AttributeError(
+            "The 'sharding' attribute is not available on traced array with shape "
+            f"{self.aval.str_short()}. To query sharding information on tracers, use "
+            "`jax.typeof(x)`."
+        )
 
     def full_lower(self) -> Any:
-        """The value as transformations beneath see it; libraries that bring tracers of their own may say otherwise."""
+        """The value as transformations beneath see it; libraries that bring tracers of their own
+        may say otherwise."""
         return self
 
     def as_array(self) -> Any:
-        """The value with arrays in the place of the NumPy arrays and numbers beneath, as `jnp.asarray` gives it."""
+        """The value with arrays in the place of the NumPy arrays and numbers beneath, as
+        `jnp.asarray` gives it."""
         return self
 
     def concrete(self) -> Any:
@@ -218,21 +269,27 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return ""
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__!r}\n  Traced values are not hashable; their numbers are not known.")
+        raise TypeError(
+            f"unhashable type: {type(self).__name__!r}\n  Traced values are not hashable; their "
+            "numbers are not known."
+        )
 
     def __len__(self) -> int:
         return len(self.aval)
 
     def __bool__(self) -> bool:
         if self.ndim and type(self.size) is int and self.size != 1:
-            raise ValueError(f"The truth value of {errors.ambiguous(self.size)}\n    x: {self.aval}")
+            raise ValueError(
+                f"The truth value of {errors.ambiguous(self.size)}\n    x: {self.aval}"
+            )
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
         self._must_be_scalar()
         return int(self._known(errors.ConcretizationTypeError, "int()"))
 
-    # Never a Python number that goes on into the computation: its derivative would be lost without a word.
+    # Never a Python number that goes on into the computation: its derivative would be lost without
+    # a word.
     def __float__(self) -> float:
         self._must_be_scalar()
         raise errors.ConcretizationTypeError(self, "float()")
@@ -243,11 +300,17 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     def _must_be_scalar(self) -> None:
         if self.ndim:
-            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got arr.ndim={self.ndim}\n    x: {self.aval}")
+            raise TypeError(
+                "Only scalar arrays can be converted to Python scalars; got "
+                f"arr.ndim={self.ndim}\n    x: {self.aval}"
+            )
 
     def __index__(self) -> int:
         if self.ndim or not np.issubdtype(self.dtype, np.integer):
-            raise TypeError(f"Only integer scalar arrays can be converted to a scalar index.\n    x: {self.aval}")
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index.\n"
+                f"    x: {self.aval}"
+            )
         return operator.index(self._known(errors.TracerIntegerConversionError))
 
     def __array__(self, *args: Value, **kwargs: object) -> Any:
@@ -264,7 +327,11 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return f"{type(self).__name__}({self.aval})"
 
     def __format__(self, spec: str) -> str:
-        return repr(self) if not spec else format(self._known(errors.ConcretizationTypeError, "format()"), spec)
+        return (
+            repr(self)
+            if not spec
+            else format(self._known(errors.ConcretizationTypeError, "format()"), spec)
+        )
 
     def __copy__(self) -> Tracer:
         return self
@@ -285,12 +352,14 @@ def leak_message(x: Tracer) -> str:
     on_line = "as" if made.startswith("argument ") else "on line"
     where = f"\n    it was created {on_line} {made}" if made else ""
     used = f"\n    and is used at {source.describe(source.here())}"
-    return ("Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
-            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} to "
-            "escape the scope of the transformation.\n"
-            f"    leaked from {x._trace}{where}{used}\n"
-            "  A function that is transformed must return what it computes and not save it to global state, an attribute, a "
-            "closure or a list.\n  To find where the value escapes, run with jax.checking_leaks().")
+    return (
+        "Encountered an unexpected tracer. A function transformed by JAX had a side effect, "
+        f"allowing for a reference to an intermediate value with type {x.aval.str_short()} "
+        f"wrapped in a {type(x).__name__} to escape the scope of the transformation.\n"
+        f"    leaked from {x._trace}{where}{used}\n  A function that is transformed must return "
+        "what it computes and not save it to global state, an attribute, a closure or a list.\n"
+        "  To find where the value escapes, run with jax.checking_leaks()."
+    )
 
 
 def end(trace: Trace) -> None:
@@ -299,7 +368,8 @@ def end(trace: Trace) -> None:
 
 
 def check_leaks(trace: Trace) -> None:
-    """With the option jax_check_tracer_leaks, raise if a tracer of an ended trace is still referred to.
+    """With the option jax_check_tracer_leaks, raise if a tracer of an ended trace is still referred
+    to.
 
     The caller must have let go of its own references to tracers.
     """
@@ -308,12 +378,24 @@ def check_leaks(trace: Trace) -> None:
     gc.collect()
     leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x._trace is trace]
     if leaked:
-        listed = "".join([f"\n    {x.aval.str_short(short_dtypes=True)}, made at {x.origin() or 'an unknown place'}; kept by "
-                          f"{_keepers(x, leaked)}" for x in leaked[:5]])
-        raise Exception(f"Leaked trace {trace}. Leaked tracer(s): {len(leaked)}{listed}\n  Return what the function computes; do "
-                        "not keep it in a global, an attribute, a closure or a list.")
+        listed = "".join(
+            [
+                f"\n    {x.aval.str_short(short_dtypes=True)}, made at "
+                f"{x.origin() or 'an unknown place'}; kept by {_keepers(x, leaked)}"
+                for x in leaked[:5]
+            ]
+        )
+        raise Exception(
+            f"Leaked trace {trace}. Leaked tracer(s): {len(leaked)}{listed}\n"
+            "  Return what the function computes; do not keep it in a global, an attribute, a "
+            "closure or a list."
+        )
 
 
 def _keepers(x: Tracer, leaked: list[Tracer]) -> str:
-    kinds = {type(r).__name__ for r in gc.get_referrers(x) if r is not leaked and not isinstance(r, FrameType)}
+    kinds = {
+        type(r).__name__
+        for r in gc.get_referrers(x)
+        if r is not leaked and not isinstance(r, FrameType)
+    }
     return ", ".join(sorted(kinds)) or "a C++ object"

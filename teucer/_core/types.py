@@ -1,6 +1,7 @@
 """Types (avals): what is known of a value while a program is traced.
 
-Equal types are one object: a type is compared and hashed by identity, and facts derived from it are kept on it.
+Equal types are one object: a type is compared and hashed by identity, and facts derived from it are
+kept on it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,21 @@ else:
     Stated = object
 
 __all__ = [
-    "Aval", "KeyCarrier", "ShapedArray", "Zero", "aval_of", "aval_rules", "float0", "high_types",
-    "in_host_memory", "is_valid_type", "partitioned", "register_aval_of", "shape_text", "summed", "varying",
+    "Aval",
+    "KeyCarrier",
+    "ShapedArray",
+    "Zero",
+    "aval_of",
+    "aval_rules",
+    "float0",
+    "high_types",
+    "in_host_memory",
+    "is_valid_type",
+    "partitioned",
+    "register_aval_of",
+    "shape_text",
+    "summed",
+    "varying",
 ]
 
 float0 = dtypes.float0
@@ -40,7 +54,8 @@ class Aval(Stated):
     extended: bool = False
     # Whether sizes are symbolic dimensions.
     symbolic: bool = False
-    # Whether it is a type of a library, made of others, and whether its values change (`_core.high_types`).
+    # Whether it is a type of a library, made of others, and whether its values change
+    # (`_core.high_types`).
     is_high: bool = False
     has_qdd: bool = False
     # How it lies over explicit mesh axes; None where nothing is said, as of all types but arrays'.
@@ -89,16 +104,20 @@ class Aval(Stated):
         if spec is None:
             return self
         shape, sharding = self.shape, self.partition
-        return self.update(shape=(*shape[:spec], *shape[spec + 1:]),
-                           sharding=sharding if sharding is None else sharding.without(spec))
+        return self.update(
+            shape=(*shape[:spec], *shape[spec + 1 :]),
+            sharding=sharding if sharding is None else sharding.without(spec),
+        )
 
     def inc_rank(self, size: Size, spec: int | None) -> Any:
         """The type of a batch of `size` values along axis `spec`."""
         if spec is None:
             return self
         shape, sharding = self.shape, self.partition
-        return self.update(shape=(*shape[:spec], size, *shape[spec:]),
-                           sharding=sharding if sharding is None else sharding.inserted(len(shape), spec, None))
+        return self.update(
+            shape=(*shape[:spec], size, *shape[spec:]),
+            sharding=sharding if sharding is None else sharding.inserted(len(shape), spec, None),
+        )
 
     def leading_axis_spec(self) -> Any:
         """How loops map over values: along the first axis."""
@@ -106,7 +125,8 @@ class Aval(Stated):
 
     @property
     def moves(self) -> bool:
-        """Whether values of this type, which is one of tangents, carry anything: those of integers do not."""
+        """Whether values of this type, which is one of tangents, carry anything: those of integers
+        do not."""
         return getattr(self, "dtype", None) != float0
 
     @property
@@ -120,11 +140,13 @@ class Aval(Stated):
 
 
 _NOTHING: frozenset[Any] = frozenset()
-# The types with a sharding that have been made: while there are none, no equation is asked for its partition.
+# The types with a sharding that have been made: while there are none, no equation is asked for its
+# partition.
 partitioned: list[ShapedArray] = []
 # The same for types that vary over manual mesh axes.
 varying: list[ShapedArray] = []
-# And for types of sums that are still to be taken over mesh axes, or whose cotangents are such sums.
+# And for types of sums that are still to be taken over mesh axes, or whose cotangents are such
+# sums.
 summed: list[ShapedArray] = []
 # The same for types of values in the host's memory.
 in_host_memory: list[ShapedArray] = []
@@ -147,18 +169,31 @@ class ShapedArray(Aval):
     """An array's type: shape, dtype, whether the dtype is weak, and where it lives.
 
     shape: a tuple of sizes, each an int or a symbolic dimension.
-    sharding: a NamedSharding over an AbstractMesh, of which the partition over Explicit axes is kept.
-    partition: that, with an entry an axis; None where it says nothing, which is what most types have.
-    vma: the manual mesh axes over which the value varies; manual_axis_type says the same. memory_space: of its devices, or of
-    the host.
-    Raises ValueError for a sharding over devices, a spec longer than the rank, or an axis that it does not divide.
+    sharding: a NamedSharding over an AbstractMesh, of which the partition over Explicit axes is
+    kept.
+    partition: that, with an entry an axis; None where it says nothing, which is what most types
+    have.
+    vma: the manual mesh axes over which the value varies; manual_axis_type says the same.
+    memory_space: of its devices, or of the host.
+    Raises ValueError for a sharding over devices, a spec longer than the rank, or an axis that it
+    does not divide.
 
     >>> ShapedArray((2, 3), np.dtype("float32")) is ShapedArray((2, 3), np.dtype("float32"))
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "partition", "vma", "memory_space", "ndim", "extended", "symbolic",
-                 "_carrier")
+    __slots__ = (
+        "shape",
+        "dtype",
+        "weak_type",
+        "partition",
+        "vma",
+        "memory_space",
+        "ndim",
+        "extended",
+        "symbolic",
+        "_carrier",
+    )
     _interned: ClassVar[dict[_Key, ShapedArray]] = {}
 
     shape: tuple[Any, ...]
@@ -170,9 +205,17 @@ class ShapedArray(Aval):
     ndim: int
     _carrier: KeyCarrier
 
-    def __new__(cls, shape: Sequence[Size], dtype: DTypeLike | DType, weak_type: bool = False, *, sharding: object = None,
-                vma: frozenset[str] = frozenset(), memory_space: MemorySpace = DEVICE,
-                manual_axis_type: ManualAxisType | None = None) -> ShapedArray:
+    def __new__(
+        cls,
+        shape: Sequence[Size],
+        dtype: DTypeLike | DType,
+        weak_type: bool = False,
+        *,
+        sharding: object = None,
+        vma: frozenset[str] = frozenset(),
+        memory_space: MemorySpace = DEVICE,
+        manual_axis_type: ManualAxisType | None = None,
+    ) -> ShapedArray:
         if manual_axis_type is not None:
             vma = manual_axis_type.varying
         key = (shape, dtype, weak_type, sharding, vma, memory_space)
@@ -188,7 +231,9 @@ class ShapedArray(Aval):
         self = cls._interned.get(full)
         if self is None:
             self = super().__new__(cls)
-            self.shape, self.dtype, self.weak_type, self.partition, self.vma, self.memory_space = full
+            self.shape, self.dtype, self.weak_type, self.partition, self.vma, self.memory_space = (
+                full
+            )
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
@@ -204,11 +249,19 @@ class ShapedArray(Aval):
         return self
 
     def __reduce__(self) -> Any:
-        return _remake, (self.shape, self.dtype, self.weak_type, self.partition, self.vma, self.memory_space)
+        return _remake, (
+            self.shape,
+            self.dtype,
+            self.weak_type,
+            self.partition,
+            self.vma,
+            self.memory_space,
+        )
 
     @property
     def sharding(self) -> Any:
-        """How values are laid over Explicit mesh axes: a NamedSharding, over the mesh in force where nothing partitions them."""
+        """How values are laid over Explicit mesh axes: a NamedSharding, over the mesh in force
+        where nothing partitions them."""
         return self.partition or provided.whole_sharding(self.ndim)
 
     @property
@@ -220,14 +273,24 @@ class ShapedArray(Aval):
         return n
 
     def update(self, **changes: object) -> ShapedArray:
-        """The type with some of its fields changed. One of another shape is partitioned as `sharding` says, which may be left out.
+        """The type with some of its fields changed. One of another shape is partitioned as
+        `sharding` says, which may be left out.
 
         >>> ShapedArray((2,), np.dtype("float32")).update(shape=(5,))
         ShapedArray(float32[5])
         """
         kept = self.partition if changes.get("shape", self.shape) == self.shape else None
-        return ShapedArray(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": kept,
-                              "vma": self.vma, "memory_space": self.memory_space, **changes})
+        return ShapedArray(
+            **{
+                "shape": self.shape,
+                "dtype": self.dtype,
+                "weak_type": self.weak_type,
+                "sharding": kept,
+                "vma": self.vma,
+                "memory_space": self.memory_space,
+                **changes,
+            }
+        )
 
     def strip_weak_type(self) -> ShapedArray:
         """The same type, not weak, as libraries call it."""
@@ -251,7 +314,9 @@ class ShapedArray(Aval):
         """The sum of two tangents of this type."""
         return provided.add(x, y)
 
-    def shard(self, mesh: object, manual_axes: frozenset[object], check_vma: bool, spec: object) -> Any:
+    def shard(
+        self, mesh: object, manual_axes: frozenset[object], check_vma: bool, spec: object
+    ) -> Any:
         """The type of each device's part of a value that lies over a mesh as `spec` says."""
         return provided.parts().part_aval(self, spec, mesh, manual_axes, check_vma)
 
@@ -261,12 +326,15 @@ class ShapedArray(Aval):
         return parts.whole_aval(self, spec, mesh, parts.named_here(mesh), check_vma)
 
     def tangent_aval(self) -> ShapedArray:
-        if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(self.dtype, np.inexact):
+        if isinstance(self.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(
+            self.dtype, np.inexact
+        ):
             return ShapedArray(self.shape, float0, vma=self.vma)
         return self
 
     def cotangent_aval(self) -> ShapedArray:
-        """The type of cotangents: where a sum is still to be taken of values, it is taken already of these, and the other way."""
+        """The type of cotangents: where a sum is still to be taken of values, it is taken already
+        of these, and the other way."""
         aval = self.tangent_aval()
         own = aval.partition
         if own is None or not (own.spec.unreduced or own.spec.reduced):
@@ -289,12 +357,17 @@ class ShapedArray(Aval):
 
     @property
     def carrier(self) -> Any:
-        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a NumPy dtype.
+        """What the C++ array holds as its type: this, or for an extended dtype a stand-in with a
+        NumPy dtype.
 
         C++ has no arrays of float0, which carry nothing: booleans stand in their place.
         """
         if not self.extended:
-            return self if self.dtype != float0 else ShapedArray(self.shape, np.dtype(bool), vma=self.vma)
+            return (
+                self
+                if self.dtype != float0
+                else ShapedArray(self.shape, np.dtype(bool), vma=self.vma)
+            )
         try:
             return self._carrier
         except AttributeError:
@@ -315,8 +388,18 @@ class ShapedArray(Aval):
         >>> ShapedArray((2, 3), np.dtype("float32")).str_short(short_dtypes=True)
         'f32[2,3]'
         """
-        name = dtypes.short_name(self.dtype) if short_dtypes else "float0" if self.dtype == float0 else self.dtype.name
-        sizes = shape_text(self.shape) if self.partition is None else self.partition.shape_text(self.shape)
+        name = (
+            dtypes.short_name(self.dtype)
+            if short_dtypes
+            else "float0"
+            if self.dtype == float0
+            else self.dtype.name
+        )
+        sizes = (
+            shape_text(self.shape)
+            if self.partition is None
+            else self.partition.shape_text(self.shape)
+        )
         space = "" if self.memory_space is DEVICE else f"<{self.memory_space.name.lower()}>"
         return f"{name}{space}[{sizes}]{self._manual_text()}"
 
@@ -324,15 +407,23 @@ class ShapedArray(Aval):
     def mat(self) -> ManualAxisType:
         """What the type says of manual mesh axes."""
         manual = frozenset() if self.partition is None else self.partition.mesh.manual_axes
-        return ManualAxisType(varying=self.vma, unreduced=self.unreduced.intersection(manual),
-                              reduced=self.reduced.intersection(manual))
+        return ManualAxisType(
+            varying=self.vma,
+            unreduced=self.unreduced.intersection(manual),
+            reduced=self.reduced.intersection(manual),
+        )
 
     manual_axis_type = mat
 
     def _manual_text(self) -> str:
-        """Over which mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x, U:(y,z)}`."""
+        """Over which mesh axes the value varies, is still to be summed, or its cotangent is: `{V:x,
+        U:(y,z)}`."""
         axes = {"V": self.vma, "U": self.unreduced, "R": self.reduced}
-        parts = [f"{kind}:{_names_text(sorted(map(str, names)))}" for kind, names in axes.items() if names]
+        parts = [
+            f"{kind}:{_names_text(sorted(map(str, names)))}"
+            for kind, names in axes.items()
+            if names
+        ]
         return f"{{{', '.join(parts)}}}" if parts else ""
 
     def __str__(self) -> str:
@@ -348,8 +439,14 @@ class ShapedArray(Aval):
         return int(self.shape[0])
 
 
-def _remake(shape: Sequence[Size], dtype: DType, weak_type: bool, sharding: object,
-            vma: frozenset[str], space: MemorySpace) -> ShapedArray:
+def _remake(
+    shape: Sequence[Size],
+    dtype: DType,
+    weak_type: bool,
+    sharding: object,
+    vma: frozenset[str],
+    space: MemorySpace,
+) -> ShapedArray:
     return ShapedArray(shape, dtype, weak_type, sharding=sharding, vma=vma, memory_space=space)
 
 
@@ -370,8 +467,8 @@ def shape_text(shape: Sequence[Size]) -> str:
 class KeyCarrier:
     """The type that a C++ array of extended dtype holds.
 
-    C++ tells types apart by the buffer's element type, by shape and by weak type: no words are weak but those of keys,
-    and the axes of size 1 behind the words number the generator.
+    C++ tells types apart by the buffer's element type, by shape and by weak type: no words are weak
+    but those of keys, and the axes of size 1 behind the words number the generator.
     """
 
     __slots__ = ("shape", "dtype", "weak_type", "logical", "ndim")
@@ -403,7 +500,8 @@ class Zero:
         return f"Zero({self.aval})"
 
 
-# How to find the type of values of a Python class: rule(value) -> aval. Libraries add classes of theirs.
+# How to find the type of values of a Python class: rule(value) -> aval. Libraries add classes of
+# theirs.
 aval_rules: dict[type, Any] = {}
 
 
@@ -431,8 +529,10 @@ def aval_of(x: Value) -> Any:
             return aval_rules[kind](x)
     if hasattr(x, "__jax_array__"):
         return aval_of(x.__jax_array__())
-    raise TypeError(f"Argument '{x!s:.200}' of type {type(x)} is not a valid JAX type.\n"
-                    "  Array arguments are arrays, NumPy arrays and scalars, and Python numbers.")
+    raise TypeError(
+        f"Argument '{x!s:.200}' of type {type(x)} is not a valid JAX type.\n"
+        "  Array arguments are arrays, NumPy arrays and scalars, and Python numbers."
+    )
 
 
 def is_valid_type(x: Value) -> bool:
@@ -441,7 +541,11 @@ def is_valid_type(x: Value) -> bool:
         return x.dtype in dtypes.ALL_SET or x.dtype == float0
     if type(x) is ArrayImpl:
         return not dtypes.is_string(x._carried.dtype)
-    return type(x) in aval_rules or any(kind in aval_rules for kind in type(x).__mro__) or hasattr(x, "__jax_array__")
+    return (
+        type(x) in aval_rules
+        or any(kind in aval_rules for kind in type(x).__mro__)
+        or hasattr(x, "__jax_array__")
+    )
 
 
 def _scalar(kind: type) -> Any:
@@ -454,6 +558,7 @@ def _scalar(kind: type) -> Any:
             dtype = dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[kind])
             found = known[x64] = ShapedArray((), dtype, kind is not bool)
         return found
+
     return rule
 
 
@@ -463,17 +568,30 @@ register_aval_of(Dimension, _scalar(int))
 
 
 def _numpy(x: np.ndarray | np.generic) -> ShapedArray:
-    if "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray):  # numpy.ma takes 15 ms to load
-        raise ValueError("numpy masked arrays are not supported as direct inputs to JAX functions. Use arr.filled() to convert "
-                         f"the value to a standard numpy array.\n    value: {x!r:.200}")
+    if "numpy.ma" in sys.modules and isinstance(
+        x, np.ma.MaskedArray
+    ):  # numpy.ma takes 15 ms to load
+        raise ValueError(
+            "numpy masked arrays are not supported as direct inputs to JAX functions. Use "
+            f"arr.filled() to convert the value to a standard numpy array.\n    value: {x!r:.200}"
+        )
     dtype = x.dtype
     if dtype in dtypes.ALL_SET:
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(dtype))
     if dtype in (float0, dtypes.string):
         return ShapedArray(x.shape, dtype)
-    order = "" if dtype.isnative else "\n  Its bytes are not in the order of this machine: x.astype(x.dtype.newbyteorder('='))."
-    raise TypeError(f"Dtype {dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.\n"
-                    f"    value: {x!r:.200}{order}")
+    order = (
+        ""
+        if dtype.isnative
+        else (
+            "\n  Its bytes are not in the order of this machine: "
+            "x.astype(x.dtype.newbyteorder('='))."
+        )
+    )
+    raise TypeError(
+        f"Dtype {dtype} is not a valid JAX array type. Only arrays of numeric types are supported "
+        f"by JAX.\n    value: {x!r:.200}{order}"
+    )
 
 
 register_aval_of(np.ndarray, _numpy)

@@ -21,10 +21,32 @@ if TYPE_CHECKING:
 else:
     from teucer._xla.arrays import Array
 
-__all__ = ["Array", "ArrayLike", "Arrays", "Avals", "Axes", "Axis", "Binary", "Cotangent", "DType", "DTypeLike", "Dim", "Dims",
-           "Params", "Partition", "Shape", "Size", "Source", "Stated", "Tangents", "Unary", "Value"]
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "Arrays",
+    "Avals",
+    "Axes",
+    "Axis",
+    "Binary",
+    "Cotangent",
+    "DType",
+    "DTypeLike",
+    "Dim",
+    "Dims",
+    "Params",
+    "Partition",
+    "Shape",
+    "Size",
+    "Source",
+    "Stated",
+    "Tangents",
+    "Unary",
+    "Value",
+]
 
-# A value of a program: an array, a traced value, a number, a reference, or a value of a library's type. `typeof` says which.
+# A value of a program: an array, a traced value, a number, a reference, or a value of a library's
+# type. `typeof` says which.
 Value: TypeAlias = object
 # A value, a symbolic zero (`Zero`), or None for an operand that has no cotangent.
 Cotangent: TypeAlias = object
@@ -40,7 +62,8 @@ DType: TypeAlias = "np.dtype[Any] | ExtendedDType"
 # Where an equation comes from: a line of the user's program, and name scopes.
 Source: TypeAlias = "tuple[Place | None, tuple[str, ...]] | None"
 
-# What rules take of several operands: their values, types, and cotangents or tangents; and numbers of axes.
+# What rules take of several operands: their values, types, and cotangents or tangents; and numbers
+# of axes.
 Arrays: TypeAlias = "Sequence[Array]"
 Avals: TypeAlias = "Sequence[ShapedArray]"
 Tangents: TypeAlias = "Sequence[Array | Zero]"
@@ -80,12 +103,14 @@ class Stated:
     def update(self, **changes: object) -> Any: ...
     def str_short(self, short_dtypes: bool = False) -> str:
         raise NotImplementedError
+
     def vspace_zero(self) -> Any: ...
     def vspace_add(self, x: object, y: object) -> Any: ...
 
 
 class Partition(Protocol):
-    """How an array lies over the axes of a mesh: a `NamedSharding`, which a floor above the core defines."""
+    """How an array lies over the axes of a mesh: a `NamedSharding`, which a floor above the core
+    defines."""
 
     @property
     def spec(self) -> Any: ...

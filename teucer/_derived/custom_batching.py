@@ -56,7 +56,11 @@ class CustomVmapCall(Primitive):
         def rule_wider(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
             return rule(size, in_batched[k:], *values[k:])
 
-        return trace.record(self, (*consts, *args), {**params, "call": hoist_consts(jaxpr), "rule": rule_wider if k else rule})
+        return trace.record(
+            self,
+            (*consts, *args),
+            {**params, "call": hoist_consts(jaxpr), "rule": rule_wider if k else rule},
+        )
 
     def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: Any) -> Any:
         return ctx.inline(call, *values)
@@ -80,9 +84,18 @@ class CustomVmapCall(Primitive):
             ps, ts = split_tangents(values, moving)
             # A primal and its tangent must be batched alike: the rule is told of the primals only.
             alike = [b or t for b, t in zip(in_batched[:n], full, strict=True)]
-            ps = tuple(array_ops.to_axis(p, d, size, 0) if a else p for p, d, a in zip(ps, dims, alike, strict=True))
-            ts = tuple(typeof(p).zero if type(t) is Zero else array_ops.to_axis(t, 0 if b else None, size, 0) if a else t
-                       for p, t, b, a in zip(ps, ts, full, alike, strict=True))
+            ps = tuple(
+                array_ops.to_axis(p, d, size, 0) if a else p
+                for p, d, a in zip(ps, dims, alike, strict=True)
+            )
+            ts = tuple(
+                typeof(p).zero
+                if type(t) is Zero
+                else array_ops.to_axis(t, 0 if b else None, size, 0)
+                if a
+                else t
+                for p, t, b, a in zip(ps, ts, full, alike, strict=True)
+            )
 
             def apply(*xs: Any) -> list[Any]:
                 outs, out_batched = rule(size, alike, *xs)
@@ -101,23 +114,37 @@ class CustomVmapCall(Primitive):
         """The derivative is that of the function itself: a linear map has no use for the rule."""
         jaxpr, consts = stage_flat(params["call"], [typeof(x) for x in args])
         operands = (*consts, *args)
-        return jit_p.partial_eval(trace, operands, {
-            "jaxpr": hoist_consts(jaxpr), "name": params["name"], "donated_invars": (False,) * len(operands),
-            "keep_unused": False, "inline": False, "options": ()})
+        return jit_p.partial_eval(
+            trace,
+            operands,
+            {
+                "jaxpr": hoist_consts(jaxpr),
+                "name": params["name"],
+                "donated_invars": (False,) * len(operands),
+                "keep_unused": False,
+                "inline": False,
+                "options": (),
+            },
+        )
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         call = params["call"]
-        return name is not None and (not isinstance(call, ClosedJaxpr) or jaxpr_uses_axis(call.jaxpr, name))
+        return name is not None and (
+            not isinstance(call, ClosedJaxpr) or jaxpr_uses_axis(call.jaxpr, name)
+        )
 
     def batch(self, axis: Any, args: Any, dims: Any, *, call: Any, rule: Any, **params: Any) -> Any:
         if all(d is None for d in dims):
             return self._along_name(axis, args, call, rule, params)
-        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        moved = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         outs, out_batched = rule(axis.size, [d is not None for d in dims], *moved)
         return tuple(outs), tuple(0 if b else None for b in out_batched)
 
     def _along_name(self, axis: Any, args: Any, call: Any, rule: Any, params: Any) -> Any:
-        """The rule speaks of batched arguments. Where only collectives in the function depend on the axis, it is mapped itself."""
+        """The rule speaks of batched arguments. Where only collectives in the function depend on
+        the axis, it is mapped itself."""
         dims = (None,) * len(args)
         out_dims = OutDims(dims)
 
@@ -130,13 +157,17 @@ class CustomVmapCall(Primitive):
 
             outs = out_dims.kept(*batch_flat(flat, axis, values, dims), axis)
             # Both batched: the new axis goes in front of that which the call has.
-            return [y if d is None or not b else array_ops.moveaxis(y, 1, 0)
-                    for y, d, b in zip(outs, out_dims.dims, flags, strict=True)], flags
+            return [
+                y if d is None or not b else array_ops.moveaxis(y, 1, 0)
+                for y, d, b in zip(outs, out_dims.dims, flags, strict=True)
+            ], flags
 
         outs = self.call(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
         return outs, tuple(out_dims.dims)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any) -> Any:
+    def padded(
+        self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any
+    ) -> Any:
         return sizes.evaluate(call, args)
 
 
@@ -146,8 +177,9 @@ custom_vmap_call_p = CustomVmapCall()
 class custom_vmap:
     """A function with its own batching rule, given by `def_vmap`.
 
-    The rule is rule(axis_size, in_batched, *args) -> (output, out_batched): in_batched and out_batched are trees of bools
-    like the arguments and the output; batched arrays have the batch in front.
+    The rule is rule(axis_size, in_batched, *args) -> (output, out_batched): in_batched and
+    out_batched are trees of bools like the arguments and the output; batched arrays have the batch
+    in front.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @jax.custom_batching.custom_vmap
@@ -181,7 +213,10 @@ class custom_vmap:
         name = fun_name(self.fun)
         args = resolve_kwargs(self.fun, args, kwargs, "custom_vmap")
         call = flatten_call(args, {})
-        leaves, call = call.leaves, call.form()  # what is recorded keeps the rule, but not the arguments
+        leaves, call = (
+            call.leaves,
+            call.form(),
+        )  # what is recorded keeps the rule, but not the arguments
         info = DebugInfo(self.fun, (), "custom_vmap")
         out_tree: list[Any] = []
 
@@ -192,7 +227,9 @@ class custom_vmap:
 
         def rule(size: Any, in_batched: Sequence[bool], *leaves: Any) -> Any:
             if self.vmap_rule is None:
-                raise AttributeError(f"No batching rule defined for custom_vmap function {name} using def_vmap.")
+                raise AttributeError(
+                    f"No batching rule defined for custom_vmap function {name} using def_vmap."
+                )
             tree_args, _ = pytrees.tree_unflatten(call.tree, leaves)
             tree_batched, _ = pytrees.tree_unflatten(call.tree, in_batched)
             result = self.vmap_rule(size, list(tree_batched), *tree_args)
@@ -202,22 +239,33 @@ class custom_vmap:
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 
-def _check_result(result: Any, name: str, out_tree: list[Any], size: int) -> tuple[list[Any], list[bool]]:
+def _check_result(
+    result: Any, name: str, out_tree: list[Any], size: int
+) -> tuple[list[Any], list[bool]]:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(f"The batching rule of custom_vmap function {name} must return a pair (output, out_batched), got "
-                        f"{result!r:.200}.")
+        raise TypeError(
+            f"The batching rule of custom_vmap function {name} must return a pair (output, "
+            f"out_batched), got {result!r:.200}."
+        )
     outs, tree = pytrees.tree_flatten(result[0])
     if out_tree and tree != out_tree[0]:
-        raise ValueError(f"structure of output value and output batching specification: the batching rule of {name} returned "
-                         f"{tree}, the function returns {out_tree[0]}.")
+        raise ValueError(
+            "structure of output value and output batching specification: the batching rule of "
+            f"{name} returned {tree}, the function returns {out_tree[0]}."
+        )
     batched_tree = pytrees.tree_structure(result[1])
     if batched_tree != tree:
-        raise ValueError(f"structure of output value and output batching specification returned by custom vmap rule ({name}) do "
-                         f"not match original output. Original output: {tree}, batching: {batched_tree}.")
+        raise ValueError(
+            "structure of output value and output batching specification returned by custom vmap "
+            f"rule ({name}) do not match original output. Original output: {tree}, batching: "
+            f"{batched_tree}."
+        )
     out_tree[:] = [tree]
     batched = pytrees.tree_leaves(result[1])
     for y, b in zip(outs, batched, strict=True):
         if b and (not np.ndim(y) or np.shape(y)[0] != size):
-            raise ValueError(f"custom_vmap rule of {name}: an output said to be batched has shape {np.shape(y)}; its leading axis "
-                             f"must have size {size}.")
+            raise ValueError(
+                f"custom_vmap rule of {name}: an output said to be batched has shape "
+                f"{np.shape(y)}; its leading axis must have size {size}."
+            )
     return outs, batched

@@ -1,4 +1,7 @@
-"""What functions with rules of their own share: how they are called, and their calls as a primitive."""
+"""What functions with rules of their own share.
+
+How they are called, and their calls as a primitive.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from teucer._core import array_ops
-from teucer._core.calls import FlatCall, as_indices, as_names, check_callable, flatten_call, fun_name
+from teucer._core.calls import (
+    FlatCall,
+    as_indices,
+    as_names,
+    check_callable,
+    flatten_call,
+    fun_name,
+)
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -21,20 +31,37 @@ from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
 
-__all__ = ["CustomCall", "CustomFunction", "CustomVJPException", "OutDims", "OutTypes", "SymbolicZero",
-           "batched", "batched_aval", "closed_over",
-           "resolve_kwargs", "to_jaxpr", "unbatched_zero"]
+__all__ = [
+    "CustomCall",
+    "CustomFunction",
+    "CustomVJPException",
+    "OutDims",
+    "OutTypes",
+    "SymbolicZero",
+    "batched",
+    "batched_aval",
+    "closed_over",
+    "resolve_kwargs",
+    "to_jaxpr",
+    "unbatched_zero",
+]
 
 
 RULE_SETTERS = ("def_vmap", "defjvp", "defjvps", "defvjp")
 
 
 class CustomFunction:
-    """A function with a derivative of its own; some of its arguments may be Python values, which are not differentiated."""
+    """A function with a derivative of its own; some of its arguments may be Python values, which
+    are not differentiated."""
 
     __call__: Callable[..., Any]
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int], nondiff_argnames: Sequence[str]) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int],
+        nondiff_argnames: Sequence[str],
+    ) -> None:
         kind = type(self).__name__
         check_callable(fun, kind)
         functools.update_wrapper(self, fun)
@@ -46,7 +73,8 @@ class CustomFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        # Of a function with a rule that gets another: custom_vjp(custom_vmap(f)).def_vmap gives the rule to the inner one.
+        # Of a function with a rule that gets another: custom_vjp(custom_vmap(f)).def_vmap gives the
+        # rule to the inner one.
         if name in RULE_SETTERS and "fun" in vars(self):
             return getattr(self.fun, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -61,7 +89,9 @@ class CustomFunction:
         return flatten_call(args, {}, tuple(sorted(fixed)))
 
 
-def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kind: str) -> tuple[Any, ...]:
+def resolve_kwargs(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kind: str
+) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in: custom rules take their arguments by position.
 
     Raises TypeError for arguments that can be passed by name only.
@@ -70,23 +100,30 @@ def resolve_kwargs(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         signature = inspect.signature(fun)
     except (ValueError, TypeError):
         if kwargs:
-            raise TypeError(f"keyword arguments could not be resolved to positions for {fun_name(fun)}.") from None
+            raise TypeError(
+                f"keyword arguments could not be resolved to positions for {fun_name(fun)}."
+            ) from None
         return args
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as err:
-        raise TypeError(f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be resolved to "
-                        f"positional-only arguments. Binding failed with the error:\n{err}") from err
+        raise TypeError(
+            f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
+            f"resolved to positional-only arguments. Binding failed with the error:\n{err}"
+        ) from err
     if bound.kwargs:
-        raise TypeError(f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be resolved to "
-                        "positional-only arguments.\nThe following keyword arguments could not be resolved to positions: "
-                        f"{', '.join(bound.kwargs)}")
+        raise TypeError(
+            f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
+            "resolved to positional-only arguments.\nThe following keyword arguments could not "
+            f"be resolved to positions: {', '.join(bound.kwargs)}"
+        )
     bound.apply_defaults()  # of those that can be given by name alone the function knows itself
     return bound.args
 
 
 class OutTypes:
-    """What a function with a custom rule was seen to return, which the results of the rule must be like."""
+    """What a function with a custom rule was seen to return, which the results of the rule must be
+    like."""
 
     __slots__ = ("avals", "tree")
 
@@ -99,17 +136,27 @@ class OutTypes:
         self.tree, self.avals = tree, [typeof(y) for y in outs]
 
     def check(self, tree: Any, outs: Sequence[Any], head: str, function: str) -> None:
-        """Raise TypeError if a rule returned something else. head: what is said of the rule first."""
+        """Raise TypeError if a rule returned something else. head: what is said of the rule
+        first."""
         if self.tree is None:
             return
         avals = [typeof(y) for y in outs]
         if tree != self.tree:
-            raise TypeError(f"{head} had container/pytree structure:\n    {_types(tree, avals)}\nwhile the {function} had output "
-                            f"container/pytree structure:\n    {_types(self.tree, self.avals)}.")
-        if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(avals, self.avals, strict=True)
-               if isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):
-            raise TypeError(f"{head} had shapes/dtypes of:\n    {_types(tree, avals)}\nwhile the {function} had output "
-                            f"shapes/dtypes of:\n    {_types(self.tree, self.avals)}")
+            raise TypeError(
+                f"{head} had container/pytree structure:\n    {_types(tree, avals)}\n"
+                f"while the {function} had output container/pytree structure:\n"
+                f"    {_types(self.tree, self.avals)}."
+            )
+        if any(
+            (a.shape, a.dtype) != (b.shape, b.dtype)
+            for a, b in zip(avals, self.avals, strict=True)
+            if isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
+        ):
+            raise TypeError(
+                f"{head} had shapes/dtypes of:\n    {_types(tree, avals)}\n"
+                f"while the {function} had output shapes/dtypes of:\n"
+                f"    {_types(self.tree, self.avals)}"
+            )
 
 
 def _types(tree: Any, avals: Sequence[Any]) -> str:
@@ -124,7 +171,8 @@ class _Shown(str):
 
 
 class SymbolicZero:
-    """In a custom rule with symbolic_zeros=True: a tangent or cotangent known to be zero, with its shape and dtype."""
+    """In a custom rule with symbolic_zeros=True: a tangent or cotangent known to be zero, with its
+    shape and dtype."""
 
     __slots__ = ("aval",)
 
@@ -153,25 +201,34 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero among the tangents of a tree of arrays: arrays, of dtype float0 for integers, or SymbolicZeros.
+    """The zero among the tangents of a tree of arrays: arrays, of dtype float0 for integers, or
+    SymbolicZeros.
 
     >>> zero_from_primal(2.)
     Array(0., dtype=float32, weak_type=True)
     """
     zeros = pytrees.tree_map(SymbolicZero.from_primal_value, val)
-    return zeros if symbolic_zeros else pytrees.tree_map(lambda zero: array_ops.zeros(zero.aval), zeros)
+    return (
+        zeros
+        if symbolic_zeros
+        else pytrees.tree_map(lambda zero: array_ops.zeros(zero.aval), zeros)
+    )
 
 
 def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
-    """A function of flat values as a jaxpr whose constants are its first inputs, with their values."""
+    """A function of flat values as a jaxpr whose constants are its first inputs, with their
+    values."""
     if isinstance(call, ClosedJaxpr):
         return call, []
-    jaxpr, consts = stage_flat(call, [stated(x) for x in args], call.info if hasattr(call, "info") else None)
+    jaxpr, consts = stage_flat(
+        call, [stated(x) for x in args], call.info if hasattr(call, "info") else None
+    )
     return hoist_consts(jaxpr), consts
 
 
 class Subfunction:
-    """One of the functions that a call carries, as interpreters of jaxprs call it: `call_wrapped(*values)`."""
+    """One of the functions that a call carries, as interpreters of jaxprs call it:
+    `call_wrapped(*values)`."""
 
     __slots__ = ("__weakref__", "call_wrapped")
 
@@ -180,7 +237,8 @@ class Subfunction:
 
 
 class CustomCall(Primitive):
-    """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a derivative of its own."""
+    """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a
+    derivative of its own."""
 
     __slots__ = ()
     higher_order = True
@@ -195,7 +253,8 @@ class CustomCall(Primitive):
         return list(self.call(*args, **params))
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The parameters with which an interpreter of jaxprs calls `bind`: the functions stand in `subfuns`."""
+        """The parameters with which an interpreter of jaxprs calls `bind`: the functions stand in
+        `subfuns`."""
         rest = {name: value for name, value in params.items() if name not in self.functions}
         return {**rest, "subfuns": tuple(Subfunction(params[name]) for name in self.functions)}
 
@@ -205,7 +264,9 @@ class CustomCall(Primitive):
     def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return at_operands(call_jaxpr.effects, call_jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_values(
+        self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+    ) -> Any:
         # Its derivative has been taken, or nobody asks for one.
         inner = discharged(call_jaxpr, groups)
         return inner.split(inner.jaxpr(*operands))
@@ -223,18 +284,30 @@ class CustomCall(Primitive):
         return params["call_jaxpr"], operands
 
     def uses_axis(self, name: Any, params: Any) -> bool:
-        # What a Python function does, and the rule is one, is not known before it runs: it may close over a batch.
+        # What a Python function does, and the rule is one, is not known before it runs: it may
+        # close over a batch.
         return name is not None or not isinstance(params["call_jaxpr"], ClosedJaxpr)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def padded(
+        self,
+        sizes: Any,
+        args: Any,
+        avals: Any,
+        outs: Any,
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: Any,
+    ) -> Any:
         # Derivatives have been taken, so that only the function itself is left.
         return sizes.evaluate(call_jaxpr, args)
 
 
 class OutDims:
-    """The batch dimensions of the results of a custom function: those that all of its parts, which run at different times, keep.
+    """The batch dimensions of the results of a custom function: those that all of its parts, which
+    run at different times, keep.
 
-    All results are batched if an operand is; else those that the first part to run makes depend on the named axis.
+    All results are batched if an operand is; else those that the first part to run makes depend on
+    the named axis.
     """
 
     __slots__ = ("all", "dims")
@@ -243,26 +316,44 @@ class OutDims:
         self.all = any(d is not None for d in in_dims)
         self.dims: list[int | None] = []
 
-    def kept(self, outs: Sequence[Any], found: Sequence[int | None], axis: Any, parts: int = 1) -> list[Any]:
-        """Results with the batch dimensions found, in front where they are kept; `parts` lists of results one after another."""
+    def kept(
+        self, outs: Sequence[Any], found: Sequence[int | None], axis: Any, parts: int = 1
+    ) -> list[Any]:
+        """Results with the batch dimensions found, in front where they are kept; `parts` lists of
+        results one after another."""
         n = len(found) // parts
         if not self.dims:
-            self.dims = [0 if self.all or any(d is not None for d in found[i::n]) else None for i in range(n)]
-        return [_kept(y, d, wanted, axis) for y, d, wanted in zip(outs, found, self.dims * parts, strict=True)]
+            self.dims = [
+                0 if self.all or any(d is not None for d in found[i::n]) else None for i in range(n)
+            ]
+        return [
+            _kept(y, d, wanted, axis)
+            for y, d, wanted in zip(outs, found, self.dims * parts, strict=True)
+        ]
 
 
 def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
     if wanted is None:
         if dim is not None:
-            raise ValueError(f"vmap: a custom derivative rule gives a result that differs along the axis {axis.name}, where that "
-                             f"of the function itself does not.\n    result: {typeof(y).str_short(short_dtypes=True)}, axis {dim} "
-                             f"is {axis.name}\n  Map over an argument of the function.")
+            raise ValueError(
+                "vmap: a custom derivative rule gives a result that differs along the axis "
+                f"{axis.name}, where that of the function itself does not.\n"
+                f"    result: {typeof(y).str_short(short_dtypes=True)}, axis {dim} is "
+                f"{axis.name}\n  Map over an argument of the function."
+            )
         return y
-    return Zero(batched_aval(y.aval, axis)) if type(y) is Zero else array_ops.to_axis(y, dim, axis.size, 0)
+    return (
+        Zero(batched_aval(y.aval, axis))
+        if type(y) is Zero
+        else array_ops.to_axis(y, dim, axis.size, 0)
+    )
 
 
-def batched(f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1) -> Callable[..., Any]:
+def batched(
+    f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1
+) -> Callable[..., Any]:
     """A function of flat values on batches, whose results are batched as out_dims says."""
+
     def on_batch(*args: Any) -> list[Any]:
         live = [None if type(x) is Zero else d for x, d in zip(args, dims, strict=True)]
         given = [unbatched_zero(x, d) for x, d in zip(args, dims, strict=True)]
@@ -283,10 +374,13 @@ def batched_aval(aval: Any, axis: Any) -> Any:
 
 
 class CustomVJPException(TypeError):
-    """A function with a rule of its own is differentiated with respect to a value that its rule cannot see."""
+    """A function with a rule of its own is differentiated with respect to a value that its rule
+    cannot see."""
 
 
 def closed_over(kind: str, name: str) -> Exception:
-    return CustomVJPException(f"{kind} function {name}: a value being differentiated is closed over by the function, whose rule "
-                              f"cannot see it.\n  Detected differentiation of a {kind} function with respect to a closed-over "
-                              "value. Pass the value as an argument, or use jax.closure_convert.")
+    return CustomVJPException(
+        f"{kind} function {name}: a value being differentiated is closed over by the function, "
+        f"whose rule cannot see it.\n  Detected differentiation of a {kind} function with respect "
+        "to a closed-over value. Pass the value as an argument, or use jax.closure_convert."
+    )

@@ -35,7 +35,8 @@ __all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
 class CustomJVPCall(CustomCall):
     """Calls `call_jaxpr`; differentiated by `jvp`.
 
-    jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if symbolic_zeros.
+    jvp: a function of (*primals, *tangents) that returns (*outs, *out_tangents); Zeros are given if
+    symbolic_zeros.
     """
 
     __slots__ = ()
@@ -46,11 +47,28 @@ class CustomJVPCall(CustomCall):
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
         rule = _ignoring_consts(params["jvp"], len(consts), len(args)) if consts else params["jvp"]
-        return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed, "jvp": rule,
-                                                    "num_consts": params["num_consts"] + len(consts)})
+        return trace.record(
+            self,
+            (*consts, *args),
+            {
+                **params,
+                "call_jaxpr": closed,
+                "jvp": rule,
+                "num_consts": params["num_consts"] + len(consts),
+            },
+        )
 
-    def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, jvp: Any, num_consts: int, symbolic_zeros: bool,
-            **params: Any) -> Any:
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        call_jaxpr: Any,
+        jvp: Any,
+        num_consts: int,
+        symbolic_zeros: bool,
+        **params: Any,
+    ) -> Any:
         given = list(tangents) if symbolic_zeros else [array_ops.instantiate(t) for t in tangents]
         if any(type(t) is not Zero for t in tangents[:num_consts]):
             raise closed_over("custom_jvp", params["name"])
@@ -59,16 +77,23 @@ class CustomJVPCall(CustomCall):
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
 
     def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
-        """Of a linear program that calls the function: its derivative has no part in that, so the function itself is transposed."""
+        """Of a linear program that calls the function: its derivative has no part in that, so the
+        function itself is transposed."""
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
         transposed, nonzero = transpose_jaxpr(call_jaxpr, linear, given)
-        outs = iter(transposed(*(x for x, lin in zip(args, linear, strict=True) if not lin),
-                               *(ct for ct, g in zip(cts, given, strict=True) if g)))
+        outs = iter(
+            transposed(
+                *(x for x, lin in zip(args, linear, strict=True) if not lin),
+                *(ct for ct, g in zip(cts, given, strict=True) if g),
+            )
+        )
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any) -> Any:
+    def batch(
+        self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any
+    ) -> Any:
         out_dims = OutDims(dims)
         call = batched(call_jaxpr, axis, dims, out_dims)
         rule = batched(jvp, axis, (*dims, *dims), out_dims, parts=2)
@@ -83,9 +108,11 @@ def _clean(t: Any, y: Any) -> Any:
 
 def _ignoring_consts(rule: Callable[..., Any], n: int, n_args: int) -> Callable[..., Any]:
     """A jvp rule for a call with n more leading operands, that it does not look at."""
+
     @functools.wraps(rule)
     def wrapped(*values: Any) -> Any:
-        return rule(*values[n:n + n_args], *values[2 * n + n_args:])
+        return rule(*values[n : n + n_args], *values[2 * n + n_args :])
+
     return wrapped
 
 
@@ -95,8 +122,9 @@ custom_jvp_call_p = CustomJVPCall()
 class custom_jvp(CustomFunction):
     """A function with its own forward-mode rule, from which its reverse mode follows too.
 
-    fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which the rule gets first.
-    Give the rule with `defjvp` or `defjvps`. Differentiating without a rule raises AttributeError.
+    fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which
+    the rule gets first. Give the rule with `defjvp` or `defjvps`. Differentiating without a rule
+    raises AttributeError.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @jax.custom_jvp
@@ -109,8 +137,12 @@ class custom_jvp(CustomFunction):
     Array(2., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (),
-                 nondiff_argnames: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
@@ -118,22 +150,32 @@ class custom_jvp(CustomFunction):
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule: jvp(*nondiff_args, primals, tangents) -> (output, output tangent).
 
-        symbolic_zeros: tangents known to be zero are given as SymbolicZero objects instead of arrays of zeros.
+        symbolic_zeros: tangents known to be zero are given as SymbolicZero objects instead of
+        arrays of zeros.
         """
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Set a rule for each argument: jvp(tangent, output, *primals) -> its part of the output tangent; None for zero."""
+        """Set a rule for each argument: jvp(tangent, output, *primals) -> its part of the output
+        tangent; None for zero."""
         if self.nondiff_argnums or self.nondiff_argnames:
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``: give one rule with ``defjvp``.")
+            raise TypeError(
+                "Can't use ``defjvps`` with ``nondiff_argnums``: give one rule with ``defjvp``."
+            )
 
         def jvp(primals: Any, tangents: Any) -> Any:
             out = self(*primals)
             zeros = pytrees.tree_map(lambda y: array_ops.instantiate(typeof(y).zero), out)
-            parts = [rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule is not None]
-            return out, functools.reduce(lambda a, b: pytrees.tree_map(array_ops.add_cotangents, a, b), parts, zeros)
+            parts = [
+                rule(t, out, *primals)
+                for rule, t in zip(jvps, tangents, strict=True)
+                if rule is not None
+            ]
+            return out, functools.reduce(
+                lambda a, b: pytrees.tree_map(array_ops.add_cotangents, a, b), parts, zeros
+            )
 
         self.defjvp(jvp)
 
@@ -144,7 +186,10 @@ class custom_jvp(CustomFunction):
         if jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         call = self.flatten_call(args, kwargs)
-        leaves, call = call.leaves, call.form()  # what is recorded keeps the rule, but not the arguments
+        leaves, call = (
+            call.leaves,
+            call.form(),
+        )  # what is recorded keeps the rule, but not the arguments
         out_tree: list[Any] = []
         seen = OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")
@@ -161,7 +206,10 @@ class custom_jvp(CustomFunction):
 
         def rule(*values: Any) -> list[Any]:
             primals, tangents = values[:n], values[n:]
-            shown = [_shown_tangent(p, t, self.symbolic_zeros) for p, t in zip(primals, tangents, strict=True)]
+            shown = [
+                _shown_tangent(p, t, self.symbolic_zeros)
+                for p, t in zip(primals, tangents, strict=True)
+            ]
             trees = (pytrees.tree_unflatten(call.tree, list(v))[0] for v in (primals, shown))
             result = called(jvp, *nondiff, *trees)
             outs, out_tangents, tree = _check_jvp_result(result, name, jvp, seen)
@@ -169,8 +217,14 @@ class custom_jvp(CustomFunction):
             return [*outs, *out_tangents]
 
         rule.__name__ = getattr(self.jvp, "__name__", "jvp")
-        outs = custom_jvp_call_p.call(*leaves, call_jaxpr=flat, jvp=rule, name=name, num_consts=0,
-                                      symbolic_zeros=self.symbolic_zeros)
+        outs = custom_jvp_call_p.call(
+            *leaves,
+            call_jaxpr=flat,
+            jvp=rule,
+            name=name,
+            num_consts=0,
+            symbolic_zeros=self.symbolic_zeros,
+        )
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 
@@ -181,21 +235,38 @@ def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
     return t
 
 
-def _check_jvp_result(result: Any, name: str, rule: Any, seen: OutTypes) -> tuple[list[Any], list[Any], Any]:
+def _check_jvp_result(
+    result: Any, name: str, rule: Any, seen: OutTypes
+) -> tuple[list[Any], list[Any], Any]:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple of length two) "
-                        f"representing primal and tangent outputs, but got {result!r:.200}.")
+        raise TypeError(
+            f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or "
+            "tuple of length two) representing primal and tangent outputs, but got "
+            f"{result!r:.200}."
+        )
     outs, tree = pytrees.tree_flatten(result[0])
     tangents, tangent_tree = pytrees.tree_flatten(result[1])
     other_tree = seen.tree is not None and tree != seen.tree
-    same = "of the same container/pytree structure" if other_tree else "with leaves of the same shape/dtype"
-    seen.check(tree, outs, f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple of length "
-               "two) where the first element represents the primal output (equal in value to the output of the "
-               f"custom_jvp-decorated function {name}, and in particular {same}), but instead the JVP rule output's first "
-               "element", f"custom_jvp-decorated function {name}")
+    same = (
+        "of the same container/pytree structure"
+        if other_tree
+        else "with leaves of the same shape/dtype"
+    )
+    seen.check(
+        tree,
+        outs,
+        f"Custom JVP rule {fun_name(rule)} for function {name} must produce a pair (list or tuple "
+        "of length two) where the first element represents the primal output (equal in value to "
+        f"the output of the custom_jvp-decorated function {name}, and in particular {same}), but "
+        "instead the JVP rule output's first element",
+        f"custom_jvp-decorated function {name}",
+    )
     if tree != tangent_tree:
-        raise TypeError(f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and tangent outputs with equal "
-                        f"container (pytree) structures, but got {tree} and {tangent_tree} respectively.")
+        raise TypeError(
+            f"Custom JVP rule {fun_name(rule)} for function {name} must produce primal and "
+            f"tangent outputs with equal container (pytree) structures, but got {tree} and "
+            f"{tangent_tree} respectively."
+        )
     cleaned = []
     for y, t in zip(outs, tangents, strict=True):
         expected = typeof(y).tangent_aval()
@@ -207,8 +278,11 @@ def _check_jvp_result(result: Any, name: str, rule: Any, seen: OutTypes) -> tupl
             if got.shape == expected.shape and expected.dtype == float0:
                 cleaned.append(Zero(expected))
                 continue
-            raise TypeError("Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. "
-                            f"Expected {expected.str_short()} (tangent type of {typeof(y).str_short()}) but got "
-                            f"{got.str_short()}.\n    rule: {fun_name(rule)}, for function {name}")
+            raise TypeError(
+                "Custom JVP rule must produce primal and tangent outputs with corresponding "
+                f"shapes and dtypes. Expected {expected.str_short()} (tangent type of "
+                f"{typeof(y).str_short()}) but got {got.str_short()}.\n"
+                f"    rule: {fun_name(rule)}, for function {name}"
+            )
         cleaned.append(t)
     return outs, cleaned, tree

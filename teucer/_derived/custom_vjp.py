@@ -35,11 +35,18 @@ from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
-__all__ = ["CustomVJPPrimal", "custom_gradient", "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values"]
+__all__ = [
+    "CustomVJPPrimal",
+    "custom_gradient",
+    "custom_vjp",
+    "custom_vjp_call_p",
+    "custom_vjp_primal_tree_values",
+]
 
 
 class CustomVJPPrimal:
-    """In a forward rule with symbolic_zeros=True: an argument's `value`, and whether it is `perturbed`."""
+    """In a forward rule with symbolic_zeros=True: an argument's `value`, and whether it is
+    `perturbed`."""
 
     __slots__ = ("value", "perturbed")
 
@@ -52,10 +59,13 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
     Raises TypeError for a leaf that is no CustomVJPPrimal.
     """
+
     def value(leaf: Any) -> Any:
         if type(leaf) is not CustomVJPPrimal:
-            raise TypeError(f"unexpected leaf type {type(leaf)}\n  custom_vjp_primal_tree_values: leaves are what forward rules "
-                            "with symbolic_zeros=True are given.")
+            raise TypeError(
+                f"unexpected leaf type {type(leaf)}\n  custom_vjp_primal_tree_values: leaves are "
+                "what forward rules with symbolic_zeros=True are given."
+            )
         return leaf.value
 
     return pytrees.tree_map(value, tree)
@@ -65,8 +75,8 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 class CustomVJPCall(CustomCall):
     """Calls `call_jaxpr`; differentiated in reverse by `fwd_jaxpr_thunk` and `bwd`.
 
-    fwd_jaxpr_thunk(*args, moving=...) -> (*outs, *residuals); out_trees gives the number of results after it has run.
-    bwd(*residuals, *cts) -> cts of the arguments.
+    fwd_jaxpr_thunk(*args, moving=...) -> (*outs, *residuals); out_trees gives the number of results
+    after it has run. bwd(*residuals, *cts) -> cts of the arguments.
     """
 
     __slots__ = ()
@@ -86,26 +96,69 @@ class CustomVJPCall(CustomCall):
             def bwd_wider(*values: Any) -> Any:
                 return [None] * k + list(bwd(*values))
 
-            params = {**params, "fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider, "num_consts": params["num_consts"] + k}
+            params = {
+                **params,
+                "fwd_jaxpr_thunk": fwd_wider,
+                "bwd": bwd_wider,
+                "num_consts": params["num_consts"] + k,
+            }
         return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed})
 
-    def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: Any, fwd_jaxpr_thunk: Any, bwd: Any, num_consts: int,
-            name: str, symbolic_zeros: bool, **params: Any) -> Any:
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        call_jaxpr: Any,
+        fwd_jaxpr_thunk: Any,
+        bwd: Any,
+        num_consts: int,
+        name: str,
+        symbolic_zeros: bool,
+        **params: Any,
+    ) -> Any:
         moving = tuple(type(t) is not Zero for t in tangents)
         if any(moving[:num_consts]):
             raise closed_over("custom_vjp", name)
         outs, residuals = fwd_jaxpr_thunk(*primals, moving=moving)
         out_avals = tuple(typeof(y).tangent_aval() for y in outs)
-        given = [array_ops.read_reference(t) if is_reference(typeof(t)) else t for t, m in zip(tangents, moving, strict=True) if m]
+        given = [
+            array_ops.read_reference(t) if is_reference(typeof(t)) else t
+            for t, m in zip(tangents, moving, strict=True)
+            if m
+        ]
         avals = tuple(_value_aval(typeof(p)).tangent_aval() for p in primals)
         differentiable = [a.moves for a in out_avals]
-        found = iter(custom_lin_p.call(*residuals, *given, num_res=len(residuals), bwd=bwd, moving=moving, in_avals=avals,
-                                       out_avals=out_avals, symbolic_zeros=symbolic_zeros, name=name))
+        found = iter(
+            custom_lin_p.call(
+                *residuals,
+                *given,
+                num_res=len(residuals),
+                bwd=bwd,
+                moving=moving,
+                in_avals=avals,
+                out_avals=out_avals,
+                symbolic_zeros=symbolic_zeros,
+                name=name,
+            )
+        )
         out_tangents = [next(found) for _ in out_avals]
-        return tuple(outs), tuple(t if d else typeof(y).zero
-                                  for y, t, d in zip(outs, out_tangents, differentiable, strict=True))
+        return tuple(outs), tuple(
+            t if d else typeof(y).zero
+            for y, t, d in zip(outs, out_tangents, differentiable, strict=True)
+        )
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, fwd_jaxpr_thunk: Any, bwd: Any, **params: Any) -> Any:
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        call_jaxpr: Any,
+        fwd_jaxpr_thunk: Any,
+        bwd: Any,
+        **params: Any,
+    ) -> Any:
         out_dims = OutDims(dims)
         call = batched(call_jaxpr, axis, dims, out_dims)
         residual_dims: list[Any] = []
@@ -129,13 +182,20 @@ class CustomVJPCall(CustomCall):
 
 
 def _value_aval(aval: Any) -> Any:
-    """The type of what has a cotangent: of a reference, the array that it holds when the function is called."""
+    """The type of what has a cotangent: of a reference, the array that it holds when the function
+    is called."""
     return aval.inner if is_reference(aval) else aval
 
 
-def _batched_bwd(bwd: Any, axis: Any, dims_of: Callable[[], list[int | None]], arg_dims: Sequence[int | None],
-                 ) -> Callable[..., Any]:
-    """The backward rule on batches: (*residuals, *cts), batched as dims_of() says then -> cts batched as the arguments are."""
+def _batched_bwd(
+    bwd: Any,
+    axis: Any,
+    dims_of: Callable[[], list[int | None]],
+    arg_dims: Sequence[int | None],
+) -> Callable[..., Any]:
+    """The backward rule on batches: (*residuals, *cts), batched as dims_of() says then -> cts
+    batched as the arguments are."""
+
     def on_batch(*values: Any) -> Any:
         in_dims = dims_of()
         given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
@@ -149,13 +209,17 @@ def _batched_bwd(bwd: Any, axis: Any, dims_of: Callable[[], list[int | None]], a
 
         results, found = batch_flat(flat, axis, given, live)
         pairs = iter(zip(results, found, strict=True))
-        return [_match_dim(*next(pairs), d, axis) if m else None for m, d in zip(masks, arg_dims, strict=True)]
+        return [
+            _match_dim(*next(pairs), d, axis) if m else None
+            for m, d in zip(masks, arg_dims, strict=True)
+        ]
 
     return on_batch
 
 
 def _match_dim(ct: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
-    """A cotangent with the batch dimension of its argument; summed over the batch for an argument that has none."""
+    """A cotangent with the batch dimension of its argument; summed over the batch for an argument
+    that has none."""
     if wanted is None:
         return ct if dim is None else array_ops.sum_axis(ct, dim)
     return array_ops.to_axis(ct, dim, axis.size, wanted)
@@ -178,29 +242,64 @@ class CustomLin(Primitive):
         return trace.record(self, args, params)
 
     def evaluate(self, *args: Any, name: str, **params: Any) -> Any:
-        raise TypeError("can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
-                        f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a custom_jvp rule.")
+        raise TypeError(
+            "can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
+            f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a "
+            "custom_jvp rule."
+        )
 
     # Neither can it be compiled nor differentiated forwards.
     lower = jvp = evaluate  # type: ignore[assignment]
 
-    def transpose(self, cts: Any, *args: Any, num_res: int, bwd: Any, moving: Any, in_avals: Any, out_avals: Any,
-                  symbolic_zeros: bool, **params: Any) -> Any:
+    def transpose(
+        self,
+        cts: Any,
+        *args: Any,
+        num_res: int,
+        bwd: Any,
+        moving: Any,
+        in_avals: Any,
+        out_avals: Any,
+        symbolic_zeros: bool,
+        **params: Any,
+    ) -> Any:
         residuals = args[:num_res]
         given = list(cts) if symbolic_zeros else [array_ops.instantiate(ct) for ct in cts]
         in_cts = bwd(*residuals, *given)
         found = [ct for ct, m in zip(in_cts, moving, strict=True) if m]
         return (None,) * num_res + tuple(found)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, num_res: int, bwd: Any, moving: Any, in_avals: Any, out_avals: Any,
-              **params: Any) -> Any:
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        num_res: int,
+        bwd: Any,
+        moving: Any,
+        in_avals: Any,
+        out_avals: Any,
+        **params: Any,
+    ) -> Any:
         res_dims = dims[:num_res]
         tangent_dims = iter(dims[num_res:])
         full_dims = [next(tangent_dims) if m else None for m in moving]
         batched_outs = tuple(batched_aval(a, axis) for a in out_avals)
-        batched_ins = tuple(unmapped_aval(a, d, axis.size, axis.explicit) for a, d in zip(in_avals, full_dims, strict=True))
+        batched_ins = tuple(
+            unmapped_aval(a, d, axis.size, axis.explicit)
+            for a, d in zip(in_avals, full_dims, strict=True)
+        )
         rule = _batched_bwd(bwd, axis, lambda: [*res_dims, *[0] * len(out_avals)], full_dims)
-        outs = self.call(*args, num_res=num_res, bwd=rule, moving=moving, in_avals=batched_ins, out_avals=batched_outs, **params)
+        outs = self.call(
+            *args,
+            num_res=num_res,
+            bwd=rule,
+            moving=moving,
+            in_avals=batched_ins,
+            out_avals=batched_outs,
+            **params,
+        )
         return outs, (0,) * len(outs)
 
 
@@ -211,8 +310,9 @@ custom_lin_p = CustomLin()
 class custom_vjp(CustomFunction):
     """A function with its own reverse-mode rule.
 
-    fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which bwd gets first.
-    Give the rule with `defvjp(fwd, bwd)`. Forward-mode differentiation raises TypeError.
+    fun: the function. nondiff_argnums, nondiff_argnames: arguments that are Python values, which
+    bwd gets first. Give the rule with `defvjp(fwd, bwd)`. Forward-mode differentiation raises
+    TypeError.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @jax.custom_vjp
@@ -223,22 +323,37 @@ class custom_vjp(CustomFunction):
     Array(3., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (),
-                 nondiff_argnames: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False,
-               optimize_remat: bool = False) -> None:
-        """Set the rule: fwd(*args) -> (output, residuals); bwd(*nondiff_args, residuals, cotangent) -> tuple of cotangents.
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Set the rule: fwd(*args) -> (output, residuals); bwd(*nondiff_args, residuals, cotangent)
+        -> tuple of cotangents.
 
-        A cotangent may be None for zero. symbolic_zeros: fwd gets CustomVJPPrimal objects, and cotangents known to be zero
-        are SymbolicZero objects.
+        A cotangent may be None for zero. symbolic_zeros: fwd gets CustomVJPPrimal objects, and
+        cotangents known to be zero are SymbolicZero objects.
         """
-        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = (
+            fwd,
+            bwd,
+            symbolic_zeros,
+            optimize_remat,
+        )
 
     @tracebacks.api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -246,25 +361,45 @@ class custom_vjp(CustomFunction):
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
         call = self.flatten_call(args, kwargs)
-        if any(isinstance(x, Tracer) for x in pytrees.tree_leaves([value for _, value in call.statics[0]])):
+        if any(
+            isinstance(x, Tracer)
+            for x in pytrees.tree_leaves([value for _, value in call.statics[0]])
+        ):
             raise errors.UnexpectedTracerError(
-                "Found a JAX Tracer object passed as an argument to a custom_vjp function in a position indicated by "
-                f"nondiff_argnums as non-differentiable.\n    function: {name}\n  nondiff_argnums is for values of Python, such as "
-                "functions. Pass arrays as ordinary arguments, and return None for cotangents that are not wanted.")
+                "Found a JAX Tracer object passed as an argument to a custom_vjp function in a "
+                "position indicated by nondiff_argnums as non-differentiable.\n"
+                f"    function: {name}\n  nondiff_argnums is for values of Python, such as "
+                "functions. Pass arrays as ordinary arguments, and return None for cotangents "
+                "that are not wanted."
+            )
         rule = _VJPRule(self, call, name)
         if references.made:
-            refuse_aliases([typeof(x) for x in call.leaves], call.leaves, (), name, "custom_vjp",
-                           lambda: leaf_names(self.fun, call.tree, [i for i, _ in call.statics[0]]))
-        outs = custom_vjp_call_p.call(*call.leaves, call_jaxpr=rule.call, fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
-                                      bwd=_named(rule.backward, self.bwd), num_consts=0, name=name,
-                                      symbolic_zeros=self.symbolic_zeros)
+            refuse_aliases(
+                [typeof(x) for x in call.leaves],
+                call.leaves,
+                (),
+                name,
+                "custom_vjp",
+                lambda: leaf_names(self.fun, call.tree, [i for i, _ in call.statics[0]]),
+            )
+        outs = custom_vjp_call_p.call(
+            *call.leaves,
+            call_jaxpr=rule.call,
+            fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
+            bwd=_named(rule.backward, self.bwd),
+            num_consts=0,
+            name=name,
+            symbolic_zeros=self.symbolic_zeros,
+        )
         return pytrees.tree_unflatten(rule.out_tree, outs)
 
 
 def _named(method: Callable[..., Any], fun: Callable[..., Any] | None) -> Callable[..., Any]:
     """`method` under the name of the user's function, by which jaxprs show it."""
+
     def rule(*args: Any, **kwargs: Any) -> Any:
         return method(*args, **kwargs)
+
     rule.__name__ = fun_name(fun) if fun is not None else "undefined"
     return rule
 
@@ -283,28 +418,41 @@ class _VJPRule:
         self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
 
     def call(self, *leaves: Any) -> list[Any]:
-        outs, self.out_tree = flatten_results(self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info)
+        outs, self.out_tree = flatten_results(
+            self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info
+        )
         self.seen.saw(self.out_tree, outs)
         return outs
 
     def forward(self, *leaves: Any, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         fwd = self.custom.fwd
         assert fwd is not None
-        shown = ([CustomVJPPrimal(x, m) for x, m in zip(leaves, moving, strict=True)] if self.custom.symbolic_zeros
-                 else leaves)
+        shown = (
+            [CustomVJPPrimal(x, m) for x, m in zip(leaves, moving, strict=True)]
+            if self.custom.symbolic_zeros
+            else leaves
+        )
         result = self.flat_call.apply(fwd, shown)
         if not isinstance(result, tuple | list) or len(result) != 2:
-            raise TypeError(f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or tuple of "
-                            "length two) where the first element represents the primal output (equal to those of the "
-                            f"custom_vjp-decorated function {self.name}) and the second element represents residuals (i.e. values "
-                            "stored from the forward pass for use on the backward pass), but instead of a pair the fwd rule "
-                            f"{fun_name(fwd)} produced {result!r:.200}.")
+            raise TypeError(
+                f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a "
+                "pair (list or tuple of length two) where the first element represents the "
+                f"primal output (equal to those of the custom_vjp-decorated function {self.name}) "
+                "and the second element represents residuals (i.e. values stored from the "
+                "forward pass for use on the backward pass), but instead of a pair the fwd rule "
+                f"{fun_name(fwd)} produced {result!r:.200}."
+            )
         outs, tree = pytrees.tree_flatten(result[0])
-        self.seen.check(tree, outs, f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair (list or "
-                        "tuple of length two) where the first element represents the primal output (equal to the output of the "
-                        f"custom_vjp-decorated function {self.name}) and the second element represents residuals (i.e. values "
-                        "stored from the forward pass for use on the backward pass), but instead the fwd rule output's first "
-                        "element", f"custom_vjp-decorated function {self.name}")
+        self.seen.check(
+            tree,
+            outs,
+            f"Custom VJP fwd rule {fun_name(fwd)} for function {self.name} must produce a pair "
+            "(list or tuple of length two) where the first element represents the primal output "
+            f"(equal to the output of the custom_vjp-decorated function {self.name}) and the "
+            "second element represents residuals (i.e. values stored from the forward pass for "
+            "use on the backward pass), but instead the fwd rule output's first element",
+            f"custom_vjp-decorated function {self.name}",
+        )
         self.out_tree = tree
         residuals, self.res_tree = pytrees.tree_flatten(result[1])
         if references.made:
@@ -313,16 +461,27 @@ class _VJPRule:
 
     def _refuse_new(self, residuals: Sequence[Any], leaves: Sequence[Any], fwd: Any) -> None:
         for x in residuals:
-            if is_valid_type(x) and is_reference(typeof(x)) and not any(x is given for given in leaves):
-                raise ValueError(f"custom_vjp fwd function {fun_name(fwd)} for {self.name} returned a mutable array reference of "
-                                 f"type {typeof(x).str_short()} that is none of its arguments.\n  Residuals are arrays, and "
-                                 "references that the function was given.")
+            if (
+                is_valid_type(x)
+                and is_reference(typeof(x))
+                and not any(x is given for given in leaves)
+            ):
+                raise ValueError(
+                    f"custom_vjp fwd function {fun_name(fwd)} for {self.name} returned a mutable "
+                    f"array reference of type {typeof(x).str_short()} that is none of its "
+                    "arguments.\n  Residuals are arrays, and references that the function was "
+                    "given."
+                )
 
     def backward(self, *values: Any) -> list[Any]:
         n = self.res_tree.num_leaves
         residuals = pytrees.tree_unflatten(self.res_tree, values[:n])
-        cts = [SymbolicZero(ct.aval) if type(ct) is Zero and self.custom.symbolic_zeros else array_ops.instantiate(ct)
-               for ct in values[n:]]
+        cts = [
+            SymbolicZero(ct.aval)
+            if type(ct) is Zero and self.custom.symbolic_zeros
+            else array_ops.instantiate(ct)
+            for ct in values[n:]
+        ]
         bwd = self.custom.bwd
         assert bwd is not None
         result = called(bwd, *self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
@@ -335,45 +494,65 @@ class _VJPRule:
             result = tuple(result)
         arg_tree = pytrees.tree_structure(dummy)
         try:
-            leaves = pytrees.flatten_axes("bwd", arg_tree, result if isinstance(result, tuple) else ((),))
+            leaves = pytrees.flatten_axes(
+                "bwd", arg_tree, result if isinstance(result, tuple) else ((),)
+            )
         except ValueError as err:
-            raise TypeError("Custom VJP bwd rule must produce an output with the same container (pytree) structure as the args "
-                            "tuple of the primal function, and in particular must produce a tuple of length equal to the number "
-                            f"of arguments to the primal function, but got bwd output structure {pytrees.tree_structure(result)} "
-                            f"for primal input structure {arg_tree}.\n    rule: {fun_name(bwd)}, for function {self.name}") from err
-        return [self._check_leaf(ct, aval, bwd, i) for i, (ct, aval) in enumerate(zip(leaves, self.in_avals, strict=True))]
+            raise TypeError(
+                "Custom VJP bwd rule must produce an output with the same container (pytree) "
+                "structure as the args tuple of the primal function, and in particular must "
+                "produce a tuple of length equal to the number of arguments to the primal "
+                f"function, but got bwd output structure {pytrees.tree_structure(result)} for "
+                f"primal input structure {arg_tree}.\n    rule: {fun_name(bwd)}, for function "
+                f"{self.name}"
+            ) from err
+        return [
+            self._check_leaf(ct, aval, bwd, i)
+            for i, (ct, aval) in enumerate(zip(leaves, self.in_avals, strict=True))
+        ]
 
     def _check_leaf(self, ct: Any, aval: Any, bwd: Any, i: int) -> Any:
         expected = aval.cotangent_aval()
         if isinstance(ct, SymbolicZero) and not expected.is_high and ct.shape != expected.shape:
-            raise ValueError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} gave a zero of type "
-                             f"{ct.aval.str_short()} for an input of type {aval.str_short()}. Consider just returning a None here.")
+            raise ValueError(
+                f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} gave a zero of "
+                f"type {ct.aval.str_short()} for an input of type {aval.str_short()}. Consider "
+                "just returning a None here."
+            )
         if ct is None or isinstance(ct, SymbolicZero) or type(ct) is Zero or not expected.moves:
             return Zero(expected)
         got = typeof(ct)
         if expected.is_high:
             if got != expected:
-                raise ValueError(f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce a cotangent of type "
-                                 f"{expected}, for an input of type {aval.str_short()}, but gave one of type {got}.")
+                raise ValueError(
+                    f"Custom VJP bwd rule {fun_name(bwd)} for function {self.name} must produce a "
+                    f"cotangent of type {expected}, for an input of type {aval.str_short()}, but "
+                    f"gave one of type {got}."
+                )
             return ct
         if got.shape != expected.shape or got.dtype != expected.dtype:
             if got.shape == expected.shape and dtypes.issubdtype(got.dtype, np.inexact):
                 return array_ops.convert(ct, expected)
             if config.disable_bwd_checks.value:
                 return ct
-            path = pytrees.keystr(list(pytrees.leaf_paths(pytrees.treedef_children(self.flat_call.tree)[0]))[i])
+            path = pytrees.keystr(
+                list(pytrees.leaf_paths(pytrees.treedef_children(self.flat_call.tree)[0]))[i]
+            )
             what = "shapes" if got.shape != expected.shape else "dtypes"
-            raise ValueError("Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal "
-                             f"function, but at output{path} the bwd rule produced an output of type {got.str_short()} "
-                             f"corresponding to an input of type {aval.str_short()}, so the {what} do not match\n"
-                             f"    rule: {fun_name(bwd)}, for function {self.name}")
+            raise ValueError(
+                "Custom VJP bwd rule must produce an output with the same type as the args tuple "
+                f"of the primal function, but at output{path} the bwd rule produced an output of "
+                f"type {got.str_short()} corresponding to an input of type {aval.str_short()}, so "
+                f"the {what} do not match\n    rule: {fun_name(bwd)}, for function {self.name}"
+            )
         return ct
 
 
 def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     """A function with its own reverse-mode rule, in one piece: `fun` returns (output, vjp_fun).
 
-    vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for several arguments.
+    vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for
+    several arguments.
 
     >>> import teucer as jax
     >>> @jax.custom_gradient
@@ -382,6 +561,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     >>> jax.grad(f)(3.)
     Array(3., dtype=float32, weak_type=True)
     """
+
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)[0]
@@ -390,7 +570,9 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     def fwd(*args: Any, **kwargs: Any) -> Any:
         out, rule = fun(*args, **kwargs)
-        ct_avals, ct_tree = pytrees.tree_flatten(pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out))
+        ct_avals, ct_tree = pytrees.tree_flatten(
+            pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
+        )
         trees: list[Any] = []
 
         def flat(*cts: Any) -> list[Any]:
@@ -417,5 +599,8 @@ class _Rule:
         self.jaxpr, self.consts, self.tree, self.n_args = jaxpr, consts, tree, n_args
 
 
-pytrees.register_pytree_node(_Rule, lambda r: ((r.consts,), (r.jaxpr, r.tree, r.n_args)),
-                             lambda s, c: _Rule(s[0], c[0], s[1], s[2]))
+pytrees.register_pytree_node(
+    _Rule,
+    lambda r: ((r.consts,), (r.jaxpr, r.tree, r.n_args)),
+    lambda s, c: _Rule(s[0], c[0], s[1], s[2]),
+)

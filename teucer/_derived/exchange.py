@@ -1,4 +1,7 @@
-"""Arrays cut otherwise, or brought to other devices, by devices that send parts to one another: the host sees none."""
+"""Arrays cut otherwise, or brought to other devices, by devices that send parts to one another.
+
+The host sees none.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,13 @@ from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.placement import Placement, placement_of, spread
-from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, sharded_aval
+from teucer._devices.shardings import (
+    NamedSharding,
+    SingleDeviceSharding,
+    check_shape,
+    devices_of,
+    sharded_aval,
+)
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute
@@ -29,7 +38,8 @@ Bounds = tuple[tuple[int, int], ...]
 
 
 def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
-    """A committed array laid out by another sharding, whose devices need parts that they do not have.
+    """A committed array laid out by another sharding, whose devices need parts that they do not
+    have.
 
     copy: whether no device may share its part with x.
     None where no exchange is needed, or the host has to do it (`transfer.put_array`).
@@ -40,7 +50,9 @@ def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
         return None
     check_shape(sharding, x.shape)
     if transfer.same_cut(old, sharding, x.shape):
-        return _sent(x, sharding, copy) if old.num_devices > 1 and old.is_fully_addressable else None
+        return (
+            _sent(x, sharding, copy) if old.num_devices > 1 and old.is_fully_addressable else None
+        )
     if old.num_devices == 1 and sharding.is_fully_replicated:
         return None
     if old._internal_device_list == sharding._internal_device_list:
@@ -48,7 +60,9 @@ def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
     if not (old.is_fully_addressable and sharding.is_fully_addressable):
         return None
     if old.num_devices == sharding.num_devices and isinstance(sharding, NamedSharding):
-        mesh = sharding.mesh.update(devices=np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes))
+        mesh = sharding.mesh.update(
+            devices=np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes)
+        )
         return _sent(_by_program(x, NamedSharding(mesh, sharding.spec, old._memory_kind)), sharding)
     if old._sums() or sharding._sums() or dtypes.is_extended(x.dtype):
         return None
@@ -58,7 +72,8 @@ def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
 
 
 def _sent(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
-    """x with each part sent to another device. Guards are for what leaves its devices, not for what changes places on them."""
+    """x with each part sent to another device. Guards are for what leaves its devices, not for what
+    changes places on them."""
     stays = set(devices_of(x._sharding)) == set(devices_of(sharding))
     with config.transfer_guard_device_to_device("allow") if stays else contextlib.nullcontext():
         return transfer.put_array(x, sharding, copy=copy)
@@ -74,16 +89,29 @@ def _by_program(x: ArrayImpl, sharding: Any) -> Any:
 
 
 def _by_parts(x: ArrayImpl, sharding: Any) -> Any:
-    """x on other devices. Each part is put together, where it is to be, from what the devices that have it send."""
+    """x on other devices. Each part is put together, where it is to be, from what the devices that
+    have it send."""
     shape, parts = x.shape, []
     held = {_bounds(shard.index, shape): shard.data for shard in x.addressable_shards}
     for device, index in sharding.devices_indices_map(shape).items():
-        wanted, place = _bounds(index, shape), SingleDeviceSharding(device, memory_kind=sharding._memory_kind)
-        pieces = [(transfer.put_array(_cut(data, own, common), place), common) for own, data in held.items()
-                  if (common := _overlap(own, wanted)) is not None]
-        parts.append(_joined([piece for piece, _ in pieces], [common for _, common in pieces], wanted))
+        wanted, place = (
+            _bounds(index, shape),
+            SingleDeviceSharding(device, memory_kind=sharding._memory_kind),
+        )
+        pieces = [
+            (transfer.put_array(_cut(data, own, common), place), common)
+            for own, data in held.items()
+            if (common := _overlap(own, wanted)) is not None
+        ]
+        parts.append(
+            _joined([piece for piece, _ in pieces], [common for _, common in pieces], wanted)
+        )
     aval = sharded_aval(typeof(x), sharding)
-    return parts[0] if sharding.num_devices == 1 else xla.assemble(aval.carrier, sharding, parts, committed=True)
+    return (
+        parts[0]
+        if sharding.num_devices == 1
+        else xla.assemble(aval.carrier, sharding, parts, committed=True)
+    )
 
 
 def _bounds(index: Sequence[slice], shape: Sequence[int]) -> Bounds:
@@ -92,16 +120,28 @@ def _bounds(index: Sequence[slice], shape: Sequence[int]) -> Bounds:
 
 def _overlap(own: Bounds, wanted: Bounds) -> Bounds | None:
     common = tuple([(max(a, c), min(b, d)) for (a, b), (c, d) in zip(own, wanted, strict=True)])
-    return common if all(lo < hi or start == end for (lo, hi), (start, end) in zip(common, wanted, strict=True)) else None
+    return (
+        common
+        if all(
+            lo < hi or start == end for (lo, hi), (start, end) in zip(common, wanted, strict=True)
+        )
+        else None
+    )
 
 
 def _cut(part: ArrayImpl, own: Bounds, common: Bounds) -> Any:
     """The common elements of a part, which begins where `own` says; on its device."""
     if own == common:
         return part
-    starts = [np.asarray(lo - start, np.int32) for (lo, _), (start, _) in zip(common, own, strict=True)]
+    starts = [
+        np.asarray(lo - start, np.int32) for (lo, _), (start, _) in zip(common, own, strict=True)
+    ]
     sizes = [hi - lo for lo, hi in common]
-    return _run(lambda y, *starts: (provided.buffers.window(y, starts, sizes),), [part, *starts], _placement(part))
+    return _run(
+        lambda y, *starts: (provided.buffers.window(y, starts, sizes),),
+        [part, *starts],
+        _placement(part),
+    )
 
 
 def _joined(pieces: Sequence[ArrayImpl], places: Sequence[Bounds], wanted: Bounds) -> Any:
@@ -113,8 +153,13 @@ def _joined(pieces: Sequence[ArrayImpl], places: Sequence[Bounds], wanted: Bound
     def join(*pieces: Any) -> tuple[Any]:
         y = provided.zeros(whole)
         for piece, bounds in zip(pieces, places, strict=True):
-            y = provided.buffers.put(y, piece, [np.int32(lo - start) for (lo, _), (start, _) in zip(bounds, wanted, strict=True)])
+            y = provided.buffers.put(
+                y,
+                piece,
+                [np.int32(lo - start) for (lo, _), (start, _) in zip(bounds, wanted, strict=True)],
+            )
         return (y,)
+
     return _run(join, pieces, _placement(pieces[0]))
 
 
@@ -125,4 +170,7 @@ def _placement(x: ArrayImpl) -> Placement:
 def _run(f: Callable[..., tuple[Any]], args: Sequence[Any], placement: Placement) -> Any:
     """The result of a function, as a program for a placement."""
     jaxpr, _ = stage_flat(f, [typeof(x) for x in args], DebugInfo("device_put"))
-    return execute(program_for(Job(jaxpr, "device_put", placement, (False,) * len(args), keep_unused=True)), args)[0]
+    return execute(
+        program_for(Job(jaxpr, "device_put", placement, (False,) * len(args), keep_unused=True)),
+        args,
+    )[0]

@@ -28,12 +28,21 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 boundary = tracebacks.api_boundary
 
 
-def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, *,
-           sparse: bool = False) -> Callable[..., Any]:
-    """The Jacobian of a function by forward mode, a column at a time: best for few inputs and many outputs.
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    sparse: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of a function by forward mode, a column at a time: best for few inputs and many
+    outputs.
 
-    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
-    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from the program.
+    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes,
+    then the input's.
+    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from
+    the program.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.jacfwd(lambda x: x ** 2)(jnp.array([1., 2.]))
@@ -46,12 +55,22 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
     return _jacobian(fun, argnums, has_aux, holomorphic, "jacfwd")
 
 
-def jacrev(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False,
-           allow_int: bool = False, *, sparse: bool = False) -> Callable[..., Any]:
-    """The Jacobian of a function by reverse mode, a row at a time: best for many inputs and few outputs.
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    sparse: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of a function by reverse mode, a row at a time: best for many inputs and few
+    outputs.
 
-    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes, then the input's.
-    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from the program.
+    Arguments as for `grad`; the output may be any tree of arrays. An entry has the output's axes,
+    then the input's.
+    sparse: whether entries are BCOO arrays (`jax.experimental.sparse`), whose places are found from
+    the program.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.jacrev(lambda x: x ** 2)(jnp.array([1., 2.]))
@@ -67,14 +86,23 @@ def jacrev(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
 jacobian = jacrev
 
 
-def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic: bool, op: str,
-              allow_int: bool = False) -> Callable[..., Any]:
+def _jacobian(
+    fun: Callable[..., Any],
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    op: str,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
     single = not isinstance(argnums, tuple | list)
     numbers = as_indices(argnums, "argnums", op)
     columns = _columns if op == "jacfwd" else _rows
 
-    @tracebacks.boundary_of(fun, f"Jacobian of {fun_name(fun)} with respect to positional argument(s) {argnums}. Takes its "
-                                 "arguments and returns the derivatives of its results by these arguments.")
+    @tracebacks.boundary_of(
+        fun,
+        f"Jacobian of {fun_name(fun)} with respect to positional argument(s) {argnums}. Takes its "
+        "arguments and returns the derivatives of its results by these arguments.",
+    )
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
@@ -90,7 +118,9 @@ def _jacobian(fun: Callable[..., Any], argnums: Any, has_aux: bool, holomorphic:
 
         f = FlatFunction(on_leaves, pytrees.tree_structure(tuple(flat)), op, has_aux)
         blocks = columns(f, flat, holomorphic, op)
-        out = pytrees.tree_unflatten(f.tree, [pytrees.tree_unflatten(in_tree, row) for row in blocks])
+        out = pytrees.tree_unflatten(
+            f.tree, [pytrees.tree_unflatten(in_tree, row) for row in blocks]
+        )
         return (out, known_part(f.aux)) if has_aux else out
 
     return jacobian_fun
@@ -100,18 +130,27 @@ def _check_jacobian_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -
     if op != "jacfwd" or holomorphic or not is_valid_type(x):
         check_grad_input(x, holomorphic, allow_int, op)
     elif not dtypes.issubdtype(typeof(x).dtype, np.floating):
-        raise TypeError("jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
-                        f"{typeof(x).dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation "
-                        "of non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp directly.")
+        raise TypeError(
+            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
+            f"np.floating), but got {typeof(x).dtype.name}. For holomorphic differentiation, pass "
+            "holomorphic=True. For differentiation of non-holomorphic functions involving "
+            "complex inputs or integer inputs, use jax.jvp directly."
+        )
 
 
 def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
     if holomorphic and not dtypes.issubdtype(aval.dtype, np.complexfloating):
-        raise TypeError(f"{op} with holomorphic=True requires outputs with complex dtype, but got {aval.dtype.name}.")
+        raise TypeError(
+            f"{op} with holomorphic=True requires outputs with complex dtype, but got "
+            f"{aval.dtype.name}."
+        )
     if op == "jacrev" and not holomorphic and not dtypes.issubdtype(aval.dtype, np.floating):
-        raise TypeError(f"jacrev requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
-                        f"{aval.dtype.name}. For holomorphic differentiation, pass holomorphic=True. For differentiation of "
-                        "non-holomorphic functions involving complex outputs, or integer outputs, use jax.vjp directly.")
+        raise TypeError(
+            "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
+            f"np.floating), but got {aval.dtype.name}. For holomorphic differentiation, pass "
+            "holomorphic=True. For differentiation of non-holomorphic functions involving "
+            "complex outputs, or integer outputs, use jax.vjp directly."
+        )
 
 
 def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
@@ -125,14 +164,25 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
         basis = _basis(aval)
 
         def push(t: Any, k: int = k) -> list[Any]:
-            tangents = [t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)]
+            tangents = [
+                t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)
+            ]
             return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
 
         with within(VMAP):
             outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
-        moved = iter([array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None)) for y, d in zip(outs, dims, strict=True)])
+        moved = iter(
+            [
+                array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None))
+                for y, d in zip(outs, dims, strict=True)
+            ]
+        )
         for row, a, moving in zip(rows, out_avals, lin.moving_outs, strict=True):
-            block = next(moved) if moving else array_ops.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
+            block = (
+                next(moved)
+                if moving
+                else array_ops.zeros(ShapedArray((*a.shape, aval.size), a.tangent_aval().dtype))
+            )
             row.append(_as_weak_as(a, array_ops.reshape(block, (*a.shape, *aval.shape))))
     return rows
 
@@ -149,14 +199,23 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
 
         with within(VMAP):
             outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
-        rows.append([_as_weak_as(typeof(x), array_ops.reshape(array_ops.to_axis(y, d, aval.size, 0),
-                                                              (*aval.shape, *typeof(x).shape)))
-                     for y, d, x in zip(outs, dims, flat, strict=True)])
+        rows.append(
+            [
+                _as_weak_as(
+                    typeof(x),
+                    array_ops.reshape(
+                        array_ops.to_axis(y, d, aval.size, 0), (*aval.shape, *typeof(x).shape)
+                    ),
+                )
+                for y, d, x in zip(outs, dims, flat, strict=True)
+            ]
+        )
     return rows
 
 
 def _as_weak_as(aval: Any, block: Any) -> Any:
-    """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by (jacrev)."""
+    """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by
+    (jacrev)."""
     return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 
@@ -166,13 +225,23 @@ def _basis(aval: Any) -> Any:
     if tangent.dtype == float0:
         return np.zeros((aval.size, *aval.shape), float0)
     if aval.symbolic:
-        return array_ops.reshape(array_ops.identity(aval.size, tangent.dtype), (aval.size, *aval.shape))
-    return array_ops.convert(np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
-                         ShapedArray((aval.size, *aval.shape), tangent.dtype))
+        return array_ops.reshape(
+            array_ops.identity(aval.size, tangent.dtype), (aval.size, *aval.shape)
+        )
+    return array_ops.convert(
+        np.eye(aval.size).reshape(aval.size, *aval.shape).astype(tangent.dtype),
+        ShapedArray((aval.size, *aval.shape), tangent.dtype),
+    )
 
 
-def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, *,
-            sparse: bool = False) -> Callable[..., Any]:
+def hessian(
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    sparse: bool = False,
+) -> Callable[..., Any]:
     """The Hessian of a function, as `jacfwd` of `jacrev`; sparse as for these.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -182,15 +251,26 @@ def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, ho
     """
     if sparse:
         return _sparse(fun, argnums, has_aux, holomorphic, "hessian")
-    return jacfwd(jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux,
-                  holomorphic=holomorphic)
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+    )
 
 
-def _sparse(fun: Callable[..., Any], argnums: Any, has_aux: bool, others: bool, op: str) -> Callable[..., Any]:
+def _sparse(
+    fun: Callable[..., Any], argnums: Any, has_aux: bool, others: bool, op: str
+) -> Callable[..., Any]:
     if others:
-        raise NotImplementedError(f"{op}: sparse=True goes with neither holomorphic=True nor allow_int=True.")
+        raise NotImplementedError(
+            f"{op}: sparse=True goes with neither holomorphic=True nor allow_int=True."
+        )
     # A library far above, which few programs load.
     above = importlib.import_module("teucer.experimental.sparse._sparse_jacobians")
-    made: Callable[..., Any] = (above.sparse_hessian(fun, argnums, has_aux) if op == "hessian"
-                                else above.sparse_jacobian(fun, argnums, has_aux, op == "jacfwd"))
+    made: Callable[..., Any] = (
+        above.sparse_hessian(fun, argnums, has_aux)
+        if op == "hessian"
+        else above.sparse_jacobian(fun, argnums, has_aux, op == "jacfwd")
+    )
     return made

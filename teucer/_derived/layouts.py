@@ -36,8 +36,16 @@ class LayoutConstraint(Primitive):
     def lower(self, ctx: Any, x: Any, *, layout: Layout) -> Any:
         aval = ctx.avals_out[0]
         order = [(order_in(layout, aval) or tuple(range(aval.physical.ndim)))[::-1]]
-        return hlo.custom_call(ctx, "LayoutConstraint", [x], [aval], config='""', api_version=1, operand_layouts=order,
-                               result_layouts=order)
+        return hlo.custom_call(
+            ctx,
+            "LayoutConstraint",
+            [x],
+            [aval],
+            config='""',
+            api_version=1,
+            operand_layouts=order,
+            result_layouts=order,
+        )
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         (t,) = tangents
@@ -61,8 +69,8 @@ layout_constraint_p = LayoutConstraint()
 def with_layout_constraint(x: Any, layouts: Any) -> Any:
     """A tree of arrays, unchanged, which the compiler keeps in memory as the layouts say.
 
-    layouts: a Layout, or a tree prefix of them. Outside `jit`, arrays that lie so. The tangent and the cotangent lie like x; under
-    `vmap` the new axis is the slowest.
+    layouts: a Layout, or a tree prefix of them. Outside `jit`, arrays that lie so. The tangent and
+    the cotangent lie like x; under `vmap` the new axis is the slowest.
     Raises ValueError for what is no Layout, or one that does not fit an array's shape.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -74,5 +82,12 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     places = pytrees.flatten_axes("with_layout_constraint layouts", tree, layouts)
     bad = [type(layout) for layout in places if not isinstance(layout, Layout)]
     if bad:
-        raise ValueError(f"layouts passed to `with_layout_constraint` must be of type `Layout`. Got {bad}")
-    return tree.unflatten([layout_constraint_p.call(leaf, layout=layout)[0] for leaf, layout in zip(leaves, places, strict=True)])
+        raise ValueError(
+            f"layouts passed to `with_layout_constraint` must be of type `Layout`. Got {bad}"
+        )
+    return tree.unflatten(
+        [
+            layout_constraint_p.call(leaf, layout=layout)[0]
+            for leaf, layout in zip(leaves, places, strict=True)
+        ]
+    )

@@ -14,8 +14,32 @@ from teucer._trees import pytrees
 __all__ = ["with_stages"]
 
 # Parameters whose numbers are a part of the program, though they have no default.
-_STATIC = frozenset({"axis", "axis1", "axis2", "axes", "bins", "d", "deg", "destination", "k", "kth", "length", "n", "num",
-                     "num_classes", "offset", "repeats", "shape", "size", "source", "total_repeat_length", "M", "N"})
+_STATIC = frozenset(
+    {
+        "axis",
+        "axis1",
+        "axis2",
+        "axes",
+        "bins",
+        "d",
+        "deg",
+        "destination",
+        "k",
+        "kth",
+        "length",
+        "n",
+        "num",
+        "num_classes",
+        "offset",
+        "repeats",
+        "shape",
+        "size",
+        "source",
+        "total_repeat_length",
+        "M",
+        "N",
+    }
+)
 
 
 def with_stages(function: Any) -> Any:
@@ -40,9 +64,15 @@ def _member(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
         function(*args, **kwargs)  # raises the error of a wrong call
         raise
     parameters = list(signature.parameters.values())
-    nums = tuple(i for i, value in enumerate(args) if not _is_operand(parameters[min(i, len(parameters) - 1)], value))
+    nums = tuple(
+        i
+        for i, value in enumerate(args)
+        if not _is_operand(parameters[min(i, len(parameters) - 1)], value)
+    )
     named = {p.name: p for p in parameters}
-    names = tuple(n for n, value in kwargs.items() if not _is_operand(named.get(n, parameters[-1]), value))
+    names = tuple(
+        n for n, value in kwargs.items() if not _is_operand(named.get(n, parameters[-1]), value)
+    )
     return getattr(_jitted(function, nums, names), name)(*args, **kwargs)
 
 

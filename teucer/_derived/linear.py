@@ -30,8 +30,11 @@ boundary = tracebacks.api_boundary
 
 
 @boundary
-def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
-    """The transpose of a function that is linear: from cotangents of its results to cotangents of its arguments.
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()
+) -> Callable[..., Any]:
+    """The transpose of a function that is linear: from cotangents of its results to cotangents of
+    its arguments.
 
     primals: arrays or ShapeDtypeStructs that say the arguments' types; their values do not matter.
     Raises TypeError if arguments are integers and results are not, or the reverse.
@@ -48,22 +51,41 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     f = FlatFunction(fun, in_tree, "linear_transpose")
     jaxpr, consts = stage_flat(f, avals, f.info)
     out_avals, out_tree = jaxpr.out_avals, f.tree
-    if not any(all(dtypes.issubdtype(a.dtype, kind) for a in [*avals, *out_avals]) for kind in (np.inexact, np.integer)):
-        raise TypeError("linear_transpose only supports [float or complex] -> [float or complex], and integer -> integer "
-                        f"functions, but got {[a.dtype.name for a in avals]} -> {[a.dtype.name for a in out_avals]}.")
+    if not any(
+        all(dtypes.issubdtype(a.dtype, kind) for a in [*avals, *out_avals])
+        for kind in (np.inexact, np.integer)
+    ):
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and "
+            f"integer -> integer functions, but got {[a.dtype.name for a in avals]} -> "
+            f"{[a.dtype.name for a in out_avals]}."
+        )
 
-    return pytrees.Partial(functools.partial(_transposed, jaxpr, tuple(avals), in_tree, out_tree), tuple(consts))
+    return pytrees.Partial(
+        functools.partial(_transposed, jaxpr, tuple(avals), in_tree, out_tree), tuple(consts)
+    )
 
 
 @boundary
-def _transposed(jaxpr: Any, avals: tuple[Any, ...], in_tree: Any, out_tree: Any, consts: tuple[Any, ...], ct: Any) -> Any:
+def _transposed(
+    jaxpr: Any,
+    avals: tuple[Any, ...],
+    in_tree: Any,
+    out_tree: Any,
+    consts: tuple[Any, ...],
+    ct: Any,
+) -> Any:
     cts, tree = pytrees.tree_flatten(ct)
     if tree != out_tree:
-        raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {tree}")
+        raise TypeError(
+            f"cotangent tree does not match function output, expected {out_tree} but got {tree}"
+        )
     for c, a in zip(cts, jaxpr.out_avals, strict=True):
         if typeof(c).shape != a.shape or typeof(c).dtype != a.dtype:
-            raise TypeError(f"cotangent type does not match function output, expected {a.str_short()} but got "
-                            f"{typeof(c).str_short()}")
+            raise TypeError(
+                f"cotangent type does not match function output, expected {a.str_short()} but got "
+                f"{typeof(c).str_short()}"
+            )
     with within(TRANSPOSE):
         in_cts = backward_pass(jaxpr, consts, [Undefined(a) for a in avals], cts)
     return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
@@ -78,11 +100,14 @@ def _as_aval(x: Any) -> Any:
 
 
 @boundary
-def fwd_and_bwd(fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True) -> Any:
-    """The forward and backward passes of a function as two functions, each of which can be jitted by itself.
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
+) -> Any:
+    """The forward and backward passes of a function as two functions, each of which can be jitted
+    by itself.
 
-    fwd(*args) gives (output, residuals), with has_aux (output, residuals, aux); bwd(residuals, cotangent) gives the
-    cotangents of the arguments `argnums`.
+    fwd(*args) gives (output, residuals), with has_aux (output, residuals, aux); bwd(residuals,
+    cotangent) gives the cotangents of the arguments `argnums`.
     """
     check_callable(fun, "fwd_and_bwd")
     single = not isinstance(argnums, tuple | list)
@@ -100,10 +125,14 @@ def fwd_and_bwd(fun: Callable[..., Any], argnums: Any, has_aux: bool = False, ji
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
 
 
-def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """A function whose closed-over traced arrays are arguments: (converted, values), called as converted(*args, *values).
+def closure_convert(
+    fun: Callable[..., Any], *example_args: Any
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A function whose closed-over traced arrays are arguments: (converted, values), called as
+    converted(*args, *values).
 
-    For custom differentiation rules of functions that take functions. Only arrays that are being differentiated are lifted.
+    For custom differentiation rules of functions that take functions. Only arrays that are being
+    differentiated are lifted.
     """
     flat, in_tree = pytrees.tree_flatten(example_args)
     f = FlatFunction(fun, in_tree, "closure_convert")
@@ -117,7 +146,10 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         n = len(args) - len(hoisted)
         flat_args, tree = pytrees.tree_flatten(args[:n])
         if tree != in_tree:
-            raise TypeError(f"closure_convert: the converted function takes arguments of the tree {in_tree}, got {tree}.")
+            raise TypeError(
+                f"closure_convert: the converted function takes arguments of the tree {in_tree}, "
+                f"got {tree}."
+            )
         values, rest = iter(args[n:]), iter(fixed)
         all_consts = [next(values) if lift else next(rest) for lift in lifted]
         return pytrees.tree_unflatten(out_tree, eval_jaxpr(jaxpr, all_consts, *flat_args))
@@ -129,9 +161,15 @@ def _may_be_differentiated(x: Any) -> bool:
     return isinstance(x, Tracer) and dtypes.issubdtype(typeof(x).dtype, np.inexact)
 
 
-def saved_input_vjp(f: Callable[..., Any], which: Sequence[bool], *primals: Any, allow_unused: bool = True,
-                    allow_opaque: bool = True) -> Any:
-    """As `vjp`; the backward function takes the arguments marked in `which` again, instead of keeping them.
+def saved_input_vjp(
+    f: Callable[..., Any],
+    which: Sequence[bool],
+    *primals: Any,
+    allow_unused: bool = True,
+    allow_opaque: bool = True,
+) -> Any:
+    """As `vjp`; the backward function takes the arguments marked in `which` again, instead of
+    keeping them.
 
     Returns (output, vjp_fun) with vjp_fun(cotangent, *saved_arguments).
     """

@@ -22,9 +22,11 @@ __all__ = ["linear_call", "linear_call_p"]
 
 @final
 class LinearCall(Primitive):
-    """callee(*consts, *residuals, *xs), linear in xs, with the transpose transposed(*transposed_consts, *residuals, *cts).
+    """callee(*consts, *residuals, *xs), linear in xs, with the transpose
+    transposed(*transposed_consts, *residuals, *cts).
 
-    Operands: callee's constants, those of its transpose, residuals, xs. The transpose is the same call the other way round.
+    Operands: callee's constants, those of its transpose, residuals, xs. The transpose is the same
+    call the other way round.
     """
 
     __slots__ = ()
@@ -39,68 +41,148 @@ class LinearCall(Primitive):
     def effects(self, *avals: Any, callee: ClosedJaxpr, **params: Any) -> Any:
         return callee.effects
 
-    def evaluate(self, *args: Any, callee: ClosedJaxpr, num_callee_consts: int, num_transpose_consts: int, **params: Any) -> Any:
-        return tuple(callee(*args[:num_callee_consts], *args[num_callee_consts + num_transpose_consts:]))
+    def evaluate(
+        self,
+        *args: Any,
+        callee: ClosedJaxpr,
+        num_callee_consts: int,
+        num_transpose_consts: int,
+        **params: Any,
+    ) -> Any:
+        return tuple(
+            callee(*args[:num_callee_consts], *args[num_callee_consts + num_transpose_consts :])
+        )
 
-    def lower(self, ctx: Any, *values: Any, callee: ClosedJaxpr, num_callee_consts: int, num_transpose_consts: int,
-              **params: Any) -> Any:
-        return ctx.inline(callee, *values[:num_callee_consts], *values[num_callee_consts + num_transpose_consts:])
+    def lower(
+        self,
+        ctx: Any,
+        *values: Any,
+        callee: ClosedJaxpr,
+        num_callee_consts: int,
+        num_transpose_consts: int,
+        **params: Any,
+    ) -> Any:
+        return ctx.inline(
+            callee, *values[:num_callee_consts], *values[num_callee_consts + num_transpose_consts :]
+        )
 
-    def jvp(self, primals: Any, tangents: Any, *, num_callee_consts: int, num_transpose_consts: int, num_res: int,
-            **params: Any) -> Any:
-        params.update(num_callee_consts=num_callee_consts, num_transpose_consts=num_transpose_consts, num_res=num_res)
+    def jvp(
+        self,
+        primals: Any,
+        tangents: Any,
+        *,
+        num_callee_consts: int,
+        num_transpose_consts: int,
+        num_res: int,
+        **params: Any,
+    ) -> Any:
+        params.update(
+            num_callee_consts=num_callee_consts,
+            num_transpose_consts=num_transpose_consts,
+            num_res=num_res,
+        )
         n = num_callee_consts + num_transpose_consts + num_res
         if any(type(t) is not Zero for t in tangents[:n]):
-            raise TypeError("linear_call is differentiated with respect to its residuals, or to values that its functions close "
-                            "over.\n  It has a derivative in its linear arguments only: jax.custom_vjp says others.")
+            raise TypeError(
+                "linear_call is differentiated with respect to its residuals, or to values that "
+                "its functions close over.\n  It has a derivative in its linear arguments only: "
+                "jax.custom_vjp says others."
+            )
         outs = self.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in outs)
         return outs, self.call(*primals[:n], *map(array_ops.instantiate, tangents[n:]), **params)
 
-    def transpose(self, cts: Any, *args: Any, callee: ClosedJaxpr, transposed: ClosedJaxpr, num_callee_consts: int,
-                  num_transpose_consts: int, num_res: int) -> Any:
+    def transpose(
+        self,
+        cts: Any,
+        *args: Any,
+        callee: ClosedJaxpr,
+        transposed: ClosedJaxpr,
+        num_callee_consts: int,
+        num_transpose_consts: int,
+        num_res: int,
+    ) -> Any:
         n = num_callee_consts + num_transpose_consts
         consts, transpose_consts = args[:num_callee_consts], args[num_callee_consts:n]
-        outs = self.call(*transpose_consts, *consts, *args[n:n + num_res], *map(array_ops.instantiate, cts), callee=transposed,
-                         transposed=callee, num_callee_consts=num_transpose_consts, num_transpose_consts=num_callee_consts,
-                         num_res=num_res)
-        linear = [type(x) is Undefined for x in args[n + num_res:]]
-        return *[None] * (n + num_res), *[ct if wanted else None for ct, wanted in zip(outs, linear, strict=True)]
+        outs = self.call(
+            *transpose_consts,
+            *consts,
+            *args[n : n + num_res],
+            *map(array_ops.instantiate, cts),
+            callee=transposed,
+            transposed=callee,
+            num_callee_consts=num_transpose_consts,
+            num_transpose_consts=num_callee_consts,
+            num_res=num_res,
+        )
+        linear = [type(x) is Undefined for x in args[n + num_res :]]
+        return *[None] * (n + num_res), *[
+            ct if wanted else None for ct, wanted in zip(outs, linear, strict=True)
+        ]
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, callee: ClosedJaxpr, transposed: ClosedJaxpr, num_callee_consts: int,
-              num_transpose_consts: int, num_res: int) -> Any:
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        callee: ClosedJaxpr,
+        transposed: ClosedJaxpr,
+        num_callee_consts: int,
+        num_transpose_consts: int,
+        num_res: int,
+    ) -> Any:
         n = num_callee_consts + num_transpose_consts
         mapped = [d is not None for d in dims]
         fixed = n + num_res
-        consts, transpose_consts, residuals = mapped[:num_callee_consts], mapped[num_callee_consts:n], mapped[n:fixed]
+        consts, transpose_consts, residuals = (
+            mapped[:num_callee_consts],
+            mapped[num_callee_consts:n],
+            mapped[n:fixed],
+        )
         # All linear values are mapped, so that the two functions stay transposes of each other.
         xs, ys = [True] * (len(args) - fixed), [True] * len(callee.out_avals)
         first, _ = batch_jaxpr(callee, axis, [*consts, *residuals, *xs], ys)
         second, _ = batch_jaxpr(transposed, axis, [*transpose_consts, *residuals, *ys], xs)
-        operands = [x if d is None and i < fixed else array_ops.to_axis(x, d, axis.size, 0)
-                    for i, (x, d) in enumerate(zip(args, dims, strict=True))]
-        outs = self.call(*first.consts, *operands[:num_callee_consts], *second.consts, *operands[num_callee_consts:],
-                         callee=hoist_consts(first.jaxpr), transposed=hoist_consts(second.jaxpr),
-                         num_callee_consts=num_callee_consts + len(first.consts),
-                         num_transpose_consts=num_transpose_consts + len(second.consts), num_res=num_res)
+        operands = [
+            x if d is None and i < fixed else array_ops.to_axis(x, d, axis.size, 0)
+            for i, (x, d) in enumerate(zip(args, dims, strict=True))
+        ]
+        outs = self.call(
+            *first.consts,
+            *operands[:num_callee_consts],
+            *second.consts,
+            *operands[num_callee_consts:],
+            callee=hoist_consts(first.jaxpr),
+            transposed=hoist_consts(second.jaxpr),
+            num_callee_consts=num_callee_consts + len(first.consts),
+            num_transpose_consts=num_transpose_consts + len(second.consts),
+            num_res=num_res,
+        )
         return outs, (0,) * len(outs)
 
     def uses_axis(self, name: Any, params: Any) -> bool:
-        return name is not None and any(jaxpr_uses_axis(params[p].jaxpr, name) for p in ("callee", "transposed"))
+        return name is not None and any(
+            jaxpr_uses_axis(params[p].jaxpr, name) for p in ("callee", "transposed")
+        )
 
 
 linear_call_p = LinearCall()
 
 
 @tracebacks.api_boundary
-def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any) -> Any:
-    """fun(residual_args, linear_args), linear in linear_args, whose transpose is what `fun_transpose` says.
+def linear_call(
+    fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
+) -> Any:
+    """fun(residual_args, linear_args), linear in linear_args, whose transpose is what
+    `fun_transpose` says.
 
-    fun: a function of two trees of arrays. fun_transpose(residual_args, cotangents of fun's results) gives a tree like
-    linear_args, and is taken at its word. Reverse mode and `linear_transpose` call it; the transpose of that is fun again.
-    Raises TypeError if fun_transpose returns another tree or other types than those of linear_args, or for a derivative with
-    respect to residual_args.
+    fun: a function of two trees of arrays. fun_transpose(residual_args, cotangents of fun's
+    results) gives a tree like linear_args, and is taken at its word. Reverse mode and
+    `linear_transpose` call it; the transpose of that is fun again. Raises TypeError if
+    fun_transpose returns another tree or other types than those of linear_args, or for a derivative
+    with respect to residual_args.
 
     >>> import teucer as jax
     >>> from teucer.custom_derivatives import linear_call
@@ -120,16 +202,31 @@ def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], resi
     f = FlatFunction(fun_transpose, _pair(res_tree, out_tree), "linear_call")
     transposed, transpose_consts = stage_flat(f, [*res_avals, *cts], f.info)
     if f.tree != tree:
-        raise TypeError("transpose output pytree structure must match that of linear inputs, got output structure "
-                        f"{f.tree} and input structure {tree}.")
+        raise TypeError(
+            "transpose output pytree structure must match that of linear inputs, got output "
+            f"structure {f.tree} and input structure {tree}."
+        )
     wanted = [aval.cotangent_aval() for aval in avals]
-    if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(transposed.out_avals, wanted, strict=True)):
-        raise TypeError("linear_call: the transpose's results must have the types of the linear arguments.\n"
-                        f"    results: {', '.join(a.str_short(True) for a in transposed.out_avals)}\n"
-                        f"    linear_args: {', '.join(a.str_short(True) for a in avals)}")
+    if any(
+        a.shape != b.shape or a.dtype != b.dtype
+        for a, b in zip(transposed.out_avals, wanted, strict=True)
+    ):
+        raise TypeError(
+            "linear_call: the transpose's results must have the types of the linear arguments.\n"
+            f"    results: {', '.join(a.str_short(True) for a in transposed.out_avals)}\n"
+            f"    linear_args: {', '.join(a.str_short(True) for a in avals)}"
+        )
     outs = linear_call_p.call(
-        *consts, *transpose_consts, *residuals, *xs, callee=hoist_consts(jaxpr), transposed=hoist_consts(transposed),
-        num_callee_consts=len(consts), num_transpose_consts=len(transpose_consts), num_res=len(residuals))
+        *consts,
+        *transpose_consts,
+        *residuals,
+        *xs,
+        callee=hoist_consts(jaxpr),
+        transposed=hoist_consts(transposed),
+        num_callee_consts=len(consts),
+        num_transpose_consts=len(transpose_consts),
+        num_res=len(residuals),
+    )
     return pytrees.tree_unflatten(out_tree, outs)
 
 

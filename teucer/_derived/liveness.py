@@ -1,7 +1,9 @@
-"""Which values of a program are in memory at once: its predicted peak, and what `checkpoint` would take off it.
+"""Which values of a program are in memory at once.
 
-The model: equations run in their order. A value is in memory from the equation that makes it to the last
-one that uses it, unless compilers fuse it into its use. Arguments stay.
+Its predicted peak, and what `checkpoint` would take off it.
+
+The model: equations run in their order. A value is in memory from the equation that makes it to the
+last one that uses it, unless compilers fuse it into its use. Arguments stay.
 """
 
 from __future__ import annotations
@@ -58,11 +60,15 @@ class Peak(NamedTuple):
 
     def __str__(self) -> str:
         where = _place(self.at)
-        said = [f"predicted peak {size_text(self.size)}" + (f", at {where}" if where else ""),
-                "alive at the peak:"]
+        said = [
+            f"predicted peak {size_text(self.size)}" + (f", at {where}" if where else ""),
+            "alive at the peak:",
+        ]
         rows: dict[Any, list[Live]] = {}
         for live in self.live:
-            rows.setdefault((live.aval, live.name, _place(live.eqn), live.residual), []).append(live)
+            rows.setdefault((live.aval, live.name, _place(live.eqn), live.residual), []).append(
+                live
+            )
         ordered = sorted(rows.items(), key=lambda row: -sum(live.size for live in row[1]))
         for (aval, name, place, residual), found in ordered[:_ROWS]:
             total = size_text(sum(live.size for live in found))
@@ -71,9 +77,15 @@ class Peak(NamedTuple):
             said.append(f"  {total:>10}  {aval.str_short(True)}{times}  {name or place}{kept}")
         rest = ordered[_ROWS:]
         if rest:
-            said.append(f"  {size_text(sum(live.size for _, found in rest for live in found)):>10}  {len(rest)} others")
+            said.append(
+                f"  {size_text(sum(live.size for _, found in rest for live in found)):>10}  "
+                f"{len(rest)} others"
+            )
         for saving in self.savings:
-            said.append(f"{saving.what} at {saving.place} would take about {size_text(saving.size)} off the peak")
+            said.append(
+                f"{saving.what} at {saving.place} would take about {size_text(saving.size)} off "
+                "the peak"
+            )
         return "\n".join(said)
 
 
@@ -110,10 +122,14 @@ def _place(eqn: Eqn | None) -> str:
 
 
 def peak_of(closed: ClosedJaxpr, names: Sequence[str] = (), donated: Sequence[bool] = ()) -> Peak:
-    """The predicted peak of a program on one device. names: what its arguments are called. donated: which may be overwritten."""
+    """The predicted peak of a program on one device. names: what its arguments are called. donated:
+    which may be overwritten."""
     jaxpr = optimize(inline_calls(hoist_consts(closed.jaxpr)).jaxpr)
     n_consts = len(jaxpr.invars) - len(closed.jaxpr.invars)
-    called = [*("a constant",) * n_consts, *(names or [f"argument {i}" for i in range(len(closed.jaxpr.invars))])]
+    called = [
+        *("a constant",) * n_consts,
+        *(names or [f"argument {i}" for i in range(len(closed.jaxpr.invars))]),
+    ]
     free = [False] * n_consts + list(donated or (False,) * len(closed.jaxpr.invars))
     run = _Run(jaxpr, called, free)
     live = tuple(sorted(run.live, key=lambda v: -v.size))
@@ -175,7 +191,9 @@ class _Run:
 
     def _last_uses(self) -> dict[Var, int]:
         """For each value the number of the last equation that reads it."""
-        last: dict[Var, int] = {v: len(self.jaxpr.eqns) for v in self.jaxpr.outvars if type(v) is not Literal}
+        last: dict[Var, int] = {
+            v: len(self.jaxpr.eqns) for v in self.jaxpr.outvars if type(v) is not Literal
+        }
         for i in range(len(self.jaxpr.eqns) - 1, -1, -1):
             eqn = self.jaxpr.eqns[i]
             # What is computed where it is used reads its operands there.
@@ -240,7 +258,8 @@ def _savings(jaxpr: Jaxpr, run: _Run) -> tuple[Saving, ...]:
 
 
 def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
-    """A checkpoint around the body of a scan: instead of what the steps leave, their carries are kept."""
+    """A checkpoint around the body of a scan: instead of what the steps leave, their carries are
+    kept."""
     left: dict[int, list[Live]] = {}
     for live in residuals:
         if live.eqn is not None and live.eqn.primitive.name == "scan":
@@ -252,13 +271,19 @@ def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
         length, n, m = int(eqn.params["length"]), eqn.params["num_consts"], eqn.params["num_carry"]
         ys = sum(live.size for live in found)
         carries = length * sum(bytes_of(a) for a in eqn.params["jaxpr"].in_avals[n : n + m])
-        savings.append(Saving("jax.checkpoint around the body of the scan", _where(eqn),
-                              ys - carries - ys // max(length, 1)))
+        savings.append(
+            Saving(
+                "jax.checkpoint around the body of the scan",
+                _where(eqn),
+                ys - carries - ys // max(length, 1),
+            )
+        )
     return savings
 
 
 def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
-    """A checkpoint of each function of the user: instead of what it leaves, what it is given is kept.
+    """A checkpoint of each function of the user: instead of what it leaves, what it is given is
+    kept.
 
     A call is a run of equations of a function whose instructions follow one another.
     """
@@ -275,11 +300,24 @@ def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
         if len(calls) < 2 and not any(eqn.primitive.name == "scan" for eqn in eqns):
             continue  # all of it would be computed again at once
         given = {v for call in calls for v in _given(call)} - set(jaxpr.invars)
-        freed = [sum(bytes_of(v.aval) for eqn in call for v in eqn.outvars if v in kept and v not in given) for call in calls]
+        freed = [
+            sum(
+                bytes_of(v.aval)
+                for eqn in call
+                for v in eqn.outvars
+                if v in kept and v not in given
+            )
+            for call in calls
+        ]
         more = sum(bytes_of(v.aval) for v in given if v not in kept)
         name = code.co_qualname.rpartition("<locals>.")[2]
-        savings.append(Saving(f"jax.checkpoint({name})" if name.isidentifier() else f"jax.checkpoint of {name}",
-                              f"{_where(eqns[0])}", sum(freed) - more - max(freed, default=0)))
+        savings.append(
+            Saving(
+                f"jax.checkpoint({name})" if name.isidentifier() else f"jax.checkpoint of {name}",
+                f"{_where(eqns[0])}",
+                sum(freed) - more - max(freed, default=0),
+            )
+        )
     return savings
 
 
@@ -302,5 +340,3 @@ def _given(call: Sequence[Eqn]) -> set[Any]:
 
 def _where(eqn: Eqn) -> str:
     return source.describe(eqn.place)
-
-

@@ -1,4 +1,7 @@
-"""What the compiler is told of operations: `set_xla_metadata`, calls that carry it, and where operations are to be computed."""
+"""What the compiler is told of operations.
+
+`set_xla_metadata`, calls that carry it, and where operations are to be computed.
+"""
 
 from __future__ import annotations
 
@@ -80,14 +83,17 @@ xla_metadata_value_p = XlaMetadataValue()
 
 
 def _told(line: str, tags: Tags) -> str:
-    """A line of MLIR, in its generic form, with more that the compiler is told; constants are left as they are."""
+    """A line of MLIR, in its generic form, with more that the compiler is told; constants are left
+    as they are."""
     end = line.rfind(" : (")
     if end < 0 or '"stablehlo.constant"' in line:
         return line
     head, kinds = line[:end], line[end:]
     start = head.rfind(" {") if head.endswith("}") else -1
     attributes = head[start + 2 : -1] if start >= 0 else ""
-    if start >= 0 and attributes.count("{") != attributes.count("}"):  # a dictionary within the attributes
+    if start >= 0 and attributes.count("{") != attributes.count(
+        "}"
+    ):  # a dictionary within the attributes
         start = head.rfind(" {mhlo.frontend_attributes")
         attributes = head[start + 2 : -1]
     head = head[:start] if start >= 0 else head
@@ -96,7 +102,8 @@ def _told(line: str, tags: Tags) -> str:
 
 @final
 class XlaMetadataCall(ProgramCall):
-    """Evaluates a jaxpr as a function of the module, of whose calls the compiler is told something."""
+    """Evaluates a jaxpr as a function of the module, of whose calls the compiler is told
+    something."""
 
     __slots__ = ()
     name = "xla_metadata_call"
@@ -106,17 +113,28 @@ class XlaMetadataCall(ProgramCall):
     def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
         return params
 
-    def for_staged(self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    def for_staged(
+        self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]
+    ) -> dict[str, Any]:
         told = params["ad_metadata"]
         return params if told is None else {**params, "xla_metadata": told, "ad_metadata": None}
 
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, xla_metadata: Tags, ad_metadata: Tags | None) -> Any:
+    def lower(
+        self,
+        ctx: Any,
+        *values: Any,
+        jaxpr: ClosedJaxpr,
+        xla_metadata: Tags,
+        ad_metadata: Tags | None,
+    ) -> Any:
         if jaxpr.effects:
             return ctx.inline(jaxpr, *values)
-        return ctx.call("xla_metadata_call", jaxpr, *values, attributes=text.with_metadata("", xla_metadata))
+        return ctx.call(
+            "xla_metadata_call", jaxpr, *values, attributes=text.with_metadata("", xla_metadata)
+        )
 
     def forward(self, eqn: Eqn) -> Any:
         return forward_call(eqn, "jaxpr")
@@ -140,13 +158,17 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# What the compiler is told of the operations that are traced now: a part of the keys of traces and programs.
-_said_now = cells.Config("xla_metadata", None, include_in_jit_key=True, include_in_trace_context=True)
+# What the compiler is told of the operations that are traced now: a part of the keys of traces and
+# programs.
+_said_now = cells.Config(
+    "xla_metadata", None, include_in_jit_key=True, include_in_trace_context=True
+)
 
 
 @final
 class Metadata(ContextDecorator):
-    """Tell the compiler something of the operations in a `with` block or a function; None takes back what is said around it."""
+    """Tell the compiler something of the operations in a `with` block or a function; None takes
+    back what is said around it."""
 
     def __init__(self, said: dict[str, str | None]) -> None:
         self.said = said
@@ -205,8 +227,8 @@ def set_xla_metadata(x: Any = _Nothing, **kwargs: Any) -> Any:
 def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: Any) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something.
 
-    `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2` also says what is told of
-    derivatives.
+    `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
+    also says what is told of derivatives.
 
     >>> import teucer as jax
     >>> from teucer.experimental.scheduling_groups import xla_metadata_call
@@ -218,13 +240,20 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: Any) -> Ca
     return _metadata_call(f, meta=meta)
 
 
-def xla_metadata_call2(f: Any = None, /, metadata: dict[str, Any] | None = None, *, ad_metadata: Any = "same",
-                       ) -> Callable[..., Any]:
-    """f as a function of the program, of whose calls the compiler is told something; a decorator where f is not given.
+def xla_metadata_call2(
+    f: Any = None,
+    /,
+    metadata: dict[str, Any] | None = None,
+    *,
+    ad_metadata: Any = "same",
+) -> Callable[..., Any]:
+    """f as a function of the program, of whose calls the compiler is told something; a decorator
+    where f is not given.
 
-    metadata: names and values (strings, numbers, booleans), which are written as strings. Given alone it makes a decorator.
-    ad_metadata: what the compiler is told of the linear part of derivatives, and of what is transposed from it: "same" for the
-        same, "drop" for nothing, or a dict.
+    metadata: names and values (strings, numbers, booleans), which are written as strings. Given
+    alone it makes a decorator.
+    ad_metadata: what the compiler is told of the linear part of derivatives, and of what is
+        transposed from it: "same" for the same, "drop" for nothing, or a dict.
     Raises TypeError for other arguments.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -238,14 +267,23 @@ def xla_metadata_call2(f: Any = None, /, metadata: dict[str, Any] | None = None,
     if f is not None and not callable(f):
         raise TypeError(f"xla_metadata_call2: expected a callable to wrap, got {f!r}")
     if ad_metadata not in ("same", "drop") and not isinstance(ad_metadata, dict):
-        raise TypeError(f"xla_metadata_call2: ad_metadata must be 'same', 'drop', or a dict of metadata, got {ad_metadata!r}")
-    of_derivatives = {"same": None, "drop": ()}[ad_metadata] if isinstance(ad_metadata, str) else _tags(ad_metadata)
+        raise TypeError(
+            "xla_metadata_call2: ad_metadata must be 'same', 'drop', or a dict of metadata, got "
+            f"{ad_metadata!r}"
+        )
+    of_derivatives = (
+        {"same": None, "drop": ()}[ad_metadata]
+        if isinstance(ad_metadata, str)
+        else _tags(ad_metadata)
+    )
     if f is None:
         return functools.partial(_metadata_call, meta=metadata or {}, of_derivatives=of_derivatives)
     return _metadata_call(f, meta=metadata or {}, of_derivatives=of_derivatives)
 
 
-def _metadata_call(fun: Callable[..., Any], *, meta: dict[str, Any], of_derivatives: Tags | None = None) -> Callable[..., Any]:
+def _metadata_call(
+    fun: Callable[..., Any], *, meta: dict[str, Any], of_derivatives: Tags | None = None
+) -> Callable[..., Any]:
     check_callable(fun, "xla_metadata_call")
     # A function that is called twice on the same types is one function of the program.
     traced: dict[Any, Any] = {}
@@ -262,14 +300,21 @@ def _metadata_call(fun: Callable[..., Any], *, meta: dict[str, Any], of_derivati
             closed = hoist_consts(jaxpr)
             if not consts:  # what it closes over may be another value next time
                 memo.remember(traced, key, (closed, out_tree))
-        outs = xla_metadata_call_p.call(*consts, *call.leaves, jaxpr=closed, xla_metadata=_tags(meta), ad_metadata=of_derivatives)
+        outs = xla_metadata_call_p.call(
+            *consts,
+            *call.leaves,
+            jaxpr=closed,
+            xla_metadata=_tags(meta),
+            ad_metadata=of_derivatives,
+        )
         return pytrees.tree_unflatten(out_tree, outs)
 
     return wrapped
 
 
 def fuse_limit() -> Metadata:
-    """A limit of fusion: the compiler fuses no operation in a `with` block, or of a function that it decorates, with one outside.
+    """A limit of fusion: the compiler fuses no operation in a `with` block, or of a function that
+    it decorates, with one outside.
 
     The compilers of TPUs know it (FUSE_LIMIT).
     """
@@ -277,7 +322,8 @@ def fuse_limit() -> Metadata:
 
 
 def must_fuse_call(identifier: str) -> Callable[..., Any]:
-    """A decorator: the compiler must make one fusion of all operations of the function, or refuse the program.
+    """A decorator: the compiler must make one fusion of all operations of the function, or refuse
+    the program.
 
     identifier: the number of the fusion. The compilers of TPUs know it (MUST_FUSE).
 
@@ -298,7 +344,8 @@ _COMPUTE = {"device_host": "host", "device": None, "tpu_sparsecore": "sparse"}
 
 
 def compute_on(compute_type: str) -> Metadata:
-    """Where the operations in a `with` block, or of a function that it decorates, are to be computed.
+    """Where the operations in a `with` block, or of a function that it decorates, are to be
+    computed.
 
     compute_type: 'device', 'device_host', the host of the device; 'tpu_sparsecore'; 'gpu_stream:N'.
     Raises ValueError for another.

@@ -23,7 +23,14 @@ from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import with_devices
-from teucer._devices.shardings import NamedSharding, SingleDeviceSharding, check_shape, devices_of, is_of_no_mesh, sharded_aval
+from teucer._devices.shardings import (
+    NamedSharding,
+    SingleDeviceSharding,
+    check_shape,
+    devices_of,
+    is_of_no_mesh,
+    sharded_aval,
+)
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
 from teucer._programs.run import in_order
@@ -32,13 +39,22 @@ from teucer._xla import arrays as xla
 from teucer._xla.client import Device
 from teucer._xla.config import explicit_transfer
 
-__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "device_put_p", "filled_at", "in_layout",
-           "live_arrays"]
+__all__ = [
+    "block_until_ready",
+    "copy_to_host_async",
+    "device_get",
+    "device_put",
+    "device_put_p",
+    "filled_at",
+    "in_layout",
+    "live_arrays",
+]
 
 
 @final
 class DevicePut(Primitive):
-    """x on a device, or x itself where the program runs already. src: where its cotangent is to go, if that is known."""
+    """x on a device, or x itself where the program runs already. src: where its cotangent is to go,
+    if that is known."""
 
     __slots__ = ()
     name = "device_put"
@@ -49,7 +65,11 @@ class DevicePut(Primitive):
         if isinstance(device, MemorySpace):
             return (x.update(memory_space=device),)
         if not isinstance(device, NamedSharding):
-            return (x.update(memory_space=space_of(device._memory_kind)) if isinstance(device, SingleDeviceSharding) else x,)
+            return (
+                x.update(memory_space=space_of(device._memory_kind))
+                if isinstance(device, SingleDeviceSharding)
+                else x,
+            )
         check_shape(device, x.shape)
         return (sharded_aval(x, device),)
 
@@ -65,8 +85,16 @@ class DevicePut(Primitive):
             x = ctx.constrain(x, device)
         if space is not x.aval.memory_space and not provided.target(ctx.platform).one_memory:
             name = space.kind or "device"
-            x = hlo.custom_call(ctx, "annotate_device_placement", (x,), (x.aval,), config='""', api_version=1, has_side_effect=True,
-                                attributes=f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{name}"}}')[0]
+            x = hlo.custom_call(
+                ctx,
+                "annotate_device_placement",
+                (x,),
+                (x.aval,),
+                config='""',
+                api_version=1,
+                has_side_effect=True,
+                attributes=f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{name}"}}',
+            )[0]
         return (x,)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
@@ -80,8 +108,12 @@ class DevicePut(Primitive):
         return cts if typeof(ct).memory_space is own else self.call(ct, device=own, copy=False)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, copy: bool, **places: Any) -> Any:
-        whole = {name: s.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name) if isinstance(s, NamedSharding) else s
-                 for name, s in places.items()}
+        whole = {
+            name: s.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
+            if isinstance(s, NamedSharding)
+            else s
+            for name, s in places.items()
+        }
         return self.call(*args, copy=copy, **whole), dims
 
     padded = Primitive.through
@@ -91,7 +123,8 @@ device_put_p = DevicePut()
 
 
 def place(x: Any, where: Any, copy: bool = False) -> Any:
-    """A concrete value on a device or laid out by a sharding; None leaves it where it is, or uncommitted by default."""
+    """A concrete value on a device or laid out by a sharding; None leaves it where it is, or
+    uncommitted by default."""
     if where is None:
         if isinstance(x, ArrayImpl):
             return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
@@ -110,21 +143,27 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
 def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
     """A concrete value where it is, in the memory of another space."""
     x = x if isinstance(x, ArrayImpl) else transfer.put(x, None)
-    if space is MemorySpace.Any or (typeof(x).memory_space is space and x.sharding._memory_kind == space.kind):
+    if space is MemorySpace.Any or (
+        typeof(x).memory_space is space and x.sharding._memory_kind == space.kind
+    ):
         return transfer.put_array(x, x.sharding, committed=x._committed, copy=copy)
     kind = space.kind or next(iter(x.sharding._internal_device_list)).default_memory().kind
     return transfer.put_array(x, x.sharding.with_memory_kind(kind), copy=copy)
 
 
 @tracebacks.api_boundary
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
     """A pytree of arrays on a device.
 
-    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and a sharding), a
-    `jax.memory.Space`, for where each array is already, or a tree prefix of them; None for the default device, to which the result
-    is not committed. may_alias=False makes a copy. donate says that x is not used any more; it is deleted where its devices
-    are to hold as much of it in another order. Both may be tree prefixes of x, too.
-    Raises TypeError for leaves that are not arrays, ValueError for a device that is none or a layout that does not fit.
+    x: arrays, NumPy arrays, numbers. device: a Device, a Sharding, a Format (a layout in memory and
+    a sharding), a `jax.memory.Space`, for where each array is already, or a tree prefix of them;
+    None for the default device, to which the result is not committed. may_alias=False makes a copy.
+    donate says that x is not used any more; it is deleted where its devices are to hold as much of
+    it in another order. Both may be tree prefixes of x, too.
+    Raises TypeError for leaves that are not arrays, ValueError for a device that is none or a
+    layout that does not fit.
 
     >>> import teucer as jax, numpy as np
     >>> jax.device_put(np.arange(3), jax.devices()[0])
@@ -138,14 +177,29 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     donated = pytrees.flatten_axes("device_put donate", tree, donate)
     aliases = pytrees.flatten_axes("device_put may_alias", tree, may_alias)
     if any(d and alias for d, alias in zip(donated, aliases, strict=True)):
-        raise ValueError("device_put: may_alias and donate cannot be True at the same time.\n"
-                         "  What is donated may be written over.")
+        raise ValueError(
+            "device_put: may_alias and donate cannot be True at the same time.\n"
+            "  What is donated may be written over."
+        )
     with explicit_transfer("explicit_device_put"):
-        placed = [_put_leaf(leaf, where, alias is False) for leaf, where, alias in zip(leaves, places, aliases, strict=True)]
+        placed = [
+            _put_leaf(leaf, where, alias is False)
+            for leaf, where, alias in zip(leaves, places, aliases, strict=True)
+        ]
     for i, (old, new, d) in enumerate(zip(leaves, placed, donated, strict=True)):
-        if d and isinstance(old, ArrayImpl) and isinstance(new, ArrayImpl) and _in_other_order(old, new):
-            if any(a is b for a, b in zip(devices_of(old._sharding), devices_of(new._sharding), strict=True)):
-                placed[i] = place(new, new._sharding, copy=True)  # devices that have kept their place share the buffer
+        if (
+            d
+            and isinstance(old, ArrayImpl)
+            and isinstance(new, ArrayImpl)
+            and _in_other_order(old, new)
+        ):
+            if any(
+                a is b
+                for a, b in zip(devices_of(old._sharding), devices_of(new._sharding), strict=True)
+            ):
+                placed[i] = place(
+                    new, new._sharding, copy=True
+                )  # devices that have kept their place share the buffer
             old.delete()
     return pytrees.tree_unflatten(tree, placed)
 
@@ -154,23 +208,38 @@ def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:
     """Whether the same devices hold both, in another order and as much of each."""
     (old, new), shape = (x._sharding, y._sharding), x.shape
     before, after = old._internal_device_list, new._internal_device_list
-    return before != after and set(before) == set(after) and math.prod(old.shard_shape(shape)) == math.prod(new.shard_shape(shape))
+    return (
+        before != after
+        and set(before) == set(after)
+        and math.prod(old.shard_shape(shape)) == math.prod(new.shard_shape(shape))
+    )
 
 
 def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     strings = dtypes.is_string(getattr(x, "dtype", None)) and isinstance(x, ArrayImpl | np.ndarray)
     if not strings and not is_valid_type(x):
-        raise TypeError(f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type for device_put.")
-    if where is not None and not isinstance(where, xla.Sharding | PartitionSpec | MemorySpace) and not hasattr(
-            where, "sharding") and not hasattr(where, "platform"):
-        raise ValueError("`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a pytree of these values. "
-                         f"Received invalid value: {where!r}")
+        raise TypeError(
+            f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type for device_put."
+        )
+    if (
+        where is not None
+        and not isinstance(where, xla.Sharding | PartitionSpec | MemorySpace)
+        and not hasattr(where, "sharding")
+        and not hasattr(where, "platform")
+    ):
+        raise ValueError(
+            "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a "
+            f"pytree of these values. Received invalid value: {where!r}"
+        )
     refuse_high("device_put", typeof(x))
     where = _stated(where)
     layout = where.layout if isinstance(where, Format) else None
     if not isinstance(layout, Layout | None):
-        raise ValueError(f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} for input "
-                         f"{typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and out_shardings.")
+        raise ValueError(
+            f"sharding and layout in `Layout` instance should be concrete. Got layout: {where} "
+            f"for input {typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and "
+            "out_shardings."
+        )
     device = _place_of(where)
     source = _source(x, device) if isinstance(x, Tracer) else {}
     placed = device_put_p.call(x, device=device, copy=copy, **source)[0]
@@ -180,9 +249,15 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
 
 
 def _source(x: Tracer, device: Any) -> dict[str, Any]:
-    """Where a value that is differentiated comes from, which goes to other devices, as a parameter of the primitive."""
+    """Where a value that is differentiated comes from, which goes to other devices, as a parameter
+    of the primitive."""
     value = x.concrete()
-    if not isinstance(value, ArrayImpl) or not value._committed or device is None or isinstance(device, MemorySpace):
+    if (
+        not isinstance(value, ArrayImpl)
+        or not value._committed
+        or device is None
+        or isinstance(device, MemorySpace)
+    ):
         return {}
     if type(device) is NamedSharding and isinstance(device.mesh, AbstractMesh):
         return {}
@@ -191,8 +266,11 @@ def _source(x: Tracer, device: Any) -> dict[str, Any]:
 
 
 def filled_at(x: Any, where: Any) -> Any:
-    """What has just been made of equal elements, on a device or laid out; a program makes it where it runs."""
-    if where is None or (isinstance(x, Tracer) and isinstance(where, Device | SingleDeviceSharding)):
+    """What has just been made of equal elements, on a device or laid out; a program makes it where
+    it runs."""
+    if where is None or (
+        isinstance(x, Tracer) and isinstance(where, Device | SingleDeviceSharding)
+    ):
         return x
     return device_put(x, where)
 
@@ -200,7 +278,9 @@ def filled_at(x: Any, where: Any) -> Any:
 def _stated(where: Any) -> Any:
     """What a sharding says: None for that of a type without a mesh, or over Manual axes alone."""
     if type(where) is NamedSharding and isinstance(where.mesh, AbstractMesh):
-        return None if is_of_no_mesh(where) or where.mesh.are_all_axes_manual else with_devices(where)
+        return (
+            None if is_of_no_mesh(where) or where.mesh.are_all_axes_manual else with_devices(where)
+        )
     return where
 
 
@@ -226,7 +306,8 @@ def in_layout(x: Any, layout: Layout, what: str) -> Any:
 
 @tracebacks.api_boundary
 def device_get(x: Any) -> Any:
-    """A pytree of arrays on the host: NumPy arrays in the place of device arrays; waits for them. Traced values stay.
+    """A pytree of arrays on the host: NumPy arrays in the place of device arrays; waits for them.
+    Traced values stay.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.device_get(jnp.arange(3))
@@ -247,7 +328,8 @@ def _get_leaf(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until all arrays of a pytree are computed, raising what their computation raised; returns the pytree.
+    """Wait until all arrays of a pytree are computed, raising what their computation raised;
+    returns the pytree.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.block_until_ready(jnp.ones(2))
@@ -263,7 +345,9 @@ def block_until_ready(x: Any) -> Any:
         xla.block_until_ready(arrays)
     except Exception as err:
         if "RESOURCE_EXHAUSTED" in str(err):
-            err.add_note("jax.debug.memory(f, *args) says how much memory a function needs, and for what.")
+            err.add_note(
+                "jax.debug.memory(f, *args) says how much memory a function needs, and for what."
+            )
         raise explained(err)  # noqa: B904  # it has its cause
     return x
 
@@ -285,7 +369,10 @@ def live_arrays(platform: str | None = None) -> Sequence[Any]:
 def _memory_note(jaxpr: Jaxpr) -> str:
     from teucer._derived.liveness import peak_of  # for those who have run out of memory
 
-    return f"memory of {jaxpr.debug_info.name if jaxpr.debug_info else 'the program'}: {peak_of(ClosedJaxpr(jaxpr))}"
+    return (
+        f"memory of {jaxpr.debug_info.name if jaxpr.debug_info else 'the program'}: "
+        f"{peak_of(ClosedJaxpr(jaxpr))}"
+    )
 
 
 provided.fill(memory_note=_memory_note)

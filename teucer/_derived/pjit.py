@@ -19,11 +19,17 @@ __all__ = ["pjit"]
 _UNSAID: Any = object()
 
 
-def pjit(fun: Callable[..., Any], in_shardings: Any = _UNSAID, out_shardings: Any = _UNSAID, **options: Any) -> Any:
-    """`jit`; called within `with mesh:`, the program runs over that mesh, as in old versions of JAX.
+def pjit(
+    fun: Callable[..., Any],
+    in_shardings: Any = _UNSAID,
+    out_shardings: Any = _UNSAID,
+    **options: Any,
+) -> Any:
+    """`jit`; called within `with mesh:`, the program runs over that mesh, as in old versions of
+    JAX.
 
-    fun, options: as of `jit`. in_shardings, out_shardings: as of `jit`, too; within the block PartitionSpecs speak of its mesh,
-    and None means that each device has the whole.
+    fun, options: as of `jit`. in_shardings, out_shardings: as of `jit`, too; within the block
+    PartitionSpecs speak of its mesh, and None means that each device has the whole.
     Raises ValueError within the block where `device` or `backend` is given.
 
     >>> import teucer as jax, teucer.numpy as jnp, warnings
@@ -32,14 +38,20 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = _UNSAID, out_shardings: An
     ...     print(pjit(lambda x: 2 * x, in_shardings=jax.P("x"))(jnp.ones(2)))
     [2. 2.]
     """
-    said = {name: s for name, s in (("in_shardings", in_shardings), ("out_shardings", out_shardings)) if s is not _UNSAID}
+    said = {
+        name: s
+        for name, s in (("in_shardings", in_shardings), ("out_shardings", out_shardings))
+        if s is not _UNSAID
+    }
     plain = jit(fun, **said, **options)
 
     @functools.cache
     def over(mesh: meshes.Mesh) -> Any:
         if any(options.get(name) is not None for name in ("device", "backend")):
-            raise ValueError("Mesh context manager should not be used with jit when backend or device is also specified as an "
-                             f"argument to jit.\n    mesh: {mesh}")
+            raise ValueError(
+                "Mesh context manager should not be used with jit when backend or device is also "
+                f"specified as an argument to jit.\n    mesh: {mesh}"
+            )
         return jit(fun, **{name: _over(name, s, mesh) for name, s in said.items()}, **options)
 
     def heeding(f: Callable[[Any], Any]) -> Any:
@@ -61,8 +73,13 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = _UNSAID, out_shardings: An
 
 def _over(name: str, prefix: Any, mesh: meshes.Mesh) -> Any:
     """What `pjit` was given as shardings, over the mesh of a block."""
+
     def named(s: Any) -> Any:
-        return NamedSharding(mesh, s or PartitionSpec()) if s is None or isinstance(s, PartitionSpec) else s
+        return (
+            NamedSharding(mesh, s or PartitionSpec())
+            if s is None or isinstance(s, PartitionSpec)
+            else s
+        )
 
     try:
         return pytrees.tree_map(named, prefix, is_leaf=lambda s: s is None)

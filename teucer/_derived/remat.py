@@ -1,4 +1,7 @@
-"""Rematerialisation: `checkpoint` keeps few residuals for the backward pass and computes the others again."""
+"""Rematerialisation.
+
+`checkpoint` keeps few residuals for the backward pass and computes the others again.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ from typing import Any, NamedTuple, final
 
 from teucer._base import config, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import as_indices, as_names, check_callable, check_leaves, flatten_call, stage_user
+from teucer._core.calls import (
+    as_indices,
+    as_names,
+    check_callable,
+    check_leaves,
+    flatten_call,
+    stage_user,
+)
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
@@ -23,8 +33,20 @@ from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 
-__all__ = ["BodyCut", "CutBody", "Offloadable", "Recompute", "Saveable", "Saving", "checkpoint", "checkpoint_name",
-           "checkpoint_name_fwd", "name_p", "remat", "remat_p"]
+__all__ = [
+    "BodyCut",
+    "CutBody",
+    "Offloadable",
+    "Recompute",
+    "Saveable",
+    "Saving",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_name_fwd",
+    "name_p",
+    "remat",
+    "remat_p",
+]
 
 Policy = Callable[..., Any]
 
@@ -47,24 +69,41 @@ class _Recompute:
 Saveable, Recompute = _Saveable(), _Recompute()
 
 
-def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = True, policy: Policy | None = None,
-               static_argnums: Any = (), static_argnames: Any = (), concrete: bool = False) -> Any:
-    """`fun`, whose intermediate values are computed again in the backward pass instead of being kept.
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+    concrete: bool = False,
+) -> Any:
+    """`fun`, whose intermediate values are computed again in the backward pass instead of being
+    kept.
 
-    policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see `checkpoint_policies`.
+    policy: which values are kept all the same: policy(primitive, *types, **params) -> bool; see
+    `checkpoint_policies`.
     prevent_cse: keep the compiler from merging the second computation with the first.
-    static_argnums, static_argnames: arguments by position, and keyword arguments, that are Python values.
-    Raises ValueError where it is called with fewer arguments than static_argnums says.
+    static_argnums, static_argnames: arguments by position, and keyword arguments, that are Python
+    values. Raises ValueError where it is called with fewer arguments than static_argnums says.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.)
     Array(1., dtype=float32, weak_type=True)
     """
     if fun is None:
-        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
-                                 static_argnames=static_argnames, concrete=concrete)
+        return functools.partial(
+            checkpoint,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            concrete=concrete,
+        )
     if concrete:
-        raise NotImplementedError("checkpoint: the option concrete was removed; use static_argnums.")
+        raise NotImplementedError(
+            "checkpoint: the option concrete was removed; use static_argnums."
+        )
     check_callable(fun, "checkpoint")
     numbers = as_indices(static_argnums, "static_argnums", "checkpoint")
     names = as_names(static_argnames, "static_argnames", "checkpoint")
@@ -72,14 +111,22 @@ def checkpoint(fun: Callable[..., Any] | None = None, *, prevent_cse: bool = Tru
     @tracebacks.boundary_of(fun)
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
         if not all(-len(args) <= i < len(args) for i in numbers):
-            raise ValueError("the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take integer values greater "
-                             f"than or equal to `-len(args)` and less than `len(args)`, but got {numbers}, while `len(args)` = "
-                             f"{len(args)}")
+            raise ValueError(
+                "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take "
+                "integer values greater than or equal to `-len(args)` and less than `len(args)`, "
+                f"but got {numbers}, while `len(args)` = {len(args)}"
+            )
         call = flatten_call(args, kwargs, numbers, names)
         avals = check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
-        outs = remat_p.call(*consts, *call.leaves, jaxpr=hoist_consts(jaxpr), prevent_cse=prevent_cse, differentiated=False,
-                            policy=policy)
+        outs = remat_p.call(
+            *consts,
+            *call.leaves,
+            jaxpr=hoist_consts(jaxpr),
+            prevent_cse=prevent_cse,
+            differentiated=False,
+            policy=policy,
+        )
         return pytrees.tree_unflatten(out_tree, outs)
 
     return fun_remat
@@ -90,7 +137,8 @@ remat = checkpoint
 
 @final
 class Remat(JaxprCall):
-    """Evaluates a jaxpr; partial evaluation keeps only the residuals that the policy allows.  (C1) jaxpr has no constants."""
+    """Evaluates a jaxpr; partial evaluation keeps only the residuals that the policy allows.  (C1)
+    jaxpr has no constants."""
 
     __slots__ = ()
     name = "remat2"
@@ -100,10 +148,22 @@ class Remat(JaxprCall):
     def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> Any:
+    def lower(
+        self,
+        ctx: Any,
+        *values: Any,
+        jaxpr: ClosedJaxpr,
+        prevent_cse: bool,
+        differentiated: bool,
+        **params: Any,
+    ) -> Any:
         if differentiated and prevent_cse:
             values = hlo.optimization_barrier(ctx, values)
-        return ctx.inline(jaxpr, *values, under="checkpoint/rematted_computation" if differentiated else "checkpoint")
+        return ctx.inline(
+            jaxpr,
+            *values,
+            under="checkpoint/rematted_computation" if differentiated else "checkpoint",
+        )
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
         unknown = [trace.is_unknown(x) for x in args]
@@ -115,8 +175,17 @@ class Remat(JaxprCall):
         n_known = sum(not u for u in plan.unknown_outs)
         if config.log_checkpoint_residuals.value:
             compilations.log_residuals([known_args[i] for i in plan.inputs_used], outs[n_known:])
-        operands = (*plan.staged.consts, *[known_args[i] for i in plan.inputs_used], *outs[n_known:], *unknown_args)
-        staged = trace.record(self, operands, {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True})
+        operands = (
+            *plan.staged.consts,
+            *[known_args[i] for i in plan.inputs_used],
+            *outs[n_known:],
+            *unknown_args,
+        )
+        staged = trace.record(
+            self,
+            operands,
+            {**params, "jaxpr": hoist_consts(plan.staged.jaxpr), "differentiated": True},
+        )
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
         return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
 
@@ -138,8 +207,8 @@ remat_p = Remat()
 
 
 class _Plan(NamedTuple):
-    """known: known inputs -> (known results, saved values). staged: (known inputs used, saved values, unknown inputs) ->
-    unknown results, which computes again what it needs."""
+    """known: known inputs -> (known results, saved values). staged: (known inputs used, saved
+    values, unknown inputs) -> unknown results, which computes again what it needs."""
 
     known: ClosedJaxpr
     staged: ClosedJaxpr
@@ -153,42 +222,65 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
     known_consts = split.known.consts
     n_known = sum(not u for u in split.unknown_outs)
     computed = iter(known.outvars[n_known:])
-    inputs = known.invars[len(known_consts):]
+    inputs = known.invars[len(known_consts) :]
     residuals = [next(computed) if f is None else inputs[f] for f in split.forwarded]
     cut = _cut(known, residuals, policy)
     saved = list(cut.saved)
     offloaded = list(cut.saved.values())
     inputs_used = tuple(i for i, v in enumerate(inputs) if v in cut.needed)
-    run_now = Jaxpr(known.invars[:len(known_consts)], inputs, [*known.outvars[:n_known], *saved], cut.now)
+    run_now = Jaxpr(
+        known.invars[: len(known_consts)], inputs, [*known.outvars[:n_known], *saved], cut.now
+    )
     run_now = dce_jaxpr(run_now, [True] * len(run_now.outvars))[0].replace(invars=inputs)
     staged = split.staged
-    constvars = known.invars[:len(known_consts)]
+    constvars = known.invars[: len(known_consts)]
     recompute = Jaxpr(constvars, [*(inputs[i] for i in inputs_used), *saved], residuals, cut.again)
 
     def rerun(*args: Any) -> list[Any]:
         m = len(recompute.invars)
         n = m - len(saved)
-        back = [x if where is None else _moved(x, where.src) for x, where in zip(args[n:m], offloaded, strict=True)]
+        back = [
+            x if where is None else _moved(x, where.src)
+            for x, where in zip(args[n:m], offloaded, strict=True)
+        ]
         found = eval_jaxpr(recompute, known_consts, *args[:n], *back)
         return staged(*found, *args[m:])
 
-    moved = [v.aval if where is None else v.aval.update(memory_space=space_of(where.dst))
-             for v, where in zip(saved, offloaded, strict=True)]
-    avals = [*(inputs[i].aval for i in inputs_used), *moved, *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u)]
+    moved = [
+        v.aval if where is None else v.aval.update(memory_space=space_of(where.dst))
+        for v, where in zip(saved, offloaded, strict=True)
+    ]
+    avals = [
+        *(inputs[i].aval for i in inputs_used),
+        *moved,
+        *(a for a, u in zip(closed.in_avals, unknown, strict=True) if u),
+    ]
     again = stage_jaxpr(rerun, avals, closed.jaxpr.debug_info)
     again = dce_closed(again, [True] * len(again.out_avals), [True] * len(avals))[0]
-    return _Plan(_offloading(ClosedJaxpr(run_now, known_consts), offloaded, n_known), again, split.unknown_outs, inputs_used)
+    return _Plan(
+        _offloading(ClosedJaxpr(run_now, known_consts), offloaded, n_known),
+        again,
+        split.unknown_outs,
+        inputs_used,
+    )
 
 
-def _offloading(run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n_known: int) -> ClosedJaxpr:
+def _offloading(
+    run_now: ClosedJaxpr, offloaded: Sequence[Offloadable | None], n_known: int
+) -> ClosedJaxpr:
     """What runs now, with those of the saved values that are offloaded moved to their memory."""
     if not any(offloaded):
         return run_now
 
     def run(*args: Any) -> list[Any]:
         outs = run_now(*args)
-        return [*outs[:n_known], *[x if where is None else _moved(x, where.dst)
-                                   for x, where in zip(outs[n_known:], offloaded, strict=True)]]
+        return [
+            *outs[:n_known],
+            *[
+                x if where is None else _moved(x, where.dst)
+                for x, where in zip(outs[n_known:], offloaded, strict=True)
+            ],
+        ]
 
     return stage_jaxpr(run, run_now.in_avals, run_now.jaxpr.debug_info)
 
@@ -198,7 +290,8 @@ def _moved(x: Any, kind: str) -> Any:
 
 
 class _Cut(NamedTuple):
-    """now: the equations to run now, which also give the values to save. saved: these, and where each is moved to.
+    """now: the equations to run now, which also give the values to save. saved: these, and where
+    each is moved to.
     again: the equations to run again. needed: the variables that they and the residuals need."""
 
     now: list[Eqn]
@@ -208,7 +301,8 @@ class _Cut(NamedTuple):
 
 
 class BodyCut(NamedTuple):
-    """A body cut in two: now: inputs -> (results, values to save); again: (inputs, values saved) -> the results in use.
+    """A body cut in two: now: inputs -> (results, values to save); again: (inputs, values saved) ->
+    the results in use.
 
     answers: where each saved value is moved to; None where it stays.
     """
@@ -219,8 +313,8 @@ class BodyCut(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """An equation with bodies cut in two: now: it also gives values to save, its last results; again: it takes them last, and
-    gives the results in use."""
+    """An equation with bodies cut in two: now: it also gives values to save, its last results;
+    again: it takes them last, and gives the results in use."""
 
     now: Eqn
     again: Eqn
@@ -231,7 +325,8 @@ CutBody = Callable[[ClosedJaxpr, Sequence[bool]], "BodyCut | None"]
 
 
 def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Cut:
-    """Which values to save, so that residuals can be computed from them and the inputs; by which equations."""
+    """Which values to save, so that residuals can be computed from them and the inputs; by which
+    equations."""
     needed = {v for v in residuals if isinstance(v, Var)}
     saved: dict[Var, Offloadable | None] = {}
     eqns, now = [], []
@@ -240,8 +335,10 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Cut:
         if eqn.effects:
             if any(e.kind == "io" for e in eqn.effects if isinstance(e, Effect)):
                 raise NotImplementedError(
-                    "Effects not supported in partial-eval of `checkpoint`/`remat`: an io_callback would be called twice.\n"
-                    "  Call it outside of the function that is computed again.")
+                    "Effects not supported in partial-eval of `checkpoint`/`remat`: an "
+                    "io_callback would be called twice.\n  Call it outside of the function that "
+                    "is computed again."
+                )
             if _looks_again(eqn, known, policy):
                 eqns.append(eqn)
                 needed.update(v for v in eqn.invars if not isinstance(v, Literal))
@@ -250,20 +347,35 @@ def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Cut:
             continue
         answer = _answer(policy, eqn)
         if answer is not None:
-            saved.update((v, answer if isinstance(answer, Offloadable) else None) for v in reversed(eqn.outvars) if v in needed)
+            saved.update(
+                (v, answer if isinstance(answer, Offloadable) else None)
+                for v in reversed(eqn.outvars)
+                if v in needed
+            )
             continue
         if eqn.primitive.saving is not None and policy is not None and not eqn.effects:
-            found = eqn.primitive.saving(eqn, [v in needed for v in eqn.outvars], functools.partial(_cut_body, policy))
+            found = eqn.primitive.saving(
+                eqn, [v in needed for v in eqn.outvars], functools.partial(_cut_body, policy)
+            )
             if found is not None:
                 now[-1], eqn = found.now, found.again
-                saved.update(reversed(list(zip(found.now.outvars[-len(found.answers):], found.answers, strict=True))))
+                saved.update(
+                    reversed(
+                        list(
+                            zip(
+                                found.now.outvars[-len(found.answers) :], found.answers, strict=True
+                            )
+                        )
+                    )
+                )
         eqns.append(eqn)
         needed.update(v for v in eqn.invars if not isinstance(v, Literal))
     return _Cut(now[::-1], dict(reversed(saved.items())), eqns[::-1], needed)
 
 
 def _cut_body(policy: Policy, closed: ClosedJaxpr, used: Sequence[bool]) -> BodyCut | None:
-    """A body cut where the policy says, for the results in use; None if the policy saves nothing of it."""
+    """A body cut where the policy says, for the results in use; None if the policy saves nothing of
+    it."""
     closed = inline_calls(closed)
     jaxpr = closed.jaxpr
     wanted = [v for v, u in zip(jaxpr.outvars, used, strict=True) if u]
@@ -271,36 +383,62 @@ def _cut_body(policy: Policy, closed: ClosedJaxpr, used: Sequence[bool]) -> Body
     if not cut.saved:
         return None
     saved = list(cut.saved)
-    now = Jaxpr(jaxpr.constvars, jaxpr.invars, [*jaxpr.outvars, *saved], cut.now, debug_info=jaxpr.debug_info)
+    now = Jaxpr(
+        jaxpr.constvars,
+        jaxpr.invars,
+        [*jaxpr.outvars, *saved],
+        cut.now,
+        debug_info=jaxpr.debug_info,
+    )
     again = Jaxpr(jaxpr.constvars, [*jaxpr.invars, *saved], wanted, cut.again)
-    return BodyCut(ClosedJaxpr(now, closed.consts), ClosedJaxpr(again, closed.consts), list(cut.saved.values()))
+    return BodyCut(
+        ClosedJaxpr(now, closed.consts), ClosedJaxpr(again, closed.consts), list(cut.saved.values())
+    )
 
 
 def _looks_again(eqn: Eqn, known: Jaxpr, policy: Policy | None) -> bool:
-    """Whether a debug callback is called again with what is computed again: not if the policy saves it and a value it shows."""
+    """Whether a debug callback is called again with what is computed again: not if the policy saves
+    it and a value it shows."""
     if not any(isinstance(e, Effect) and e.kind == "debug" for e in eqn.effects):
         return False
     if _answer(policy, eqn) is None:
         return True
-    # A value that is named and not saved is there in the backward pass, as inputs are: looking at it keeps nothing.
-    again = {*known.invars, *[v for e in known.eqns if e.primitive is name_p and _answer(policy, e) is None for v in e.outvars]}
+    # A value that is named and not saved is there in the backward pass, as inputs are: looking at
+    # it keeps nothing.
+    again = {
+        *known.invars,
+        *[
+            v
+            for e in known.eqns
+            if e.primitive is name_p and _answer(policy, e) is None
+            for v in e.outvars
+        ],
+    }
     return all(isinstance(v, Literal) or v in again for v in eqn.invars)
 
 
 def _answer(policy: Policy | None, eqn: Eqn) -> Any:
-    """What a policy says of an equation's results that are to be saved; None for those that are computed again."""
+    """What a policy says of an equation's results that are to be saved; None for those that are
+    computed again."""
     if policy is None:
         return None
     answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
-    return answer if answer is True or answer is Saveable or isinstance(answer, Offloadable) else None
+    return (
+        answer if answer is True or answer is Saveable or isinstance(answer, Offloadable) else None
+    )
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with the equations of jit calls in the place of the calls, so that a policy sees them."""
+    """The jaxpr with the equations of jit calls in the place of the calls, so that a policy sees
+    them."""
     if not any(eqn.primitive is jit_p for eqn in closed.eqns):
         return closed
-    made: ClosedJaxpr = closed.kept("inlined", lambda: stage_jaxpr(lambda *args: _eval_inline(closed, args), closed.in_avals,
-                                                                   closed.jaxpr.debug_info))
+    made: ClosedJaxpr = closed.kept(
+        "inlined",
+        lambda: stage_jaxpr(
+            lambda *args: _eval_inline(closed, args), closed.in_avals, closed.jaxpr.debug_info
+        ),
+    )
     return made
 
 

@@ -1,4 +1,8 @@
-"""The stages of `jit`: traced, lowered, compiled; for looking at a program before it runs, and for running it ahead of time."""
+"""The stages of `jit`.
+
+Traced, lowered, compiled; for looking at a program before it runs, and for running it ahead of
+time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,15 @@ from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
-from teucer._programs.references.programs import OnArrays, OnLow, arrays, needs_low, on_arrays, on_low, takes_references
+from teucer._programs.references.programs import (
+    OnArrays,
+    OnLow,
+    arrays,
+    needs_low,
+    on_arrays,
+    on_low,
+    takes_references,
+)
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._transform.jit import JitOptions, Staged, jit, job_of, method, prefixed, stage_call
 from teucer._trees import pytrees
@@ -71,7 +83,9 @@ class Stage:
     @property
     def in_avals(self) -> Any:
         """The types of the arguments, as their tree."""
-        return pytrees.tree_map(lambda a: a.aval, self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        return pytrees.tree_map(
+            lambda a: a.aval, self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo)
+        )
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -95,7 +109,8 @@ class Wrapped(Protocol):
 
 
 def _as_told(aval: Any, sharding: Any) -> Any:
-    """The type of an argument that lies as `in_shardings` says, as types say it over Explicit mesh axes."""
+    """The type of an argument that lies as `in_shardings` says, as types say it over Explicit mesh
+    axes."""
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
         return aval
     return aval.update(sharding=typed(sharding, aval.ndim))
@@ -109,8 +124,10 @@ class Traced(Stage):
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
         told = prefixed(staged, call, options.in_shardings, None)[0]
-        infos = [ArgInfo(_as_told(a, s), d)
-                 for a, s, d in zip(staged.jaxpr.in_avals[n:], told[n:], staged.donated[n:], strict=True)]
+        infos = [
+            ArgInfo(_as_told(a, s), d)
+            for a, s, d in zip(staged.jaxpr.in_avals[n:], told[n:], staged.donated[n:], strict=True)
+        ]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
         self.job = job_of(staged, call, options)
         self.on_arrays: OnArrays | None = None
@@ -126,8 +143,11 @@ class Traced(Stage):
         _, self._out_layouts = prefixed(staged, call, None, options.out_layouts)
         for where, aval in zip(self._outs, staged.jaxpr.out_avals, strict=True):
             if where is not None:
-                check_shape(where, aval.shape, "One of jit outputs is incompatible with its sharding annotation "
-                                               f"{where}: ")
+                check_shape(
+                    where,
+                    aval.shape,
+                    f"One of jit outputs is incompatible with its sharding annotation {where}: ",
+                )
 
     @property
     def arg_names(self) -> tuple[str, ...]:
@@ -140,7 +160,9 @@ class Traced(Stage):
     def jaxpr(self) -> ClosedJaxpr:
         """The program."""
         jaxpr, n = self.staged.jaxpr.jaxpr, len(self.staged.consts)
-        return ClosedJaxpr(jaxpr.replace(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:]), self.staged.consts)
+        return ClosedJaxpr(
+            jaxpr.replace(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:]), self.staged.consts
+        )
 
     @property
     def lojax(self) -> ClosedJaxpr:
@@ -149,10 +171,18 @@ class Traced(Stage):
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the results, and what `jit` was told of where they are, as their tree."""
-        structs = [as_struct(a) if where is None or a.is_high else as_struct(a).update(
-                       sharding=Format(layout, where) if isinstance(layout, Layout) else where)
-                   for a, where, layout in zip(self.staged.jaxpr.out_avals, self._outs, self._out_layouts, strict=True)]
+        """Shapes and dtypes of the results, and what `jit` was told of where they are, as their
+        tree."""
+        structs = [
+            as_struct(a)
+            if where is None or a.is_high
+            else as_struct(a).update(
+                sharding=Format(layout, where) if isinstance(layout, Layout) else where
+            )
+            for a, where, layout in zip(
+                self.staged.jaxpr.out_avals, self._outs, self._out_layouts, strict=True
+            )
+        ]
         return pytrees.tree_unflatten(self.out_tree, structs)
 
     @property
@@ -169,10 +199,13 @@ class Traced(Stage):
         return pytrees.tree_unflatten(self.out_tree, self.jaxpr(*call.leaves))
 
     @tracebacks.api_boundary
-    def lower(self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None) -> Lowered:
+    def lower(
+        self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None
+    ) -> Lowered:
         """The program as StableHLO.
 
-        lowering_platforms: for which platforms; by default that of the device on which the program will run.
+        lowering_platforms: for which platforms; by default that of the device on which the program
+        will run.
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
         if not lowering_platforms:
@@ -182,18 +215,23 @@ class Traced(Stage):
         return Lowered(self, self.lower_with(platforms), platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> Lowering:
-        """The program's text for platforms; locations: with the places that operations come from."""
+        """The program's text for platforms; locations: with the places that operations come
+        from."""
         return lower_job(self.job._replace(quiet=locations), platforms, locations=locations)
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
-        """The program's text with the constants of the function in it; arguments are called `arg_names` in its messages."""
+        """The program's text with the constants of the function in it; arguments are called
+        `arg_names` in its messages."""
         job = self.job._replace(donated=(False,) * len(self.job.donated))
         return lower_job(job, platforms, consts=self.staged.consts, arg_names=arg_names)
 
 
-_NO_DEVICES = ("Passing lowering_platforms via jax.export or jit(f).trace(*args).lower(lowering_platforms=...) is required when "
-               "only AbstractMesh exists in a jitted computation.\n    mesh: {}\n  To run the program, lay the arguments over a "
-               "jax.sharding.Mesh, or enter one with jax.set_mesh.")
+_NO_DEVICES = (
+    "Passing lowering_platforms via jax.export or "
+    "jit(f).trace(*args).lower(lowering_platforms=...) is required when only AbstractMesh exists "
+    "in a jitted computation.\n    mesh: {}\n  To run the program, lay the arguments over a "
+    "jax.sharding.Mesh, or enter one with jax.set_mesh."
+)
 
 
 class Lowered(Stage):
@@ -206,11 +244,18 @@ class Lowered(Stage):
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, as their tree."""
-        return pytrees.tree_map(lambda s: s.update(weak_type=False) if isinstance(s, ShapeDtypeStruct) else s, self.traced.out_info)
+        return pytrees.tree_map(
+            lambda s: s.update(weak_type=False) if isinstance(s, ShapeDtypeStruct) else s,
+            self.traced.out_info,
+        )
 
     @tracebacks.api_boundary
-    def compile(self, compiler_options: dict[str, Any] | None = None, *,
-                device_assignment: Sequence[Any] | None = None) -> Compiled:
+    def compile(
+        self,
+        compiler_options: dict[str, Any] | None = None,
+        *,
+        device_assignment: Sequence[Any] | None = None,
+    ) -> Compiled:
         """The program as machine code.
 
         compiler_options: XLA's debug options by name, its efforts and levels, as of `jit`.
@@ -220,22 +265,41 @@ class Lowered(Stage):
         traced = self.traced
         symbolic = [aval for aval in traced.staged.jaxpr.in_avals if aval.symbolic]
         if symbolic or len(self.platforms) > 1:
-            why = f"has arguments of symbolic sizes, {symbolic[0]}" if symbolic else f"is for several platforms, {self.platforms}"
-            raise ValueError(f"compile: {traced.fun_name} {why}.\n  Lower it for known sizes and one platform; jax.export keeps it "
-                             "as it is, to be called at any size.")
+            why = (
+                f"has arguments of symbolic sizes, {symbolic[0]}"
+                if symbolic
+                else f"is for several platforms, {self.platforms}"
+            )
+            raise ValueError(
+                f"compile: {traced.fun_name} {why}.\n  Lower it for known sizes and one platform; "
+                "jax.export keeps it as it is, to be called at any size."
+            )
         placement = traced.job.placement
         if isinstance(placement.mesh, AbstractMesh):
             raise ValueError(_NO_DEVICES.format(placement.mesh))
         if device_assignment is not None:
             if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
-                raise ValueError(f"compile: device_assignment has {len(device_assignment)} devices for a program on "
-                                 f"{placement.mesh or 'one'}.")
+                raise ValueError(
+                    f"compile: device_assignment has {len(device_assignment)} devices for a "
+                    f"program on {placement.mesh or 'one'}."
+                )
             placement = placement._replace(devices=tuple(device_assignment), committed=True)
-        job = traced.job._replace(placement=placement, quiet=True,
-                                  options=(*traced.job.options, *sorted((compiler_options or {}).items())))
+        job = traced.job._replace(
+            placement=placement,
+            quiet=True,
+            options=(*traced.job.options, *sorted((compiler_options or {}).items())),
+        )
         same = placement is traced.job.placement and self.platforms == (placement.platform,)
-        return Compiled(compile_job(job, self.lowering if same else None), traced.staged.consts, self.args_info, self.out_tree,
-                        traced.staged.jaxpr.out_avals, traced.arg_names, traced.on_arrays, traced.low)
+        return Compiled(
+            compile_job(job, self.lowering if same else None),
+            traced.staged.consts,
+            self.args_info,
+            self.out_tree,
+            traced.staged.jaxpr.out_avals,
+            traced.arg_names,
+            traced.on_arrays,
+            traced.low,
+        )
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program's text: dialect 'stablehlo' (the default) or 'hlo'.
@@ -245,6 +309,7 @@ class Lowered(Stage):
         Raises ValueError for another dialect.
         """
         from teucer._xla import mlir  # 0.15 s to load, for those who read programs
+
         written = self._located() if debug_info else self.lowering.text
         if dialect == "hlo":
             return mlir.hlo_text(mlir.xla_computation(written), locations=debug_info)
@@ -253,11 +318,13 @@ class Lowered(Stage):
         return mlir.pretty(written, names, locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program in the compiler's form: an MLIR module, or for dialect 'hlo' an XLA computation.
+        """The program in the compiler's form: an MLIR module, or for dialect 'hlo' an XLA
+        computation.
 
         Raises ValueError for another dialect.
         """
         from teucer._xla import mlir
+
         if dialect == "hlo":
             return mlir.xla_computation(self._located())
         _check_dialect(dialect)
@@ -269,7 +336,9 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> Any:
         """XLA's estimate of what the program costs before it is optimised, as a dictionary."""
-        client = backends.backends().get("cpu", self.traced.job.placement.device.client)  # plugins have no such function
+        client = backends.backends().get(
+            "cpu", self.traced.job.placement.device.client
+        )  # plugins have no such function
         return xla.cost_analysis(client, self.compiler_ir("hlo"))
 
 
@@ -281,13 +350,29 @@ def _check_dialect(dialect: str | None) -> None:
 class Compiled(Stage):
     """An executable. Call it with arguments of the types that it was compiled for."""
 
-    def __init__(self, program: Program, consts: Sequence[Any], args_info: Any, out_tree: Any, out_avals: Sequence[Any],
-                 arg_names: Sequence[str], on_arrays: OnArrays | None = None, low: OnLow | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        consts: Sequence[Any],
+        args_info: Any,
+        out_tree: Any,
+        out_avals: Sequence[Any],
+        arg_names: Sequence[str],
+        on_arrays: OnArrays | None = None,
+        low: OnLow | None = None,
+    ) -> None:
         self._on_arrays, self._low = on_arrays, low
-        self.program, self.args_info, self.out_tree, self.arg_names = program, args_info, out_tree, tuple(arg_names)
+        self.program, self.args_info, self.out_tree, self.arg_names = (
+            program,
+            args_info,
+            out_tree,
+            tuple(arg_names),
+        )
         # What the function closes over comes before the arguments.
         self.consts, self._out_avals = tuple(consts), tuple(out_avals)
-        found = weakref.WeakMethod(self._miss)  # no cycle, so that the executable goes with its last user
+        found = weakref.WeakMethod(
+            self._miss
+        )  # no cycle, so that the executable goes with its last user
 
         @tracebacks.api_boundary
         def miss(*args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
@@ -295,15 +380,24 @@ class Compiled(Stage):
             assert method is not None, "called through the object"
             return method(*args, **kwargs)
 
-        self._calls = dispatcher(program.name, lambda *args, **kwargs: miss(*args, **kwargs)[0], miss,
-                                 shard_arg_fallback=shard_arg_fallback)
+        self._calls = dispatcher(
+            program.name,
+            lambda *args, **kwargs: miss(*args, **kwargs)[0],
+            miss,
+            shard_arg_fallback=shard_arg_fallback,
+        )
 
     @property
     def out_info(self) -> Any:
         """Shapes and dtypes of the results, and where they are, as their tree."""
         formats = pytrees.tree_leaves(self.output_formats)
-        return pytrees.tree_unflatten(self.out_tree, [as_struct(a).update(sharding=f, weak_type=False)
-                                                      for a, f in zip(self._out_avals, formats, strict=True)])
+        return pytrees.tree_unflatten(
+            self.out_tree,
+            [
+                as_struct(a).update(sharding=f, weak_type=False)
+                for a, f in zip(self._out_avals, formats, strict=True)
+            ],
+        )
 
     @property
     def out_avals(self) -> Any:
@@ -331,7 +425,7 @@ class Compiled(Stage):
         """Where the arguments must be: (of positional, of keyword arguments)."""
         taken = iter(self.program.in_shardings)
         every = [next(taken) if kept else None for kept in self.program.kept]
-        return pytrees.tree_unflatten(self.in_tree, every[len(self.consts):])
+        return pytrees.tree_unflatten(self.in_tree, every[len(self.consts) :])
 
     @property
     def output_shardings(self) -> Any:
@@ -340,43 +434,60 @@ class Compiled(Stage):
 
     @property
     def input_formats(self) -> Any:
-        """How the arguments lie in memory, and where: (of positional, of keyword arguments); None for those not used."""
+        """How the arguments lie in memory, and where: (of positional, of keyword arguments); None
+        for those not used."""
         taken = iter(self.program.executable.get_parameter_layouts())
-        layouts = [next(taken) if kept else None for kept in self.program.kept][len(self.consts):]
+        layouts = [next(taken) if kept else None for kept in self.program.kept][len(self.consts) :]
         return self._formats(self.in_tree, layouts, self.input_shardings)
 
     @property
     def output_formats(self) -> Any:
         """How the results lie in memory, and where."""
-        return self._formats(self.out_tree, self.program.executable.get_output_layouts(), self.output_shardings)
+        return self._formats(
+            self.out_tree, self.program.executable.get_output_layouts(), self.output_shardings
+        )
 
     @staticmethod
     def _formats(tree: Any, layouts: Sequence[Any], shardings: Any) -> Any:
         flat = pytrees.tree_leaves(shardings, is_leaf=lambda s: s is None)
-        return pytrees.tree_unflatten(tree, [None if layout is None else Format(Layout.from_pjrt_layout(layout), sharding)
-                                             for layout, sharding in zip(layouts, flat, strict=True)])
+        return pytrees.tree_unflatten(
+            tree,
+            [
+                None if layout is None else Format(Layout.from_pjrt_layout(layout), sharding)
+                for layout, sharding in zip(layouts, flat, strict=True)
+            ],
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._calls(*args, **kwargs)
 
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
-        """Results of a call that C++ cannot answer yet, and what it needs to answer the next one."""
+        """Results of a call that C++ cannot answer yet, and what it needs to answer the next
+        one."""
         call = flatten_call(args, kwargs)
         if call.tree != self.in_tree:
             raise TypeError(_other_tree(self.in_tree, call.tree))
         traced = next((x for x in call.leaves if isinstance(x, Tracer)), None)
         if traced is not None:
-            raise TypeError("Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
-                            f"Detected argument of Tracer type {type(traced)}.\n  Transform the function before it is lowered.")
+            raise TypeError(
+                "Cannot apply JAX transformations to a function lowered and compiled for a "
+                f"particular signature. Detected argument of Tracer type {type(traced)}.\n"
+                "  Transform the function before it is lowered."
+            )
         expected = pytrees.tree_leaves(self.in_avals)
         found = [stated(x) for x in call.leaves]
-        differing = [f"Argument '{name}' compiled with {aval.str_short()} and called with {got.str_short()}"
-                     for name, aval, got in zip(self.arg_names, expected, found, strict=True)
-                     if got != aval and (aval.is_high or got.is_high or got.shape != aval.shape or got.dtype != aval.dtype)]
+        differing = [
+            f"Argument '{name}' compiled with {aval.str_short()} and called with {got.str_short()}"
+            for name, aval, got in zip(self.arg_names, expected, found, strict=True)
+            if got != aval
+            and (aval.is_high or got.is_high or got.shape != aval.shape or got.dtype != aval.dtype)
+        ]
         if differing:
-            raise TypeError("Argument types differ from the types for which this computation was compiled. Perhaps you are calling "
-                            "the compiled executable with a different enable_x64 mode than when it was AOT compiled? The "
-                            "mismatches are:\n" + "\n".join(differing))
+            raise TypeError(
+                "Argument types differ from the types for which this computation was compiled. "
+                "Perhaps you are calling the compiled executable with a different enable_x64 mode "
+                "than when it was AOT compiled? The mismatches are:\n" + "\n".join(differing)
+            )
         leaves = (*self.consts, *call.leaves)
         if self._low is not None:
             outs = self._run(self._low.operands_of(leaves))
@@ -398,10 +509,14 @@ class Compiled(Stage):
 
 def _other_tree(expected: Any, found: Any) -> str:
     """What to say of a call with arguments of another tree."""
-    listed = [f"    * at {_place(path)}, seen {a} but now given {b}, so {why}"
-              for path, a, b, why in pytrees.equality_errors_pytreedef(expected, found)]
-    return ("Function compiled with input pytree does not match the input pytree it was called with. There are "
-            f"{len(listed)} mismatches, including:\n" + "\n".join(listed))
+    listed = [
+        f"    * at {_place(path)}, seen {a} but now given {b}, so {why}"
+        for path, a, b, why in pytrees.equality_errors_pytreedef(expected, found)
+    ]
+    return (
+        "Function compiled with input pytree does not match the input pytree it was called with. "
+        f"There are {len(listed)} mismatches, including:\n" + "\n".join(listed)
+    )
 
 
 def _place(path: Any) -> str:
@@ -412,7 +527,8 @@ def _place(path: Any) -> str:
 @method
 @tracebacks.api_boundary
 def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Traced:
-    """Trace the function for arguments of these types: arrays, ShapeDtypeStructs, or anything with shape and dtype."""
+    """Trace the function for arguments of these types: arrays, ShapeDtypeStructs, or anything with
+    shape and dtype."""
     call = described(flatten_call(args, kwargs, options.static_argnums, options.static_argnames))
     staged = stage_call(fun, call, options)
     return Traced(staged, options, call)
@@ -427,5 +543,6 @@ def lower(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any)
 
 @method
 def eval_shape(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Any:
-    """Shapes and dtypes of the results for arguments of these types, as of `trace`, and where `jit` was told to lay them."""
+    """Shapes and dtypes of the results for arguments of these types, as of `trace`, and where `jit`
+    was told to lay them."""
     return trace(jitted, fun, options, *args, **kwargs).out_info

@@ -12,9 +12,26 @@ from teucer._core.provided import provided
 from teucer._devices import processes
 from teucer._xla import client as xla
 
-__all__ = ["Factory", "backends", "clear_backends", "client_of", "default_backend", "device_count", "devices", "host_count",
-           "host_id", "host_ids", "local_device_count", "local_devices", "platforms_called", "process_count", "process_index",
-           "process_indices", "register_factory", "target_device"]
+__all__ = [
+    "Factory",
+    "backends",
+    "clear_backends",
+    "client_of",
+    "default_backend",
+    "device_count",
+    "devices",
+    "host_count",
+    "host_id",
+    "host_ids",
+    "local_device_count",
+    "local_devices",
+    "platforms_called",
+    "process_count",
+    "process_index",
+    "process_indices",
+    "register_factory",
+    "target_device",
+]
 
 # Platforms by their public names; a name on the left also answers to those on the right.
 _ALIASES = {"gpu": ("cuda", "rocm")}
@@ -29,7 +46,8 @@ _lock = threading.RLock()
 
 
 class Factory(NamedTuple):
-    """What makes the client of a platform that users register. quiet: whether the other platforms do where it fails."""
+    """What makes the client of a platform that users register. quiet: whether the other platforms
+    do where it fails."""
 
     make: Callable[[], Any]
     priority: int
@@ -62,18 +80,26 @@ def backends() -> dict[str, Any]:
 
 def _make_clients() -> dict[str, Any]:
     from teucer._xla.platforms import lapack, plugins  # `import teucer` would take longer with them
+
     wanted = config.config.jax_platforms
     libraries = plugins.plugin_libraries() if wanted != "cpu" else {}
     asked = _expand(wanted or "", libraries)
     others = sorted(_factories, key=lambda name: -_factories[name].priority)
     first = [name for name in others if _factories[name].priority > _PLUGIN_PRIORITY]
     rest = [name for name in others if name not in first]
-    names = asked or [*first, *sorted(libraries, key=_rank), *(n for n in rest if _factories[n].priority > 0), "cpu",
-                      *(n for n in rest if _factories[n].priority <= 0)]
+    names = asked or [
+        *first,
+        *sorted(libraries, key=_rank),
+        *(n for n in rest if _factories[n].priority > 0),
+        "cpu",
+        *(n for n in rest if _factories[n].priority <= 0),
+    ]
     made: dict[str, Any] = {}
     for name in names:
         try:
-            client = _factories[name].make() if name in _factories else _make_client(name, libraries)
+            client = (
+                _factories[name].make() if name in _factories else _make_client(name, libraries)
+            )
             if client is not None:
                 made[name] = client
             else:
@@ -83,9 +109,15 @@ def _make_clients() -> dict[str, Any]:
                 raise
             _failures[name] = str(err)
             if asked or name == "cpu" or (name in _factories and not _factories[name].quiet):
-                raise RuntimeError(f"Unable to initialize backend '{name}': {err}\n  The option jax_platforms is "
-                                   f"{wanted!r}; the plugins found are {sorted(libraries)}.") from err
-            logger.warning("Unable to initialize backend '%s': %s\n  JAX_PLATFORMS=cpu leaves it alone.", name, err)
+                raise RuntimeError(
+                    f"Unable to initialize backend '{name}': {err}\n  The option jax_platforms is "
+                    f"{wanted!r}; the plugins found are {sorted(libraries)}."
+                ) from err
+            logger.warning(
+                "Unable to initialize backend '%s': %s\n  JAX_PLATFORMS=cpu leaves it alone.",
+                name,
+                err,
+            )
     lapack.register()
     return made
 
@@ -99,7 +131,8 @@ def _make_client(name: str, libraries: dict[str, str]) -> Any:
 
 
 def _plugin_options(name: str) -> dict[str, Any]:
-    """What a plugin's client is told: by the option jax_pjrt_client_create_options, and which GPUs to use."""
+    """What a plugin's client is told: by the option jax_pjrt_client_create_options, and which GPUs
+    to use."""
     given = config.config.jax_pjrt_client_create_options or {}
     if isinstance(given, str):
         given = dict(pair.split(":", 1) for pair in filter(None, given.split(";")))
@@ -109,7 +142,10 @@ def _plugin_options(name: str) -> dict[str, Any]:
         try:
             options["visible_devices"] = [int(number) for number in visible.split(",")]
         except ValueError:
-            raise RuntimeError(f"jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got {visible!r}.") from None
+            raise RuntimeError(
+                "jax_cuda_visible_devices is 'all' or numbers of GPUs with commas, got "
+                f"{visible!r}."
+            ) from None
     return options
 
 
@@ -120,7 +156,11 @@ def _rank(name: str) -> int:
 def _expand(wanted: str, libraries: dict[str, str]) -> list[str]:
     names: list[str] = []
     for name in filter(None, wanted.split(",")):
-        choices = [n for n in (name, *_ALIASES.get(name, ())) if n in libraries or n in _factories or n == "cpu"]
+        choices = [
+            n
+            for n in (name, *_ALIASES.get(name, ()))
+            if n in libraries or n in _factories or n == "cpu"
+        ]
         names.append(choices[0] if choices else name)
     return names
 
@@ -128,11 +168,17 @@ def _expand(wanted: str, libraries: dict[str, str]) -> list[str]:
 def _cpu() -> Any:
     count = config.config.jax_num_cpu_devices
     if count == 0:
-        raise RuntimeError("the option jax_num_cpu_devices is 0, and there must be a device; -1: as XLA_FLAGS says.")
+        raise RuntimeError(
+            "the option jax_num_cpu_devices is 0, and there must be a device; -1: as XLA_FLAGS "
+            "says."
+        )
     if config.config.teucer_keep_memory:
         provided.target("cpu").keep_memory()
-    return xla.cpu_client(count if count > 0 else None, asynchronous=config.config.jax_cpu_enable_async_dispatch,
-                          **processes.state.cpu_options)
+    return xla.cpu_client(
+        count if count > 0 else None,
+        asynchronous=config.config.jax_cpu_enable_async_dispatch,
+        **processes.state.cpu_options,
+    )
 
 
 def register_factory(name: str, factory: Factory) -> None:
@@ -183,7 +229,9 @@ def device_count(backend: Any = None) -> int:
     return int(client_of(backend).device_count())
 
 
-def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Any]:
+def local_devices(
+    process_index: int | None = None, backend: Any = None, host_id: int | None = None
+) -> list[Any]:
     """The devices of one process, by default of this one.
 
     Raises ValueError if there is no process of that index.
@@ -194,7 +242,10 @@ def local_devices(process_index: int | None = None, backend: Any = None, host_id
         index = client.process_index()
     found = [d for d in client.devices() if d.process_index == index]
     if not found:
-        raise ValueError(f"local_devices: unknown process_index {index}.\n  There are {process_count(client)} processes.")
+        raise ValueError(
+            f"local_devices: unknown process_index {index}.\n"
+            f"  There are {process_count(client)} processes."
+        )
     return found
 
 
@@ -228,7 +279,8 @@ def default_backend() -> str:
 
 
 def target_device(platform: Any = None) -> Any:
-    """The device on which uncommitted values live: the option jax_default_device, else the first device."""
+    """The device on which uncommitted values live: the option jax_default_device, else the first
+    device."""
     if platform is None:
         chosen = config.default_device.value
         if chosen is not None:

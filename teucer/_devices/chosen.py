@@ -22,8 +22,14 @@ class GSPMDSharding(DeviceSharding):
 
     def __init__(self, devices: Any, op_sharding: Any, *, memory_kind: str | None = None) -> None:
         super().__init__()
-        self._internal_device_list = devices if isinstance(devices, DeviceList) else DeviceList(tuple(devices))
-        self._hlo_sharding = op_sharding if isinstance(op_sharding, HloSharding) else HloSharding.from_proto(op_sharding)
+        self._internal_device_list = (
+            devices if isinstance(devices, DeviceList) else DeviceList(tuple(devices))
+        )
+        self._hlo_sharding = (
+            op_sharding
+            if isinstance(op_sharding, HloSharding)
+            else HloSharding.from_proto(op_sharding)
+        )
         self._memory_kind = memory_kind
         self._hash = hash((tuple(self._internal_device_list), str(self._hlo_sharding), memory_kind))
 
@@ -36,27 +42,41 @@ class GSPMDSharding(DeviceSharding):
         return bool(self._hlo_sharding.is_replicated())
 
     def _parts(self, ndim: int) -> tuple[int, ...]:
-        return (1,) * ndim if self.is_fully_replicated else tuple(self._hlo_sharding.tile_assignment_dimensions()[:ndim])
+        return (
+            (1,) * ndim
+            if self.is_fully_replicated
+            else tuple(self._hlo_sharding.tile_assignment_dimensions()[:ndim])
+        )
 
     def _places(self, ndim: int) -> Sequence[tuple[int, ...]]:
         n = self.num_devices
-        return [(0,) * ndim] * n if self.is_fully_replicated else [place[:ndim] for place in _tiles(self._hlo_sharding, n)]
+        return (
+            [(0,) * ndim] * n
+            if self.is_fully_replicated
+            else [place[:ndim] for place in _tiles(self._hlo_sharding, n)]
+        )
 
     def named(self, ndim: int) -> NamedSharding:
-        """The same layout as a NamedSharding, over a mesh made for it: one mesh axis an axis of the array, one for copies."""
+        """The same layout as a NamedSharding, over a mesh made for it: one mesh axis an axis of the
+        array, one for copies."""
         devices = tuple(self._internal_device_list)
         dims = self._hlo_sharding.tile_assignment_dimensions()
         order = [devices[i] for i in self._hlo_sharding.tile_assignment_devices()]
         names = tuple(f"axis_{i}" for i in range(len(dims)))
-        return NamedSharding(Mesh(np.array(order, object).reshape(dims), names), PartitionSpec(*names[:ndim]))
+        return NamedSharding(
+            Mesh(np.array(order, object).reshape(dims), names), PartitionSpec(*names[:ndim])
+        )
 
     def with_memory_kind(self, kind: str) -> GSPMDSharding:
         return GSPMDSharding(self._internal_device_list, self._hlo_sharding, memory_kind=kind)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, GSPMDSharding) and self._hash == other._hash
-                                 and tuple(self._internal_device_list) == tuple(other._internal_device_list)
-                                 and str(self._hlo_sharding) == str(other._hlo_sharding))
+        return self is other or (
+            isinstance(other, GSPMDSharding)
+            and self._hash == other._hash
+            and tuple(self._internal_device_list) == tuple(other._internal_device_list)
+            and str(self._hlo_sharding) == str(other._hlo_sharding)
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -76,7 +96,8 @@ def _tiles(hlo_sharding: Any, n: int) -> list[tuple[int, ...]]:
 
 
 def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
-    """The sharding that the compiler chose for an array, as a NamedSharding over `mesh` if one says it."""
+    """The sharding that the compiler chose for an array, as a NamedSharding over `mesh` if one says
+    it."""
     if hlo_sharding is None or hlo_sharding.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     if hlo_sharding.is_unreduced():
@@ -87,7 +108,10 @@ def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
         entries: list[list[tuple[int, Any]]] = [[] for _ in dims]
         for i, (name, size) in enumerate(mesh.shape_tuple):
             if size > 1:  # how far the tile moves when the device moves by one along this mesh axis
-                step = tiles[tuple(int(i == j) for j in range(len(mesh.axis_sizes)))] - tiles[(0,) * len(mesh.axis_sizes)]
+                step = (
+                    tiles[tuple(int(i == j) for j in range(len(mesh.axis_sizes)))]
+                    - tiles[(0,) * len(mesh.axis_sizes)]
+                )
                 for d in np.flatnonzero(step):
                     entries[d].append((int(step[d]), name))
         names = [tuple(n for _, n in sorted(e, key=lambda pair: -pair[0])) for e in entries[:ndim]]
@@ -95,6 +119,8 @@ def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
             while names and not names[-1]:
                 names.pop()
             found = NamedSharding(mesh, PartitionSpec(*names))
-            if list(found._places(ndim)) == [tuple(t[:ndim]) for t in tiles.reshape(-1, len(dims)).tolist()]:
+            if list(found._places(ndim)) == [
+                tuple(t[:ndim]) for t in tiles.reshape(-1, len(dims)).tolist()
+            ]:
                 return found
     return GSPMDSharding(devices, hlo_sharding)

@@ -1,4 +1,7 @@
-"""Clusters found by what they put into the environment: who coordinates, how many processes, which one this is."""
+"""Clusters found by what they put into the environment.
+
+Who coordinates, how many processes, which one this is.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,13 @@ def _port_of(job: str) -> int:
 def _teucer(env: Environment) -> Cluster | None:
     if "JAX_NUM_PROCESSES" not in env and "JAX_PROCESS_ID" not in env:
         return None
-    return Cluster("environment", None, _number(env, "JAX_NUM_PROCESSES"), _number(env, "JAX_PROCESS_ID"),
-                   _number(env, "JAX_LOCAL_PROCESS_ID"))
+    return Cluster(
+        "environment",
+        None,
+        _number(env, "JAX_NUM_PROCESSES"),
+        _number(env, "JAX_PROCESS_ID"),
+        _number(env, "JAX_LOCAL_PROCESS_ID"),
+    )
 
 
 def _slurm(env: Environment) -> Cluster | None:
@@ -57,9 +65,13 @@ def _slurm(env: Environment) -> Cluster | None:
         return None
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
     host = first_node(nodes) or "localhost"
-    return Cluster("slurm", f"{host}:{_port_of(env['SLURM_JOB_ID'])}",
-                   _number(env, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), _number(env, "SLURM_PROCID"),
-                   _number(env, "SLURM_LOCALID"))
+    return Cluster(
+        "slurm",
+        f"{host}:{_port_of(env['SLURM_JOB_ID'])}",
+        _number(env, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+        _number(env, "SLURM_PROCID"),
+        _number(env, "SLURM_LOCALID"),
+    )
 
 
 def first_node(nodes: str) -> str:
@@ -77,8 +89,13 @@ def first_node(nodes: str) -> str:
 def _open_mpi(env: Environment) -> Cluster | None:
     if "OMPI_COMM_WORLD_RANK" not in env:
         return None
-    # "1234.0;tcp://10.0.0.1,192.168.0.1:51234" by Open MPI 4; "prterun-host-1234@0.0;tcp4://..." by 5.
-    uri = env.get("OMPI_MCA_orte_hnp_uri") or env.get("PMIX_SERVER_URI2") or env.get("PMIX_SERVER_URI4", "")
+    # "1234.0;tcp://10.0.0.1,192.168.0.1:51234" by Open MPI 4; "prterun-host-1234@0.0;tcp4://..." by
+    # 5.
+    uri = (
+        env.get("OMPI_MCA_orte_hnp_uri")
+        or env.get("PMIX_SERVER_URI2")
+        or env.get("PMIX_SERVER_URI4", "")
+    )
     found = re.search(r"tcp4?://([^,:;]+)", uri)
     job = env.get("OMPI_MCA_ess_base_jobid") or env.get("PMIX_NAMESPACE", uri.partition(".")[0])
     address = f"{found.group(1)}:{_port_of(job)}" if found else None
@@ -86,8 +103,13 @@ def _open_mpi(env: Environment) -> Cluster | None:
     local_size = _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")
     if size == local_size:
         address = f"127.0.0.1:{_port_of(job)}"
-    return Cluster("ompi", address, size, _number(env, "OMPI_COMM_WORLD_RANK"),
-                   _number(env, "OMPI_COMM_WORLD_LOCAL_RANK"))
+    return Cluster(
+        "ompi",
+        address,
+        size,
+        _number(env, "OMPI_COMM_WORLD_RANK"),
+        _number(env, "OMPI_COMM_WORLD_LOCAL_RANK"),
+    )
 
 
 def _mpich(env: Environment) -> Cluster | None:
@@ -95,14 +117,21 @@ def _mpich(env: Environment) -> Cluster | None:
         return None
     size = _number(env, "PMI_SIZE")
     one_machine = size == _number(env, "MPI_LOCALNRANKS")
-    # Hydra tells no address; where all processes share a machine, none is needed but a port of the job's own.
+    # Hydra tells no address; where all processes share a machine, none is needed but a port of the
+    # job's own.
     job = env.get("PMI_JOBID") or env.get("PALS_APID") or str(os.getppid())
-    return Cluster("mpich", f"127.0.0.1:{_port_of(job)}" if one_machine else None, size, _number(env, "PMI_RANK"),
-                   _number(env, "MPI_LOCALRANKID"))
+    return Cluster(
+        "mpich",
+        f"127.0.0.1:{_port_of(job)}" if one_machine else None,
+        size,
+        _number(env, "PMI_RANK"),
+        _number(env, "MPI_LOCALRANKID"),
+    )
 
 
 def _kubernetes(env: Environment) -> Cluster | None:
-    """An indexed Job with a headless service: its pods are called job-0.service, job-1.service, ..."""
+    """An indexed Job with a headless service: its pods are called job-0.service, job-1.service,
+    ..."""
     if "KUBERNETES_SERVICE_HOST" not in env or "JOB_COMPLETION_INDEX" not in env:
         return None
     index, name = _number(env, "JOB_COMPLETION_INDEX"), env.get("HOSTNAME") or socket.gethostname()
@@ -121,23 +150,36 @@ def _tpu_pod(env: Environment) -> Cluster | None:
     if worker is None or (len(hosts) == 1 and slices == 1):
         return None
     host = env.get("MEGASCALE_COORDINATOR_ADDRESS", hosts[0]).partition(":")[0]
-    return Cluster("tpu", f"{host}:{_FIRST_PORT}", len(hosts) * slices, worker + slice_id * len(hosts))
+    return Cluster(
+        "tpu", f"{host}:{_FIRST_PORT}", len(hosts) * slices, worker + slice_id * len(hosts)
+    )
 
 
 def _mpi4py(env: Environment) -> Cluster | None:
     if "mpi4py" not in sys.modules and env.get("JAX_CLUSTER") != "mpi4py":
         return None
     from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]  # the user's, only where asked for
+
     world = MPI.COMM_WORLD
     machine = world.Split_type(MPI.COMM_TYPE_SHARED)
-    host = world.bcast(socket.gethostbyname(socket.gethostname()) if world.Get_rank() == 0 else None)
+    host = world.bcast(
+        socket.gethostbyname(socket.gethostname()) if world.Get_rank() == 0 else None
+    )
     job = world.bcast(str(os.getpid()))
-    return Cluster("mpi4py", f"{host}:{_port_of(job)}", world.Get_size(), world.Get_rank(), machine.Get_rank())
+    return Cluster(
+        "mpi4py", f"{host}:{_port_of(job)}", world.Get_size(), world.Get_rank(), machine.Get_rank()
+    )
 
 
 # In the order in which they are asked. mpi4py is asked by name only.
 METHODS: dict[str, Callable[[Environment], Cluster | None]] = {
-    "environment": _teucer, "slurm": _slurm, "ompi": _open_mpi, "mpich": _mpich, "k8s": _kubernetes, "tpu": _tpu_pod}
+    "environment": _teucer,
+    "slurm": _slurm,
+    "ompi": _open_mpi,
+    "mpich": _mpich,
+    "k8s": _kubernetes,
+    "tpu": _tpu_pod,
+}
 
 
 def find(method: str | None, env: Environment) -> Cluster | None:
@@ -149,14 +191,21 @@ def find(method: str | None, env: Environment) -> Cluster | None:
     if method == "deactivate":
         return None
     if method is None:
-        return next((cluster for look in METHODS.values() if (cluster := look(env)) is not None), None)
+        return next(
+            (cluster for look in METHODS.values() if (cluster := look(env)) is not None), None
+        )
     if method == "mpi4py":
         return _mpi4py({**env, "JAX_CLUSTER": "mpi4py"})
     if method not in METHODS:
-        raise ValueError(f"jax.distributed.initialize: cluster_detection_method {method!r} is not known.\n"
-                         f"  It is one of {', '.join(map(repr, METHODS))}, 'mpi4py', 'deactivate', or None to try all.")
+        raise ValueError(
+            f"jax.distributed.initialize: cluster_detection_method {method!r} is not known.\n"
+            f"  It is one of {', '.join(map(repr, METHODS))}, 'mpi4py', 'deactivate', or None to "
+            "try all."
+        )
     cluster = METHODS[method](env)
     if cluster is None:
-        raise RuntimeError(f"jax.distributed.initialize: the environment is not one of {method!r}.\n"
-                           "  Leave cluster_detection_method out, or start the program by the cluster's launcher.")
+        raise RuntimeError(
+            f"jax.distributed.initialize: the environment is not one of {method!r}.\n"
+            "  Leave cluster_detection_method out, or start the program by the cluster's launcher."
+        )
     return cluster

@@ -20,11 +20,17 @@ def print_environment_info(return_string: bool = False) -> str | None:
     True
     """
     package = sys.modules[__name__.partition(".")[0]]  # named jax under the alias
-    text = "\n".join([
-        f"{package.__name__ + ':':7} {package.__version__}",
-        f"jaxlib: {jaxlib_version}", f"numpy:  {np.__version__}", f"python: {sys.version}",
-        f"device info: {', '.join(map(str, backends.devices()))}", f"process_count: {backends.process_count()}",
-        f"platform: {platform.uname()}"])
+    text = "\n".join(
+        [
+            f"{package.__name__ + ':':7} {package.__version__}",
+            f"jaxlib: {jaxlib_version}",
+            f"numpy:  {np.__version__}",
+            f"python: {sys.version}",
+            f"device info: {', '.join(map(str, backends.devices()))}",
+            f"process_count: {backends.process_count()}",
+            f"platform: {platform.uname()}",
+        ]
+    )
     if return_string:
         return text
     print(text)

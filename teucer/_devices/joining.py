@@ -21,27 +21,37 @@ from teucer._xla.processes import runtime
 __all__ = ["initialize", "is_initialized", "shutdown"]
 
 
-def initialize(coordinator_address: str | None = None, num_processes: int | None = None, process_id: int | None = None,
-               local_device_ids: int | Sequence[int] | None = None, cluster_detection_method: str | None = None,
-               initialization_timeout: int = 300, heartbeat_timeout_seconds: int | None = None,
-               shutdown_timeout_seconds: int = 300, coordinator_bind_address: str | None = None,
-               slice_index: int | None = None, partition_index: int | None = None) -> None:
-    """Connect this process with the others that run the same program; call it before any array is made.
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int | None = None,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
+) -> None:
+    """Connect this process with the others that run the same program; call it before any array is
+    made.
 
     coordinator_address: 'host:port' of process 0, where the coordination service listens.
     num_processes, process_id: how many processes there are, and which one this is, from 0 on.
-    Those three are found by themselves under `teucer launch`, Slurm, Open MPI, MPICH, Kubernetes' indexed
-    jobs, on TPU pods, and with the environment variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
-    JAX_PROCESS_ID.
-    local_device_ids: the GPUs that this process uses, by number; one of them where several processes
-    share a machine and a launcher numbers them, else all.
-    cluster_detection_method: 'slurm', 'ompi', 'mpich', 'k8s', 'tpu', 'environment', 'mpi4py'; 'deactivate'
-    finds nothing by itself.
-    initialization_timeout: seconds to wait for all processes. shutdown_timeout_seconds: those to wait at
-    the end. heartbeat_timeout_seconds: those after which a silent process counts as dead (by default the
-    option teucer_heartbeat_timeout, 30).
+    Those three are found by themselves under `teucer launch`, Slurm, Open MPI, MPICH, Kubernetes'
+    indexed jobs, on TPU pods, and with the environment variables JAX_COORDINATOR_ADDRESS,
+    JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+    local_device_ids: the GPUs that this process uses, by number; one of them where several
+    processes share a machine and a launcher numbers them, else all.
+    cluster_detection_method: 'slurm', 'ompi', 'mpich', 'k8s', 'tpu', 'environment', 'mpi4py';
+    'deactivate' finds nothing by itself.
+    initialization_timeout: seconds to wait for all processes. shutdown_timeout_seconds: those to
+    wait at the end. heartbeat_timeout_seconds: those after which a silent process counts as dead
+    (by default the option teucer_heartbeat_timeout, 30).
     coordinator_bind_address: where the service listens, by default on all interfaces.
-    partition_index (once slice_index): the group of closely connected devices that this process belongs to.
+    partition_index (once slice_index): the group of closely connected devices that this process
+    belongs to.
 
     Raises RuntimeError if it was called before, or too late; ValueError if an argument is missing;
     TimeoutError if the others do not come.
@@ -55,39 +65,75 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     if state.client is not None:
         raise RuntimeError("distributed.initialize should only be called once.")
     if config.EarlyOption.too_late():
-        raise RuntimeError("jax.distributed.initialize() must be called before any JAX calls that might initialise the "
-                           "XLA backend. This includes any computation, but also calls to jax.devices, jax.device_put, "
-                           "and others.\n  Call it right after the imports.")
+        raise RuntimeError(
+            "jax.distributed.initialize() must be called before any JAX calls that might "
+            "initialise the XLA backend. This includes any computation, but also calls to "
+            "jax.devices, jax.device_put, and others.\n  Call it right after the imports."
+        )
     cluster = clusters.find(cluster_detection_method, os.environ) or clusters.Cluster("none")
-    address = coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS") or cluster.coordinator_address
+    address = (
+        coordinator_address
+        or os.environ.get("JAX_COORDINATOR_ADDRESS")
+        or cluster.coordinator_address
+    )
     count = cluster.num_processes if num_processes is None else num_processes
     number = cluster.process_id if process_id is None else process_id
     address = _checked(address, count, number, cluster)
     _choose_devices(local_device_ids, cluster)
-    heartbeat = config.heartbeat_timeout.value if heartbeat_timeout_seconds is None else heartbeat_timeout_seconds
+    heartbeat = (
+        config.heartbeat_timeout.value
+        if heartbeat_timeout_seconds is None
+        else heartbeat_timeout_seconds
+    )
     assert count is not None
     assert number is not None
-    _connect(address, int(count), int(number), coordinator_bind_address,
-             int(initialization_timeout), int(heartbeat), int(shutdown_timeout_seconds))
-    state.partition_index = state.slice_index = slice_index if partition_index is None else partition_index
+    _connect(
+        address,
+        int(count),
+        int(number),
+        coordinator_bind_address,
+        int(initialization_timeout),
+        int(heartbeat),
+        int(shutdown_timeout_seconds),
+    )
+    state.partition_index = state.slice_index = (
+        slice_index if partition_index is None else partition_index
+    )
 
 
-def _checked(address: str | None, count: int | None, number: int | None, cluster: clusters.Cluster) -> str:
-    found = "" if cluster.method == "none" else f"\n    the environment ({cluster.method}) says: {cluster}"
-    for name, value in (("coordinator_address", address), ("num_processes", count), ("process_id", number)):
+def _checked(
+    address: str | None, count: int | None, number: int | None, cluster: clusters.Cluster
+) -> str:
+    found = (
+        ""
+        if cluster.method == "none"
+        else f"\n    the environment ({cluster.method}) says: {cluster}"
+    )
+    for name, value in (
+        ("coordinator_address", address),
+        ("num_processes", count),
+        ("process_id", number),
+    ):
         if value is None:
-            raise ValueError(f"{name} should be defined: jax.distributed.initialize was not given it, and the "
-                             f"environment does not say it.{found}\n  Pass it, set the variables JAX_COORDINATOR_ADDRESS, "
-                             "JAX_NUM_PROCESSES and JAX_PROCESS_ID, or start the program by `teucer launch`.")
+            raise ValueError(
+                f"{name} should be defined: jax.distributed.initialize was not given it, and the "
+                f"environment does not say it.{found}\n  Pass it, set the variables "
+                "JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or start the "
+                "program by `teucer launch`."
+            )
     assert address is not None
     assert count is not None
     assert number is not None
     if not 0 <= number < count:
-        raise ValueError(f"jax.distributed.initialize: process_id is {number}, and there are {count} processes.\n"
-                         f"  Processes are numbered from 0 to {count - 1}.{found}")
+        raise ValueError(
+            f"jax.distributed.initialize: process_id is {number}, and there are {count} "
+            f"processes.\n  Processes are numbered from 0 to {count - 1}.{found}"
+        )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise ValueError(f"jax.distributed.initialize: coordinator_address is 'host:port', got {address!r}.")
+        raise ValueError(
+            f"jax.distributed.initialize: coordinator_address is 'host:port', got {address!r}."
+        )
     return address
 
 
@@ -101,20 +147,30 @@ def _choose_devices(given: int | Sequence[int] | None, cluster: clusters.Cluster
     config.config.update("jax_cuda_visible_devices", ",".join(map(str, numbers)))
 
 
-def _connect(address: str, count: int, number: int, bind: str | None, start: int, heartbeat: int, end: int) -> None:
+def _connect(
+    address: str, count: int, number: int, bind: str | None, start: int, heartbeat: int, end: int
+) -> None:
     # jaxlib ends a process whose connection fails, with a text that names nobody. So its own
     # patience is longer than ours, and it waits in a thread of its own.
-    patience = {"heartbeat_timeout": 10 * heartbeat, "start_timeout": start + 3600, "shutdown_timeout": end}
+    patience = {
+        "heartbeat_timeout": 10 * heartbeat,
+        "start_timeout": start + 3600,
+        "shutdown_timeout": end,
+    }
     with errors_only():
         if number == 0:
             listening = bind or f"[::]:{address.rpartition(':')[2]}"
             try:
                 state.service = runtime.Service(listening, count, **patience, linger=heartbeat + 10)
             except XlaRuntimeError as err:
-                raise RuntimeError(f"jax.distributed.initialize: process 0 cannot listen at {listening}: {err}\n"
-                                   "  Choose another port, or end what listens there.") from err
+                raise RuntimeError(
+                    f"jax.distributed.initialize: process 0 cannot listen at {listening}: {err}\n"
+                    "  Choose another port, or end what listens there."
+                ) from err
         outcome: list[Any] = []
-        thread = threading.Thread(target=_try_to_connect, args=(address, number, patience, outcome), daemon=True)
+        thread = threading.Thread(
+            target=_try_to_connect, args=(address, number, patience, outcome), daemon=True
+        )
         thread.start()
         thread.join(start)
     if not outcome:
@@ -124,8 +180,10 @@ def _connect(address: str, count: int, number: int, bind: str | None, start: int
             state.service = None
         raise TimeoutError(message)
     if isinstance(outcome[0], BaseException):
-        raise RuntimeError(f"jax.distributed.initialize: process {number} cannot connect with the coordinator at "
-                           f"{address}: {outcome[0]}") from outcome[0]
+        raise RuntimeError(
+            f"jax.distributed.initialize: process {number} cannot connect with the coordinator at "
+            f"{address}: {outcome[0]}"
+        ) from outcome[0]
     try:
         _take_number(outcome[0], number)
     except RuntimeError:
@@ -135,22 +193,33 @@ def _connect(address: str, count: int, number: int, bind: str | None, start: int
         raise
     state.client, state.process_id, state.num_processes = outcome[0], number, count
     state.coordinator_address, state.shutdown_timeout = address, end
-    state.watch = watch.Watch(state.client, number, count, address, heartbeat,
-                              lambda: runtime.connect(address, number, **patience))
+    state.watch = watch.Watch(
+        state.client,
+        number,
+        count,
+        address,
+        heartbeat,
+        lambda: runtime.connect(address, number, **patience),
+    )
     state.watch.start()
     options = config.config
     kind = options.jax_cpu_collectives_implementation or "gloo"
     state.cpu_options = {
-        "distributed_client": state.client, "node_id": number, "num_nodes": count,
+        "distributed_client": state.client,
+        "node_id": number,
+        "num_nodes": count,
         "collectives": runtime.cpu_collectives(kind, state.client),
         "get_local_topology_timeout_minutes": options.jax_cpu_get_local_topology_timeout_minutes,
-        "get_global_topology_timeout_minutes": options.jax_cpu_get_global_topology_timeout_minutes}
+        "get_global_topology_timeout_minutes": options.jax_cpu_get_global_topology_timeout_minutes,
+    }
     if config.enable_preemption_service.value:
         state.preemption_sync_manager = runtime.preemption_manager(state.client)
     atexit.register(_at_exit)
 
 
-def _try_to_connect(address: str, number: int, patience: dict[str, int], outcome: list[Any]) -> None:
+def _try_to_connect(
+    address: str, number: int, patience: dict[str, int], outcome: list[Any]
+) -> None:
     try:
         outcome.append(runtime.connect(address, number, **patience))
     except XlaRuntimeError as err:
@@ -160,7 +229,8 @@ def _try_to_connect(address: str, number: int, patience: dict[str, int], outcome
 def _take_number(client: Any, number: int) -> None:
     """Be the process of this number.
 
-    Raises RuntimeError if another process is, or was. jaxlib has let this one in all the same, so the other is told to come again.
+    Raises RuntimeError if another process is, or was. jaxlib has let this one in all the same, so
+    the other is told to come again.
     """
     own = f"{socket.gethostname()}, pid {os.getpid()}"
     try:
@@ -171,21 +241,33 @@ def _take_number(client: Any, number: int) -> None:
             raise
     owner = client.key_value_try_get(f"{watch.ROOT}/joined/{number}")
     client.key_value_set(f"{watch.ROOT}/rivals/{number}", own, allow_overwrite=True)
-    raise RuntimeError(f"jax.distributed.initialize: the number {number} is taken.\n    process {number}: {owner}\n"
-                       f"    this process: {own}\n  Give each process a process_id of its own (JAX_PROCESS_ID), and another\n"
-                       "  program another coordinator_address. If that process has failed, start all of them anew.")
+    raise RuntimeError(
+        f"jax.distributed.initialize: the number {number} is taken.\n"
+        f"    process {number}: {owner}\n    this process: {own}\n"
+        "  Give each process a process_id of its own (JAX_PROCESS_ID), and another\n"
+        "  program another coordinator_address. If that process has failed, start all of them "
+        "anew."
+    )
 
 
 def _nobody_came(address: str, count: int, number: int, seconds: int) -> str:
     host, _, port = address.rpartition(":")
-    what = f"jax.distributed.initialize: process {number} has waited {seconds} s for {count} processes.\n    "
+    what = (
+        f"jax.distributed.initialize: process {number} has waited {seconds} s for {count} "
+        "processes.\n    "
+    )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
     except OSError as err:
-        return (f"{what}Nobody listens at {address}, the coordinator's address: {err}.\n  Start process 0, and see that "
-                "coordinator_address is the address of its machine.")
-    return (f"{what}The coordinator listens at {address}, but not all processes have come.\n  Start all of "
-            f"{count}, each with its own process_id from 0 to {count - 1}, or wait longer (initialization_timeout).")
+        return (
+            f"{what}Nobody listens at {address}, the coordinator's address: {err}.\n"
+            "  Start process 0, and see that coordinator_address is the address of its machine."
+        )
+    return (
+        f"{what}The coordinator listens at {address}, but not all processes have come.\n"
+        f"  Start all of {count}, each with its own process_id from 0 to {count - 1}, or wait "
+        "longer (initialization_timeout)."
+    )
 
 
 def is_initialized() -> bool:
@@ -211,7 +293,12 @@ def shutdown() -> None:
 def _leave() -> None:
     watching, client, service = state.watch, state.client, state.service
     state.client = state.service = state.watch = state.preemption_sync_manager = None
-    state.coordinator_address, state.process_id, state.num_processes, state.cpu_options = None, 0, 1, {}
+    state.coordinator_address, state.process_id, state.num_processes, state.cpu_options = (
+        None,
+        0,
+        1,
+        {},
+    )
     if watching is not None:
         watching.stop()
     with contextlib.suppress(XlaRuntimeError):  # the others may be gone
@@ -228,7 +315,8 @@ def _at_exit() -> None:
     assert state.watch is not None
     failure = getattr(sys, "last_value", None)
     if failure is not None:  # the others end when they read of it
-        # XLA may wait for a collective that will not come when the interpreter lets go of its clients.
+        # XLA may wait for a collective that will not come when the interpreter lets go of its
+        # clients.
         faulthandler.dump_traceback_later(config.collective_timeout.value, exit=True)
         state.watch.tell_failure(failure)
         state.watch.stop()

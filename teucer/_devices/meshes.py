@@ -17,14 +17,31 @@ from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
-__all__ = ["AbstractDevice", "AbstractMesh", "AxisType", "BaseMesh", "Mesh", "NO_MESH", "check_spec", "get_abstract_mesh",
-           "get_mesh", "innermost_block", "left_out", "make_mesh", "mesh_in_force", "mesh_of_block", "mesh_of_specs",
-           "set_mesh", "use_abstract_mesh"]
+__all__ = [
+    "AbstractDevice",
+    "AbstractMesh",
+    "AxisType",
+    "BaseMesh",
+    "Mesh",
+    "NO_MESH",
+    "check_spec",
+    "get_abstract_mesh",
+    "get_mesh",
+    "innermost_block",
+    "left_out",
+    "make_mesh",
+    "mesh_in_force",
+    "mesh_of_block",
+    "mesh_of_specs",
+    "set_mesh",
+    "use_abstract_mesh",
+]
 
 
 @final
 class AxisType(enum.Enum):
-    """Who partitions along a mesh axis: the compiler, the types of the program, or the program by hand (shard_map)."""
+    """Who partitions along a mesh axis: the compiler, the types of the program, or the program by
+    hand (shard_map)."""
 
     Auto = 1
     Explicit = 2
@@ -48,11 +65,14 @@ class AbstractDevice:
 
     def text(self) -> str:
         """Its fields, as representations show them."""
-        return f"device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform}"
+        return (
+            f"device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform}"
+        )
 
 
 class BaseMesh:
-    """What meshes with and without devices have in common: named axes with sizes and types. Equal meshes are one object."""
+    """What meshes with and without devices have in common: named axes with sizes and types. Equal
+    meshes are one object."""
 
     axis_names: tuple[Any, ...]
     axis_sizes: tuple[int, ...]
@@ -139,8 +159,10 @@ def _canonical_types(names: tuple[Any, ...], types: Any, default: AxisType) -> t
     if not all(isinstance(t, AxisType) for t in given):
         raise TypeError(f"axis_types must be AxisType values, got {given}.")
     if len(given) != len(names):
-        raise ValueError("Number of axis names should match the number of axis_types. "
-                         f"Got axis_names={names} and axis_types={given}.")
+        raise ValueError(
+            "Number of axis names should match the number of axis_types. "
+            f"Got axis_names={names} and axis_types={given}."
+        )
     return given
 
 
@@ -165,10 +187,19 @@ class AbstractMesh(BaseMesh):
     _internal_device_list = None
     abstract_device: AbstractDevice | None
 
-    def __new__(cls, axis_sizes: Any, axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None) -> AbstractMesh:
+    def __new__(
+        cls,
+        axis_sizes: Any,
+        axis_names: Any,
+        axis_types: Any = None,
+        *,
+        abstract_device: Any = None,
+    ) -> AbstractMesh:
         names, sizes = _canonical_names(axis_names), tuple(axis_sizes)
         if len(names) != len(sizes):
-            raise ValueError(f"AbstractMesh: one size an axis, got axis_sizes={sizes} and axis_names={names}.")
+            raise ValueError(
+                f"AbstractMesh: one size an axis, got axis_sizes={sizes} and axis_names={names}."
+            )
         key = (sizes, names, _canonical_types(names, axis_types, AxisType.Auto), abstract_device)
         found = cls._made.get(key)
         if found is None:
@@ -178,23 +209,34 @@ class AbstractMesh(BaseMesh):
         return found
 
     def __reduce__(self) -> Any:
-        return _remake_abstract, (self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device)
+        return _remake_abstract, (
+            self.axis_sizes,
+            self.axis_names,
+            self.axis_types,
+            self.abstract_device,
+        )
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """This mesh."""
         return self
 
-    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any) -> AbstractMesh:
+    def update(
+        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any
+    ) -> AbstractMesh:
         """The mesh with some of its fields changed."""
-        return AbstractMesh(self.axis_sizes if axis_sizes is None else axis_sizes,
-                            self.axis_names if axis_names is None else axis_names,
-                            self.axis_types if axis_types is None else axis_types,
-                            abstract_device=kwargs.get("abstract_device", self.abstract_device))
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+            abstract_device=kwargs.get("abstract_device", self.abstract_device),
+        )
 
     def update_axis_types(self, name_to_type: Mapping[Any, AxisType]) -> AbstractMesh:
         """The mesh with the types of some axes changed."""
-        return self.update(axis_types=tuple({**self.type_of, **name_to_type}[n] for n in self.axis_names))
+        return self.update(
+            axis_types=tuple({**self.type_of, **name_to_type}[n] for n in self.axis_names)
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in ("devices", "device_ids", "is_multi_process", "local_devices", "local_mesh"):
@@ -202,7 +244,9 @@ class AbstractMesh(BaseMesh):
         raise AttributeError(f"'AbstractMesh' object has no attribute {name!r}")
 
     def __enter__(self) -> Any:
-        raise RuntimeError("AbstractMesh is not a context manager; use jax.sharding.use_abstract_mesh(mesh).")
+        raise RuntimeError(
+            "AbstractMesh is not a context manager; use jax.sharding.use_abstract_mesh(mesh)."
+        )
 
     def __exit__(self, *exc: object) -> None:
         """Never reached: `__enter__` raises."""
@@ -222,8 +266,8 @@ def _remake_abstract(sizes: Any, names: Any, types: Any, device: Any) -> Abstrac
 class Mesh(BaseMesh, contextlib.ContextDecorator):
     """Devices in a grid with named axes.
 
-    devices: an array of devices. axis_names: a name an axis of it. axis_types: an AxisType an axis; by default all Auto.
-    Raises ValueError if numbers of axes and names differ.
+    devices: an array of devices. axis_names: a name an axis of it. axis_types: an AxisType an axis;
+    by default all Auto. Raises ValueError if numbers of axes and names differ.
 
     >>> import teucer as jax, numpy as np
     >>> Mesh(np.array(jax.devices()[:1]), ("x",))
@@ -241,9 +285,11 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         grid = np.array(devices, dtype=object)
         names = _canonical_names(axis_names)
         if grid.ndim != len(names):
-            raise ValueError("Mesh requires the ndim of its first argument (`devices`) to equal the length of its second "
-                             f"argument (`axis_names`), but got devices.ndim == {grid.ndim} and len(axis_names) == "
-                             f"{len(names)}.")
+            raise ValueError(
+                "Mesh requires the ndim of its first argument (`devices`) to equal the length of "
+                f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
+                f"len(axis_names) == {len(names)}."
+            )
         types = _canonical_types(names, axis_types, AxisType.Auto)
         # A mesh without axes may be one of no devices: np.empty((), object) holds None.
         key = (tuple([d for d in grid.flat if d is not None]), grid.shape, names, types)
@@ -270,8 +316,12 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         if not self.flat_devices:
             return _NO_ABSTRACT_MESH
         first = self.flat_devices[0]
-        device = AbstractDevice(first.device_kind, getattr(first, "num_cores", None), first.platform)
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device)
+        device = AbstractDevice(
+            first.device_kind, getattr(first, "num_cores", None), first.platform
+        )
+        return AbstractMesh(
+            self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device
+        )
 
     @property
     def device_ids(self) -> Any:
@@ -294,22 +344,31 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
 
         Raises ValueError if that part is no grid.
         """
-        here = np.array([d.process_index == d.client.process_index() for d in self.flat_devices]).reshape(self.devices.shape)
+        here = np.array(
+            [d.process_index == d.client.process_index() for d in self.flat_devices]
+        ).reshape(self.devices.shape)
         part = self.devices[np.ix_(*(sorted(set(i)) for i in np.nonzero(here)))]
         if part.size != here.sum():
-            raise ValueError(f"When passing host local inputs to pjit, devices connected to a single host must form a contiguous "
-                             f"subcube of the global device mesh: {self}.")
+            raise ValueError(
+                "When passing host local inputs to pjit, devices connected to a single host must "
+                f"form a contiguous subcube of the global device mesh: {self}."
+            )
         return Mesh(part, self.axis_names, self.axis_types)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """The mesh with some of its fields changed."""
-        return Mesh(self.devices if devices is None else devices, self.axis_names if axis_names is None else axis_names,
-                    self.axis_types if axis_types is None else axis_types)
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
 
     def __enter__(self) -> Mesh:
         if config.disallow_mesh_context_manager.value:
-            raise RuntimeError("Mesh context manager is disabled by the option jax_disallow_mesh_context_manager; "
-                               "use jax.set_mesh(mesh).")
+            raise RuntimeError(
+                "Mesh context manager is disabled by the option jax_disallow_mesh_context_manager; "
+                "use jax.set_mesh(mesh)."
+            )
         _outer.append(_in_force().named)
         _cell.set_local(_in_force()._replace(named=self))
         return self
@@ -321,7 +380,10 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         return f"Mesh({self._axes_text()})" if self.flat_devices else "Mesh()"
 
     def __repr__(self) -> str:
-        axes = f"axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types={_types_text(self.axis_types)}"
+        axes = (
+            f"axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+            f"axis_types={_types_text(self.axis_types)}"
+        )
         return f"Mesh({axes})" if self.flat_devices else "Mesh()"
 
 
@@ -330,12 +392,18 @@ NO_MESH = Mesh(np.empty((0,), object), ("none",))
 NO_MESH._set_axes((), (), ())
 
 
-def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *,
-              devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh of the first devices, by default of all that there are, in the order in which they are near each other.
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[Any],
+    axis_types: Any = None,
+    *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:
+    """A mesh of the first devices, by default of all that there are, in the order in which they are
+    near each other.
 
-    axis_shapes, axis_names: sizes and names of its axes. axis_types: an AxisType an axis; by default all Explicit.
-    Raises ValueError if there are fewer devices than the mesh needs.
+    axis_shapes, axis_names: sizes and names of its axes. axis_types: an AxisType an axis; by
+    default all Explicit. Raises ValueError if there are fewer devices than the mesh needs.
 
     >>> make_mesh((1,), ("x",))
     Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Explicit,))
@@ -343,10 +411,14 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types:
     found = list(backends.devices() if devices is None else devices)
     sizes = tuple(axis_shapes)
     if not all(isinstance(size, int | np.integer) for size in sizes):
-        raise ValueError(f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {sizes}")
+        raise ValueError(
+            f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {sizes}"
+        )
     n = math.prod(sizes)
     if n > len(found):
-        raise ValueError(f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}")
+        raise ValueError(
+            f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}"
+        )
     names = _canonical_names(axis_names)
     grid = np.empty(n, object)
     grid[:] = found[:n]
@@ -354,7 +426,8 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types:
 
 
 class InForce(NamedTuple):
-    """The mesh that programs are written for: `mesh` by set_mesh, `abstract` by use_abstract_mesh, `named` by `with mesh:`."""
+    """The mesh that programs are written for: `mesh` by set_mesh, `abstract` by use_abstract_mesh,
+    `named` by `with mesh:`."""
 
     mesh: Mesh | None = None
     abstract: AbstractMesh | None = None
@@ -372,15 +445,22 @@ def _in_force() -> InForce:
 
 
 def mesh_in_force() -> Mesh | None:
-    """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is none.
+    """The mesh over whose devices programs run by default, set by `set_mesh`; None where there is
+    none.
 
-    Its axes are those of the mesh in force without devices, which `use_abstract_mesh` may have made others.
+    Its axes are those of the mesh in force without devices, which `use_abstract_mesh` may have made
+    others.
     """
     found = _cell.value
     if found is None or found.mesh is None:
         return None
     mesh, abstract = found.mesh, found.abstract
-    if abstract is None or abstract is mesh.abstract_mesh or abstract.manual_axes or abstract.size != mesh.size:
+    if (
+        abstract is None
+        or abstract is mesh.abstract_mesh
+        or abstract.manual_axes
+        or abstract.size != mesh.size
+    ):
         return mesh  # type: ignore[no-any-return]
     return Mesh(mesh.devices.reshape(abstract.axis_sizes), abstract.axis_names, abstract.axis_types)
 
@@ -393,9 +473,14 @@ def left_out(mesh: BaseMesh) -> frozenset[Any]:
 
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
-    """The devices of a mesh that a type speaks of: those of the mesh in force, else of the only mesh like it that there is."""
+    """The devices of a mesh that a type speaks of: those of the mesh in force, else of the only
+    mesh like it that there is."""
     in_force = mesh_in_force()
-    alike = [m for m in Mesh._made.values() if m.abstract_mesh is abstract] if in_force is None else [in_force]
+    alike = (
+        [m for m in Mesh._made.values() if m.abstract_mesh is abstract]
+        if in_force is None
+        else [in_force]
+    )
     return alike[0] if len(alike) == 1 else None
 
 
@@ -406,13 +491,15 @@ def mesh_of_specs() -> BaseMesh | None:
 
 
 def mesh_of_block() -> Mesh | None:
-    """The mesh of the innermost `with mesh:` block, which `pjit` and `with_sharding_constraint` heed; None where there is none."""
+    """The mesh of the innermost `with mesh:` block, which `pjit` and `with_sharding_constraint`
+    heed; None where there is none."""
     found = _cell.value
     return None if found is None or found.abstract or found.mesh else found.named
 
 
 def innermost_block() -> Mesh:
-    """The mesh of the innermost `with mesh:` block, whatever set_mesh says; an empty one where there is none."""
+    """The mesh of the innermost `with mesh:` block, whatever set_mesh says; an empty one where
+    there is none."""
     return _in_force().named or NO_MESH
 
 
@@ -433,7 +520,8 @@ def get_abstract_mesh() -> AbstractMesh:
 class set_mesh:
     """Set the mesh of this thread, at once; as a context manager, until the end of the block.
 
-    Programs run over its devices, bare PartitionSpecs speak of its axes, and types show partitions over its Explicit ones.
+    Programs run over its devices, bare PartitionSpecs speak of its axes, and types show partitions
+    over its Explicit ones.
 
     >>> with set_mesh(make_mesh((1,), ("x",))):
     ...     print(get_abstract_mesh().axis_names)
@@ -444,10 +532,15 @@ class set_mesh:
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(f"Expected mesh of type `jax.sharding.Mesh`. Got type: {type(mesh)}")
         if mesh is not None and mesh.manual_axes:
-            raise ValueError("jax.set_mesh: the mesh contains manual axes, which only the function that jax.shard_map maps has."
-                             f"\n    mesh: {mesh}\n  Give its axes the types Auto or Explicit.")
+            raise ValueError(
+                "jax.set_mesh: the mesh contains manual axes, which only the function that "
+                f"jax.shard_map maps has.\n    mesh: {mesh}\n"
+                "  Give its axes the types Auto or Explicit."
+            )
         self.prev_mesh, self.prev_abstract_mesh = get_mesh(), get_abstract_mesh()
-        in_force = InForce(mesh if mesh is not None and mesh.flat_devices else None, named=_in_force().named)
+        in_force = InForce(
+            mesh if mesh is not None and mesh.flat_devices else None, named=_in_force().named
+        )
         self._saved = _cell.swap_local(in_force if in_force != InForce() else None)
 
     def __enter__(self) -> None:
@@ -463,14 +556,18 @@ class use_abstract_mesh:
 
     def __init__(self, mesh: AbstractMesh) -> None:
         if not isinstance(mesh, AbstractMesh):
-            raise ValueError(f"Expected mesh of type `jax.sharding.AbstractMesh`. Got type: {type(mesh)}")
+            raise ValueError(
+                f"Expected mesh of type `jax.sharding.AbstractMesh`. Got type: {type(mesh)}"
+            )
         self.mesh = mesh
 
     def __enter__(self) -> AbstractMesh:
         self.prev = get_abstract_mesh()
         if not self.mesh.empty and not self.prev.empty and self.mesh.size != self.prev.size:
-            raise ValueError(f"use_abstract_mesh cannot change the size of the mesh. Got new mesh: {self.mesh} with "
-                             f"size={self.mesh.size} and prev mesh: {self.prev} with size={self.prev.size}")
+            raise ValueError(
+                f"use_abstract_mesh cannot change the size of the mesh. Got new mesh: {self.mesh} "
+                f"with size={self.mesh.size} and prev mesh: {self.prev} with size={self.prev.size}"
+            )
         self._saved = _cell.swap_local(_in_force()._replace(abstract=self.mesh))
         return self.mesh
 
@@ -484,25 +581,40 @@ def check_spec(mesh: Any, spec: Any) -> None:
     Raises TypeError for what is no mesh or no spec, ValueError and DuplicateSpecError as said.
     """
     if not isinstance(mesh, BaseMesh):
-        raise TypeError(f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: {mesh!r:.100}.")
+        raise TypeError(
+            f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: "
+            f"{mesh!r:.100}."
+        )
     if not isinstance(spec, PartitionSpec):
-        raise TypeError(f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
-                        "  Write jax.P('x', None) for a tuple ('x', None).")
+        raise TypeError(
+            f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
+            "  Write jax.P('x', None) for a tuple ('x', None)."
+        )
     # Over an AbstractMesh it says, within the backward pass, that a type leaves the partition open.
     if UNCONSTRAINED in spec.partitions and isinstance(mesh, Mesh) and not mesh.auto_axes:
-        raise ValueError(f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
-                         f"{mesh.axis_types}\n  The compiler partitions along Auto axes only.")
+        raise ValueError(
+            f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got "
+            f"mesh axis_types: {mesh.axis_types}\n  The compiler partitions along Auto axes only."
+        )
     seen = set()
     for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
         if name not in mesh.sizes:
-            raise ValueError(f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.")
+            raise ValueError(
+                f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}."
+            )
         if name in seen:
-            raise DuplicateSpecError("A single NamedSharding spec specification can map every mesh axis to at most one positional "
-                                     f"dimension, but {spec} has duplicate entries for `{name}`")
+            raise DuplicateSpecError(
+                "A single NamedSharding spec specification can map every mesh axis to at most "
+                f"one positional dimension, but {spec} has duplicate entries for `{name}`"
+            )
         seen.add(name)
     # In types, the manual axes of the function of parts.
-    allowed = (AxisType.Explicit,) if isinstance(mesh, Mesh) else (AxisType.Explicit, AxisType.Manual)
+    allowed = (
+        (AxisType.Explicit,) if isinstance(mesh, Mesh) else (AxisType.Explicit, AxisType.Manual)
+    )
     for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
         if any(mesh.type_of[n] not in allowed for n in axes):
-            raise ValueError(f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got {what.lower()} axes: "
-                             f"{axes} and mesh: {mesh}")
+            raise ValueError(
+                f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got "
+                f"{what.lower()} axes: {axes} and mesh: {mesh}"
+            )

@@ -1,4 +1,5 @@
-"""Types of the parts of values that devices have, along mesh axes for which one writes by hand (`shard_map`)."""
+"""Types of the parts of values that devices have, along mesh axes for which one writes by hand
+(`shard_map`)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["low_specs", "named_here", "names_of_spec", "part_aval", "whole_aval"
 
 
 def low_specs(spec: Any, aval: Any) -> Sequence[PartitionSpec]:
-    """The specs of the arrays of which a value is made, from its own; a PartitionSpec is that of each of them."""
+    """The specs of the arrays of which a value is made, from its own; a PartitionSpec is that of
+    each of them."""
     if isinstance(spec, PartitionSpec):
         return [spec] * len(aval.lo_ty()) if aval.is_high else [spec]
     return [low for part in spec.to_lo() for low in part.to_lo()]
@@ -47,30 +49,54 @@ def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma
     rest = [tuple(n for n in entry_names(e) if n not in manual) for e in own]
     sums = {"unreduced": own.unreduced - manual, "reduced": own.reduced - manual}
     if check_vma:
-        sums = {"unreduced": sums["unreduced"] | spec.unreduced, "reduced": sums["reduced"] | spec.reduced}
+        sums = {
+            "unreduced": sums["unreduced"] | spec.unreduced,
+            "reduced": sums["reduced"] | spec.reduced,
+        }
     sharding = None
     if any(rest) or any(sums.values()):
-        sharding = NamedSharding(mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
-                                 PartitionSpec(*rest, **sums))
+        sharding = NamedSharding(
+            mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
+            PartitionSpec(*rest, **sums),
+        )
     over = names_of_spec(spec) - left_out(mesh) if check_vma else frozenset()
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)
 
 
 def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
-    """The type of the value whose parts are of type `aval`. check_vma: whether types say over which axes parts differ."""
+    """The type of the value whose parts are of type `aval`. check_vma: whether types say over which
+    axes parts differ."""
     if isinstance(aval, HighType):
         return aval if _is_whole(spec) else aval.unshard(mesh, check_vma, spec)
     shape = tuple(d * n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     abstract = mesh.abstract_mesh
-    own = [()] * aval.ndim if aval.partition is None else [entry_names(e) for e in aval.partition.spec]
+    own = (
+        [()] * aval.ndim
+        if aval.partition is None
+        else [entry_names(e) for e in aval.partition.spec]
+    )
     given = [entry_names(e) for e in (*spec.partitions, *[None] * (aval.ndim - len(spec)))]
-    entries = [(*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
-               for new, old in zip(given, own, strict=True)]
-    sums = {"unreduced": aval.unreduced - manual | spec.unreduced, "reduced": aval.reduced - manual | spec.reduced}
-    sharding = NamedSharding(abstract, PartitionSpec(*entries, **sums)) if any(entries) or any(sums.values()) else None
+    entries = [
+        (*(n for n in new if abstract.type_of[n] is AxisType.Explicit), *old)
+        for new, old in zip(given, own, strict=True)
+    ]
+    sums = {
+        "unreduced": aval.unreduced - manual | spec.unreduced,
+        "reduced": aval.reduced - manual | spec.reduced,
+    }
+    sharding = (
+        NamedSharding(abstract, PartitionSpec(*entries, **sums))
+        if any(entries) or any(sums.values())
+        else None
+    )
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
 
 
 def _is_whole(spec: Any) -> bool:
     """Whether a spec, of any type, says that each device has the whole."""
-    return isinstance(spec, PartitionSpec) and not spec.names() and not spec.unreduced and not spec.reduced
+    return (
+        isinstance(spec, PartitionSpec)
+        and not spec.names()
+        and not spec.unreduced
+        and not spec.reduced
+    )

@@ -18,12 +18,24 @@ from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 
-__all__ = ["IncompatibleDevices", "Memories", "Placement", "chosen_by_compiler", "on_device", "over_mesh", "pinned",
-           "pinned_arguments", "placement_of", "spread", "with_devices"]
+__all__ = [
+    "IncompatibleDevices",
+    "Memories",
+    "Placement",
+    "chosen_by_compiler",
+    "on_device",
+    "over_mesh",
+    "pinned",
+    "pinned_arguments",
+    "placement_of",
+    "spread",
+    "with_devices",
+]
 
 
 class Memories(NamedTuple):
-    """The kinds of memory of a program's arguments and results; empty where all are in that of the devices."""
+    """The kinds of memory of a program's arguments and results; empty where all are in that of the
+    devices."""
 
     ins: tuple[str, ...]
     outs: tuple[str, ...]
@@ -37,8 +49,10 @@ class Placement(NamedTuple):
 
     devices: one, or those of a mesh. mesh: over which values are laid, an AbstractMesh for a
     program that is not run; None on one device.
-    ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one device.
-    in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie row by row.
+    ins, outs: shardings of the arguments and results, None where the compiler chooses; empty on one
+    device.
+    in_layouts, out_layouts: their layouts as `formats.at_boundary` has them; empty where all lie
+    row by row.
     in_kinds, out_kinds: kinds of memory that `jit` was told; empty where types say them.
     """
 
@@ -62,12 +76,23 @@ class Placement(NamedTuple):
         """What programs are written for: 'cpu', 'cuda', ..."""
         return platform_of(self.devices[0])
 
-    def memories(self, in_avals: Sequence[Any], kept: Sequence[bool], out_avals: Sequence[Any]) -> Memories:
-        """Where the arguments that a program takes and its results are; where some are elsewhere, of all it is said."""
+    def memories(
+        self, in_avals: Sequence[Any], kept: Sequence[bool], out_avals: Sequence[Any]
+    ) -> Memories:
+        """Where the arguments that a program takes and its results are; where some are elsewhere,
+        of all it is said."""
         if not in_host_memory and not self.in_kinds and not self.out_kinds:
             return NOWHERE_ELSE
-        ins, outs = ([kind or _kind_of(aval) for aval, kind in zip(avals, kinds or (None,) * len(avals), strict=True)]
-                     for avals, kinds in ((in_avals, list(itertools.compress(self.in_kinds, kept))), (out_avals, self.out_kinds)))
+        ins, outs = (
+            [
+                kind or _kind_of(aval)
+                for aval, kind in zip(avals, kinds or (None,) * len(avals), strict=True)
+            ]
+            for avals, kinds in (
+                (in_avals, list(itertools.compress(self.in_kinds, kept))),
+                (out_avals, self.out_kinds),
+            )
+        )
         if not any(ins) and not any(outs):
             return NOWHERE_ELSE
         own = self.device.default_memory().kind
@@ -80,7 +105,8 @@ class Placement(NamedTuple):
 
 
 def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
-    """Where a program on these arguments runs: on `device`, else where its committed arguments are, else by default.
+    """Where a program on these arguments runs: on `device`, else where its committed arguments are,
+    else by default.
 
     The default is the mesh in force, else one device.
     Raises ValueError if committed arguments are on different devices.
@@ -106,29 +132,42 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
     return Placement((backends.target_device(),), False)
 
 
-def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence[Any] = ()) -> Placement:
-    """The placement of a program that some of its arguments, or the mesh in force, spread over several devices.
+def spread(
+    args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence[Any] = ()
+) -> Placement:
+    """The placement of a program that some of its arguments, or the mesh in force, spread over
+    several devices.
 
-    ins, outs: the shardings that `jit` was given for arguments and results; None for those that it was not.
-    Raises ValueError if they do not agree about the devices, or do not fit an argument.
+    ins, outs: the shardings that `jit` was given for arguments and results; None for those that it
+    was not. Raises ValueError if they do not agree about the devices, or do not fit an argument.
     """
     mesh: Any = None
     first: tuple[Any, Any] | None = None
     placed = []
     for s in (*(ins or ()), *outs):
         if s is not None and not s.num_devices:
-            raise ValueError(f"jit: One of in_shardings or out_shardings got an empty NamedSharding: {s} which is not allowed.\n"
-                             "  Give one over a mesh of devices, or None.")
+            raise ValueError(
+                f"jit: One of in_shardings or out_shardings got an empty NamedSharding: {s} which "
+                "is not allowed.\n  Give one over a mesh of devices, or None."
+            )
     for i, x in enumerate(args):
         own = sharding_of(x)
         wanted = ins[i] if ins else None
         if wanted is not None and isinstance(x, ArrayImpl):
             _check_memory(x, x._sharding, wanted)
-        if wanted is not None and own is not None and not (own.is_equivalent_to(wanted, x.ndim)
-                                                           or type(own) is type(wanted) is SingleDeviceSharding):
-            raise ValueError("Sharding passed to jit does not match the sharding on the respective arg. "
-                             f"Got jit sharding: {wanted},\narg sharding: {own} for arg type: {x.aval.str_short()}\n"
-                             "  Move the argument with jax.device_put.")
+        if (
+            wanted is not None
+            and own is not None
+            and not (
+                own.is_equivalent_to(wanted, x.ndim)
+                or type(own) is type(wanted) is SingleDeviceSharding
+            )
+        ):
+            raise ValueError(
+                "Sharding passed to jit does not match the sharding on the respective arg. Got "
+                f"jit sharding: {wanted},\narg sharding: {own} for arg type: "
+                f"{x.aval.str_short()}\n  Move the argument with jax.device_put."
+            )
         placed.append(own if wanted is None else wanted)
     for x, s in [*zip(args, placed, strict=True), *((None, s) for s in outs)]:
         if s is None:
@@ -141,23 +180,38 @@ def spread(args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence
             mesh = s.mesh
     in_kinds, out_kinds = _kinds(ins or ()), _kinds(outs)
     in_force = meshes.mesh_in_force()
-    if in_force is not None and (first is None or shardings.devices_of(first[1]) == in_force.flat_devices):
+    if in_force is not None and (
+        first is None or shardings.devices_of(first[1]) == in_force.flat_devices
+    ):
         mesh = in_force
     if not config.use_shardy_partitioner.value:
-        raise NotImplementedError("programs over several devices are partitioned by Shardy.\n  Leave the option "
-                                  "jax_use_shardy_partitioner on.")
+        raise NotImplementedError(
+            "programs over several devices are partitioned by Shardy.\n  Leave the option "
+            "jax_use_shardy_partitioner on."
+        )
     if mesh is None:
         if first is None or len(devices := shardings.devices_of(first[1])) == 1:
             target = backends.target_device() if first is None else devices[0]
             return Placement((target,), first is not None, in_kinds=in_kinds, out_kinds=out_kinds)
         mesh = Mesh(devices, ("devices",))
     if not isinstance(mesh, Mesh):
-        raise ValueError(f"jit: {mesh} has no devices to run or to be exported for.\n  Give shardings over a jax.sharding.Mesh.")
+        raise ValueError(
+            f"jit: {mesh} has no devices to run or to be exported for.\n"
+            "  Give shardings over a jax.sharding.Mesh."
+        )
     named = [None if s is None else _over_mesh(s) for s in placed]
     for x, s in zip(args, named, strict=True):
         if s is not None and (ins or not isinstance(x, ArrayImpl)):
             shardings.check_shape(s, aval_of(x).shape)
-    return Placement(mesh.flat_devices, True, mesh, tuple(named), tuple(outs), in_kinds=in_kinds, out_kinds=out_kinds)
+    return Placement(
+        mesh.flat_devices,
+        True,
+        mesh,
+        tuple(named),
+        tuple(outs),
+        in_kinds=in_kinds,
+        out_kinds=out_kinds,
+    )
 
 
 def _kinds(shardings: Sequence[Any]) -> tuple[str | None, ...]:
@@ -174,15 +228,22 @@ def _kind_of(aval: Any) -> str | None:
 
 def _check_memory(x: Any, own: Any, wanted: Any) -> None:
     if own.memory_kind != wanted.memory_kind:
-        raise ValueError("Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit memory kind: "
-                         f"{wanted.memory_kind}, arg memory kind: {own.memory_kind} for arg type: {aval_of(x).str_short()}\n"
-                         "  Move the argument with jax.device_put(x, sharding).")
+        raise ValueError(
+            "Memory kinds passed to jax.jit does not match memory kind on the respective arg. "
+            f"Got jit memory kind: {wanted.memory_kind}, arg memory kind: {own.memory_kind} for "
+            f"arg type: {aval_of(x).str_short()}\n  Move the argument with jax.device_put(x, "
+            "sharding)."
+        )
 
 
 def _abstract_of(x: Any) -> NamedSharding | None:
     """The sharding of a struct over a mesh without devices."""
     s = None if isinstance(x, ArrayImpl) else getattr(x, "sharding", None)
-    stated = type(s) is NamedSharding and isinstance(s.mesh, meshes.AbstractMesh) and not shardings.is_of_no_mesh(s)
+    stated = (
+        type(s) is NamedSharding
+        and isinstance(s.mesh, meshes.AbstractMesh)
+        and not shardings.is_of_no_mesh(s)
+    )
     return s if stated and not isinstance(x, Tracer) else None
 
 
@@ -193,17 +254,29 @@ def on_no_devices(ins: Sequence[NamedSharding | None]) -> Placement:
     """
     found = dict.fromkeys(s.mesh for s in ins if s is not None)
     if len({mesh.shape_tuple for mesh in found}) > 1:
-        raise ValueError(f"arguments are laid over different abstract meshes: {', '.join(map(str, found))}.")
+        raise ValueError(
+            f"arguments are laid over different abstract meshes: {', '.join(map(str, found))}."
+        )
     mesh: Any = next(iter(found))
     return Placement((backends.target_device(),) * mesh.size, True, mesh, tuple(ins))
 
 
 def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int) -> Placement:
-    """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in particular."""
+    """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in
+    particular."""
     if isinstance(mesh, meshes.AbstractMesh):
-        return placement._replace(devices=placement.devices[:1] * mesh.size, mesh=mesh, ins=(None,) * n_in)
+        return placement._replace(
+            devices=placement.devices[:1] * mesh.size, mesh=mesh, ins=(None,) * n_in
+        )
     _check_free(placement, mesh.flat_devices)
-    return Placement(mesh.flat_devices, True, mesh, (None,) * n_in, in_kinds=placement.in_kinds, out_kinds=placement.out_kinds)
+    return Placement(
+        mesh.flat_devices,
+        True,
+        mesh,
+        (None,) * n_in,
+        in_kinds=placement.in_kinds,
+        out_kinds=placement.out_kinds,
+    )
 
 
 def on_device(placement: Placement, device: Any, named: str) -> Placement:
@@ -214,9 +287,12 @@ def on_device(placement: Placement, device: Any, named: str) -> Placement:
 
 def _check_free(placement: Placement, devices: tuple[Any, ...], named: str = "") -> None:
     if placement.committed and placement.devices != devices:
-        raise ValueError("Received incompatible devices for jitted computation: arguments are committed to device ids "
-                         f"{[d.id for d in placement.devices]}, and the program has a sharding on device ids "
-                         f"{[d.id for d in devices]}.{named}\n  Move the arguments with jax.device_put.")
+        raise ValueError(
+            "Received incompatible devices for jitted computation: arguments are committed to "
+            f"device ids {[d.id for d in placement.devices]}, and the program has a sharding on "
+            f"device ids {[d.id for d in devices]}.{named}\n"
+            "  Move the arguments with jax.device_put."
+        )
 
 
 def sharding_of(x: Any) -> Any:
@@ -228,7 +304,11 @@ def sharding_of(x: Any) -> Any:
         return None
     if isinstance(getattr(s, "mesh", None), meshes.AbstractMesh):
         mesh = meshes.mesh_in_force()
-        return s.update(mesh=mesh) if mesh is not None and mesh.shape_tuple == s.mesh.shape_tuple else None
+        return (
+            s.update(mesh=mesh)
+            if mesh is not None and mesh.shape_tuple == s.mesh.shape_tuple
+            else None
+        )
     return s
 
 
@@ -242,14 +322,19 @@ def _over_mesh(sharding: Any) -> Any:
 class IncompatibleDevices(ValueError):
     """What a program is given is committed to different devices.
 
-    placed: two arguments, or None for the results, each with its sharding. names: what messages call all arguments.
+    placed: two arguments, or None for the results, each with its sharding. names: what messages
+    call all arguments.
     """
 
-    def __init__(self, placed: Sequence[tuple[Any, Any]], args: Sequence[Any] = (), names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, placed: Sequence[tuple[Any, Any]], args: Sequence[Any] = (), names: Sequence[str] = ()
+    ) -> None:
         self.placed = placed
         first, second = (self._said(x, s, args, names) for x, s in placed)
-        super().__init__(f"Received incompatible devices for jitted computation. Got {first} and {second}\n"
-                         "  Move one with jax.device_put.")
+        super().__init__(
+            f"Received incompatible devices for jitted computation. Got {first} and {second}\n"
+            "  Move one with jax.device_put."
+        )
 
     def naming(self, args: Sequence[Any], names: Sequence[str]) -> IncompatibleDevices:
         """The same, which names the arguments."""
@@ -257,56 +342,88 @@ class IncompatibleDevices(ValueError):
 
     def _said(self, x: Any, sharding: Any, args: Sequence[Any], names: Sequence[str]) -> str:
         devices = shardings.devices_of(sharding)
-        where = f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
+        where = (
+            f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
+        )
         if x is None:
             return f"explicit output sharding {where}"
         name = next((f" {name}" for arg, name in zip(args, names, strict=True) if arg is x), "")
         return f"argument{name} with shape {aval_of(x).str_short()} and {where}"
 
 
-def pinned(placement: Placement, out_avals: Sequence[Any], handed_on: Sequence[Any]) -> tuple[Any, ...]:
-    """The shardings of results that the program's author or the results' types say; None where the compiler chooses.
+def pinned(
+    placement: Placement, out_avals: Sequence[Any], handed_on: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The shardings of results that the program's author or the results' types say; None where the
+    compiler chooses.
 
-    handed_on: the sharding that was given for the argument which a result is; None for other results.
+    handed_on: the sharding that was given for the argument which a result is; None for other
+    results.
     """
     mesh: Any = placement.mesh
     mixed = AxisType.Auto in mesh.axis_types
     explicit = AxisType.Explicit in mesh.axis_types and not mixed
     found = []
-    for aval, given, argument in zip(out_avals, placement.outs or (None,) * len(out_avals), handed_on, strict=True):
+    for aval, given, argument in zip(
+        out_avals, placement.outs or (None,) * len(out_avals), handed_on, strict=True
+    ):
         if given is not None:
             shardings.check_shape(given, aval.shape)
             found.append(given)
         elif aval.partition is not None and not (mixed and aval.partition.mesh.auto_axes):
             found.append(NamedSharding(_in_type(aval.partition.mesh, mesh), aval.partition.spec))
         else:
-            found.append((argument or NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))) if explicit else None)
+            found.append(
+                (argument or NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)))
+                if explicit
+                else None
+            )
     return tuple(found)
 
 
 def _in_type(wanted: meshes.AbstractMesh, mesh: Any) -> Any:
-    """The mesh of a type, over the devices of a program's mesh; a program may reshard to another than its own."""
-    if not isinstance(mesh, Mesh) or wanted.size != mesh.size or (wanted.shape_tuple, wanted.axis_types) == (
-            mesh.shape_tuple, mesh.axis_types):
+    """The mesh of a type, over the devices of a program's mesh; a program may reshard to another
+    than its own."""
+    if (
+        not isinstance(mesh, Mesh)
+        or wanted.size != mesh.size
+        or (wanted.shape_tuple, wanted.axis_types) == (mesh.shape_tuple, mesh.axis_types)
+    ):
         return mesh
     return Mesh(mesh.devices.reshape(wanted.axis_sizes), wanted.axis_names, wanted.axis_types)
 
 
 def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any, ...]:
-    """The shardings of arguments that are said, or follow from their types where a program has sums that are still to be taken.
+    """The shardings of arguments that are said, or follow from their types where a program has sums
+    that are still to be taken.
 
     Without them the compiler might have an argument come in parts of a sum.
     """
     mesh: Any = placement.mesh
     if not summed or AxisType.Auto in mesh.axis_types:
         return placement.ins
-    return tuple([given or NamedSharding(mesh, PartitionSpec() if aval.partition is None else aval.partition.spec)
-                  if isinstance(aval, ShapedArray) else given for given, aval in zip(placement.ins, in_avals, strict=True)])
+    return tuple(
+        [
+            given
+            or NamedSharding(
+                mesh, PartitionSpec() if aval.partition is None else aval.partition.spec
+            )
+            if isinstance(aval, ShapedArray)
+            else given
+            for given, aval in zip(placement.ins, in_avals, strict=True)
+        ]
+    )
 
 
-def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], placement: Placement,
-                       like: Sequence[tuple[Any, Any]] = ()) -> list[Any]:
-    """The shardings given, and for each None what the compiler chose, said as its type says it or as one of the arguments does.
+def chosen_by_compiler(
+    given: Sequence[Any],
+    chosen: Any,
+    avals: Sequence[Any],
+    placement: Placement,
+    like: Sequence[tuple[Any, Any]] = (),
+) -> list[Any]:
+    """The shardings given, and for each None what the compiler chose, said as its type says it or
+    as one of the arguments does.
 
     like: the types of arguments, with their shardings.
     """
@@ -314,6 +431,7 @@ def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], 
         return list(given)
     mesh: Any = placement.mesh
     read = [None] * len(given) if chosen is None else map(HloSharding.from_proto, chosen)
+
     def found(hlo: Any, aval: Any) -> Any:
         ndim = aval.ndim
         own = from_hlo(hlo, mesh, ndim, mesh.device_list)
@@ -322,7 +440,10 @@ def chosen_by_compiler(given: Sequence[Any], chosen: Any, avals: Sequence[Any], 
             said.insert(0, NamedSharding(mesh, aval.sharding.spec))
         return next((s for s in said if s.is_equivalent_to(own, ndim)), own)
 
-    return [s if s is not None else found(c, aval) for s, c, aval in zip(given, read, avals, strict=True)]
+    return [
+        s if s is not None else found(c, aval)
+        for s, c, aval in zip(given, read, avals, strict=True)
+    ]
 
 
 def _parts() -> Any:
@@ -335,7 +456,8 @@ provided.fill(parts=_parts)
 
 
 def with_devices(where: Any) -> Any:
-    """A sharding; one over an AbstractMesh with the devices of the mesh in force, if that is the same mesh."""
+    """A sharding; one over an AbstractMesh with the devices of the mesh in force, if that is the
+    same mesh."""
     mesh = meshes.mesh_in_force()
     if type(where) is NamedSharding and mesh is not None and where.mesh is mesh.abstract_mesh:
         return NamedSharding(mesh, where.spec, where._kind)

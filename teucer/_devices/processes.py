@@ -1,4 +1,5 @@
-"""This process among those of its program, and the error that says which of them is at fault (docs/processes.md).
+"""This process among those of its program, and the error that says which of them is at fault
+(docs/processes.md).
 
 Small, since every program loads it; `joining` is loaded when there are several processes.
 """
@@ -41,12 +42,15 @@ class State:
     shutdown_timeout: int = 300
 
     def __init__(self) -> None:
-        self.cpu_options: dict[str, Any] = {}  # what the CPU's client is told of the other processes
+        self.cpu_options: dict[
+            str, Any
+        ] = {}  # what the CPU's client is told of the other processes
 
 
 state = State()
 
 
 def explained(err: Exception) -> Exception:
-    """In the place of an error of a program over several processes: which of them is at fault; the error if none is."""
+    """In the place of an error of a program over several processes: which of them is at fault; the
+    error if none is."""
     return err if state.watch is None else state.watch.explained(err)

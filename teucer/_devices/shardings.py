@@ -14,12 +14,34 @@ from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
-from teucer._xla.arrays import HloSharding, NamedShardingBase, OpSharding, Sharding, SingleDeviceShardingBase, first_named_sharding
+from teucer._xla.arrays import (
+    HloSharding,
+    NamedShardingBase,
+    OpSharding,
+    Sharding,
+    SingleDeviceShardingBase,
+    first_named_sharding,
+)
 from teucer._xla.client import DeviceList
 
-__all__ = ["IndivisibleError", "DeviceSharding", "NamedSharding", "Sharding", "SingleDeviceSharding", "as_named",
-           "check_shape", "device_list", "devices_of", "explicit_sharding", "is_of_no_mesh", "make_device_list",
-           "make_single_device_sharding", "sharded_aval", "single_device_sharding", "typed"]
+__all__ = [
+    "IndivisibleError",
+    "DeviceSharding",
+    "NamedSharding",
+    "Sharding",
+    "SingleDeviceSharding",
+    "as_named",
+    "check_shape",
+    "device_list",
+    "devices_of",
+    "explicit_sharding",
+    "is_of_no_mesh",
+    "make_device_list",
+    "make_single_device_sharding",
+    "sharded_aval",
+    "single_device_sharding",
+    "typed",
+]
 
 
 class IndivisibleError(ValueError):
@@ -27,10 +49,11 @@ class IndivisibleError(ValueError):
 
 
 class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are untyped
-    """What follows from the devices of a sharding, in order, and the number of parts that it cuts each axis into.
+    """What follows from the devices of a sharding, in order, and the number of parts that it cuts
+    each axis into.
 
-    A subclass says `_internal_device_list`, `_memory_kind`, `_parts(ndim)`, and `_places(ndim)`: where each device's part
-    stands in the grid of parts.
+    A subclass says `_internal_device_list`, `_memory_kind`, `_parts(ndim)`, and `_places(ndim)`:
+    where each device's part stands in the grid of parts.
     """
 
     _memory_kind: str | None
@@ -50,12 +73,17 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
     @property
     def addressable_devices(self) -> set[Any]:
         """The devices of this process that hold a part of the array."""
-        return {d for d in self._internal_device_list if d.process_index == d.client.process_index()}
+        return {
+            d for d in self._internal_device_list if d.process_index == d.client.process_index()
+        }
 
     # The devices in order, all and those of this process, as libraries ask for them.
     _device_assignment = property(lambda self: tuple(self._internal_device_list))
-    _addressable_device_assignment = property(lambda self: tuple(
-        [d for d in self._internal_device_list if d.process_index == d.client.process_index()]))
+    _addressable_device_assignment = property(
+        lambda self: tuple(
+            [d for d in self._internal_device_list if d.process_index == d.client.process_index()]
+        )
+    )
 
     @property
     def num_devices(self) -> int:
@@ -88,30 +116,43 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         """The part of the array that each device holds."""
         shape = tuple(global_shape)
         sizes, parts = self.shard_shape(shape), self._parts(len(shape))
-        return {d: tuple(slice(None) if n == 1 else slice(i * size, (i + 1) * size)
-                         for i, n, size in zip(place, parts, sizes, strict=True))
-                for d, place in zip(self._internal_device_list, self._places(len(shape)), strict=True)}
+        return {
+            d: tuple(
+                slice(None) if n == 1 else slice(i * size, (i + 1) * size)
+                for i, n, size in zip(place, parts, sizes, strict=True)
+            )
+            for d, place in zip(self._internal_device_list, self._places(len(shape)), strict=True)
+        }
 
-    def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> Mapping[Any, tuple[slice, ...]]:
+    def addressable_devices_indices_map(
+        self, global_shape: tuple[int, ...]
+    ) -> Mapping[Any, tuple[slice, ...]]:
         """The part of the array that each device of this process holds."""
         whole = self.devices_indices_map(global_shape)
         if self.is_fully_addressable:
             return whole
-        return {d: index for d, index in whole.items() if d.process_index == d.client.process_index()}
+        return {
+            d: index for d, index in whole.items() if d.process_index == d.client.process_index()
+        }
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        """Whether both lay out an array of `ndim` axes alike: the same parts on the same devices, in the same order."""
+        """Whether both lay out an array of `ndim` axes alike: the same parts on the same devices,
+        in the same order."""
         if self is other:
             return True
         if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
             return False
         mine, theirs = self._internal_device_list, other._internal_device_list
         same_cut = self._sums() == other._sums() and self._parts(ndim) == other._parts(ndim)
-        return (mine is theirs or tuple(mine) == tuple(theirs)) and same_cut and list(self._places(ndim)) == list(
-            other._places(ndim))
+        return (
+            (mine is theirs or tuple(mine) == tuple(theirs))
+            and same_cut
+            and list(self._places(ndim)) == list(other._places(ndim))
+        )
 
     def _sums(self) -> tuple[bool, ...]:
-        """For each device whether its part is one of a sum, and not the first, where parts are still to be summed; else nothing."""
+        """For each device whether its part is one of a sum, and not the first, where parts are
+        still to be summed; else nothing."""
         return ()
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
@@ -131,10 +172,12 @@ def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[
     parts = sharding._parts(len(shape))
     for i, (size, n) in enumerate(zip(shape, parts, strict=True)):
         if size % n:
-            factors = list(parts[:max(j for j, m in enumerate(parts) if m > 1) + 1])
-            raise IndivisibleError(f"{what}Sharding {sharding} implies that array axis {i} is partitioned {n} times, but the "
-                                   f"dimension size is {size} (full shape: {shape}, per-dimension tiling factors: {factors} "
-                                   "should evenly divide the shape)")
+            factors = list(parts[: max(j for j, m in enumerate(parts) if m > 1) + 1])
+            raise IndivisibleError(
+                f"{what}Sharding {sharding} implies that array axis {i} is partitioned {n} times, "
+                f"but the dimension size is {size} (full shape: {shape}, per-dimension tiling "
+                f"factors: {factors} should evenly divide the shape)"
+            )
     return tuple(size // n for size, n in zip(shape, parts, strict=True))
 
 
@@ -150,15 +193,31 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
     is_fully_replicated = True
     num_devices = 1
     # jaxlib's classes have one base.
-    addressable_devices, memory_kind = DeviceSharding.addressable_devices, DeviceSharding.memory_kind
-    is_fully_addressable, has_addressable_devices = DeviceSharding.is_fully_addressable, DeviceSharding.has_addressable_devices
-    shard_shape, check_compatible_aval = DeviceSharding.shard_shape, DeviceSharding.check_compatible_aval
-    devices_indices_map, is_equivalent_to = DeviceSharding.devices_indices_map, DeviceSharding.is_equivalent_to
-    addressable_devices_indices_map, _sums = DeviceSharding.addressable_devices_indices_map, DeviceSharding._sums
+    addressable_devices, memory_kind = (
+        DeviceSharding.addressable_devices,
+        DeviceSharding.memory_kind,
+    )
+    is_fully_addressable, has_addressable_devices = (
+        DeviceSharding.is_fully_addressable,
+        DeviceSharding.has_addressable_devices,
+    )
+    shard_shape, check_compatible_aval = (
+        DeviceSharding.shard_shape,
+        DeviceSharding.check_compatible_aval,
+    )
+    devices_indices_map, is_equivalent_to = (
+        DeviceSharding.devices_indices_map,
+        DeviceSharding.is_equivalent_to,
+    )
+    addressable_devices_indices_map, _sums = (
+        DeviceSharding.addressable_devices_indices_map,
+        DeviceSharding._sums,
+    )
     _device_assignment = DeviceSharding._device_assignment
     _addressable_device_assignment = DeviceSharding._addressable_device_assignment
 
-    # C++ asks for the hash of each argument's sharding at every call, and that of identity it computes itself.
+    # C++ asks for the hash of each argument's sharding at every call, and that of identity it
+    # computes itself.
     _made: ClassVar[dict[Any, SingleDeviceSharding]] = {}
 
     def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
@@ -198,7 +257,9 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
 
-def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+def make_single_device_sharding(
+    device: Any, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
     """The sharding that puts all of an array on one device."""
     return SingleDeviceSharding(device, memory_kind)
 
@@ -207,8 +268,9 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
 class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classes are untyped
     """An array's axes laid over the named axes of a mesh. Equal ones are one object.
 
-    mesh: a Mesh, or an AbstractMesh for types. spec: for each axis of the array the mesh axes that partition it.
-    Raises ValueError for a mesh axis that is not there, DuplicateSpecError for one that is named twice.
+    mesh: a Mesh, or an AbstractMesh for types. spec: for each axis of the array the mesh axes that
+    partition it. Raises ValueError for a mesh axis that is not there, DuplicateSpecError for one
+    that is named twice.
 
     >>> import teucer as jax
     >>> NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x")).shard_shape((8, 4))
@@ -216,9 +278,13 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     """
 
     _made: ClassVar[dict[Any, NamedSharding]] = {}
-    # jaxlib's classes have one base. With this one C++ takes the shards of arguments as they are, without a call of Python.
+    # jaxlib's classes have one base. With this one C++ takes the shards of arguments as they are,
+    # without a call of Python.
     device_set, addressable_devices = DeviceSharding.device_set, DeviceSharding.addressable_devices
-    is_fully_addressable, has_addressable_devices = DeviceSharding.is_fully_addressable, DeviceSharding.has_addressable_devices
+    is_fully_addressable, has_addressable_devices = (
+        DeviceSharding.is_fully_addressable,
+        DeviceSharding.has_addressable_devices,
+    )
     shard_shape, is_equivalent_to = DeviceSharding.shard_shape, DeviceSharding.is_equivalent_to
     devices_indices_map = DeviceSharding.devices_indices_map
     addressable_devices_indices_map = DeviceSharding.addressable_devices_indices_map
@@ -227,7 +293,9 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     mesh: Any
     spec: PartitionSpec
 
-    def __new__(cls, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> NamedSharding:
+    def __new__(
+        cls, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None
+    ) -> NamedSharding:
         key = (mesh, spec, memory_kind)
         found = cls._made.get(key)
         if found is None:
@@ -238,7 +306,9 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
             cls._made[key] = found
         return found
 
-    def __init__(self, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None) -> None:
+    def __init__(
+        self, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None
+    ) -> None:
         """All is done by `__new__`, which may return a sharding made before."""
 
     @property
@@ -255,8 +325,10 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def _internal_device_list(self) -> Any:
         devices = self.mesh._internal_device_list
         if devices is None:
-            raise ValueError(f"the devices are not known of a sharding over an AbstractMesh: {self}.\n  Give a NamedSharding over "
-                             "a jax.sharding.Mesh.")
+            raise ValueError(
+                f"the devices are not known of a sharding over an AbstractMesh: {self}.\n"
+                "  Give a NamedSharding over a jax.sharding.Mesh."
+            )
         return devices
 
     def _names(self, ndim: int) -> tuple[tuple[Any, ...], ...]:
@@ -291,7 +363,9 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         copies = math.prod(mesh.axis_sizes[i] for i in rest)
         if copies == 1:
             return HloSharding.iota_tile(parts, mesh.axis_sizes, used + rest)
-        return HloSharding.iota_tile((*parts, copies), mesh.axis_sizes, used + rest, [OpSharding.Type.REPLICATED])
+        return HloSharding.iota_tile(
+            (*parts, copies), mesh.axis_sizes, used + rest, [OpSharding.Type.REPLICATED]
+        )
 
     @property
     def num_devices(self) -> int:
@@ -310,8 +384,11 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
 
     def update(self, **kwargs: Any) -> NamedSharding:
         """The sharding with some of its fields (mesh, spec, memory_kind) changed."""
-        return NamedSharding(kwargs.get("mesh", self.mesh), kwargs.get("spec", self.spec),
-                             kwargs.get("memory_kind", self._kind))
+        return NamedSharding(
+            kwargs.get("mesh", self.mesh),
+            kwargs.get("spec", self.spec),
+            kwargs.get("memory_kind", self._kind),
+        )
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return self.update(memory_kind=kind)
@@ -321,37 +398,49 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
 
     def left_free(self, partitions: Sequence[Any]) -> NamedSharding:
-        """A sharding over the same devices in which the compiler may partition the axes that are UNCONSTRAINED."""
-        mesh = self.mesh if self.mesh.auto_axes else self.mesh.update(axis_types=(AxisType.Auto,) * len(self.mesh.axis_names))
+        """A sharding over the same devices in which the compiler may partition the axes that are
+        UNCONSTRAINED."""
+        mesh = (
+            self.mesh
+            if self.mesh.auto_axes
+            else self.mesh.update(axis_types=(AxisType.Auto,) * len(self.mesh.axis_names))
+        )
         return NamedSharding(mesh, PartitionSpec(*partitions))
 
     def shape_text(self, shape: tuple[Any, ...]) -> str:
         """Sizes with the mesh axes that partition them, as types show them: `8@x,4`."""
-        axes = [f"@({','.join(map(str, names))})" if len(names) > 1 else f"@{names[0]}" if names else ""
-                for names in self._names(len(shape))]
+        axes = [
+            f"@({','.join(map(str, names))})" if len(names) > 1 else f"@{names[0]}" if names else ""
+            for names in self._names(len(shape))
+        ]
         return ",".join(f"{size}{axis}" for size, axis in zip(shape, axes, strict=True))
 
     def inserted(self, ndim: int, dim: int, entry: Any) -> NamedSharding:
-        """The sharding of a batch of arrays of `ndim` axes, whose batch dimension at `dim` has the given entry."""
+        """The sharding of a batch of arrays of `ndim` axes, whose batch dimension at `dim` has the
+        given entry."""
         entries = [*self.spec.partitions, *[None] * (ndim - len(self.spec))]
         entries.insert(dim, entry)
         return self.with_spec(self.spec.update(partitions=entries))
 
     def permuted(self, order: Sequence[int]) -> NamedSharding:
-        """The sharding, in types, of a transposed array: axis i of it is axis order[i] of the array."""
+        """The sharding, in types, of a transposed array: axis i of it is axis order[i] of the
+        array."""
         entries = [*self.spec.partitions, *[None] * (len(order) - len(self.spec))]
         return self.with_spec(self.spec.update(partitions=[entries[i] for i in order]))
 
     def without(self, dim: int) -> NamedSharding | None:
-        """The sharding, in types, of the elements of an array along one axis; None if nothing partitions them."""
-        spec = self.spec.update(partitions=(*self.spec[:dim], *self.spec[dim + 1:]))
+        """The sharding, in types, of the elements of an array along one axis; None if nothing
+        partitions them."""
+        spec = self.spec.update(partitions=(*self.spec[:dim], *self.spec[dim + 1 :]))
         return self.with_spec(spec) if spec.names() or spec.unreduced or spec.reduced else None
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         if len(self.spec) > len(aval_shape):
             scalar = " For scalars the PartitionSpec should be P()" if not aval_shape else ""
-            raise ValueError(f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but was applied to a "
-                             f"value of rank {len(aval_shape)}.{scalar}")
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but "
+                f"was applied to a value of rank {len(aval_shape)}.{scalar}"
+            )
 
     def __reduce__(self) -> Any:
         return NamedSharding, (self.mesh, self.spec, self._kind)
@@ -365,7 +454,8 @@ first_named_sharding(lambda: NamedShardingBase(meshes.NO_MESH, PartitionSpec()))
 
 
 def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """For each device of a mesh of these sizes, where its part stands in the grid of parts that the mesh axes cut."""
+    """For each device of a mesh of these sizes, where its part stands in the grid of parts that the
+    mesh axes cut."""
     coordinates = np.indices(sizes).reshape(len(sizes), -1)
     along = []
     for mesh_axes in axes:
@@ -416,44 +506,70 @@ def as_named(where: Any, no_mesh: Exception, mesh: BaseMesh | None = None) -> An
 
 
 def is_of_no_mesh(where: Any) -> bool:
-    """Whether a sharding is that of the type of an array without one: over a mesh without axes. It says nothing."""
-    return type(where) is NamedSharding and not where.mesh.axis_names and isinstance(where.mesh, meshes.AbstractMesh)
+    """Whether a sharding is that of the type of an array without one: over a mesh without axes. It
+    says nothing."""
+    return (
+        type(where) is NamedSharding
+        and not where.mesh.axis_names
+        and isinstance(where.mesh, meshes.AbstractMesh)
+    )
 
 
 def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
-    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding; None if it says nothing.
+    """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding;
+    None if it says nothing.
 
     Raises ValueError for a PartitionSpec without a mesh, or over axes of another type.
     """
     if where is None or is_of_no_mesh(where):
         return None
-    where = as_named(where, ValueError(
-        "Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding instance or enter "
-        f"into a mesh context via `jax.set_mesh`. Got {where}"))
+    where = as_named(
+        where,
+        ValueError(
+            "Using PartitionSpec when you are not under a mesh context is not allowed. Please "
+            "pass a NamedSharding instance or enter into a mesh context via `jax.set_mesh`. Got "
+            f"{where}"
+        ),
+    )
     if not isinstance(where, NamedSharding):
-        raise TypeError(f"{name}: the sharding of a result is a NamedSharding or a PartitionSpec, got {where!r}.")
+        raise TypeError(
+            f"{name}: the sharding of a result is a NamedSharding or a PartitionSpec, got "
+            f"{where!r}."
+        )
     _check_context(name, where.mesh)
     for axis in where.spec.names():
         kind = where.mesh.type_of[axis]
         if kind is not AxisType.Explicit:
-            raise ValueError(f"PartitionSpec passed to {name} cannot contain axis names that are of type Auto or Manual. Got "
-                             f"PartitionSpec: {where.spec} with axis name: {axis} of type: {kind!s}.")
+            raise ValueError(
+                f"PartitionSpec passed to {name} cannot contain axis names that are of type Auto "
+                f"or Manual. Got PartitionSpec: {where.spec} with axis name: {axis} of type: "
+                f"{kind!s}."
+            )
     if ndim is not None and len(where.spec) > ndim:
         where.check_compatible_aval((1,) * ndim)
     return where
 
 
 def _check_context(name: str, mesh: Mesh | AbstractMesh) -> None:
-    """Check that the sharding of a result is over the mesh in force; `reshard` may go to another one."""
+    """Check that the sharding of a result is over the mesh in force; `reshard` may go to another
+    one."""
     in_force = meshes.get_abstract_mesh()
-    if name == "reshard" or in_force.empty or (mesh.shape_tuple, mesh.axis_types) == (in_force.shape_tuple, in_force.axis_types):
+    if (
+        name == "reshard"
+        or in_force.empty
+        or (mesh.shape_tuple, mesh.axis_types) == (in_force.shape_tuple, in_force.axis_types)
+    ):
         return
-    raise ValueError(f"Context mesh {in_force} should match the mesh of sharding {mesh.abstract_mesh} passed to {name}.\n  Give a "
-                     "PartitionSpec, which is over the mesh in force, or lay the result out with jax.reshard.")
+    raise ValueError(
+        f"Context mesh {in_force} should match the mesh of sharding {mesh.abstract_mesh} passed "
+        f"to {name}.\n  Give a PartitionSpec, which is over the mesh in force, or lay the result "
+        "out with jax.reshard."
+    )
 
 
 def typed(sharding: Any, ndim: int) -> Any:
-    """What the type of an array says of its sharding: its partition over Explicit mesh axes; None if there is none."""
+    """What the type of an array says of its sharding: its partition over Explicit mesh axes; None
+    if there is none."""
     if type(sharding) is not NamedSharding:
         return None
     key = ~ndim if config.remove_size_one_mesh_axis_from_type.value else ndim
@@ -468,8 +584,11 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
     omitted = meshes.left_out(mesh)
     explicit = set(mesh.explicit_axes).difference(omitted)
     entries = [tuple(n for n in names if n in explicit) for names in sharding._names(ndim)]
-    spec = PartitionSpec(*entries, unreduced=sharding.spec.unreduced.difference(omitted),
-                         reduced=sharding.spec.reduced.difference(omitted))
+    spec = PartitionSpec(
+        *entries,
+        unreduced=sharding.spec.unreduced.difference(omitted),
+        reduced=sharding.spec.reduced.difference(omitted),
+    )
     if not spec.names() and not spec.unreduced and not spec.reduced:
         return None
     return NamedSharding(mesh.abstract_mesh, spec)
@@ -481,17 +600,25 @@ def partition_of(sharding: Any, shape: tuple[Any, ...]) -> Any:
     Raises ValueError for one over devices, for more axes, or for an axis that it does not divide.
     """
     if not isinstance(sharding.mesh, AbstractMesh):
-        raise ValueError(f"Mesh of an aval must be an AbstractMesh. Got {sharding.mesh!s} of type {type(sharding.mesh)}\n"
-                         "  Write NamedSharding(mesh.abstract_mesh, spec).")
+        raise ValueError(
+            f"Mesh of an aval must be an AbstractMesh. Got {sharding.mesh!s} of type "
+            f"{type(sharding.mesh)}\n  Write NamedSharding(mesh.abstract_mesh, spec)."
+        )
     if len(sharding.spec) > len(shape):
-        raise ValueError(f"Length of sharding.spec ({len(sharding.spec)}) must be equal to aval's ndim ({len(shape)}). Got "
-                         f"sharding.spec {sharding.spec}, shape {shape} and sharding {sharding}")
+        raise ValueError(
+            f"Length of sharding.spec ({len(sharding.spec)}) must be equal to aval's ndim "
+            f"({len(shape)}). Got sharding.spec {sharding.spec}, shape {shape} and sharding "
+            f"{sharding}"
+        )
     found = typed(sharding, len(shape))
     if found is not None:
         for i, (size, n) in enumerate(zip(shape, found._parts(len(shape)), strict=True)):
             if size % n:
-                raise ValueError(f"Sharding spec {found.spec[i]} implies that array axis {i} is partitioned {n} times, but does "
-                                 f"not evenly divide the dimension size {size}. Got shape: {shape} and sharding {sharding}")
+                raise ValueError(
+                    f"Sharding spec {found.spec[i]} implies that array axis {i} is partitioned "
+                    f"{n} times, but does not evenly divide the dimension size {size}. Got shape: "
+                    f"{shape} and sharding {sharding}"
+                )
     return found
 
 
@@ -506,4 +633,8 @@ provided.fill(partition_of=partition_of, whole_sharding=whole_sharding)
 def sharded_aval(aval: Any, sharding: Any) -> Any:
     """The type of an array of type `aval` that is laid out by `sharding`."""
     wanted, space = typed(sharding, aval.ndim), space_of(sharding._memory_kind)
-    return aval if aval.partition is wanted and aval.memory_space is space else aval.update(sharding=wanted, memory_space=space)
+    return (
+        aval
+        if aval.partition is wanted and aval.memory_space is space
+        else aval.update(sharding=wanted, memory_space=space)
+    )

@@ -1,12 +1,15 @@
-"""Watching the other processes of a program, so that none waits for ever for one that does not come.
+"""Watching the other processes of a program, so that none waits for ever for one that does not
+come.
 
-Two threads a process. One beats: it writes a count to the coordination service, and reads who has failed;
-the first process that has not failed also reads the counts of all others, and writes down who has fallen
-silent. The other judges: from what the first has read, from how long the service has not answered, and from
-how long a program that runs over several processes has been running. Its verdict names the process at fault,
-and ends this one. Before each such program, processes compare what they are about to run with the first of them.
+Two threads a process. One beats: it writes a count to the coordination service, and reads who has
+failed; the first process that has not failed also reads the counts of all others, and writes down
+who has fallen silent. The other judges: from what the first has read, from how long the service has
+not answered, and from how long a program that runs over several processes has been running. Its
+verdict names the process at fault, and ends this one. Before each such program, processes compare
+what they are about to run with the first of them.
 
-jaxlib watches, too, but it aborts the process with a text that names nobody, so it is told to be patient.
+jaxlib watches, too, but it aborts the process with a text that names nobody, so it is told to be
+patient.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ ROOT = "teucer"  # of the keys in the coordination service
 _REMEMBERED = 32  # calls that a process tells others of
 _SUSPICIOUS = 3.0  # seconds a call runs before it is compared with what the others do
 _GRACE = 3.0  # seconds in which the main thread may raise the verdict itself
-_IN_FLIGHT = 16  # calls: with several devices a process, more than 32 hang in XLA (jaxlib 0.10 to 0.12)
+_IN_FLIGHT = (
+    16  # calls: with several devices a process, more than 32 hang in XLA (jaxlib 0.10 to 0.12)
+)
 
 
 class Call:
@@ -39,8 +44,16 @@ class Call:
 
     __slots__ = ("fingerprint", "group", "line", "name", "number", "results", "started")
 
-    def __init__(self, group: tuple[int, ...], number: int, name: str, fingerprint: str, line: str) -> None:
-        self.group, self.number, self.name, self.fingerprint, self.line = group, number, name, fingerprint, line
+    def __init__(
+        self, group: tuple[int, ...], number: int, name: str, fingerprint: str, line: str
+    ) -> None:
+        self.group, self.number, self.name, self.fingerprint, self.line = (
+            group,
+            number,
+            name,
+            fingerprint,
+            line,
+        )
         self.started, self.results = time.monotonic(), None  # type: float, list[Any] | None
 
     def running(self) -> bool:
@@ -61,8 +74,15 @@ class _Seen(NamedTuple):
 class Watch:
     """This process's watch over the others, and what it tells them of itself."""
 
-    def __init__(self, client: Any, number: int, count: int, address: str, silence: int,
-                 come_again: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        number: int,
+        count: int,
+        address: str,
+        silence: int,
+        come_again: Callable[[], Any],
+    ) -> None:
         self._client, self._number, self._count, self._address = client, number, count, address
         self._come_again, self._rival = come_again, ""
         self._again: list[Any] = []
@@ -75,8 +95,10 @@ class Watch:
         self._recent: collections.deque[Call] = collections.deque(maxlen=_REMEMBERED)
         self._in_flight: collections.deque[Call] = collections.deque()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=work, name=f"teucer{work.__name__}", daemon=True)
-                         for work in (self._beat, self._judge)]
+        self._threads = [
+            threading.Thread(target=work, name=f"teucer{work.__name__}", daemon=True)
+            for work in (self._beat, self._judge)
+        ]
         self._told: str | None = None
         self._forgotten: dict[str, int] = {}
         self._ended = self._failing = False
@@ -94,7 +116,8 @@ class Watch:
             thread.start()
 
     def stop(self) -> None:
-        """End both threads: the process must not end while one is within jaxlib, which would abort it."""
+        """End both threads: the process must not end while one is within jaxlib, which would abort
+        it."""
         self._stopped.set()
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -133,12 +156,18 @@ class Watch:
         group = _key(call.group)
         where = f"{ROOT}/order/{group}/{call.number}"
         if self._number == call.group[0]:
-            self._client.key_value_set(where, f"{call.fingerprint}\n{call.name}\n{call.line}", allow_overwrite=True)
+            self._client.key_value_set(
+                where, f"{call.fingerprint}\n{call.name}\n{call.line}", allow_overwrite=True
+            )
             return
-        theirs, name, line = self.ask(where, call.group, f"{call.name}, called at {call.line}").split("\n", 2)
+        theirs, name, line = self.ask(
+            where, call.group, f"{call.name}, called at {call.line}"
+        ).split("\n", 2)
         if theirs != call.fingerprint:
             call.results = []
-            raise ProcessFailure(_differ(call, self._number, call.group[0], name, line), (self._number,))
+            raise ProcessFailure(
+                _differ(call, self._number, call.group[0], name, line), (self._number,)
+            )
 
     def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
         """What the first process of a group says under a key, when it comes to that.
@@ -155,8 +184,11 @@ class Watch:
             if "DEADLINE" not in str(failure):
                 raise self.explained(failure)
             if time.monotonic() > deadline:
-                raise ProcessFailure(f"process {group[0]} did not come to {what}, within {config.collective_timeout.value} s "
-                                     "(teucer_collective_timeout).", (group[0],))
+                raise ProcessFailure(
+                    f"process {group[0]} did not come to {what}, within "
+                    f"{config.collective_timeout.value} s (teucer_collective_timeout).",
+                    (group[0],),
+                )
 
     def check(self, group: tuple[int, ...]) -> None:
         """Raise the verdict, if there is one and it concerns these processes."""
@@ -165,7 +197,8 @@ class Watch:
             raise self.verdict
 
     def explained(self, err: Exception) -> Exception:
-        """In the place of an error of a program over several processes: what the watch says, once it knows; else the error.
+        """In the place of an error of a program over several processes: what the watch says, once
+        it knows; else the error.
 
         Waits for that at most as long as a process may be silent, and one turn.
         """
@@ -200,7 +233,9 @@ class Watch:
         others = [i for i in range(self._count) if i not in self.failed]
         self.check(tuple(others if self._survives() else range(self._count)))
         try:
-            self._client.key_value_set(f"{ROOT}/here/{name}/{self._number}", "", allow_overwrite=True)
+            self._client.key_value_set(
+                f"{ROOT}/here/{name}/{self._number}", "", allow_overwrite=True
+            )
             self._client.wait_at_barrier(f"{ROOT}/{name}", int(seconds * 1000), others)
         except XlaRuntimeError as err:
             known = self._concluded.wait(2 * self._period)
@@ -208,48 +243,70 @@ class Watch:
                 self._raised = True
                 raise self.verdict from err  # type: ignore[misc]  # there is one
             missing = sorted(set(others) - self._present(name))
-            raise RuntimeError(f"{_names(missing)} did not come to '{name}' within {seconds:g} s.\n    process "
-                               f"{self._number} waits there.") from err
+            raise RuntimeError(
+                f"{_names(missing)} did not come to '{name}' within {seconds:g} s.\n    process "
+                f"{self._number} waits there."
+            ) from err
         if name == "shutdown":
             self.stop()
             self._part()
 
     def alive_of(self, group: list[int], failure: str) -> set[int]:
-        """Which processes of a group have come here and have not failed, as all that are left agree.
+        """Which processes of a group have come here and have not failed, as all that are left
+        agree.
 
-        failure: what went wrong in this one, if something did. The first of the group that is left decides.
+        failure: what went wrong in this one, if something did. The first of the group that is left
+        decides.
         """
         place = f"{ROOT}/alive/{_key(tuple(group))}/{self._rounds[tuple(group)]}"
         self._rounds[tuple(group)] += 1
         with contextlib.suppress(XlaRuntimeError):
-            self._client.key_value_set(f"{place}/here/{self._number}", failure, allow_overwrite=True)
+            self._client.key_value_set(
+                f"{place}/here/{self._number}", failure, allow_overwrite=True
+            )
         deadline = time.monotonic() + config.collective_timeout.value
         while time.monotonic() < deadline:
             decided = self._value(f"{place}/decided")
             if decided:
                 return {int(i) for i in decided.split(",")}
-            here = {int(key.rpartition("/")[2]): text for key, text in self._client.key_value_dir_get(f"{place}/here/")}
+            here = {
+                int(key.rpartition("/")[2]): text
+                for key, text in self._client.key_value_dir_get(f"{place}/here/")
+            }
             left = [i for i in group if i not in self.failed]
             if self._number == left[0] and set(left) <= set(here):
                 alive = [i for i in left if not here[i]] or [self._number]
-                self._client.key_value_set(f"{place}/decided", _key(tuple(alive)), allow_overwrite=False)
+                self._client.key_value_set(
+                    f"{place}/decided", _key(tuple(alive)), allow_overwrite=False
+                )
             time.sleep(0.02)
-        raise ProcessFailure(f"live_devices: processes {group} did not all come or fail within {config.collective_timeout.value} s "
-                             "(teucer_collective_timeout).")
+        raise ProcessFailure(
+            f"live_devices: processes {group} did not all come or fail within "
+            f"{config.collective_timeout.value} s (teucer_collective_timeout)."
+        )
 
     def _present(self, name: str) -> set[int]:
         with contextlib.suppress(XlaRuntimeError):
-            return {int(key.rpartition("/")[2]) for key, _ in self._client.key_value_dir_get(f"{ROOT}/here/{name}/")}
+            return {
+                int(key.rpartition("/")[2])
+                for key, _ in self._client.key_value_dir_get(f"{ROOT}/here/{name}/")
+            }
         return set(range(self._count))
 
     def _part(self) -> None:
-        """Process 0, which ends the service, leaves when the others have; they say so with their last word."""
+        """Process 0, which ends the service, leaves when the others have; they say so with their
+        last word."""
         with contextlib.suppress(XlaRuntimeError):
             if self._number:
-                self._client.key_value_set(f"{ROOT}/here/parted/{self._number}", "", allow_overwrite=True)
+                self._client.key_value_set(
+                    f"{ROOT}/here/parted/{self._number}", "", allow_overwrite=True
+                )
                 return
             deadline = time.monotonic() + 5
-            while len(self._present("parted")) < self._count - 1 - len(self.failed) and time.monotonic() < deadline:
+            while (
+                len(self._present("parted")) < self._count - 1 - len(self.failed)
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.02)
             time.sleep(0.1 if self._count > 1 else 0)
 
@@ -259,41 +316,63 @@ class Watch:
         while not self._stopped.wait(self._period if self._beats else 0):
             try:
                 self._beats += 1
-                self._client.key_value_set(f"{ROOT}/beats/{self._number}", str(self._beats), allow_overwrite=True)
+                self._client.key_value_set(
+                    f"{ROOT}/beats/{self._number}", str(self._beats), allow_overwrite=True
+                )
                 told = self._own_calls()
                 if told != self._told:
-                    self._client.key_value_set(f"{ROOT}/calls/{self._number}", told, allow_overwrite=True)
+                    self._client.key_value_set(
+                        f"{ROOT}/calls/{self._number}", told, allow_overwrite=True
+                    )
                     self._told = told
                 self._listen()
                 self._keep_number()
-                failed = {int(key.rpartition("/")[2]): text
-                          for key, text in self._client.key_value_dir_get(f"{ROOT}/failed/")}
+                failed = {
+                    int(key.rpartition("/")[2]): text
+                    for key, text in self._client.key_value_dir_get(f"{ROOT}/failed/")
+                }
                 self._answered = time.monotonic()
             except XlaRuntimeError as err:
                 if not self._stopped.is_set():
-                    self._conclude(f"the coordination service at {self._address}, which process 0 has started, is gone: "
-                                   f"{str(err).partition(chr(10))[0]:.200}", (0,))
+                    self._conclude(
+                        f"the coordination service at {self._address}, which process 0 has "
+                        f"started, is gone: {str(err).partition(chr(10))[0]:.200}",
+                        (0,),
+                    )
                 return
             given_up = failed.pop(self._number, None)
             if given_up is not None and not self._failing:
-                self._conclude(f"the other processes have given up process {self._number}: {given_up}", ())
+                self._conclude(
+                    f"the other processes have given up process {self._number}: {given_up}", ()
+                )
             new = {i: text for i, text in failed.items() if i not in self.failed}
             if new:
                 self.failed.update(new)
-                self._conclude("\n    ".join(f"process {i} has failed: {text}" for i, text in sorted(new.items())),
-                               tuple(sorted(new)))
+                self._conclude(
+                    "\n    ".join(
+                        f"process {i} has failed: {text}" for i, text in sorted(new.items())
+                    ),
+                    tuple(sorted(new)),
+                )
 
     def _keep_number(self) -> None:
-        """Come again where another process came with this one's number: jaxlib hears the last that came, which was refused."""
+        """Come again where another process came with this one's number: jaxlib hears the last that
+        came, which was refused."""
         rival = self._value(f"{ROOT}/rivals/{self._number}")
         if rival not in ("", self._rival):
             self._rival = rival
             self._again.append(self._come_again())
-            print(f"teucer: process {self._number} goes on; another process came with its number, and was refused: {rival}",
-                  file=sys.stderr)
+            print(
+                (
+                    f"teucer: process {self._number} goes on; another process came with its "
+                    f"number, and was refused: {rival}"
+                ),
+                file=sys.stderr,
+            )
 
     def _listen(self) -> None:
-        """Which processes have not beaten for too long? The first one hears all others, and these hear the first."""
+        """Which processes have not beaten for too long? The first one hears all others, and these
+        hear the first."""
         first = min(set(range(self._count)) - self.failed, default=0)
         if self._number == first:
             self._forget()
@@ -309,8 +388,11 @@ class Watch:
                 gone = self._present("shutdown") if gone is None else gone
                 if i not in gone:
                     self._client.key_value_set(
-                        f"{ROOT}/failed/{i}", f"it has given no sign for {self._silence} s: it has died, is stopped, or cannot "
-                        "be reached", allow_overwrite=True)
+                        f"{ROOT}/failed/{i}",
+                        f"it has given no sign for {self._silence} s: it has died, is stopped, or "
+                        "cannot be reached",
+                        allow_overwrite=True,
+                    )
 
     def _value(self, key: str) -> str:
         try:
@@ -322,7 +404,10 @@ class Watch:
 
     def _forget(self) -> None:
         """Delete what was said of calls that every process has made."""
-        seen = {int(key.rpartition("/")[2]): _read(text) for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")}
+        seen = {
+            int(key.rpartition("/")[2]): _read(text)
+            for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")
+        }
         with self._lock:
             groups = {_key(group): group for group in self._counts}
         for key, group in groups.items():
@@ -337,7 +422,11 @@ class Watch:
             counts = {_key(group): n for group, n in self._counts.items()}
         calls: dict[str, dict[int, list[str]]] = {}
         for call in recent:
-            calls.setdefault(_key(call.group), {})[call.number] = [call.fingerprint, call.name, call.line]
+            calls.setdefault(_key(call.group), {})[call.number] = [
+                call.fingerprint,
+                call.name,
+                call.line,
+            ]
         return json.dumps([counts, calls, self._ended])
 
     # The thread that judges
@@ -347,8 +436,11 @@ class Watch:
             now = time.monotonic()
             oldest = self._forget_ended()
             if now - self._answered > 2 * self._silence:
-                self._conclude(f"the coordination service at {self._address}, on the machine of process 0, has not answered for "
-                               f"{2 * self._silence} s", (0,))
+                self._conclude(
+                    f"the coordination service at {self._address}, on the machine of process 0, "
+                    f"has not answered for {2 * self._silence} s",
+                    (0,),
+                )
             elif oldest is not None and self.verdict is None and now - oldest.started > _SUSPICIOUS:
                 with contextlib.suppress(XlaRuntimeError):  # the other thread sees that too
                     self._compare(oldest, now - oldest.started)
@@ -356,9 +448,12 @@ class Watch:
                 self._end()
 
     def _compare(self, call: Call, age: float) -> None:
-        """Does every process of a call's group make the same calls, and will it come to this one?"""
-        seen = {int(key.rpartition("/")[2]): _read(text)
-                for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")}
+        """Does every process of a call's group make the same calls, and will it come to this
+        one?"""
+        seen = {
+            int(key.rpartition("/")[2]): _read(text)
+            for key, text in self._client.key_value_dir_get(f"{ROOT}/calls/")
+        }
         group = _key(call.group)
         with self._lock:
             own = {c.number: c for c in self._recent if c.group == call.group}
@@ -373,17 +468,34 @@ class Watch:
         ended = [i for i in behind if seen[i].ended]
         where = f"{call.name}, called at {call.line}"
         if ended:
-            self._conclude(f"{_names(ended)} ended without {where}, in which process {self._number} waits for it", tuple(ended))
+            self._conclude(
+                (
+                    f"{_names(ended)} ended without {where}, in which process {self._number} waits "
+                    "for it"
+                ),
+                tuple(ended),
+            )
         elif age > config.collective_timeout.value:
             late = behind or others
-            last = "".join(f"\n    the last call of process {i}: {_last(seen[i], group)}" for i in late)
-            self._conclude(f"{_names(late)} did not come to {where}, within {age:.0f} s (teucer_collective_timeout){last}",
-                           tuple(late))
+            last = "".join(
+                f"\n    the last call of process {i}: {_last(seen[i], group)}" for i in late
+            )
+            self._conclude(
+                (
+                    f"{_names(late)} did not come to {where}, within {age:.0f} s "
+                    f"(teucer_collective_timeout){last}"
+                ),
+                tuple(late),
+            )
 
     def _stuck(self, oldest: Call | None, now: float) -> bool:
-        """Whether this process, which might go on without those that failed, waits for one of them within XLA."""
-        return (oldest is not None and now - self._since > self._silence
-                and not self.failed.isdisjoint(oldest.group))
+        """Whether this process, which might go on without those that failed, waits for one of them
+        within XLA."""
+        return (
+            oldest is not None
+            and now - self._since > self._silence
+            and not self.failed.isdisjoint(oldest.group)
+        )
 
     def _survives(self) -> bool:
         return bool(config.enable_recoverability.value)
@@ -400,7 +512,8 @@ class Watch:
                     self._client.key_value_set(f"{ROOT}/failed/{i}", what, allow_overwrite=False)
 
     def _end(self) -> None:
-        """End this process; the main thread may do that itself, if it is not waiting for what will not come."""
+        """End this process; the main thread may do that itself, if it is not waiting for what will
+        not come."""
         deadline = time.monotonic() + _GRACE
         while time.monotonic() < deadline + (10 if self._raised else 0):
             if self._stopped.wait(0.05):
@@ -410,7 +523,10 @@ class Watch:
             with self._lock:
                 waiting = self._in_flight[0] if self._in_flight else None
             if waiting is not None:
-                print(f"    it was waiting in {waiting.name}, called at {waiting.line}", file=sys.stderr)
+                print(
+                    f"    it was waiting in {waiting.name}, called at {waiting.line}",
+                    file=sys.stderr,
+                )
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
@@ -421,14 +537,20 @@ def _key(group: tuple[int, ...]) -> str:
 
 
 def _differ(call: Call, number: int, other: int, name: str, line: str) -> str:
-    return (f"process {number} and process {other} run different programs as their call number {call.number} over processes "
-            f"{_key(call.group)}.\n    process {number}: {call.name}, called at {call.line}\n    process {other}: {name}, called "
-            f"at {line}\n  All processes must make the same calls in the same order.")
+    return (
+        f"process {number} and process {other} run different programs as their call number "
+        f"{call.number} over processes {_key(call.group)}.\n"
+        f"    process {number}: {call.name}, called at {call.line}\n"
+        f"    process {other}: {name}, called at {line}\n"
+        "  All processes must make the same calls in the same order."
+    )
 
 
 def _read(text: str) -> _Seen:
     counts, calls, ended = json.loads(text)
-    return _Seen(counts, {group: {int(n): c for n, c in by.items()} for group, by in calls.items()}, ended)
+    return _Seen(
+        counts, {group: {int(n): c for n, c in by.items()} for group, by in calls.items()}, ended
+    )
 
 
 def _last(seen: _Seen, group: str) -> str:

@@ -1,12 +1,14 @@
 """Symbolic dimensions: sizes that are not known while a program is traced.
 
-A symbolic dimension is a polynomial with integer coefficients over factors: variables, and floordiv, mod, max and min of
-polynomials. It belongs to a scope, which holds the range of each variable and what is known beyond ranges. A polynomial
-that is constant is an int, so that a type's shape holds ints wherever sizes are known.
+A symbolic dimension is a polynomial with integer coefficients over factors: variables, and
+floordiv, mod, max and min of polynomials. It belongs to a scope, which holds the range of each
+variable and what is known beyond ranges. A polynomial that is constant is an int, so that a type's
+shape holds ints wherever sizes are known.
 
-Comparisons are decided by bounds (`intervals`). What is not decided raises InconclusiveDimensionOperation. Equality is
-not refused: polynomials that are not known to be equal are different, as are those of different scopes. Only in a strict
-scope, which is that of a function compiled once for many sizes, the user's own code is not told so.
+Comparisons are decided by bounds (`intervals`). What is not decided raises
+InconclusiveDimensionOperation. Equality is not refused: polynomials that are not known to be equal
+are different, as are those of different scopes. Only in a strict scope, which is that of a function
+compiled once for many sizes, the user's own code is not told so.
 """
 
 from __future__ import annotations
@@ -26,22 +28,39 @@ from teucer._dimensions.intervals import Fact, Factor, Interval, Monomial, divid
 from teucer._dimensions.polynomials import Polynomial, order, terms_of
 from teucer._dimensions.refusals import differs, inconclusive, may_be_negative, mixed, unsatisfiable
 
-__all__ = ["Dimension", "Interval", "Scope", "as_size", "bounds", "ceil_div", "check_not_negative", "dilated", "is_constant",
-           "is_known_below", "is_size", "is_symbolic", "max_dim", "min_dim", "substitute", "variables_of"]
+__all__ = [
+    "Dimension",
+    "Interval",
+    "Scope",
+    "as_size",
+    "bounds",
+    "ceil_div",
+    "check_not_negative",
+    "dilated",
+    "is_constant",
+    "is_known_below",
+    "is_size",
+    "is_symbolic",
+    "max_dim",
+    "min_dim",
+    "substitute",
+    "variables_of",
+]
 
 
 class Scope:
     """Variables that may stand in one shape, their ranges, and what is known of them.
 
-    A variable is at least 1 unless its range says otherwise. In a strict scope an equality that is not decided is refused
-    if the user asks.
+    A variable is at least 1 unless its range says otherwise. In a strict scope an equality that is
+    not decided is refused if the user asks.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.ranges: dict[str, Interval] = {}
         self.facts: list[Fact] = []
-        # A monomial times a number that equals a polynomial: replaced by it wherever a multiple of it comes up.
+        # A monomial times a number that equals a polynomial: replaced by it wherever a multiple of
+        # it comes up.
         self.equalities: dict[Monomial, tuple[int, Any]] = {}
         self.bounds: dict[Any, Interval] = {}
         # Variables of one group are known to have different sizes.
@@ -53,7 +72,8 @@ class Scope:
         return self.made({((Factor("", (name,)), 1),): 1})
 
     def made(self, polynomial: Polynomial) -> Any:
-        """A polynomial as a size: by the equalities of the scope, in order, an int if it is constant."""
+        """A polynomial as a size: by the equalities of the scope, in order, an int if it is
+        constant."""
         for known, (divisor, size) in self.equalities.items():
             for monomial, c in polynomial.items():
                 others = None if c % divisor or not c else divided(monomial, known)
@@ -99,8 +119,10 @@ class Scope:
             monomial, size = size, monomial
         difference = monomial - size
         if isinstance(difference, Dimension) and len(monomial.terms) != 1:
-            raise ValueError("Invalid equality constraint: the left-hand side must be of the form `term * coefficient`.\n"
-                             f"    constraint: {text}")
+            raise ValueError(
+                "Invalid equality constraint: the left-hand side must be of the form `term * "
+                f"coefficient`.\n    constraint: {text}"
+            )
         low, high = bounds(difference)
         if low > 0 or high < 0:
             unsatisfiable(self, difference, text)
@@ -120,13 +142,18 @@ class Scope:
                 self.equal(whole, x, text)
 
     def _leads_to(self, size: Any, factors: set[Factor]) -> bool:
-        """Whether one of the factors comes up in a size, or in what the equalities of the scope make of it."""
+        """Whether one of the factors comes up in a size, or in what the equalities of the scope
+        make of it."""
         reached: set[Factor] = set()
         sizes = [size]
         while sizes:
             reached.update(_factors(sizes.pop()))
-            sizes = [x for known, (_, x) in self.equalities.items()
-                     if not reached.isdisjoint(f for f, _ in known) and not reached.issuperset(_factors(x))]
+            sizes = [
+                x
+                for known, (_, x) in self.equalities.items()
+                if not reached.isdisjoint(f for f, _ in known)
+                and not reached.issuperset(_factors(x))
+            ]
         return not reached.isdisjoint(factors)
 
     def _narrow(self, size: Dimension) -> None:
@@ -139,7 +166,11 @@ class Scope:
         if len(factors) == 1 and factors[0][1] == 1 and not factors[0][0].kind:
             name = factors[0][0].operands[0]
             low, high = self.ranges[name]
-            self.ranges[name] = Interval(max(low, -(constant // c)), high) if c > 0 else Interval(low, min(high, constant // -c))
+            self.ranges[name] = (
+                Interval(max(low, -(constant // c)), high)
+                if c > 0
+                else Interval(low, min(high, constant // -c))
+            )
 
     @property
     def constraints(self) -> list[str]:
@@ -162,7 +193,8 @@ class Dimension:
     __slots__ = ("scope", "terms", "_hash")
     # NumPy's operators give way to these.
     __array_priority__: ClassVar[int] = 1000
-    # How a dimension becomes an array while a program is traced; the upper floors install it (teucer.lax).
+    # How a dimension becomes an array while a program is traced; the upper floors install it
+    # (teucer.lax).
     as_array: ClassVar[Any] = None
 
     def __init__(self, scope: Scope, terms: tuple[tuple[Monomial, int], ...]) -> None:
@@ -176,7 +208,11 @@ class Dimension:
         if self is other or _known_equal(self, other):
             return True
         # Inside the library what may differ differs: shapes that must agree agree as polynomials.
-        return self.scope.strict and source.asked_by_user(sys._getframe(1)) and _equal_for_user(self, other)
+        return (
+            self.scope.strict
+            and source.asked_by_user(sys._getframe(1))
+            and _equal_for_user(self, other)
+        )
 
     def __ge__(self, other: Any) -> Any:
         return _compare(self, other, ">=", self, other, 0)
@@ -199,7 +235,9 @@ class Dimension:
         return True
 
     def __index__(self) -> NoReturn:  # noqa: PLE0305  (it always raises)
-        inconclusive(self, f"Symbolic dimension '{self}' used in a context that requires a constant")
+        inconclusive(
+            self, f"Symbolic dimension '{self}' used in a context that requires a constant"
+        )
 
     __int__ = __float__ = __index__
 
@@ -225,7 +263,9 @@ class Dimension:
         if type(power) is not int:
             return self.__jax_array__() ** power
         if power < 0:
-            raise ValueError(f"Symbolic dimension cannot be raised to negative powers: '{self}' ** '{power}'")
+            raise ValueError(
+                f"Symbolic dimension cannot be raised to negative powers: '{self}' ** '{power}'"
+            )
         return math.prod([self] * power)
 
     def __rpow__(self, base: Any) -> Any:
@@ -238,40 +278,59 @@ class Dimension:
         return Dimension.as_array(self)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a symbolic dimension belongs to its scope and cannot be pickled: '{self}'")
+        raise TypeError(
+            f"a symbolic dimension belongs to its scope and cannot be pickled: '{self}'"
+        )
 
     def __str__(self) -> str:
         parts: list[str] = []
         for factors, c in self.terms:
             product = "*".join([str(f) if power == 1 else f"{f}^{power}" for f, power in factors])
             size = abs(c)
-            text = product if size == 1 and factors else "*".join([str(size), *filter(None, [product])])
+            text = (
+                product
+                if size == 1 and factors
+                else "*".join([str(size), *filter(None, [product])])
+            )
             sign = "- " if c < 0 else "+ "
             parts.append(sign + text if parts or c < 0 else text)
         return " ".join(parts)
 
     __repr__ = __str__
 
-    def fold(self, variable: Callable[[str], Any], number: Callable[[int], Any],
-             apply: Callable[[str, Any, Any], Any]) -> Any:
-        """The value of the polynomial, where apply(kind, x, y) is the value of x + y, x * y (kinds "add", "multiply"),
-        or of a factor of that kind."""
+    def fold(
+        self,
+        variable: Callable[[str], Any],
+        number: Callable[[int], Any],
+        apply: Callable[[str, Any, Any], Any],
+    ) -> Any:
+        """The value of the polynomial, where apply(kind, x, y) is the value of x + y, x * y (kinds
+        "add", "multiply"), or of a factor of that kind."""
+
         def value(size: Any) -> Any:
-            return size.fold(variable, number, apply) if isinstance(size, Dimension) else number(size)
+            return (
+                size.fold(variable, number, apply) if isinstance(size, Dimension) else number(size)
+            )
 
         def factor(f: Factor) -> Any:
             return apply(f.kind, *map(value, f.operands)) if f.kind else variable(f.operands[0])
 
         def term(factors: Monomial, c: int) -> Any:
             values = [factor(f) for f, power in factors for _ in range(power)]
-            return functools.reduce(functools.partial(apply, "multiply"),
-                                    values if c == 1 and values else [*values, number(c)])
+            return functools.reduce(
+                functools.partial(apply, "multiply"),
+                values if c == 1 and values else [*values, number(c)],
+            )
 
         return functools.reduce(functools.partial(apply, "add"), [term(*t) for t in self.terms])
 
 
 _PYTHON: Mapping[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "multiply": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod}
+    "add": operator.add,
+    "multiply": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+}
 
 
 def substitute(size: Any, sizes: Mapping[str, Any]) -> Any:
@@ -318,7 +377,9 @@ def is_constant(shape: Sequence[Any]) -> bool:
 
 def variables_of(shapes: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     """The names of the variables that occur in shapes, in the order in which they do."""
-    return tuple(dict.fromkeys(name for shape in shapes for size in shape for name in _variables(size)))
+    return tuple(
+        dict.fromkeys(name for shape in shapes for size in shape for name in _variables(size))
+    )
 
 
 def _variables(size: Any) -> Iterator[str]:
@@ -420,7 +481,8 @@ def _known_equal(x: Dimension, y: Any) -> bool:
 
 
 def _equal_for_user(x: Dimension, y: Any) -> Any:
-    """Whether a size is another for all sizes of the variables: a branch of Python is taken once for all of them."""
+    """Whether a size is another for all sizes of the variables: a branch of Python is taken once
+    for all of them."""
     if isinstance(y, float | np.floating):
         return float(y).is_integer() and _equal_for_user(x, int(y))
     if not isinstance(y, int | np.integer | Dimension):
@@ -473,12 +535,24 @@ def _extremum(kind: str, x: Any, y: Any) -> Any:
     if low >= 0 or high <= 0:
         return x if (low >= 0) is (kind == "max") else y
     scope = (x if isinstance(x, Dimension) else y).scope
-    # One order, so that equal sizes are equal polynomials; export prints operands in the order in which JAX does.
-    return scope.operation(kind, *(sorted((x, y), key=lambda z: (type(z) is int, str(z))) if scope.strict else (x, y)))
+    # One order, so that equal sizes are equal polynomials; export prints operands in the order in
+    # which JAX does.
+    return scope.operation(
+        kind, *(sorted((x, y), key=lambda z: (type(z) is int, str(z))) if scope.strict else (x, y))
+    )
 
 
 _ON_SIZES: Mapping[str, Callable[[Scope, Any, Any], Any]] = {
-    "+": polynomials.total, "-": functools.partial(polynomials.total, times=-1), "*": polynomials.product,
-    "//": polynomials.quotient, "%": polynomials.remainder}
+    "+": polynomials.total,
+    "-": functools.partial(polynomials.total, times=-1),
+    "*": polynomials.product,
+    "//": polynomials.quotient,
+    "%": polynomials.remainder,
+}
 _ON_ARRAYS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}

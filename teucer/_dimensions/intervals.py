@@ -1,6 +1,9 @@
-"""The range of a symbolic dimension: interval arithmetic, after terms have been eliminated with known inequalities.
+"""The range of a symbolic dimension.
 
-Method: Fourier-Motzkin elimination. Schrijver, Theory of Linear and Integer Programming (1986), section 12.2.
+Interval arithmetic, after terms have been eliminated with known inequalities.
+
+Method: Fourier-Motzkin elimination. Schrijver, Theory of Linear and Integer Programming (1986),
+section 12.2.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ _DEPTH = 4
 
 
 class Factor(NamedTuple):
-    """What polynomials multiply: a variable (kind "", operand its name), or an operation on two sizes."""
+    """What polynomials multiply: a variable (kind "", operand its name), or an operation on two
+    sizes."""
 
     kind: str
     operands: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.operands[0]}, {self.operands[1]})" if self.kind else str(self.operands[0])
+        return (
+            f"{self.kind}({self.operands[0]}, {self.operands[1]})"
+            if self.kind
+            else str(self.operands[0])
+        )
 
 
 # Factors with their powers, in order.
@@ -32,7 +40,8 @@ Monomial = tuple[tuple[Factor, int], ...]
 class Fact(NamedTuple):
     """A polynomial that is not negative, and the words in which the user said so.
 
-    checked: what the sizes of arguments are checked for, "GE" or "EQ" zero; "" if that follows from another fact.
+    checked: what the sizes of arguments are checked for, "GE" or "EQ" zero; "" if that follows from
+    another fact.
     """
 
     polynomial: Any
@@ -66,11 +75,15 @@ def range_of(size: Any) -> Interval:
 
 
 def _facts(size: Any) -> list[Any]:
-    """Polynomials that are not negative and may help to bound `size`: what the user said, and what operations mean."""
+    """Polynomials that are not negative and may help to bound `size`: what the user said, and what
+    operations mean."""
     facts = [fact.polynomial for fact in size.scope.facts]
     said = list(facts)
-    # What max and min mean, by intervals, does not say what follows for their operands from what is said of them.
-    for kind, operands in dict.fromkeys(f for x in said for f in _operations(x) if f.kind in ("max", "min")):
+    # What max and min mean, by intervals, does not say what follows for their operands from what is
+    # said of them.
+    for kind, operands in dict.fromkeys(
+        f for x in said for f in _operations(x) if f.kind in ("max", "min")
+    ):
         extremum = size.scope.operation(kind, *operands)
         facts += [extremum - x if kind == "max" else x - extremum for x in operands]
     for factor in dict.fromkeys(f for x in [size, *said] for f in _operations(x)):
@@ -119,11 +132,18 @@ def _least(size: Any, facts: Sequence[Any], depth: int) -> float:
     for m, d in size.terms:
         low, high = _range(m, scope)
         least += d * (low if d > 0 else high) if m else d
-    best = max([least, *(found for m, d in size.terms if m for found in _eliminated(size, m, d, facts, depth))])
+    best = max(
+        [
+            least,
+            *(found for m, d in size.terms if m for found in _eliminated(size, m, d, facts, depth)),
+        ]
+    )
     return int(best) if math.isfinite(best) else best
 
 
-def _eliminated(size: Any, monomial: Monomial, d: int, facts: Sequence[Any], depth: int) -> Iterator[float]:
+def _eliminated(
+    size: Any, monomial: Monomial, d: int, facts: Sequence[Any], depth: int
+) -> Iterator[float]:
     """Lower bounds of `size` by facts in which one of its terms, d times the monomial, comes up."""
     for fact in facts if depth else ():
         e = dict(fact.terms).get(monomial, 0)
@@ -160,9 +180,16 @@ def _factor_range(factor: Factor, scope: Any) -> Interval:
     if factor.kind == "min":
         return Interval(min(x.low, y.low), min(x.high, y.high))
     if y.low <= 0:
-        return Interval(y.low + 1, 0) if factor.kind == "mod" and y.high < 0 else Interval(-math.inf, math.inf)
+        return (
+            Interval(y.low + 1, 0)
+            if factor.kind == "mod" and y.high < 0
+            else Interval(-math.inf, math.inf)
+        )
     if factor.kind == "mod":
         return Interval(0, min(y.high - 1, x.high) if x.low >= 0 else y.high - 1)
     ends = [u / v if math.isfinite(u) else u for u in x for v in y]
     low, high = min(ends), max(ends)
-    return Interval(math.floor(low) if math.isfinite(low) else low, math.floor(high) if math.isfinite(high) else high)
+    return Interval(
+        math.floor(low) if math.isfinite(low) else low,
+        math.floor(high) if math.isfinite(high) else high,
+    )

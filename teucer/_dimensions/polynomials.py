@@ -1,4 +1,7 @@
-"""Polynomials with integer coefficients over factors: what `Dimension` computes with. An int is a constant polynomial."""
+"""Polynomials with integer coefficients over factors: what `Dimension` computes with.
+
+An int is a constant polynomial.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,12 @@ def order(term: tuple[Monomial, int]) -> Any:
     """Terms of larger size first, so that elimination goes from operations to their operands."""
     factors = term[0]
     size = sum(_size(f) * power for f, power in factors)
-    return size, any(f.kind for f, _ in factors), len(factors), [(str(f), power) for f, power in reversed(factors)]
+    return (
+        size,
+        any(f.kind for f, _ in factors),
+        len(factors),
+        [(str(f), power) for f, power in reversed(factors)],
+    )
 
 
 def _size(factor: Factor) -> int:

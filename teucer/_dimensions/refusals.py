@@ -15,34 +15,45 @@ def inconclusive(x: Any, what: str) -> NoReturn:
     if x.scope.strict:
         low, high = range_of(x)
         raise InconclusiveDimensionOperation(
-            f"{what}.\n    {x}: from {low} to {high}{_asked_at()}\n  The function is compiled once for all these sizes, and the "
-            "answer is not the same for all. For an answer in each call make an\n  array of the size, jnp.asarray(x.shape[0]) for "
-            "axis 0, and ask in jnp.where or lax.cond.")
+            f"{what}.\n    {x}: from {low} to {high}{_asked_at()}\n"
+            "  The function is compiled once for all these sizes, and the answer is not the same "
+            "for all. For an answer in each call make an\n"
+            "  array of the size, jnp.asarray(x.shape[0]) for axis 0, and ask in jnp.where or "
+            "lax.cond."
+        )
     known = f"\n    {x.scope}" if x.scope.facts else ""
     raise InconclusiveDimensionOperation(
         f"{what}.{known}\n  The answer is not the same for all sizes that the symbolic "
         "dimensions may have. If it is for those that come up, say so with a\n  constraint: "
-        "symbolic_shape(..., constraints=[\"a >= 8\"]); else export for a known size.")
+        'symbolic_shape(..., constraints=["a >= 8"]); else export for a known size.'
+    )
 
 
 def unsatisfiable(scope: Any, size: Any, text: str) -> NoReturn:
     """Refuse a constraint that no sizes meet: `size` is what it says something of."""
     if type(size) is int:
         raise ValueError(f"Unsatisfiable explicit constraint: {text}")
-    raise ValueError(f"Unsatisfiable constraint: {text}\n    {scope}\n  Variables are at least 1, and no sizes meet it as well.")
+    raise ValueError(
+        f"Unsatisfiable constraint: {text}\n    {scope}\n"
+        "  Variables are at least 1, and no sizes meet it as well."
+    )
 
 
 def mixed(what: str, x: Any, y: Any) -> NoReturn:
-    raise ValueError(f"Invalid mixing of symbolic scopes when {what}.\n    '{x}': {x.scope}\n    '{y}': {y.scope}\n"
-                     "  Make all symbolic dimensions of a program with one scope: symbolic_shape(..., scope=...).")
+    raise ValueError(
+        f"Invalid mixing of symbolic scopes when {what}.\n    '{x}': {x.scope}\n"
+        f"    '{y}': {y.scope}\n  Make all symbolic dimensions of a program with one scope: "
+        "symbolic_shape(..., scope=...)."
+    )
 
 
 def differs(op: str, n: Any, size: int, low: float, high: float) -> NoReturn:
     """Refuse an axis that may be of a size for which a function does something else."""
     raise InconclusiveDimensionOperation(
-        f"{op}: Symbolic dimension comparison '{n}' == '{size}' is inconclusive; an axis of size {size} is treated in another "
-        f"way.\n    {n}: from {low} to {high}{_asked_at()}\n"
-        "  Give a range without it, dynamic_dims={x: {axis: (least, greatest)}}.")
+        f"{op}: Symbolic dimension comparison '{n}' == '{size}' is inconclusive; an axis of size "
+        f"{size} is treated in another way.\n    {n}: from {low} to {high}{_asked_at()}\n"
+        "  Give a range without it, dynamic_dims={x: {axis: (least, greatest)}}."
+    )
 
 
 def _asked_at() -> str:
@@ -52,11 +63,18 @@ def _asked_at() -> str:
 
 def may_be_negative(op: str, size: Any, low: float, high: float) -> NoReturn:
     """Refuse a shape with a size that is negative for some sizes of the variables."""
-    least = "give a larger least size,\n  dynamic_dims={x: {axis: (least, greatest)}}" if size.scope.strict else (
-        "say that it is not with a\n  constraint: symbolic_shape(..., constraints=[\"a >= 8\"])")
+    least = (
+        "give a larger least size,\n  dynamic_dims={x: {axis: (least, greatest)}}"
+        if size.scope.strict
+        else (
+            'say that it is not with a\n  constraint: symbolic_shape(..., constraints=["a >= 8"])'
+        )
+    )
     raise InconclusiveDimensionOperation(
-        f"{op}: Symbolic dimension comparison '{size}' >= '0' is inconclusive; a size may not be negative.\n    {size}: from {low} "
-        f"to {high}{_asked_at()}\n  If it is never negative, {least}; else take jax.core.max_dim(size, 0).")
+        f"{op}: Symbolic dimension comparison '{size}' >= '0' is inconclusive; a size may not be "
+        f"negative.\n    {size}: from {low} to {high}{_asked_at()}\n"
+        f"  If it is never negative, {least}; else take jax.core.max_dim(size, 0)."
+    )
 
 
 def not_a_shape(op: str, shape: Any) -> TypeError:
@@ -65,11 +83,28 @@ def not_a_shape(op: str, shape: Any) -> TypeError:
     for i, size in enumerate(shape if isinstance(shape, tuple | list) else (shape,)):
         if hasattr(size, "origin"):  # it is traced
             origin = " ".join(size.origin().split())
-            return TypeError("\n".join([
-                f"{said} If using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions.",
-                f"    size {i}: {errors.describe(size.aval)}{', ' + origin if origin else ''}",
-                *(f"  {line}" for line in size.reason().splitlines()),
-                f"  {op}: a size must be known while tracing. Mark its argument static: jit(f, static_argnums=...)."]))
+            return TypeError(
+                "\n".join(
+                    [
+                        (
+                            f"{said} If using `jit`, try using `static_argnums` or applying `jit` "
+                            "to smaller subfunctions."
+                        ),
+                        (
+                            f"    size {i}: "
+                            f"{errors.describe(size.aval)}{', ' + origin if origin else ''}"
+                        ),
+                        *(f"  {line}" for line in size.reason().splitlines()),
+                        (
+                            f"  {op}: a size must be known while tracing. Mark its argument "
+                            "static: jit(f, static_argnums=...)."
+                        ),
+                    ]
+                )
+            )
         if isinstance(size, float | complex | str | tuple | list | None):
-            return TypeError(f"{said}\n    size {i}: {size!r:.100}, of type {type(size).__name__}\n  {op}: sizes are integers.")
+            return TypeError(
+                f"{said}\n    size {i}: {size!r:.100}, of type {type(size).__name__}\n"
+                f"  {op}: sizes are integers."
+            )
     return TypeError(f"{said}\n  {op}: a shape is an int or a sequence of ints.")

@@ -1,8 +1,11 @@
-"""One compilation for many sizes: axes of arguments that have a bound, and results whose size depends on values.
+"""One compilation for many sizes.
 
-`jit(dynamic_dims=...)` traces with symbolic dimensions in the place of the sizes of such axes, `jit(dynamic_results=...)`
-lets functions whose result has a size that depends on values introduce new ones. The program runs on padded arrays
-(`padding`): here arguments are padded, results are cut to their true size.
+Axes of arguments that have a bound, and results whose size depends on values.
+
+`jit(dynamic_dims=...)` traces with symbolic dimensions in the place of the sizes of such axes,
+`jit(dynamic_results=...)` lets functions whose result has a size that depends on values introduce
+new ones. The program runs on padded arrays (`padding`): here arguments are padded, results are cut
+to their true size.
 """
 
 from __future__ import annotations
@@ -24,13 +27,35 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
 from teucer._devices import shardings
-from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
+from teucer._dimensions.dimensions import (
+    Dimension,
+    Scope,
+    bounds,
+    is_symbolic,
+    substitute,
+    variables_of,
+)
 from teucer._dynamic import padding
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
-__all__ = ["Ranges", "Symbolic", "finds_sizes", "found_sizes", "new_size", "ranges_of", "results_allowed", "scope_key",
-           "sizes_of_results", "specialize", "specialized", "symbolic_call", "to_buffers", "true_arrays", "using_scope"]
+__all__ = [
+    "Ranges",
+    "Symbolic",
+    "finds_sizes",
+    "found_sizes",
+    "new_size",
+    "ranges_of",
+    "results_allowed",
+    "scope_key",
+    "sizes_of_results",
+    "specialize",
+    "specialized",
+    "symbolic_call",
+    "to_buffers",
+    "true_arrays",
+    "using_scope",
+]
 
 POWER_OF_TWO = "power of two"
 # Of an argument, by position or name: the ranges of its axes.
@@ -38,7 +63,8 @@ Ranges = tuple[tuple[Any, tuple[tuple[int, Any], ...]], ...]
 
 
 class _Ambient(threading.local):
-    # The scope in which sizes that depend on values may be introduced, and the bound of those that nothing else bounds.
+    # The scope in which sizes that depend on values may be introduced, and the bound of those that
+    # nothing else bounds.
     scope: Scope | None = None
     bound: int | None = None
 
@@ -64,12 +90,14 @@ class using_scope:
 
 
 def scope_key() -> Any:
-    """What a function traced inside another must be traced anew for: the scope and bound of sizes that depend on values."""
+    """What a function traced inside another must be traced anew for: the scope and bound of sizes
+    that depend on values."""
     return _ambient.scope, _ambient.bound
 
 
 def new_size(bound: Any = None) -> Any:
-    """A symbolic dimension for a size that depends on values, at most `bound`; None where the program allows no such size.
+    """A symbolic dimension for a size that depends on values, at most `bound`; None where the
+    program allows no such size.
 
     bound: a size; by default the one that `jit(dynamic_results=...)` gives.
     """
@@ -88,26 +116,39 @@ def finds_sizes(closed: ClosedJaxpr) -> bool:
     """Whether results of a function traced inside another have sizes that it found itself."""
     if not results_allowed():
         return False
-    ins, outs = (variables_of([getattr(a, "shape", ()) for a in avals]) for avals in (closed.in_avals, closed.out_avals))
+    ins, outs = (
+        variables_of([getattr(a, "shape", ()) for a in avals])
+        for avals in (closed.in_avals, closed.out_avals)
+    )
     return not set(outs) <= set(ins)
 
 
 def ranges_of(fun: Callable[..., Any], dynamic_dims: Any) -> Ranges:
-    """`dynamic_dims` of jit as pairs of an argument, by position or name, and the ranges of its axes.
+    """`dynamic_dims` of jit as pairs of an argument, by position or name, and the ranges of its
+    axes.
 
     Raises TypeError or ValueError if it is not as described there.
     """
     if not isinstance(dynamic_dims, Mapping):
-        raise TypeError("jit: dynamic_dims must be a dict from arguments, by position or name, to their axes and bounds: "
-                        f"{{'x': {{0: 1024}}}}, got {dynamic_dims!r:.200}.")
+        raise TypeError(
+            "jit: dynamic_dims must be a dict from arguments, by position or name, to their axes "
+            f"and bounds: {{'x': {{0: 1024}}}}, got {dynamic_dims!r:.200}."
+        )
     found = []
     for key, axes in dynamic_dims.items():
         if not isinstance(key, int | str):
-            raise TypeError(f"jit: a key of dynamic_dims is the position or the name of an argument, got {key!r}.")
+            raise TypeError(
+                "jit: a key of dynamic_dims is the position or the name of an argument, got "
+                f"{key!r}."
+            )
         by_axis = axes if isinstance(axes, Mapping) else {0: axes}
         ranges = tuple(sorted((_axis(axis), _range(size)) for axis, size in by_axis.items()))
-        nums, names = static_by_name(fun, (key,) if isinstance(key, int) else None, None if isinstance(key, int) else (key,),
-                                     "dynamic")
+        nums, names = static_by_name(
+            fun,
+            (key,) if isinstance(key, int) else None,
+            None if isinstance(key, int) else (key,),
+            "dynamic",
+        )
         found += [(k, ranges) for k in (*nums, *names)]
     return tuple(found)
 
@@ -123,15 +164,20 @@ def _range(size: Any) -> Any:
         return size
     low, high = size if isinstance(size, tuple) and len(size) == 2 else (1, size)
     if not isinstance(low, int) or not isinstance(high, int) or isinstance(high, bool):
-        raise TypeError("jit: the size of an axis in dynamic_dims is its bound, an int; (least, greatest); or "
-                        f"{POWER_OF_TWO!r}; got {size!r}.")
+        raise TypeError(
+            "jit: the size of an axis in dynamic_dims is its bound, an int; (least, greatest); or "
+            f"{POWER_OF_TWO!r}; got {size!r}."
+        )
     if not 0 <= low <= high:
-        raise ValueError(f"jit: a range in dynamic_dims is not empty and not negative, got {size!r}.")
+        raise ValueError(
+            f"jit: a range in dynamic_dims is not empty and not negative, got {size!r}."
+        )
     return low, high
 
 
 class Symbolic(NamedTuple):
-    """The types of a call's leaves with symbolic dimensions, their scope, and the sizes of the variables in this call."""
+    """The types of a call's leaves with symbolic dimensions, their scope, and the sizes of the
+    variables in this call."""
 
     avals: tuple[Any, ...]
     scope: Scope
@@ -147,18 +193,28 @@ class Symbolic(NamedTuple):
                 for axis, n in enumerate(getattr(aval, "shape", ())):
                     if is_symbolic(n):
                         low, high = bounds(n)
-                        err.add_note(f"    {n} is the size of axis {axis} of {_name(fun, call, i)}, from {low} to {high}.")
-            err.add_note("  If the answer is known for a smaller range, give that: dynamic_dims={x: {axis: (least, greatest)}}.")
+                        err.add_note(
+                            f"    {n} is the size of axis {axis} of {_name(fun, call, i)}, from "
+                            f"{low} to {high}."
+                        )
+            err.add_note(
+                "  If the answer is known for a smaller range, give that: dynamic_dims={x: {axis: "
+                "(least, greatest)}}."
+            )
             raise
 
 
 _signatures: dict[Any, tuple[tuple[Any, ...], Scope]] = {}
 
 
-def symbolic_call(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], ranges: Ranges) -> Symbolic:
-    """The types of a call with variables for the sizes of dynamic axes: axes of one range and one size share a variable.
+def symbolic_call(
+    fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any], ranges: Ranges
+) -> Symbolic:
+    """The types of a call with variables for the sizes of dynamic axes: axes of one range and one
+    size share a variable.
 
-    A size below the range stays what it is: it has a program of its own. Raises ValueError if one is above it.
+    A size below the range stays what it is: it has a program of its own. Raises ValueError if one
+    is above it.
     """
     by_leaf = _leaf_ranges(call.tree, tuple(i for i, _ in call.statics[0]), ranges)
     variables: dict[Any, int] = {}
@@ -171,24 +227,37 @@ def symbolic_call(fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any],
         for axis, allowed in axes:
             if not -aval.ndim <= axis < aval.ndim:
                 name = _name(fun, call, i)
-                raise ValueError(f"jit: axis {axis} in dynamic_dims is not an axis of {name}.\n    {name}: "
-                                 f"{aval.str_short(short_dtypes=True)}")
+                raise ValueError(
+                    f"jit: axis {axis} in dynamic_dims is not an axis of {name}.\n    {name}: "
+                    f"{aval.str_short(short_dtypes=True)}"
+                )
             size = shape[axis]
             low, high = _up_to_power_of_two(size) if allowed == POWER_OF_TWO else allowed
             if size > high:
                 name = _name(fun, call, i)
-                raise ValueError(f"jit: {name} is longer than dynamic_dims allow.\n    {name}: "
-                                 f"{aval.str_short(short_dtypes=True)}, axis {axis} has size {size}, bound {high}\n"
-                                 f"  Give a greater bound, or {POWER_OF_TWO!r} for one compilation each power of two.")
+                raise ValueError(
+                    f"jit: {name} is longer than dynamic_dims allow.\n"
+                    f"    {name}: {aval.str_short(short_dtypes=True)}, axis {axis} has size "
+                    f"{size}, bound {high}\n  Give a greater bound, or {POWER_OF_TWO!r} for one "
+                    "compilation each power of two."
+                )
             if low <= size and low < high:
-                shape[axis] = _Variable(variables.setdefault((size, low, high), len(variables)), low, high)
+                shape[axis] = _Variable(
+                    variables.setdefault((size, low, high), len(variables)), low, high
+                )
         signature.append((tuple(shape), aval))
     key = tuple((s[0], s[1].update(shape=())) if type(s) is tuple else s for s in signature)
     found = _signatures.get(key)
     if found is None:
         scope = Scope(strict=True)
-        made = tuple(s[1].update(shape=tuple(_variable(scope, d) if type(d) is _Variable else d for d in s[0]))
-                     if type(s) is tuple else s for s in signature)
+        made = tuple(
+            s[1].update(
+                shape=tuple(_variable(scope, d) if type(d) is _Variable else d for d in s[0])
+            )
+            if type(s) is tuple
+            else s
+            for s in signature
+        )
         found = memo.remember(_signatures, key, (made, scope))
     made, scope = found
     return Symbolic(made, scope, tuple((f"n{i}", size) for (size, _, _), i in variables.items()))
@@ -210,7 +279,8 @@ class _Variable(NamedTuple):
 
 def _variable(scope: Scope, axis: _Variable) -> Any:
     made = scope.variable(f"n{axis.number}", axis.low, axis.high)
-    # Axes of one range and one size have one variable, so variables of one range differ in every call of the signature.
+    # Axes of one range and one size have one variable, so variables of one range differ in every
+    # call of the signature.
     scope.groups[f"n{axis.number}"] = axis.low, axis.high
     return made
 
@@ -230,7 +300,9 @@ def _leaf_ranges(tree: Any, static: tuple[int, ...], ranges: Ranges) -> tuple[An
 
 def to_buffers(args: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     """Arrays of true size padded to the bounds of their types."""
-    return [_to_buffer(x, aval) if aval.symbolic else x for x, aval in zip(args, avals, strict=True)]
+    return [
+        _to_buffer(x, aval) if aval.symbolic else x for x, aval in zip(args, avals, strict=True)
+    ]
 
 
 def _to_buffer(x: Any, aval: Any) -> Any:
@@ -254,12 +326,17 @@ _blank = np.zeros
 
 def _on_host(x: Any) -> bool:
     return not isinstance(x, ArrayImpl) or (
-        x._sharding.num_devices == 1 and provided.target(x._sharding._device.platform).in_host_memory)
+        x._sharding.num_devices == 1
+        and provided.target(x._sharding._device.platform).in_host_memory
+    )
 
 
 def true_arrays(outs: Sequence[Any], avals: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
     """Results cut to their true size."""
-    return [_true_array(y, aval, sizes) if aval.symbolic else y for y, aval in zip(outs, avals, strict=True)]
+    return [
+        _true_array(y, aval, sizes) if aval.symbolic else y
+        for y, aval in zip(outs, avals, strict=True)
+    ]
 
 
 def _true_array(y: Any, aval: Any, sizes: Mapping[str, int]) -> Any:
@@ -273,8 +350,13 @@ def _true_array(y: Any, aval: Any, sizes: Mapping[str, int]) -> Any:
         return padding.cut(y, shape)
     value = y._key_data() if aval.extended else to_numpy(y)
     devices = list(shardings.devices_of(y._sharding))
-    return xla.put(aval.update(shape=shape).carrier, y._sharding, [np.ascontiguousarray(value[part])], devices,
-                   committed=y._committed)
+    return xla.put(
+        aval.update(shape=shape).carrier,
+        y._sharding,
+        [np.ascontiguousarray(value[part])],
+        devices,
+        committed=y._committed,
+    )
 
 
 def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, int]:
@@ -287,16 +369,23 @@ def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, 
         size = sizes[str(variable)] = int(value)
         high = bounds(variable).high
         if size < 0:
-            raise ValueError("jit: repeat: repeats may not be negative, and one is.\n"
-                             "  Give jnp.maximum(repeats, 0) if none is meant there.")
+            raise ValueError(
+                "jit: repeat: repeats may not be negative, and one is.\n"
+                "  Give jnp.maximum(repeats, 0) if none is meant there."
+            )
         if size > high:
-            raise ValueError(f"jit: a result has {size} elements, beyond the bound {int(high)} of dynamic_results.\n"
-                             f"  Give a greater bound: jit(..., dynamic_results={size}).")
+            raise ValueError(
+                f"jit: a result has {size} elements, beyond the bound {int(high)} of "
+                f"dynamic_results.\n  Give a greater bound: jit(..., dynamic_results={size})."
+            )
     return sizes
 
 
-def sizes_of_results(avals: Sequence[Any], values: Sequence[Any], sizes: tuple[tuple[str, int], ...],
-                     ) -> tuple[tuple[str, int], ...]:
+def sizes_of_results(
+    avals: Sequence[Any],
+    values: Sequence[Any],
+    sizes: tuple[tuple[str, int], ...],
+) -> tuple[tuple[str, int], ...]:
     """The sizes of variables, with those that are lengths of the given results besides."""
     known = dict(sizes)
     for aval, value in zip(avals, values, strict=True):
@@ -307,11 +396,14 @@ def sizes_of_results(avals: Sequence[Any], values: Sequence[Any], sizes: tuple[t
 
 
 def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: Any) -> list[Any]:
-    """Evaluate a jaxpr under the current trace with sizes in the place of its symbolic dimensions."""
+    """Evaluate a jaxpr under the current trace with sizes in the place of its symbolic
+    dimensions."""
     process = current_trace().process
 
     def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
-        return process(eqn.primitive, operands, {k: specialized(p, sizes) for k, p in eqn.params.items()})
+        return process(
+            eqn.primitive, operands, {k: specialized(p, sizes) for k, p in eqn.params.items()}
+        )
 
     return interpret(closed, args, handle)
 

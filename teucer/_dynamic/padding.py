@@ -1,9 +1,12 @@
-"""Dynamic dimensions by padding: programs whose arrays are as long as the bounds of their sizes, which come at run time.
+"""Dynamic dimensions by padding.
 
-An array with symbolic dimensions is carried in a buffer of their upper bounds. Its elements stand in front along every
-axis; what stands behind them is arbitrary, so a primitive that lets elements of an axis meet masks what it reads. That is
-the rule `Primitive.padded`; a primitive without one is refused. Derivatives and batches are taken before, on types with
-symbolic dimensions, so that no rule of differentiation ever sees what is behind the elements.
+Programs whose arrays are as long as the bounds of their sizes, which come at run time.
+
+An array with symbolic dimensions is carried in a buffer of their upper bounds. Its elements stand
+in front along every axis; what stands behind them is arbitrary, so a primitive that lets elements
+of an axis meet masks what it reads. That is the rule `Primitive.padded`; a primitive without one is
+refused. Derivatives and batches are taken before, on types with symbolic dimensions, so that no
+rule of differentiation ever sees what is behind the elements.
 """
 
 from __future__ import annotations
@@ -21,20 +24,31 @@ from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import Dimension, bounds, is_symbolic, variables_of
 
-__all__ = ["Padded", "Sizes", "bound_of", "bounded_aval", "cut", "extend", "is_dynamic", "pad_jaxpr"]
+__all__ = [
+    "Padded",
+    "Sizes",
+    "bound_of",
+    "bounded_aval",
+    "cut",
+    "extend",
+    "is_dynamic",
+    "pad_jaxpr",
+]
 
 SIZE = ShapedArray((), np.dtype(np.int32))
 
 
 class Padded(NamedTuple):
-    """A jaxpr on padded arrays, whose first inputs are sizes; its last results are sizes of its own, the variables `found`."""
+    """A jaxpr on padded arrays, whose first inputs are sizes; its last results are sizes of its
+    own, the variables `found`."""
 
     jaxpr: ClosedJaxpr
     found: tuple[Dimension, ...]
 
 
 def pad_jaxpr(closed: ClosedJaxpr, names: tuple[str, ...]) -> Padded:
-    """The jaxpr on padded arrays, where the sizes called `names` come from outside. Kept on the jaxpr."""
+    """The jaxpr on padded arrays, where the sizes called `names` come from outside. Kept on the
+    jaxpr."""
     made: Padded = closed.kept(("padded", names), lambda: _pad(closed, names))
     return made
 
@@ -44,7 +58,7 @@ def _pad(closed: ClosedJaxpr, names: tuple[str, ...]) -> Padded:
 
     def on_buffers(*args: Any) -> list[Any]:
         sizes = Sizes(dict(zip(names, args, strict=False)))
-        outs = sizes.evaluate(closed, args[len(names):])
+        outs = sizes.evaluate(closed, args[len(names) :])
         escaping = variables_of([_shape(v) for v in closed.jaxpr.outvars])
         found[:] = [v for v in sizes.found if v in sizes.checked or str(v) in escaping]
         return [*outs, *(sizes.known[str(v)] for v in found)]
@@ -71,7 +85,9 @@ def bounded_aval(aval: Any) -> Any:
 
 def extend(x: Any, shape: Sequence[int]) -> Any:
     """An array as a buffer of the given shape."""
-    return provided.buffers.extend(x, tuple(m - n for m, n in zip(shape, np.shape(x), strict=True)), 0)
+    return provided.buffers.extend(
+        x, tuple(m - n for m, n in zip(shape, np.shape(x), strict=True)), 0
+    )
 
 
 def cut(x: Any, shape: Sequence[int]) -> Any:
@@ -89,7 +105,8 @@ class Sizes:
         self.known = known
         self.inside_of: dict[Any, Any] = {}
         self.eqn: Any = None
-        # Variables that equations introduce; and those of them of which the caller must see whether they keep their bound.
+        # Variables that equations introduce; and those of them of which the caller must see whether
+        # they keep their bound.
         self.found: list[Dimension] = []
         self.checked: set[Dimension] = set()
 
@@ -120,35 +137,47 @@ class Sizes:
         """Raise the error that names the primitive being padded and its line."""
         eqn = self.eqn
         where = eqn.where("\n    at ")
-        listed = "".join(f"\n    operand {i}: {v.aval.str_short(True)}" for i, v in enumerate(eqn.invars))
-        raise NotImplementedError(f"{eqn.primitive}: not done with a dynamic dimension here: {why}.{where}{listed}\n"
-                                  "  Compute it outside of the function with dynamic_dims, or on an axis of known size.")
+        listed = "".join(
+            f"\n    operand {i}: {v.aval.str_short(True)}" for i, v in enumerate(eqn.invars)
+        )
+        raise NotImplementedError(
+            f"{eqn.primitive}: not done with a dynamic dimension here: {why}.{where}{listed}\n"
+            "  Compute it outside of the function with dynamic_dims, or on an axis of known size."
+        )
 
     def inner(self, closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any], tuple[Dimension, ...]]:
-        """A jaxpr that an equation carries, padded; the sizes that it takes in front; those that it gives."""
+        """A jaxpr that an equation carries, padded; the sizes that it takes in front; those that it
+        gives."""
         names = tuple(n for n in self.known if n in _variables(closed.jaxpr))
         made = pad_jaxpr(closed, names)
         return made.jaxpr, [self.known[n] for n in names], made.found
 
     def together(self, jaxprs: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
         """Jaxprs that an equation carries, padded; the sizes that each of them takes in front."""
-        names = tuple(n for n in self.known if any(n in _variables(closed.jaxpr) for closed in jaxprs))
+        names = tuple(
+            n for n in self.known if any(n in _variables(closed.jaxpr) for closed in jaxprs)
+        )
         made = [pad_jaxpr(closed, names) for closed in jaxprs]
         if any(m.found for m in made):
             self.refuse("a size that is found in a branch or a loop goes out of it")
         return tuple(m.jaxpr for m in made), [self.known[n] for n in names]
 
     def learn(self, outs: Sequence[Any], found: Sequence[Dimension]) -> Sequence[Any]:
-        """Take the sizes that an inner jaxpr found, which are the last of its results; the other results."""
+        """Take the sizes that an inner jaxpr found, which are the last of its results; the other
+        results."""
         n = len(outs) - len(found)
         for variable, size in zip(found, outs[n:], strict=True):
             self.define(variable, size, checked=True)
         return outs[:n]
 
     def define(self, variable: Dimension, size: Any, *, checked: bool) -> None:
-        """Say the value of a variable that an equation introduces. checked: whether it may be beyond its bound."""
+        """Say the value of a variable that an equation introduces. checked: whether it may be
+        beyond its bound."""
         if str(variable) in self.known:
-            self.refuse(f"the size {variable} is computed a second time, so that two sizes would have one name")
+            self.refuse(
+                f"the size {variable} is computed a second time, so that two sizes would have one "
+                "name"
+            )
         self.known[str(variable)] = size
         self.found.append(variable)
         if checked:
@@ -175,8 +204,11 @@ class Sizes:
         return {k: self.bounded(v) for k, v in params.items()} if type(params) is dict else params
 
     def inside(self, shape: Sequence[Any], axes: Sequence[int] | None = None) -> Any:
-        """Which elements of a buffer are elements of its array along some or all axes; None if all are."""
-        axes = tuple(a for a in (range(len(shape)) if axes is None else axes) if is_symbolic(shape[a]))
+        """Which elements of a buffer are elements of its array along some or all axes; None if all
+        are."""
+        axes = tuple(
+            a for a in (range(len(shape)) if axes is None else axes) if is_symbolic(shape[a])
+        )
         if not axes:
             return None
         key = (tuple(shape), axes)
@@ -190,23 +222,40 @@ class Sizes:
         return self.inside_of[key]
 
     def mask(self, x: Any, aval: Any, fill: Any, axes: Sequence[int] | None = None) -> Any:
-        """A buffer with `fill`, a scalar, in the place of what is behind the elements along some or all axes."""
+        """A buffer with `fill`, a scalar, in the place of what is behind the elements along some or
+        all axes."""
         inside = self.inside(aval.shape, axes)
         if inside is None:
             return x
-        return provided.buffers.select(inside, x, provided.buffers.fill(fill, self.bounded(aval.shape), aval.dtype))
+        return provided.buffers.select(
+            inside, x, provided.buffers.fill(fill, self.bounded(aval.shape), aval.dtype)
+        )
 
     def fit(self, x: Any, shape: Sequence[Any]) -> Any:
         """A buffer lengthened or cut to the bounds of `shape`."""
         return self.window(x, (0,) * len(shape), shape)
 
-    def window(self, x: Any, starts: Sequence[Any], shape: Sequence[Any], fill: Any = 0, *, fits: bool = False) -> Any:
-        """The part of a buffer of the bounds of `shape` that begins at `starts`; `fill` where that is behind the buffer.
+    def window(
+        self,
+        x: Any,
+        starts: Sequence[Any],
+        shape: Sequence[Any],
+        fill: Any = 0,
+        *,
+        fits: bool = False,
+    ) -> Any:
+        """The part of a buffer of the bounds of `shape` that begins at `starts`; `fill` where that
+        is behind the buffer.
 
         fits: whether it is known to lie within the buffer where sizes are known.
         """
         widths = self.bounded(tuple(shape))
-        x = self._reaching(x, starts, [0 if fits and w is n else w for w, n in zip(widths, shape, strict=True)], fill)
+        x = self._reaching(
+            x,
+            starts,
+            [0 if fits and w is n else w for w, n in zip(widths, shape, strict=True)],
+            fill,
+        )
         return provided.buffers.window(x, [self._start(s) for s in starts], widths)
 
     def put(self, x: Any, update: Any, starts: Sequence[Any]) -> Any:
@@ -216,13 +265,17 @@ class Sizes:
         return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)
 
     def behind(self, x: Any, lows: Sequence[Any], fill: Any) -> Any:
-        """A longer buffer, in which as many scalars `fill` as `lows` say stand in front of x along each axis."""
+        """A longer buffer, in which as many scalars `fill` as `lows` say stand in front of x along
+        each axis."""
         shape = tuple(n + self.bounded(low) for n, low in zip(np.shape(x), lows, strict=True))
         blank = provided.buffers.broadcast(fill, shape, x)
         return provided.buffers.put(blank, x, [self.value(low) for low in lows])
 
     def _reaching(self, x: Any, starts: Sequence[Any], widths: Sequence[int], fill: Any) -> Any:
-        missing = [s + w - n if type(s) is int else w for s, w, n in zip(starts, widths, np.shape(x), strict=True)]
+        missing = [
+            s + w - n if type(s) is int else w
+            for s, w, n in zip(starts, widths, np.shape(x), strict=True)
+        ]
         return provided.buffers.extend(x, tuple(max(m, 0) for m in missing), fill)
 
     def _start(self, start: Any) -> Any:
@@ -233,25 +286,40 @@ class Sizes:
         return provided.buffers.take(x, places, axis)
 
     def places(self, shape: Sequence[Any], target: Sequence[Any]) -> Any:
-        """For each element of the flat buffer of an array of shape `target`, which of the flat buffer of the same elements in
-        `shape` it is."""
-        return provided.buffers.places([(self.bounded(n), self.value(n)) for n in shape],
-                              [(self.bounded(n), self.value(n)) for n in target])
+        """For each element of the flat buffer of an array of shape `target`, which of the flat
+        buffer of the same elements in `shape` it is."""
+        return provided.buffers.places(
+            [(self.bounded(n), self.value(n)) for n in shape],
+            [(self.bounded(n), self.value(n)) for n in target],
+        )
 
     def remainders(self, count: Any, size: Any) -> Any:
         """i % size for the places i of an axis of `count`."""
-        return provided.buffers.value("mod", provided.buffers.iota((self.bounded(count),), 0), self.value(size))
+        return provided.buffers.value(
+            "mod", provided.buffers.iota((self.bounded(count),), 0), self.value(size)
+        )
 
-    def clamped(self, starts: Sequence[Any], shape: Sequence[Any], widths: Sequence[Any]) -> list[Any]:
-        """Starts of a window of the given widths, moved so that it lies within an array of the given shape."""
-        return [provided.buffers.clamped(s, provided.buffers.value("subtract", self.value(n), self.value(w)))
-                for s, n, w in zip(starts, shape, widths, strict=True)]
+    def clamped(
+        self, starts: Sequence[Any], shape: Sequence[Any], widths: Sequence[Any]
+    ) -> list[Any]:
+        """Starts of a window of the given widths, moved so that it lies within an array of the
+        given shape."""
+        return [
+            provided.buffers.clamped(
+                s, provided.buffers.value("subtract", self.value(n), self.value(w))
+            )
+            for s, n, w in zip(starts, shape, widths, strict=True)
+        ]
 
     def bordered(self, x: Any, aval: Any) -> Any:
         """Matrices with the identity behind their elements."""
         inside = self.inside(aval.shape)
         ops = provided.buffers
-        return x if inside is None else ops.select(inside, x, ops.identity(self.bounded(aval.shape), aval.dtype))
+        return (
+            x
+            if inside is None
+            else ops.select(inside, x, ops.identity(self.bounded(aval.shape), aval.dtype))
+        )
 
     def may_be_empty(self, size: Any) -> bool:
         """Whether a size may be 0."""
@@ -267,7 +335,9 @@ def _variables(jaxpr: Jaxpr) -> frozenset[str]:
     """The names of the sizes that a jaxpr speaks of, anywhere in it."""
     found: frozenset[str] | None = jaxpr.cache.get("variables")
     if found is None:
-        names = set(variables_of([_shape(v) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars)]))
+        names = set(
+            variables_of([_shape(v) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars)])
+        )
         for eqn in jaxpr.eqns:
             names.update(_eqn_variables(eqn))
         found = jaxpr.cache["variables"] = frozenset(names)

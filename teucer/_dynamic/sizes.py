@@ -1,8 +1,11 @@
-"""The sizes of dimension variables from the shapes of arguments: equations, solved in Python and in a module.
+"""The sizes of dimension variables from the shapes of arguments.
 
-A module with symbolic dimensions begins with what `in_module` writes: the sizes of its arguments, the values of the variables,
-and assertions that the sizes are as specified. The compiler computes and checks all of it when it refines the module to static
-shapes. `on_shapes` does the same for shapes that are known in Python.
+Equations, solved in Python and in a module.
+
+A module with symbolic dimensions begins with what `in_module` writes: the sizes of its arguments,
+the values of the variables, and assertions that the sizes are as specified. The compiler computes
+and checks all of it when it refines the module to static shapes. `on_shapes` does the same for
+shapes that are known in Python.
 """
 
 from __future__ import annotations
@@ -13,7 +16,14 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from teucer._core.types import ShapedArray
-from teucer._dimensions.dimensions import Dimension, Scope, bounds, is_symbolic, substitute, variables_of
+from teucer._dimensions.dimensions import (
+    Dimension,
+    Scope,
+    bounds,
+    is_symbolic,
+    substitute,
+    variables_of,
+)
 from teucer._lower import hlo
 from teucer._lower.context import Context, Value
 from teucer._lower.text import quoted
@@ -41,55 +51,83 @@ class _Algebra(Protocol):
     def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None: ...
 
 
-def on_shapes(specified: Sequence[Sequence[Any]], shapes: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
+def on_shapes(
+    specified: Sequence[Sequence[Any]], shapes: Sequence[Sequence[Any]], names: Sequence[str]
+) -> dict[str, Any]:
     """Values of the variables of the specified shapes, for shapes of arguments called `names`.
 
     Raises ValueError if a shape does not fit, or is symbolic and not known to.
     """
-    equations = [_Equation(spec, size, f"{name}.shape[{i}]") for name, spec_shape, shape in
-                 zip(names, specified, shapes, strict=True)
-                 for i, (spec, size) in enumerate(zip(spec_shape, shape, strict=True))]
+    equations = [
+        _Equation(spec, size, f"{name}.shape[{i}]")
+        for name, spec_shape, shape in zip(names, specified, shapes, strict=True)
+        for i, (spec, size) in enumerate(zip(spec_shape, shape, strict=True))
+    ]
     return _solve(equations, specified, names, _Numbers())
 
 
 def in_module(ctx: Context, args: Sequence[Value], names: Sequence[str]) -> dict[str, Value]:
-    """Write how the variables follow from the arguments' sizes, and assertions that these fit; the variables' values."""
+    """Write how the variables follow from the arguments' sizes, and assertions that these fit; the
+    variables' values."""
     scalar = hlo.size(ctx, 0).aval
     equations = []
     for arg, name in zip(args, names, strict=True):
         for i, spec in enumerate(arg.shape):
             if is_symbolic(spec):
-                found = ctx.op1("stablehlo.get_dimension_size", (arg,), ShapedArray((), np.dtype(np.int32)),
-                                f"dimension = {i} : i64")
-                equations.append(_Equation(spec, hlo.convert(ctx, found, scalar.dtype), f"{name}.shape[{i}]"))
+                found = ctx.op1(
+                    "stablehlo.get_dimension_size",
+                    (arg,),
+                    ShapedArray((), np.dtype(np.int32)),
+                    f"dimension = {i} : i64",
+                )
+                equations.append(
+                    _Equation(spec, hlo.convert(ctx, found, scalar.dtype), f"{name}.shape[{i}]")
+                )
     return _solve(equations, [arg.shape for arg in args], names, _Operations(ctx))
 
 
-def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], names: Sequence[str],
-           algebra: _Algebra) -> dict[str, Any]:
-    """Find a variable by an equation in which it alone is unknown, and linear, as long as there is one; check the others."""
+def _solve(
+    equations: Sequence[_Equation],
+    specified: Sequence[Sequence[Any]],
+    names: Sequence[str],
+    algebra: _Algebra,
+) -> dict[str, Any]:
+    """Find a variable by an equation in which it alone is unknown, and linear, as long as there is
+    one; check the others."""
     wanted = variables_of(specified)
-    texts = ", ".join(f"{name}.shape = ({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
-                      for name, shape in zip(names, specified, strict=True))
+    texts = ", ".join(
+        f"{name}.shape = ({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+        for name, shape in zip(names, specified, strict=True)
+    )
     known: dict[str, Any] = {}
     story: list[str] = []
     values: list[Any] = []
 
     def check(x: Any, relation: str, y: Any, what: str) -> None:
         """`what` may speak of x and y, as {0} and {1}; after them come the sizes found so far."""
-        told = " ".join(part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story)
-        message = (f"Input shapes do not match the {what} Using the following polymorphic shapes specifications: "
-                   f"{texts}.{' Obtained dimension variables: ' + told if told else ''}")
+        told = " ".join(
+            part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story
+        )
+        message = (
+            f"Input shapes do not match the {what} Using the following polymorphic shapes "
+            f"specifications: {texts}.{' Obtained dimension variables: ' + told if told else ''}"
+        )
         algebra.check(x, relation, y, message, [x, y, *values])
 
     pending = list(equations)
     scope = next((e.specified.scope for e in equations if is_symbolic(e.specified)), Scope())
     while len(known) < len(wanted):
-        step = next(((e, name, c) for e in pending for name, c in [_unknown(e.specified, known)] if name), None)
+        step = next(
+            ((e, name, c) for e in pending for name, c in [_unknown(e.specified, known)] if name),
+            None,
+        )
         if step is None:
             missing = [name for name in wanted if name not in known]
-            raise ValueError(f"Cannot solve for values of dimension variables {set(missing)}. We can only solve linear uni-variate "
-                             f"constraints. Using the following polymorphic shapes specifications: {texts}.")
+            raise ValueError(
+                f"Cannot solve for values of dimension variables {set(missing)}. We can only "
+                "solve linear uni-variate constraints. Using the following polymorphic shapes "
+                f"specifications: {texts}."
+            )
         e, name, c = step
         pending.remove(e)
         rest = e.specified - scope.variable(name) * c
@@ -98,22 +136,41 @@ def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], n
             x = algebra.difference(x, algebra.value(rest, known))
         if c != 1:
             x, remainder = algebra.divmod(x, c)
-            check(remainder, "EQ", algebra.value(0, known),
-                  f"{_MISFIT} Division had remainder {{0}} when computing the value of '{name}' from '{e.specified}' for dimension "
-                  f"{e.place}.")
+            check(
+                remainder,
+                "EQ",
+                algebra.value(0, known),
+                f"{_MISFIT} Division had remainder {{0}} when computing the value of '{name}' "
+                f"from '{e.specified}' for dimension {e.place}.",
+            )
         known[name] = x
-        story.append(f"'{name}' = {{{len(values)}}} from specification '{e.specified}' for dimension {e.place} "
-                     f"(= {{{len(values) + 1}}}).")
+        story.append(
+            f"'{name}' = {{{len(values)}}} from specification '{e.specified}' for dimension "
+            f"{e.place} (= {{{len(values) + 1}}})."
+        )
         values += [x, e.found]
         low, high = scope.ranges[name]
-        check(x, "GE", algebra.value(int(low), known), f"{_MISFIT} Expected value >= {int(low)} for dimension variable '{name}'.")
+        check(
+            x,
+            "GE",
+            algebra.value(int(low), known),
+            f"{_MISFIT} Expected value >= {int(low)} for dimension variable '{name}'.",
+        )
         if high < float("inf"):
-            check(algebra.value(int(high), known), "GE", x,
-                  f"{_MISFIT} Expected value <= {int(high)} for dimension variable '{name}'.")
+            check(
+                algebra.value(int(high), known),
+                "GE",
+                x,
+                f"{_MISFIT} Expected value <= {int(high)} for dimension variable '{name}'.",
+            )
     for e in pending:
-        check(e.found, "EQ", algebra.value(e.specified, known),
-              f"{_MISFIT} Found inconsistency between dimension size {e.place} (= {{0}}) and the specification "
-              f"'{e.specified}' (= {{1}}).")
+        check(
+            e.found,
+            "EQ",
+            algebra.value(e.specified, known),
+            f"{_MISFIT} Found inconsistency between dimension size {e.place} (= {{0}}) and the "
+            f"specification '{e.specified}' (= {{1}}).",
+        )
     for fact in scope.facts:
         size = fact.polynomial
         if not known.keys() >= set(variables_of([[size]])):
@@ -121,13 +178,21 @@ def _solve(equations: Sequence[_Equation], specified: Sequence[Sequence[Any]], n
             size = substitute(size, {name: scope.variable(name) for name in scope.ranges})
         if fact.checked and known.keys() >= set(variables_of([[size]])):
             relation = "equal to" if fact.checked == "EQ" else "greater or equal to"
-            check(algebra.value(size, known), fact.checked, algebra.value(0, known),
-                  f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be {relation} 0, but found {{0}}.")
+            check(
+                algebra.value(size, known),
+                fact.checked,
+                algebra.value(0, known),
+                (
+                    f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
+                    f"{relation} 0, but found {{0}}."
+                ),
+            )
     return {name: known[name] for name in wanted}
 
 
 def _unknown(size: Any, known: dict[str, Any]) -> tuple[str, int]:
-    """The only unknown variable of a size and its coefficient, if the size is linear in it; else ("", 0)."""
+    """The only unknown variable of a size and its coefficient, if the size is linear in it; else
+    ("", 0)."""
     if not isinstance(size, Dimension):
         return "", 0
     names = [name for name in variables_of([[size]]) if name not in known]
@@ -155,8 +220,11 @@ class _Numbers:
         low, high = bounds(x - y)
         if low < 0 or (relation == "EQ" and high > 0):
             known = high >= 0 and low <= 0
-            raise ValueError(message.format(*values) + "\n  It is so for some sizes only. Say what is known of them with a "
-                             "constraint: symbolic_shape(..., constraints=[\"a >= b\"])." * known)
+            raise ValueError(
+                message.format(*values)
+                + "\n  It is so for some sizes only. Say what is known of them with a "
+                'constraint: symbolic_shape(..., constraints=["a >= b"]).' * known
+            )
 
 
 @final
@@ -177,7 +245,16 @@ class _Operations:
         ctx, by = self.ctx, hlo.size(self.ctx, n)
         return hlo.elementwise(ctx, "divide", x, by), hlo.elementwise(ctx, "remainder", x, by)
 
-    def check(self, x: Value, relation: str, y: Value, message: str, values: Sequence[Value]) -> None:
+    def check(
+        self, x: Value, relation: str, y: Value, message: str, values: Sequence[Value]
+    ) -> None:
         holds = hlo.compare(self.ctx, x, y, relation)
-        hlo.custom_call(self.ctx, "shape_assertion", [holds, *values], [], api_version=2, has_side_effect=True,
-                        attributes=f"error_message = {quoted(message)}")
+        hlo.custom_call(
+            self.ctx,
+            "shape_assertion",
+            [holds, *values],
+            [],
+            api_version=2,
+            has_side_effect=True,
+            attributes=f"error_message = {quoted(message)}",
+        )

@@ -39,7 +39,8 @@ _told: collections.deque[Failure] = collections.deque(maxlen=_MOST)
 
 @final
 class Trampoline:
-    """What the runtime is given to call, and holds for ever: it forgets the function when its owner is gone."""
+    """What the runtime is given to call, and holds for ever: it forgets the function when its owner
+    is gone."""
 
     __slots__ = ("function",)
 
@@ -72,7 +73,8 @@ def note_failure(error: BaseException, where: str) -> None:
 
 
 def explained(err: BaseException) -> BaseException:
-    """An error of the runtime, caused by the exception of the function that failed; or that exception, if it ends the process."""
+    """An error of the runtime, caused by the exception of the function that failed; or that
+    exception, if it ends the process."""
     if not isinstance(err, errors.JaxRuntimeError) or err.__cause__ is not None:
         return err
     said = str(err)
@@ -85,7 +87,12 @@ def explained(err: BaseException) -> BaseException:
                     return failure.error
                 err.__cause__ = failure.error
                 if config.traceback_filtering.value != "off":
-                    reword(err, _OWN_LINES.sub(lambda found: "" if is_internal(found[1]) else found[0], said))
+                    reword(
+                        err,
+                        _OWN_LINES.sub(
+                            lambda found: "" if is_internal(found[1]) else found[0], said
+                        ),
+                    )
                 err.add_note(f"In {failure.where}.")
                 break
     return err

@@ -1,4 +1,8 @@
-"""What has been compiled: the table of `debug.compiles()`, the log of `jax_log_compiles`, and the dumps of `jax_dump_ir_to`."""
+"""What has been compiled.
+
+The table of `debug.compiles()`, the log of `jax_log_compiles`, and the dumps of
+`jax_dump_ir_to`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,19 @@ from teucer._core.trace import typeof
 from teucer._executables import events
 from teucer._executables.compile import Source
 
-__all__ = ["Compilation", "Compilations", "compilations", "dump", "log", "log_begin", "log_lowered", "log_residuals",
-           "log_traced", "record", "warn_of_constants"]
+__all__ = [
+    "Compilation",
+    "Compilations",
+    "compilations",
+    "dump",
+    "log",
+    "log_begin",
+    "log_lowered",
+    "log_residuals",
+    "log_traced",
+    "record",
+    "warn_of_constants",
+]
 
 LIMIT = 10_000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")
@@ -29,7 +44,8 @@ _dump_numbers = {mode: itertools.count() for mode in _DUMPED}
 class Compilation(NamedTuple):
     """A program that was made: times in seconds; code_bytes is None if it is not known.
 
-    source: "compiled" by XLA, read from the "disk" cache, or found in "memory", where another function has the same program.
+    source: "compiled" by XLA, read from the "disk" cache, or found in "memory", where another
+    function has the same program.
     """
 
     function: str
@@ -43,7 +59,12 @@ class Compilation(NamedTuple):
     @property
     def signature(self) -> str:
         """The types of the program's arguments: f32[8], i32[]."""
-        return ", ".join([("~" if getattr(a, "weak_type", False) else "") + a.str_short(short_dtypes=True) for a in self.avals])
+        return ", ".join(
+            [
+                ("~" if getattr(a, "weak_type", False) else "") + a.str_short(short_dtypes=True)
+                for a in self.avals
+            ]
+        )
 
 
 @final
@@ -74,8 +95,13 @@ class Compilations:
         head = ("function", "signature", "trace ms", "lower ms", "compile ms", "code KiB", "source")
         lines = [head, *map(_cells, self)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(cell.rjust(w) if 1 < i < 6 else cell.ljust(w)
-                                   for i, (cell, w) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines)
+        return "\n".join(
+            "  ".join(
+                cell.rjust(w) if 1 < i < 6 else cell.ljust(w)
+                for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
 
 
 compilations = Compilations()
@@ -85,7 +111,13 @@ def _cells(row: Compilation) -> tuple[str, ...]:
     signature = row.signature
     signature = signature if len(signature) <= 60 else signature[:57] + "..."
     times = [f"{1e3 * t:.2f}" for t in (row.trace_time, row.lower_time, row.compile_time)]
-    return (row.function, signature, *times, "" if row.code_bytes is None else f"{row.code_bytes / 1024:.1f}", row.source)
+    return (
+        row.function,
+        signature,
+        *times,
+        "" if row.code_bytes is None else f"{row.code_bytes / 1024:.1f}",
+        row.source,
+    )
 
 
 def log(message: str, *args: Any) -> None:
@@ -115,7 +147,12 @@ def log_traced(name: str, seconds: float) -> None:
 def record(row: Compilation) -> None:
     """Add a row to the table, and log it."""
     _rows.append(row)
-    log("Finished XLA compilation of jit(%s) in %.9f sec (%s)", row.function, row.compile_time, row.source)
+    log(
+        "Finished XLA compilation of jit(%s) in %.9f sec (%s)",
+        row.function,
+        row.compile_time,
+        row.source,
+    )
     events.took(events.BACKEND_COMPILE, row.compile_time, fun_name=f"jit({row.function})")
 
 
@@ -128,16 +165,24 @@ def log_residuals(inputs: Sequence[Any], intermediates: Sequence[Any]) -> None:
 
 
 def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
-    """Warn of large arrays that a function closes over, as jax_captured_constants_warn_bytes asks."""
+    """Warn of large arrays that a function closes over, as jax_captured_constants_warn_bytes
+    asks."""
     most = config.captured_constants_warn_bytes.value
     sizes = [int(getattr(c, "nbytes", 0)) for c in consts]
     if most < 0 or sum(sizes) <= most:
         return
-    text = (f"A large amount of constants were captured during lowering ({sum(sizes)} bytes total). Pass them as arguments, or "
-            "disable this warning by setting JAX_CAPTURED_CONSTANTS_WARN_BYTES=-1.")
+    text = (
+        f"A large amount of constants were captured during lowering ({sum(sizes)} bytes total). "
+        "Pass them as arguments, or disable this warning by setting "
+        "JAX_CAPTURED_CONSTANTS_WARN_BYTES=-1."
+    )
     if config.captured_constants_report_frames.value:
-        users = {v: eqn for eqn in reversed(jaxpr.eqns) for v in eqn.invars if not hasattr(v, "val")}
-        for size, var in sorted(zip(sizes, jaxpr.constvars, strict=True), key=lambda pair: -pair[0]):
+        users = {
+            v: eqn for eqn in reversed(jaxpr.eqns) for v in eqn.invars if not hasattr(v, "val")
+        }
+        for size, var in sorted(
+            zip(sizes, jaxpr.constvars, strict=True), key=lambda pair: -pair[0]
+        ):
             used = source.describe(users[var].place if var in users else None)
             text += f"\n    {var.aval.str_short()}, {size} bytes, used at {used}"
     else:
@@ -153,12 +198,18 @@ def dump(name: str, jaxpr: Any, text: str) -> None:
     forms = [form for form in config.dump_ir_modes.value.split(",") if form]
     unknown = [form for form in forms if form not in _DUMPED]
     if unknown:
-        raise ValueError(f"jax_dump_ir_modes: {', '.join(map(repr, unknown))} cannot be dumped.\n  Known are "
-                         f"{', '.join(_DUMPED)}.")
+        raise ValueError(
+            f"jax_dump_ir_modes: {', '.join(map(repr, unknown))} cannot be dumped.\n  Known are "
+            f"{', '.join(_DUMPED)}."
+        )
     folder = Path(config.dump_ir_to.value)
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^\w.-]+", "_", name)
     if "stablehlo" in forms:
-        (folder / f"jax_ir{next(_dump_numbers['stablehlo']):04d}_jit_{name}_compile.mlir").write_text(text)
+        (
+            folder / f"jax_ir{next(_dump_numbers['stablehlo']):04d}_jit_{name}_compile.mlir"
+        ).write_text(text)
     if "jaxpr" in forms:
-        (folder / f"jax_{next(_dump_numbers['jaxpr']):06d}_{name}.jaxpr.txt").write_text(f"{jaxpr}\n")
+        (folder / f"jax_{next(_dump_numbers['jaxpr']):06d}_{name}.jaxpr.txt").write_text(
+            f"{jaxpr}\n"
+        )

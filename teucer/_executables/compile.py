@@ -20,15 +20,26 @@ from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["Executable", "LoadedCode", "OnDemand", "Source", "clear_memory", "compile_module", "compile_together", "fingerprint",
-           "loaded", "named_as_written"]
+__all__ = [
+    "Executable",
+    "LoadedCode",
+    "OnDemand",
+    "Source",
+    "clear_memory",
+    "compile_module",
+    "compile_together",
+    "fingerprint",
+    "loaded",
+    "named_as_written",
+]
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
 
 _Made = TypeVar("_Made")
 
-# Those that somebody has, and the last ones that were asked for, so that a function that is defined anew in a loop compiles once.
+# Those that somebody has, and the last ones that were asked for, so that a function that is defined
+# anew in a loop compiles once.
 _memory: dict[Module, weakref.ref[Executable]] = {}
 _recent: dict[Executable, None] = {}
 _RECENT = 64
@@ -38,7 +49,8 @@ _loaded: weakref.WeakKeyDictionary[Executable | OnDemand, None] = weakref.WeakKe
 
 
 class Switches(NamedTuple):
-    """What a target tells the compiler of one module: debug options, where nobody says otherwise, and switches of the backend."""
+    """What a target tells the compiler of one module: debug options, where nobody says otherwise,
+    and switches of the backend."""
 
     overrides: Mapping[str, Any]
     extra: tuple[str, ...]
@@ -61,9 +73,20 @@ class Module(NamedTuple):
 
 @final
 class Executable:
-    """A compiled module. Its machine code is let go when the process has no room for more, and comes back at its next use."""
+    """A compiled module. Its machine code is let go when the process has no room for more, and
+    comes back at its next use."""
 
-    __slots__ = ("entry", "size", "source", "_module", "_functions", "_callbacks", "_code", "_whole", "__weakref__")
+    __slots__ = (
+        "entry",
+        "size",
+        "source",
+        "_module",
+        "_functions",
+        "_callbacks",
+        "_code",
+        "_whole",
+        "__weakref__",
+    )
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
         self._module, self._functions = module, callbacks
@@ -85,11 +108,16 @@ class Executable:
         return code
 
     def _from_disk(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
-        """The machine code of an entry; None without one, or of one that does not load: that is compiled anew, and replaced."""
+        """The machine code of an entry; None without one, or of one that does not load: that is
+        compiled anew, and replaced."""
         found = disk_cache.read(path)
         if found is not None:
             with contextlib.suppress(xla.XlaRuntimeError):
-                code, self.size, self.source = stored.load(found, client, devices, options), len(found), "disk"
+                code, self.size, self.source = (
+                    stored.load(found, client, devices, options),
+                    len(found),
+                    "disk",
+                )
                 disk_cache.count(path, hit=True)
                 return code
         return None
@@ -106,7 +134,8 @@ class Executable:
         return code
 
     def _load_with_callbacks(self, module: Module, client: Any, devices: Any, options: Any) -> Any:
-        """As `loaded_or_compiled`. The functions are no part of what is kept on disk: they are told when that is loaded."""
+        """As `loaded_or_compiled`. The functions are no part of what is kept on disk: they are told
+        when that is loaded."""
         path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
         if path is None:
             return xla.compile_text(client, module.text, devices, options, self._callbacks)
@@ -118,30 +147,47 @@ class Executable:
                     return self._compiled_with_callbacks(path, None, client, devices, options)
         return self._compiled_with_callbacks(path, content, client, devices, options)
 
-    def _compiled_with_callbacks(self, path: Path, content: bytes | None, client: Any, devices: Any, options: Any) -> Any:
+    def _compiled_with_callbacks(
+        self, path: Path, content: bytes | None, client: Any, devices: Any, options: Any
+    ) -> Any:
         module = self._module
         for found in (content, None):
             if found is None:
                 self.source = "compiled"
-                found = stored.pack(xla.compile_text(client, module.text, devices, options).serialize(), client.platform)
+                found = stored.pack(
+                    xla.compile_text(client, module.text, devices, options).serialize(),
+                    client.platform,
+                )
                 disk_cache.write(path, found)
             self.size = len(found)
-            with contextlib.suppress(xla.XlaRuntimeError):  # what does not load is compiled anew, and replaced
+            with contextlib.suppress(
+                xla.XlaRuntimeError
+            ):  # what does not load is compiled anew, and replaced
                 code = stored.load(found, client, devices, options, self._callbacks)
                 disk_cache.count(path, hit=self.source == "disk")
                 return code
         return xla.compile_text(client, module.text, devices, options, self._callbacks)
 
     def whole(self) -> Any:
-        """The executable of the runtime with all of its instructions, for who reads them: one from disk is loaded without most."""
+        """The executable of the runtime with all of its instructions, for who reads them: one from
+        disk is loaded without most."""
         if self._whole is None:
             module, code = self._module, self.load()
-            self._whole = code if self.source != "disk" else xla.deserialize(
-                module.devices[0].client, self.data(), xla.DeviceList(module.devices), _options(module))
+            self._whole = (
+                code
+                if self.source != "disk"
+                else xla.deserialize(
+                    module.devices[0].client,
+                    self.data(),
+                    xla.DeviceList(module.devices),
+                    _options(module),
+                )
+            )
         return self._whole
 
     def data(self) -> bytes:
-        """What XLA writes of the executable: from disk, or of one compiled anew, since what was loaded cannot be written again.
+        """What XLA writes of the executable: from disk, or of one compiled anew, since what was
+        loaded cannot be written again.
 
         Raises the runtime's error if it cannot be written.
         """
@@ -151,7 +197,9 @@ class Executable:
         if found is not None:
             return stored.whole(found)
         client, devices = module.devices[0].client, xla.DeviceList(module.devices)
-        data: bytes = xla.compile_text(client, module.text, devices, options, self._callbacks).serialize()
+        data: bytes = xla.compile_text(
+            client, module.text, devices, options, self._callbacks
+        ).serialize()
         return data
 
     def let_go(self) -> None:
@@ -172,8 +220,12 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
     if path is None:
         executable.source = "compiled"
         return xla.compile_text(client, module.text, devices, options)
-    executable.entry = preload.Entry(path.name, options.SerializeAsString(), client.platform,
-                               tuple([d.id for d in module.devices]))
+    executable.entry = preload.Entry(
+        path.name,
+        options.SerializeAsString(),
+        client.platform,
+        tuple([d.id for d in module.devices]),
+    )
     ahead = preload.take(path)
     if ahead is not None:
         executable.source, executable.size = "disk", ahead.size
@@ -192,9 +244,11 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
 
 @final
 class OnDemand:
-    """An executable that is made if somebody asks for it: that of a program that runs in pieces, as a whole.
+    """An executable that is made if somebody asks for it: that of a program that runs in pieces, as
+    a whole.
 
-    code: what was loaded for it before it was made, to be run; only who reads it, or runs it when that was let go, has it made.
+    code: what was loaded for it before it was made, to be run; only who reads it, or runs it when
+    that was let go, has it made.
     """
 
     __slots__ = ("_made", "_code", "__weakref__")
@@ -242,12 +296,20 @@ class LoadedCode(NamedTuple):
         return self.written
 
 
-def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, use_shardy: bool = False,
-                   overrides: Mapping[str, Any] | None = None, callbacks: Sequence[Any] = (),
-                   switches: Switches = NO_SWITCHES) -> tuple[Executable, Source]:
+def compile_module(
+    text: str,
+    devices: Sequence[Any],
+    *,
+    num_replicas: int = 1,
+    use_shardy: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Any] = (),
+    switches: Switches = NO_SWITCHES,
+) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
 
-    overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a module is kept on disk only.
+    overrides: XLA debug options by name. callbacks: Python functions that the module calls; such a
+    module is kept on disk only.
     switches: what the target tells the compiler of this module.
     Raises the compiler's error if XLA refuses the module or an option.
     """
@@ -277,35 +339,44 @@ def compile_module(text: str, devices: Sequence[Any], *, num_replicas: int = 1, 
 
 
 def _named_by_content(text: str) -> str:
-    """The module under a name of its own, by which a profile tells programs of functions of one name apart.
+    """The module under a name of its own, by which a profile tells programs of functions of one
+    name apart.
 
     Programs from the disk cache have new numbers, so that those do not serve.
     """
     import hashlib
+
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return re.sub(r"^module @[\w.$-]+", rf"\g<0>.{digest}", text, count=1, flags=re.MULTILINE)
 
 
 def named_as_written(text: str) -> str:
-    """The text of a compiled module that was compiled with locations, under the name that it has without them."""
+    """The text of a compiled module that was compiled with locations, under the name that it has
+    without them."""
     return re.sub(r"^(HloModule [\w.$-]+)\.[0-9a-f]{8}(?=[, ])", r"\1", text, count=1)
 
 
-def fingerprint(text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]) -> str:
-    """What goes for one program only: its text as it is written, and all that has a say in how it is compiled, Teucer included.
+def fingerprint(
+    text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]
+) -> str:
+    """What goes for one program only: its text as it is written, and all that has a say in how it
+    is compiled, Teucer included.
 
     about: what else has one, as values with a `repr` of their own.
     """
     module = _module(text, devices, 1, False, overrides, NO_SWITCHES)
     import hashlib
+
     own = f"{_digest(module, _options(module))} {_own_files()} {tuple(about)}"
     return hashlib.sha256(own.encode()).hexdigest()
 
 
 @functools.cache
 def _own_files() -> str:
-    """Which version of Teucer this is, changes to its files included: a digest of their names, sizes and times."""
+    """Which version of Teucer this is, changes to its files included: a digest of their names,
+    sizes and times."""
     import hashlib
+
     digest = hashlib.sha256()
     for folder, _, names in sorted(os.walk(Path(__file__).parent.parent)):
         for name in sorted(names):
@@ -322,8 +393,13 @@ def compile_together(compilations: Sequence[Callable[[], _Made]]) -> list[_Made]
     if len(compilations) == 1:
         return [compilations[0]()]
     from concurrent.futures import ThreadPoolExecutor  # for programs in pieces only
-    with ThreadPoolExecutor(os.cpu_count(), initializer=config.adopt, initargs=(config.of_this_thread(),)) as pool:
-        return [future.result() for future in [pool.submit(compilation) for compilation in compilations]]
+
+    with ThreadPoolExecutor(
+        os.cpu_count(), initializer=config.adopt, initargs=(config.of_this_thread(),)
+    ) as pool:
+        return [
+            future.result() for future in [pool.submit(compilation) for compilation in compilations]
+        ]
 
 
 def loaded() -> list[Executable | OnDemand]:
@@ -340,10 +416,11 @@ def clear_memory() -> None:
 
 
 def _let_go() -> bool:
-    """Drop the machine code of the half of all executables that was loaded first; whether there was any."""
+    """Drop the machine code of the half of all executables that was loaded first; whether there was
+    any."""
     with _lock:
         oldest = list(_loaded)
-        for executable in oldest[:(len(oldest) + 1) // 2]:
+        for executable in oldest[: (len(oldest) + 1) // 2]:
             _loaded.pop(executable, None)
             executable.let_go()
     forget_calls()  # the C++ dispatchers hold machine code too
@@ -356,28 +433,54 @@ def _note_loaded(executable: Executable | OnDemand) -> None:
         _loaded[executable] = None
 
 
-def _module(text: str, devices: Sequence[Any], num_replicas: int, use_shardy: bool, overrides: Mapping[str, Any],
-            switches: Switches) -> Module:
-    effort = xla.Effort(config.optimization_level.value, config.memory_fitting_level.value,
-                        config.exec_time_optimization_effort.value, config.memory_fitting_effort.value)
+def _module(
+    text: str,
+    devices: Sequence[Any],
+    num_replicas: int,
+    use_shardy: bool,
+    overrides: Mapping[str, Any],
+    switches: Switches,
+) -> Module:
+    effort = xla.Effort(
+        config.optimization_level.value,
+        config.memory_fitting_level.value,
+        config.exec_time_optimization_effort.value,
+        config.memory_fitting_effort.value,
+    )
     chosen = dict(overrides)
     if config.disable_most_optimizations.value:
         chosen = {**xla.little_effort(devices[0].platform), **chosen}
     chosen = {**switches.overrides, **chosen}
-    return Module(text, tuple(devices), num_replicas, use_shardy, tuple(sorted(chosen.items())), effort, switches.extra)
+    return Module(
+        text,
+        tuple(devices),
+        num_replicas,
+        use_shardy,
+        tuple(sorted(chosen.items())),
+        effort,
+        switches.extra,
+    )
 
 
 def _options(module: Module) -> Any:
-    return xla.compile_options([d.id for d in module.devices], num_replicas=module.num_replicas, use_shardy=module.use_shardy,
-                               overrides=dict(module.overrides), effort=module.effort, switches=module.switches)
+    return xla.compile_options(
+        [d.id for d in module.devices],
+        num_replicas=module.num_replicas,
+        use_shardy=module.use_shardy,
+        overrides=dict(module.overrides),
+        effort=module.effort,
+        switches=module.switches,
+    )
 
 
 def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]:
-    """In the `with` block, this process compiles an entry; gives whether it has waited for another one."""
+    """In the `with` block, this process compiles an entry; gives whether it has waited for another
+    one."""
     client = module.devices[0].client
     alone = all(d.process_index == client.process_index() for d in module.devices)
     if alone or provided.target(client.platform).compiles_alone:
         from teucer._executables import turns  # for those who compile
+
         return turns.turn(path)
     return contextlib.nullcontext(False)
 
@@ -386,7 +489,11 @@ def _path(module: Module, options: Any) -> Path | None:
     """Where it is kept on disk; None if it is not."""
     folder = disk_cache.cache_dir()
     text, (one, other) = module.text, xla.OF_THIS_PROCESS
-    return None if folder is None or one in text or other in text else folder / _file_name(module, options)
+    return (
+        None
+        if folder is None or one in text or other in text
+        else folder / _file_name(module, options)
+    )
 
 
 def _file_name(module: Module, options: Any) -> str:
@@ -396,14 +503,22 @@ def _file_name(module: Module, options: Any) -> str:
 
 def _digest(module: Module, options: Any) -> str:
     import hashlib  # here and above, as in `disk_cache`
+
     digest = hashlib.sha256()
     first = module.devices[0]
     try:
         flags = os.environ["XLA_FLAGS"]  # `get` would be a call deeper
     except KeyError:
         flags = ""
-    for part in (xla.jaxlib_version, first.platform, first.device_kind, first.client.platform_version,
-                 provided.target(first.platform).machine(), flags, module.text):
+    for part in (
+        xla.jaxlib_version,
+        first.platform,
+        first.device_kind,
+        first.client.platform_version,
+        provided.target(first.platform).machine(),
+        flags,
+        module.text,
+    ):
         digest.update(part.encode())
         digest.update(b"\0")
     digest.update(options.SerializeAsString())

@@ -1,4 +1,7 @@
-"""What this machine's processor can do: part of the key of the disk cache, since code is compiled for it."""
+"""What this machine's processor can do.
+
+Part of the key of the disk cache, since code is compiled for it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ def host() -> str:
         with open("/proc/cpuinfo", encoding="utf-8") as info:
             for line in info:
                 if line.startswith(("flags", "Features")):
-                    return f"{platform.machine()} {' '.join(sorted(line.partition(':')[2].split()))}"
+                    return (
+                        f"{platform.machine()} {' '.join(sorted(line.partition(':')[2].split()))}"
+                    )
     except OSError:
         pass
     return f"{platform.machine()} {platform.processor()}"

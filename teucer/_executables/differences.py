@@ -1,4 +1,5 @@
-"""What differs between two signatures of a function, or between two of its programs, in the user's terms: a line each."""
+"""What differs between two signatures of a function, or between two of its programs, in the user's
+terms: a line each."""
 
 from __future__ import annotations
 
@@ -16,14 +17,27 @@ from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
 from teucer._trees import pytrees
 
-__all__ = ["LeafNames", "Signature", "context_text", "cut", "differences", "leaves_of", "option_text", "program_differences",
-           "shorts", "static_values", "tree_differences", "type_text"]
+__all__ = [
+    "LeafNames",
+    "Signature",
+    "context_text",
+    "cut",
+    "differences",
+    "leaves_of",
+    "option_text",
+    "program_differences",
+    "shorts",
+    "static_values",
+    "tree_differences",
+    "type_text",
+]
 
 _CONTEXT = 20  # characters that two long values have in common, which are shown before they differ
 
 
 class Signature(NamedTuple):
-    """What a trace of a function is kept by. statics: ((positions and values), (names and values)), and their types."""
+    """What a trace of a function is kept by. statics: ((positions and values), (names and values)),
+    and their types."""
 
     tree: Any
     avals: tuple[Any, ...]
@@ -55,24 +69,47 @@ def differences(fun: Any, old: Signature, new: Signature, leaf_names: LeafNames)
     if old.axes != new.axes:
         yield f"named axes: were {dict(old.axes[:-1])}, are {dict(new.axes[:-1])}"
     if old.dynamic != new.dynamic:
-        yield "sizes that depend on values: it is part of another program that allows them (dynamic_results)"
+        yield (
+            "sizes that depend on values: it is part of another program that allows them "
+            "(dynamic_results)"
+        )
 
 
-def program_differences(old: Sequence[Any], new: Sequence[Any], arg_names: Sequence[str]) -> Iterator[str]:
-    """What differs between two programs of one trace: (donated, keep_unused, placement, compiler options, three switches).
+def program_differences(
+    old: Sequence[Any], new: Sequence[Any], arg_names: Sequence[str]
+) -> Iterator[str]:
+    """What differs between two programs of one trace: (donated, keep_unused, placement, compiler
+    options, three switches).
 
-    arg_names: what the user calls the last of the program's arguments; those before them are arrays that the function closes over.
+    arg_names: what the user calls the last of the program's arguments; those before them are arrays
+    that the function closes over.
     """
     hidden = len(new[0]) - len(arg_names)
-    names = [*(f"closed-over array {i}" for i in range(hidden)), *(f"argument {name}" for name in arg_names)]
+    names = [
+        *(f"closed-over array {i}" for i in range(hidden)),
+        *(f"argument {name}" for name in arg_names),
+    ]
     if old[0] != new[0]:
-        were, are = [", ".join(n.removeprefix("argument ") for n, d in zip(names, key[0], strict=True) if d) or "none"
-                     for key in (old, new)]
+        were, are = [
+            ", ".join(n.removeprefix("argument ") for n, d in zip(names, key[0], strict=True) if d)
+            or "none"
+            for key in (old, new)
+        ]
         yield f"donated arguments: were {were}, are {are}"
     yield from _placement_differences(old[2], new[2], names)
-    for what, a, b in zip(("keep_unused", "compiler options", "outline", "option teucer_optimize_jaxprs", "option teucer_outline",
-                           "option teucer_locations"),
-                          (old[1], *old[3:]), (new[1], *new[3:]), strict=True):
+    for what, a, b in zip(
+        (
+            "keep_unused",
+            "compiler options",
+            "outline",
+            "option teucer_optimize_jaxprs",
+            "option teucer_outline",
+            "option teucer_locations",
+        ),
+        (old[1], *old[3:]),
+        (new[1], *new[3:]),
+        strict=True,
+    ):
         if a != b:
             yield f"{what}: was {a!r}, is {b!r}"
 
@@ -89,7 +126,9 @@ def _placement_differences(old: Placement, new: Placement, names: Sequence[str])
     for name, a, b in zip(names, before, new.ins, strict=False):
         if a != b:
             yield f"{name}: {_sharding_difference(a, b)}"
-    for i, (a, b) in enumerate(zip(old.outs or (None,) * len(new.outs), new.outs or (None,) * len(old.outs), strict=False)):
+    for i, (a, b) in enumerate(
+        zip(old.outs or (None,) * len(new.outs), new.outs or (None,) * len(old.outs), strict=False)
+    ):
         if a != b:
             yield f"result {i}: {_sharding_difference(a, b)}"
 
@@ -113,14 +152,20 @@ def _change(old: Any, new: Any, text: Callable[[Any], str]) -> str:
 
 
 def _sharding_difference(old: Any, new: Any) -> str:
-    same_mesh = isinstance(old, NamedSharding) and isinstance(new, NamedSharding) and old.mesh is new.mesh
+    same_mesh = (
+        isinstance(old, NamedSharding) and isinstance(new, NamedSharding) and old.mesh is new.mesh
+    )
 
     def text(sharding: Any) -> str:
         if sharding is None:
             return "none"
         if not isinstance(sharding, NamedSharding):
             return repr(sharding)
-        return repr(sharding.spec) if same_mesh else f"{sharding.spec!r} over the mesh {_mesh_text(sharding.mesh)}"
+        return (
+            repr(sharding.spec)
+            if same_mesh
+            else f"{sharding.spec!r} over the mesh {_mesh_text(sharding.mesh)}"
+        )
 
     return f"sharding {_change(old, new, text)}"
 
@@ -128,7 +173,14 @@ def _sharding_difference(old: Any, new: Any) -> str:
 def _donated_text(fun: Any, signature: Signature) -> str:
     positions, by_name = signature.donated
     names = _parameters(fun)
-    return ", ".join(dict.fromkeys((*(names[i] if i < len(names) else f"args[{i}]" for i in positions), *by_name))) or "none"
+    return (
+        ", ".join(
+            dict.fromkeys(
+                (*(names[i] if i < len(names) else f"args[{i}]" for i in positions), *by_name)
+            )
+        )
+        or "none"
+    )
 
 
 def option_text(name: str) -> str:
@@ -152,7 +204,10 @@ def static_values(fun: Any, signature: Signature) -> dict[str, Any]:
     """The static arguments by name."""
     by_position, by_name = signature.statics[0]
     names = _parameters(fun)
-    return {**{names[i] if i < len(names) else f"args[{i}]": value for i, value in by_position}, **dict(by_name)}
+    return {
+        **{names[i] if i < len(names) else f"args[{i}]": value for i, value in by_position},
+        **dict(by_name),
+    }
 
 
 def _parameters(fun: Any) -> list[str]:
@@ -168,29 +223,45 @@ def _static_differences(fun: Any, old: Signature, new: Signature) -> Iterator[st
     for name in dict.fromkeys((*before, *now)):
         if name not in now or name not in before:
             given = "was not given, is" if name in now else "was given, is not: it was"
-            yield f"static argument {name}: {given} {_short((now if name in now else before)[name])}"
+            yield (
+                f"static argument {name}: {given} {_short((now if name in now else before)[name])}"
+            )
             continue
         a, b = before[name], now[name]
         if type(a) is not type(b):
-            yield f"static argument {name}: was {_short(a)} of type {type(a).__name__}, is {_short(b)} of type {type(b).__name__}"
+            yield (
+                f"static argument {name}: was {_short(a)} of type {type(a).__name__}, is "
+                f"{_short(b)} of type {type(b).__name__}"
+            )
         elif a != b and repr(a) == repr(b):
-            yield (f"static argument {name}: {_short(b)} is not equal to the one before, although they print alike. Give "
-                   f"{type(b).__name__} an __eq__ and a __hash__ that compare what matters.")
+            yield (
+                f"static argument {name}: {_short(b)} is not equal to the one before, although "
+                f"they print alike. Give {type(b).__name__} an __eq__ and a __hash__ that compare "
+                "what matters."
+            )
         elif a != b:
-            yield from [f"static argument {name}{path}: was {one}, is {other}" for path, one, other in _parts(a, b)]
+            yield from [
+                f"static argument {name}{path}: was {one}, is {other}"
+                for path, one, other in _parts(a, b)
+            ]
     if before == now and old.statics[0] != new.statics[0]:
         yield "static arguments: given by position before and by name now, or the reverse"
 
 
 def _parts(old: Any, new: Any) -> list[tuple[str, str, str]]:
-    """Where two unequal values differ: '' and their texts, or, where these are cut and agree, the parts that differ."""
+    """Where two unequal values differ: '' and their texts, or, where these are cut and agree, the
+    parts that differ."""
     before, now = _short(old), _short(new)
     if before == now and type(old) is type(new):
         parts = _children(old)
         others = dict(_children(new))
         if parts and [path for path, _ in parts] == list(others):
-            found = [(path + inner, *texts) for path, value in parts if value is not others[path] and value != others[path]
-                     for inner, *texts in _parts(value, others[path])]
+            found = [
+                (path + inner, *texts)
+                for path, value in parts
+                if value is not others[path] and value != others[path]
+                for inner, *texts in _parts(value, others[path])
+            ]
             if found:
                 return [(path, one, other) for path, one, other in found]
     one, other = shorts([old, new])
@@ -200,7 +271,9 @@ def _parts(old: Any, new: Any) -> list[tuple[str, str, str]]:
 def _children(value: Any) -> list[tuple[str, Any]]:
     """The fields or elements of a value, under what comes behind its name."""
     if dataclasses.is_dataclass(value):
-        return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return [
+            (f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value)
+        ]
     if isinstance(value, dict):
         return [(f"[{key!r}]", x) for key, x in value.items()]
     if isinstance(value, tuple | list):
@@ -225,18 +298,22 @@ def _short(value: object) -> str:
 
 def cut(text: str, most: int = 60) -> str:
     """A text of at most so many characters."""
-    return text if len(text) <= most else text[:most - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def tree_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
     before, now = _given(fun, old), _given(fun, new)
     for name in dict.fromkeys((*before, *now)):
         if name not in now or name not in before:
-            yield f"argument {name}: " + ("was not given, is now" if name in now else "was given, is not now")
+            yield f"argument {name}: " + (
+                "was not given, is now" if name in now else "was given, is not now"
+            )
         elif before[name][0] != now[name][0]:
             yield f"argument {name}: was given {before[name][0]}, is {now[name][0]}"
         else:
-            for path, one, other, why in pytrees.equality_errors_pytreedef(before[name][1], now[name][1]):
+            for path, one, other, why in pytrees.equality_errors_pytreedef(
+                before[name][1], now[name][1]
+            ):
                 yield f"argument {name}{pytrees.keystr(path)}: pytree was {one}, is {other}: {why}"
 
 
@@ -246,14 +323,24 @@ def _given(fun: Any, signature: Signature) -> dict[str, tuple[str, Any]]:
     trees, names = pytrees.treedef_children(positional), _parameters(fun)
     static = {i for i, _ in signature.statics[0][0]}
     positions = [i for i in range(len(trees) + len(static)) if i not in static]
-    found = {names[i] if i < len(names) else f"args[{i}]": ("by position", tree)
-             for i, tree in zip(positions, trees, strict=True)}
+    found = {
+        names[i] if i < len(names) else f"args[{i}]": ("by position", tree)
+        for i, tree in zip(positions, trees, strict=True)
+    }
     _, keys = named.node_data() or (dict, ())
-    return {**found, **{name: ("by name", tree) for name, tree in zip(keys, pytrees.treedef_children(named), strict=True)}}
+    return {
+        **found,
+        **{
+            name: ("by name", tree)
+            for name, tree in zip(keys, pytrees.treedef_children(named), strict=True)
+        },
+    }
 
 
 def type_text(aval: Any) -> str:
-    return ("~" if getattr(aval, "weak_type", False) else "") + str(aval.str_short(short_dtypes=True))
+    return ("~" if getattr(aval, "weak_type", False) else "") + str(
+        aval.str_short(short_dtypes=True)
+    )
 
 
 def _type_difference(old: Any, new: Any) -> str:
@@ -261,11 +348,16 @@ def _type_difference(old: Any, new: Any) -> str:
     changed = [part for part in parts if getattr(old, part, None) != getattr(new, part, None)]
     if changed in (["partition"], ["vma"]):
         a, b = getattr(old, changed[0]), getattr(new, changed[0])
-        return _sharding_difference(a, b) if changed == ["partition"] else f"{changed[0]} was {a}, is {b}"
+        return (
+            _sharding_difference(a, b)
+            if changed == ["partition"]
+            else f"{changed[0]} was {a}, is {b}"
+        )
     if changed == ["weak_type"]:
         python = " (of a Python scalar)"
-        return (f"weak type was {type_text(old)}{python * old.weak_type}, is {type_text(new)}{python * new.weak_type}")
+        return (
+            f"weak type was {type_text(old)}{python * old.weak_type}, is "
+            f"{type_text(new)}{python * new.weak_type}"
+        )
     what = changed[0] if len(changed) == 1 else "type"
     return f"{what} was {type_text(old)}, is {type_text(new)}"
-
-

@@ -1,8 +1,11 @@
-"""The compilation cache on disk: a folder with a file for each program, forecasts (`preload`), and a file that counts its use.
+"""The compilation cache on disk.
 
-An entry is written whole or not at all, readable by the user alone, and starts with a checksum of its content, its name and
-the version of its format. What does not agree, or others may have written, counts as missing. Of more than the allowed bytes
-the entries that were used least recently go.
+A folder with a file for each program, forecasts (`preload`), and a file that counts its use.
+
+An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
+its content, its name and the version of its format. What does not agree, or others may have
+written, counts as missing. Of more than the allowed bytes the entries that were used least recently
+go.
 """
 
 from __future__ import annotations
@@ -27,7 +30,18 @@ try:
 except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["UseCounts", "cache_dir", "clear", "count", "counts", "entries", "limit", "read", "user_passes", "write"]
+__all__ = [
+    "UseCounts",
+    "cache_dir",
+    "clear",
+    "count",
+    "counts",
+    "entries",
+    "limit",
+    "read",
+    "user_passes",
+    "write",
+]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 _FORMAT = b"teucer-4\0"
@@ -38,26 +52,30 @@ _lock = threading.Lock()
 
 
 class UseCounts(NamedTuple):
-    """What processes have done with a cache: entries found and missed, bytes written since it was last looked through."""
+    """What processes have done with a cache: entries found and missed, bytes written since it was
+    last looked through."""
 
     hits: int = 0
     misses: int = 0
     written: int = 0
 
 
-# What this process has done and the file of counts does not say yet, by folder, as text: paths take several calls to hash.
+# What this process has done and the file of counts does not say yet, by folder, as text: paths take
+# several calls to hash.
 _uncounted: dict[str, UseCounts] = {}
 # Folders of which a warning was given, and the errno.
 _complained: set[tuple[Path, int | None]] = set()
 _UNKNOWN = UseCounts(written=1 << 62)  # of a folder without counts: nobody has looked through it
 
 
-# Passes that users give the compiler. What they do to programs has no name by which it could be found.
+# Passes that users give the compiler. What they do to programs has no name by which it could be
+# found.
 user_passes: set[tuple[str, int, str]] = set()
 
 
 def cache_dir() -> Path | None:
-    """The folder of the cache; None if it is off, users' passes run in the compiler, or there is no folder of the user's."""
+    """The folder of the cache; None if it is off, users' passes run in the compiler, or there is no
+    folder of the user's."""
     if not config.enable_compilation_cache.value or user_passes:
         return None
     chosen = config.cache_dir.value or config.compilation_cache_dir.value
@@ -85,7 +103,8 @@ def _users_folder(cache_home: str, home: str) -> Path | None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The programs of the cache in `folder`; those that a process is writing, or could not finish, included."""
+    """The programs of the cache in `folder`; those that a process is writing, or could not finish,
+    included."""
     return [path for path in _files(folder) if path.suffix != FORECAST]
 
 
@@ -113,14 +132,16 @@ def count(path: Path, *, hit: bool) -> None:
     """Count that a program was found in an entry, or had to be compiled."""
     _note(path.parent, UseCounts(hits=1) if hit else UseCounts(misses=1))
     events.event("/jax/compilation_cache/compile_requests_use_cache")
-    events.event("/jax/compilation_cache/cache_hits" if hit else "/jax/compilation_cache/cache_misses")
+    events.event(
+        "/jax/compilation_cache/cache_hits" if hit else "/jax/compilation_cache/cache_misses"
+    )
 
 
 def write(path: Path, content: bytes) -> None:
     """Make a file: an entry or a forecast.
 
-    A cache that cannot be written is a slower program: a warning if the folder was named by an option, an error with
-    jax_raise_persistent_cache_errors.
+    A cache that cannot be written is a slower program: a warning if the folder was named by an
+    option, an error with jax_raise_persistent_cache_errors.
     """
     most = limit()
     size = _CHECKSUM + len(content)
@@ -164,7 +185,11 @@ def limit() -> int:
 
 def _files(folder: Path) -> list[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as found:
-        return sorted(Path(e.path) for e in found if e.name.endswith((SUFFIX, FORECAST)) or e.name.startswith(UNFINISHED))
+        return sorted(
+            Path(e.path)
+            for e in found
+            if e.name.endswith((SUFFIX, FORECAST)) or e.name.startswith(UNFINISHED)
+        )
     return []
 
 
@@ -177,6 +202,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 def _checksum(path: Path, content: bytes | memoryview) -> bytes:
     import hashlib  # 2 ms to load, for those who compile
+
     digest = hashlib.sha256(_FORMAT + path.name.encode() + b"\0")
     digest.update(content)
     return digest.digest()
@@ -184,6 +210,7 @@ def _checksum(path: Path, content: bytes | memoryview) -> bytes:
 
 def _write_whole(path: Path, data: bytes) -> None:
     import tempfile  # 7 ms to load, for those who write
+
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -195,19 +222,25 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def _complain(what: str, path: Path, err: OSError | RuntimeError) -> None:
-    """Raise an error of the cache, or warn of it, once for each folder and cause, where an option names the folder."""
+    """Raise an error of the cache, or warn of it, once for each folder and cause, where an option
+    names the folder."""
     if config.raise_persistent_cache_errors.value:
         raise err
     cause = (path.parent, err.errno if isinstance(err, OSError) else None)
     if cause not in _complained and (config.cache_dir.value or config.compilation_cache_dir.value):
         _complained.add(cause)
-        warnings.warn(f"Error {what} persistent compilation cache entry {path}: {err}", stacklevel=source.user_stacklevel())
+        warnings.warn(
+            f"Error {what} persistent compilation cache entry {path}: {err}",
+            stacklevel=source.user_stacklevel(),
+        )
 
 
 def _note(folder: Path, new: UseCounts) -> None:
     with _lock:
         name = str(folder)
-        _uncounted[name] = UseCounts(*map(sum, zip(_uncounted.get(name, UseCounts()), new, strict=True)))
+        _uncounted[name] = UseCounts(
+            *map(sum, zip(_uncounted.get(name, UseCounts()), new, strict=True))
+        )
 
 
 def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
@@ -223,9 +256,15 @@ def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
             return found
         with _lock:
             new = _uncounted.pop(str(folder), UseCounts())
-        total = UseCounts(found.hits + new.hits, found.misses + new.misses, 0 if looked_through else found.written + new.written)
+        total = UseCounts(
+            found.hits + new.hits,
+            found.misses + new.misses,
+            0 if looked_through else found.written + new.written,
+        )
         os.lseek(handle, 0, os.SEEK_SET)
-        os.write(handle, _NUMBERS.pack(*(n % (1 << 63) for n in total)))  # bytes of chance may be in a damaged file
+        os.write(
+            handle, _NUMBERS.pack(*(n % (1 << 63) for n in total))
+        )  # bytes of chance may be in a damaged file
         return total
     finally:
         os.close(handle)  # lets go of it
@@ -246,7 +285,8 @@ def _hold(handle: int) -> bool:
 
 
 def _evict(folder: Path, most: int) -> None:
-    """Remove the least recently used files until `most` bytes are left. Others may remove them at the same time."""
+    """Remove the least recently used files until `most` bytes are left. Others may remove them at
+    the same time."""
     found = []
     for path in _files(folder):
         with contextlib.suppress(OSError):

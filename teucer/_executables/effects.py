@@ -17,7 +17,8 @@ _MANY = 1024
 
 
 def watch(token: Any, program: Any) -> None:
-    """Remember a running program by its token, and keep it as long; of many, wait for the one that was started first."""
+    """Remember a running program by its token, and keep it as long; of many, wait for the one that
+    was started first."""
     with _lock:
         _running.append((token, program))
         oldest = _running.popleft() if len(_running) > _MANY else None
@@ -26,7 +27,8 @@ def watch(token: Any, program: Any) -> None:
 
 
 def effects_barrier() -> None:
-    """Wait until all effects of the programs started so far have happened; raises what the first that failed raised.
+    """Wait until all effects of the programs started so far have happened; raises what the first
+    that failed raised.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: jax.debug.print("x = {x}", x=x))(3); jax.effects_barrier()

@@ -1,4 +1,7 @@
-"""Cache misses of `jit`, explained: what differs from earlier calls, argument by argument, and what keeps changing."""
+"""Cache misses of `jit`, explained.
+
+What differs from earlier calls, argument by argument, and what keeps changing.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +44,24 @@ _NOT_KEPT = "no trace of it was kept: tracing failed, or found sizes that depend
 
 
 def program(jaxpr: Any, key: tuple[Any, ...]) -> None:
-    """Log why a jaxpr that has programs gets another one. The keys of programs are what `program_for` keeps them by."""
+    """Log why a jaxpr that has programs gets another one. The keys of programs are what
+    `program_for` keeps them by."""
     info = jaxpr.debug_info
     place = info.where if info is not None else ""
     earlier = [k for k in jaxpr.cache if isinstance(k, tuple) and k[0] == key[0]]
     if not earlier or not place or source.is_internal(place.rpartition(":")[0]):
         return
     found = [list(program_differences(k[1:], key[1:], info.arg_names)) for k in reversed(earlier)]
-    _logger.warning("COMPILATION CACHE MISS at %s:\n  for %s defined at %s, which was traced for these types before\n%s",
-                    call_site(), info.name, place, _indented(min(found, key=len)))
+    _logger.warning(
+        (
+            "COMPILATION CACHE MISS at %s:\n  for %s defined at %s, which was traced for these "
+            "types before\n%s"
+        ),
+        call_site(),
+        info.name,
+        place,
+        _indented(min(found, key=len)),
+    )
 
 
 def call_site() -> str:
@@ -57,18 +69,30 @@ def call_site() -> str:
     return source.describe(source.here())
 
 
-def of_another(fun: Any, place: str, signature: tuple[Any, ...], earlier: Collection[Any], leaf_names: LeafNames) -> str:
-    """Why a function that has traces is traced again: the differences from the nearest of the signatures."""
+def of_another(
+    fun: Any,
+    place: str,
+    signature: tuple[Any, ...],
+    earlier: Collection[Any],
+    leaf_names: LeafNames,
+) -> str:
+    """Why a function that has traces is traced again: the differences from the nearest of the
+    signatures."""
     new, known = Signature(*signature), [Signature(*key) for key in earlier]
-    found = [list(differences(fun, old, new, leaf_names)) for old in known[:-_CLOSEST_OF - 1:-1]]
-    return (f"  for {fun_name(fun)} defined at {place}\n  all previously seen cache keys differ. For the closest previous key:\n"
-            + _indented(min(found, key=len)))
+    found = [list(differences(fun, old, new, leaf_names)) for old in known[: -_CLOSEST_OF - 1 : -1]]
+    return (
+        f"  for {fun_name(fun)} defined at {place}\n  all previously seen cache keys differ. For "
+        "the closest previous key:\n"
+    ) + _indented(min(found, key=len))
 
 
-def of_the_first(fun: Any, place: str, seen: Count, *, new: bool, others: int, variant: str | None) -> str:
+def of_the_first(
+    fun: Any, place: str, seen: Count, *, new: bool, others: int, variant: str | None
+) -> str:
     """Why a function of which no trace is there is traced.
 
-    new: whether it is itself new. others: those that were made before where it was. variant: what a transformation made it for.
+    new: whether it is itself new. others: those that were made before where it was. variant: what a
+    transformation made it for.
     """
     if not new:
         why = _FORGOTTEN if seen.forgotten else _NOT_KEPT
@@ -77,7 +101,11 @@ def of_the_first(fun: Any, place: str, seen: Count, *, new: bool, others: int, v
     if variant is not None:
         return f"{text}\n    for {variant}, a function of its own"
     if others:
-        what = "function defined on the same line" if hasattr(fun, "__code__") or place != UNKNOWN else "object of the same type"
+        what = (
+            "function defined on the same line"
+            if hasattr(fun, "__code__") or place != UNKNOWN
+            else "object of the same type"
+        )
         text += f"\n  but seen another {what}: {_made_anew(fun)}"
     return text
 
@@ -94,7 +122,9 @@ def _made_anew(fun: Any) -> str:
         what = f"{type(fun)} cannot be referred to weakly, so its objects are new to each call"
         remedy = "Give the class a __weakref__ slot, or jit a function that calls the object."
     elif hasattr(fun, "__wrapped__"):
-        what = "a function that is transformed (grad, vmap, ...) or wrapped anew is another function"
+        what = (
+            "a function that is transformed (grad, vmap, ...) or wrapped anew is another function"
+        )
         remedy = "Transform it once, outside of the loop."
     elif inspect.ismethod(fun):
         what = "a bound method taken anew is another function"
@@ -111,42 +141,68 @@ def _made_anew(fun: Any) -> str:
     return f"{what}, so nothing that was traced or compiled can be used again. {remedy}"
 
 
-def summary(fun: Any, place: str, keys: Sequence[tuple[Any, ...]], leaf_names: LeafNames, seen: Count) -> str:
-    """What keeps changing in the calls of a function, and what to do. keys: what its traces are kept by."""
+def summary(
+    fun: Any, place: str, keys: Sequence[tuple[Any, ...]], leaf_names: LeafNames, seen: Count
+) -> str:
+    """What keeps changing in the calls of a function, and what to do. keys: what its traces are
+    kept by."""
     signatures = [Signature(*key) for key in keys]
-    head = f"{fun_name(fun)} defined at {place} has been compiled {seen.traces} times, last at {call_site()}. What keeps changing:"
+    head = (
+        f"{fun_name(fun)} defined at {place} has been compiled {seen.traces} times, last at "
+        f"{call_site()}. What keeps changing:"
+    )
     lines = []
     if seen.functions > 1:
-        here = " on this line" * (isinstance(fun, types.FunctionType) and not hasattr(fun, "__wrapped__"))
-        lines.append(f"the function: {seen.functions} of them were made{here}, and {_made_anew(fun)}")
+        here = " on this line" * (
+            isinstance(fun, types.FunctionType) and not hasattr(fun, "__wrapped__")
+        )
+        lines.append(
+            f"the function: {seen.functions} of them were made{here}, and {_made_anew(fun)}"
+        )
     if len(seen.variants) > 1:
         lines.append(f"what it is made for: {_listed(list(seen.variants))}.")
     if seen.retraced:
         lines.append(_FORGOTTEN)
     lines += _changes(fun, signatures, leaf_names, list(seen.arguments))
     more = [f"and {len(lines) - _LINES} more"] * (len(lines) > _LINES)
-    return (f"{head}\n{_indented([*(lines or [_NOT_KEPT])[:_LINES], *more])}\n  TEUCER_WARN_AFTER_COMPILES=0 turns this warning "
-            "off; jax_explain_cache_misses explains each.")
+    return (
+        f"{head}\n{_indented([*(lines or [_NOT_KEPT])[:_LINES], *more])}\n"
+        "  TEUCER_WARN_AFTER_COMPILES=0 turns this warning off; jax_explain_cache_misses "
+        "explains each."
+    )
 
 
-def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, arguments: Sequence[tuple[Any, ...]],
-             ) -> Iterator[str]:
-    """What changes in signatures of a function, and in the types of arguments that others made at its place were traced for.
+def _changes(
+    fun: Any,
+    signatures: Sequence[Signature],
+    leaf_names: LeafNames,
+    arguments: Sequence[tuple[Any, ...]],
+) -> Iterator[str]:
+    """What changes in signatures of a function, and in the types of arguments that others made at
+    its place were traced for.
 
     What there are many of, the types, comes last.
     """
     statics = [item for s in signatures for item in static_values(fun, s).items()]
     for name, values in _by_name(statics):
         if len(values) > 1:
-            yield (f"static argument {name}: {len(values)} values: {_listed(shorts(values))}. Pass it as an array if the program "
-                   "needs only its value.")
+            yield (
+                f"static argument {name}: {len(values)} values: {_listed(shorts(values))}. Pass "
+                "it as an array if the program needs only its value."
+            )
     trees = {s.tree: s for s in signatures}
     if len(trees) > 1:
         last = [s for s in signatures if s.tree != signatures[-1].tree][-1]
         what = [cut(line, 160) for line in tree_differences(fun, last, signatures[-1])]
-        yield (f"the pytree of the arguments: {len(trees)} structures; of the last two, {_listed(what, '; ')}. Give the arguments "
-               "one structure.")
-    contexts = [item for s in signatures for item in zip(config.trace_context_names(), s.context, strict=True)]
+        yield (
+            f"the pytree of the arguments: {len(trees)} structures; of the last two, "
+            f"{_listed(what, '; ')}. Give the arguments one structure."
+        )
+    contexts = [
+        item
+        for s in signatures
+        for item in zip(config.trace_context_names(), s.context, strict=True)
+    ]
     for name, options in _by_name(contexts):
         if len(options) > 1:
             shown = _listed([cut(context_text(name, option)) for option in options])
@@ -160,8 +216,10 @@ def _changes(fun: Any, signatures: Sequence[Signature], leaf_names: LeafNames, a
     called += [zip(names, avals, strict=True) for avals in arguments if len(avals) == len(names)]
     for name, avals in _by_name(itertools.chain.from_iterable(called)):
         if len(avals) > 1:
-            yield (f"argument {name}: {len(avals)} values: {_listed(list(map(type_text, avals)))}. Pad to a few shapes, or convert "
-                   "to one dtype, before the call.")
+            yield (
+                f"argument {name}: {len(avals)} values: {_listed(list(map(type_text, avals)))}. "
+                "Pad to a few shapes, or convert to one dtype, before the call."
+            )
 
 
 def _by_name(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:

@@ -1,4 +1,7 @@
-"""Cache misses of `jit`: what was traced how often, so that it can be explained (`explanations`)."""
+"""Cache misses of `jit`.
+
+What was traced how often, so that it can be explained (`explanations`).
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,27 @@ __all__ = ["Count", "forget", "note", "one_of_several"]
 
 _logger = logging.getLogger("teucer")
 _KEPT = 64  # types of arguments that are remembered of functions made at one place
-# How often functions were traced to be compiled, by what defines them, what wraps that, and name: closures made in a loop, and
-# gradients of one function, are one function here.
+# How often functions were traced to be compiled, by what defines them, what wraps that, and name:
+# closures made in a loop, and gradients of one function, are one function here.
 _traced: dict[tuple[Any, Any, str], Count] = {}
-# Functions of which a transformation of Teucer's keeps several for one of the user's, and what each is for.
+# Functions of which a transformation of Teucer's keeps several for one of the user's, and what each
+# is for.
 _variants: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
 
 
 class Count:
     """How often functions with one definition were traced, and what is remembered of them."""
 
-    __slots__ = ("_alive", "arguments", "forgotten", "functions", "retraced", "traces", "variants", "warned")
+    __slots__ = (
+        "_alive",
+        "arguments",
+        "forgotten",
+        "functions",
+        "retraced",
+        "traces",
+        "variants",
+        "warned",
+    )
 
     def __init__(self) -> None:
         self.functions = self.traces = 0
@@ -50,7 +63,9 @@ class Count:
             return False
         alive, number = self._alive, id(fun)
         with contextlib.suppress(TypeError):
-            alive[number] = weakref.ref(fun, lambda ref: alive.pop(number, None) if alive.get(number) is ref else None)
+            alive[number] = weakref.ref(
+                fun, lambda ref: alive.pop(number, None) if alive.get(number) is ref else None
+            )
         if (variant := _variant(fun)) is None:
             self.functions += 1
         else:
@@ -58,12 +73,18 @@ class Count:
         return True
 
 
-def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collection[Any], leaf_names: LeafNames,
-         compiled: bool) -> None:
+def note(
+    fun: Callable[..., Any],
+    signature: tuple[Any, ...],
+    earlier: Collection[Any],
+    leaf_names: LeafNames,
+    compiled: bool,
+) -> None:
     """A function is about to be traced for a new signature.
 
-    earlier: those that it has been traced for. leaf_names: of a function, the tree of its dynamic arguments and the positions
-    of static ones, what the user calls the leaves. compiled: the trace becomes a program, not a part of another one.
+    earlier: those that it has been traced for. leaf_names: of a function, the tree of its dynamic
+    arguments and the positions of static ones, what the user calls the leaves. compiled: the trace
+    becomes a program, not a part of another one.
     """
     explained, limit = config.explain_cache_misses.value, config.warn_after_compiles.value
     if not explained and not (compiled and limit):
@@ -79,8 +100,14 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
     seen.retraced |= not new and not earlier and seen.forgotten
     if explained:
         from teucer._executables import explanations  # here and below, for those who ask
-        text = (explanations.of_another(fun, place, signature, earlier, leaf_names) if earlier else
-                explanations.of_the_first(fun, place, seen, new=new, others=others, variant=_variant(fun)))
+
+        text = (
+            explanations.of_another(fun, place, signature, earlier, leaf_names)
+            if earlier
+            else explanations.of_the_first(
+                fun, place, seen, new=new, others=others, variant=_variant(fun)
+            )
+        )
         _logger.warning("TRACING CACHE MISS at %s:\n%s", explanations.call_site(), text)
     if compiled:
         seen.traces += 1
@@ -89,7 +116,10 @@ def note(fun: Callable[..., Any], signature: tuple[Any, ...], earlier: Collectio
         if limit and seen.traces >= limit and not seen.warned:
             seen.warned = True
             from teucer._executables import explanations
-            _logger.warning("%s", explanations.summary(fun, place, (*earlier, signature), leaf_names, seen))
+
+            _logger.warning(
+                "%s", explanations.summary(fun, place, (*earlier, signature), leaf_names, seen)
+            )
 
 
 def forget(fun: Callable[..., Any] | None = None) -> None:
@@ -99,7 +129,8 @@ def forget(fun: Callable[..., Any] | None = None) -> None:
 
 
 def one_of_several(fun: types.FunctionType, what: str) -> None:
-    """A transformation keeps several functions for one of the user's: this one is for `what`, and not made anew in each call."""
+    """A transformation keeps several functions for one of the user's: this one is for `what`, and
+    not made anew in each call."""
     _variants[fun] = what
 
 
@@ -112,6 +143,8 @@ def _users(fun: Any) -> Any:
     if not hasattr(fun, "__wrapped__"):
         return fun
     try:
-        return inspect.unwrap(fun, stop=lambda f: not source.is_internal(where(f).rpartition(":")[0]))
+        return inspect.unwrap(
+            fun, stop=lambda f: not source.is_internal(where(f).rpartition(":")[0])
+        )
     except ValueError:  # a function that is its own wrapper
         return fun

@@ -1,10 +1,12 @@
 """Executables that are loaded from disk while the function that needs them is still traced.
 
-Entries of the cache go by the text of a program, which is there when its function has been traced, optimised and lowered. What an
-earlier process needed at this place is known before: it has left a **forecast**, under the function's place and name, the types of
-its arguments, and how many such functions were traced before it. A thread loads what the forecast names, since XLA does that
-without the interpreter. If the forecast has the **fingerprint** of the program as it is written, that is what runs. Else the text
-has the last word: what no program asks for is let go, and the forecast written anew.
+Entries of the cache go by the text of a program, which is there when its function has been traced,
+optimised and lowered. What an earlier process needed at this place is known before: it has left a
+**forecast**, under the function's place and name, the types of its arguments, and how many such
+functions were traced before it. A thread loads what the forecast names, since XLA does that without
+the interpreter. If the forecast has the **fingerprint** of the program as it is written, that is
+what runs. Else the text has the last word: what no program asks for is let go, and the forecast
+written anew.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _traced: collections.Counter[str] = collections.Counter()
 
 
 class Entry(NamedTuple):
-    """An executable in the cache, and what loading it takes: XLA's compile options, written out, and the devices."""
+    """An executable in the cache, and what loading it takes: XLA's compile options, written out,
+    and the devices."""
 
     name: str
     options: bytes
@@ -46,7 +49,8 @@ class Entry(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a forecast says: the entries of a program; of one that is a whole, its fingerprint and which arguments it takes."""
+    """What a forecast says: the entries of a program; of one that is a whole, its fingerprint and
+    which arguments it takes."""
 
     entries: tuple[Entry, ...] = ()
     fingerprint: str | None = None
@@ -72,7 +76,8 @@ class Foreseen(NamedTuple):
 
 @final
 class _Loading:
-    """An entry that is going to be loaded: by a thread, or by who needs it before the thread comes to it."""
+    """An entry that is going to be loaded: by a thread, or by who needs it before the thread comes
+    to it."""
 
     __slots__ = ("path", "entry", "begun", "ended", "found", "__weakref__")
 
@@ -102,7 +107,9 @@ class _Loading:
                 devices = xla.DeviceList(tuple([by_id[i] for i in ids]))
                 data = disk_cache.read(self.path)
                 if data is not None:
-                    code = stored.load(data, client, devices, xla.CompileOptions.ParseFromString(options))
+                    code = stored.load(
+                        data, client, devices, xla.CompileOptions.ParseFromString(options)
+                    )
                     self.found = Loaded(code, len(data))
         finally:
             self.ended.set()
@@ -120,7 +127,9 @@ class Forecast:
         self._path, self._used = path, False
         data = disk_cache.read(path)
         self._known = _NOTHING if data is None else _decoded(data)
-        self._loadings = [_Loading(path.parent / entry.name, entry) for entry in self._known.entries]
+        self._loadings = [
+            _Loading(path.parent / entry.name, entry) for entry in self._known.entries
+        ]
         if self._loadings:
             _loadings.update({loading.path: loading for loading in self._loadings})
             with contextlib.suppress(RuntimeError):  # of a process that may have no more threads
@@ -133,7 +142,8 @@ class Forecast:
         return first
 
     def take(self, fingerprint: Callable[[], str | None]) -> Foreseen | None:
-        """The program of the function, if it is a whole one, was loaded, and is for the same fingerprint."""
+        """The program of the function, if it is a whole one, was loaded, and is for the same
+        fingerprint."""
         known = self._known
         if known.fingerprint is None or known.fingerprint != fingerprint():
             return None
@@ -144,8 +154,13 @@ class Forecast:
         disk_cache.count(loading.path, hit=True)
         return Foreseen(found, known.kept)
 
-    def settle(self, needed: Mapping[Entry, int], whole: Callable[[], tuple[str | None, tuple[bool, ...]]] | None) -> None:
-        """The function has got its program. needed: the entries that it is made of, with their sizes.
+    def settle(
+        self,
+        needed: Mapping[Entry, int],
+        whole: Callable[[], tuple[str | None, tuple[bool, ...]]] | None,
+    ) -> None:
+        """The function has got its program. needed: the entries that it is made of, with their
+        sizes.
 
         whole: of a program that is one executable, its fingerprint and which arguments it takes.
         """
@@ -160,7 +175,8 @@ class Forecast:
 
 
 def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
-    """What is known of the program of a function of the user's that is about to be traced, which begins to be loaded.
+    """What is known of the program of a function of the user's that is about to be traced, which
+    begins to be loaded.
 
     None where there is no cache, and for Teucer's own functions, whose programs are small.
     """
@@ -171,8 +187,18 @@ def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
     if folder is None:
         return None
     types = [f"{number} {aval.str_short()}" for aval, number in collections.Counter(avals).items()]
-    about = "\0".join((xla.jaxlib_version, cpu_features.host(), os.environ.get("XLA_FLAGS", ""), place, fun_name(fun), *types))
+    about = "\0".join(
+        (
+            xla.jaxlib_version,
+            cpu_features.host(),
+            os.environ.get("XLA_FLAGS", ""),
+            place,
+            fun_name(fun),
+            *types,
+        )
+    )
     import hashlib  # as in `disk_cache`
+
     name = hashlib.sha256(about.encode()).hexdigest()
     with _lock:
         number = _traced[name]
@@ -181,7 +207,8 @@ def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
 
 
 def take(path: Path) -> Loaded | None:
-    """The executable of an entry, if a forecast has named it and it was loaded, or is just being; it is taken once."""
+    """The executable of an entry, if a forecast has named it and it was loaded, or is just being;
+    it is taken once."""
     loading = _loadings.pop(path, None)
     if loading is None or loading.begin():
         return None
@@ -198,15 +225,24 @@ def _load(loadings: Sequence[_Loading]) -> None:
 def _encoded(known: Known) -> bytes:
     """A line of what is known of the whole, and a line an entry."""
     lines = [f"{known.fingerprint or '-'} {''.join('01'[kept] for kept in known.kept)}"]
-    lines += [f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}" for e in known.entries]
+    lines += [
+        f"{e.name} {e.options.hex()} {e.platform} {','.join(map(str, e.devices))}"
+        for e in known.entries
+    ]
     return "\n".join(lines).encode()
 
 
 def _decoded(data: bytes) -> Known:
     (fingerprint, kept), *rows = [line.split(" ") for line in data.decode().splitlines()]
-    entries = [Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
-               for name, options, platform, devices in rows]
-    return Known(tuple(entries), None if fingerprint == "-" else fingerprint, tuple([flag == "1" for flag in kept]))
+    entries = [
+        Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
+        for name, options, platform, devices in rows
+    ]
+    return Known(
+        tuple(entries),
+        None if fingerprint == "-" else fingerprint,
+        tuple([flag == "1" for flag in kept]),
+    )
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,7 @@
-"""What the cache on disk keeps of an executable: a form that loads faster, where the target has one, and the whole, compressed."""
+"""What the cache on disk keeps of an executable.
+
+A form that loads faster, where the target has one, and the whole, compressed.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ _HEADER = 8
 
 
 def pack(data: bytes, platform: str) -> bytes:
-    """The content of an entry: how long the stripped form is, that form, the whole; zero and the whole if nothing is left out."""
+    """The content of an entry: how long the stripped form is, that form, the whole; zero and the
+    whole if nothing is left out."""
     stripped: bytes | None = provided.target(platform).pack(data)
     if stripped is None or len(stripped) == len(data):
         return bytes(_HEADER) + data
     import zlib  # for executables of some size; also below
+
     return len(stripped).to_bytes(_HEADER, "little") + stripped + zlib.compress(data, 1)
 
 
@@ -28,11 +33,15 @@ def whole(content: bytes) -> bytes:
     if not stripped:
         return rest
     import zlib
+
     return zlib.decompress(rest)
 
 
-def load(content: bytes, client: Any, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
-    """The executable of the runtime, without the instructions within fusions if there is a stripped form.
+def load(
+    content: bytes, client: Any, devices: Any, options: Any, callbacks: Sequence[Any] = ()
+) -> Any:
+    """The executable of the runtime, without the instructions within fusions if there is a stripped
+    form.
 
     Raises the runtime's error if it cannot be loaded.
     """

@@ -1,8 +1,10 @@
-"""Of several processes that need one program, one compiles it, and the others wait for its entry in the cache.
+"""Of several processes that need one program, one compiles it, and the others wait for its entry in
+the cache.
 
-A process that compiles locks a file beside the entry, and removes it when it has ended. If it dies, the
-system lets go of the lock and the file stays: then one of those that wait is next. Nobody waits longer
-than teucer_cache_wait seconds. Without locks (some network file systems, Windows) nobody waits.
+A process that compiles locks a file beside the entry, and removes it when it has ended. If it dies,
+the system lets go of the lock and the file stays: then one of those that wait is next. Nobody waits
+longer than teucer_cache_wait seconds. Without locks (some network file systems, Windows) nobody
+waits.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def turn(path: Path) -> Iterator[bool]:
 
 
 def _lock(file: Path) -> tuple[int | None, bool]:
-    """A handle of the locked file, or None without a lock; and whether another process had it before."""
+    """A handle of the locked file, or None without a lock; and whether another process had it
+    before."""
     seconds = config.cache_wait.value
     if fcntl is None or seconds <= 0:
         return None, False

@@ -1,4 +1,7 @@
-"""Calling exported functions: the primitive `call_exported`, which puts the exported module into the program."""
+"""Calling exported functions.
+
+The primitive `call_exported`, which puts the exported module into the program.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,11 @@ __all__ = ["call_exported_p"]
 class CallExported(Primitive):
     """Calls an exported function on its flat arguments.
 
-    (C1) operands have the ranks and dtypes that it was exported for.  (C2) and its sizes, where these are not symbolic.
-    (C3) sizes give the dimension variables values that all sizes and constraints agree with.
-    (C4) it was exported for the platform of the program.  (C5) and, if for several devices, for as many as the program has.
+    (C1) operands have the ranks and dtypes that it was exported for.  (C2) and its sizes, where
+    these are not symbolic. (C3) sizes give the dimension variables values that all sizes and
+    constraints agree with.
+    (C4) it was exported for the platform of the program.  (C5) and, if for several devices, for as
+    many as the program has.
     """
 
     __slots__ = ()
@@ -36,16 +41,31 @@ class CallExported(Primitive):
         names = exported.arg_names
         for name, aval, expected in zip(names, avals, exported.in_avals, strict=True):
             if aval.ndim != expected.ndim:
-                raise ValueError(f"Rank mismatch for {name}: expected {expected.shape} and called with {aval.shape}")
+                raise ValueError(
+                    f"Rank mismatch for {name}: expected {expected.shape} and called with "
+                    f"{aval.shape}"
+                )
             for i, (size, n) in enumerate(zip(aval.shape, expected.shape, strict=True)):
                 if not is_symbolic(n) and size != n:
-                    raise ValueError(f"Shape mismatch for {name}.shape[{i}] (expected same constant): expected {expected.shape} "
-                                     f"and called with {aval.shape}")
+                    raise ValueError(
+                        f"Shape mismatch for {name}.shape[{i}] (expected same constant): expected "
+                        f"{expected.shape} and called with {aval.shape}"
+                    )
             if aval.dtype != expected.dtype:
-                raise ValueError(f"Dtype mismatch for {name}: expected {expected.dtype} and called with {aval.dtype}")
-        known = sizes.on_shapes([a.shape for a in exported.in_avals], [a.shape for a in avals], names)
-        return tuple(a.update(shape=tuple(substitute(n, known) for n in a.shape),
-                              sharding=_over_own_mesh(a.partition, avals, exported)) for a in exported.out_avals)
+                raise ValueError(
+                    f"Dtype mismatch for {name}: expected {expected.dtype} and called with "
+                    f"{aval.dtype}"
+                )
+        known = sizes.on_shapes(
+            [a.shape for a in exported.in_avals], [a.shape for a in avals], names
+        )
+        return tuple(
+            a.update(
+                shape=tuple(substitute(n, known) for n in a.shape),
+                sharding=_over_own_mesh(a.partition, avals, exported),
+            )
+            for a in exported.out_avals
+        )
 
     def shard(self, *avals: Any, exported: Any) -> Any:
         return None
@@ -55,38 +75,56 @@ class CallExported(Primitive):
         expected = [exported.in_avals[i] for i in exported.module_kept_var_idx]
         prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
         ctx.module.functions.append(_functions(ctx, exported, prefix))
-        kept = [_laid_out(ctx, _of_type(ctx, args[i], aval), exported._in_named_shardings[i])
-                for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)]
+        kept = [
+            _laid_out(ctx, _of_type(ctx, args[i], aval), exported._in_named_shardings[i])
+            for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)
+        ]
         if len(exported.platforms) > 1:
             number = ShapedArray((), np.dtype(np.int32))
-            kept = [*ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [number]), *kept]
+            kept = [
+                *ctx.by_platform(
+                    lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [number]
+                ),
+                *kept,
+            ]
         else:
             ctx.by_platform(lambda: (ctx.constant(np.int32(_platform_number(ctx, exported))),), [])
         ctx.module.polymorphic |= exported.uses_global_constants
         outs = ctx.op("func.call", kept, exported.out_avals, f"callee = @{prefix}main")
-        return tuple(_of_type(ctx, _laid_out(ctx, out, sharding), aval)
-                     for out, sharding, aval in zip(outs, exported._out_named_shardings, avals_out, strict=True))
+        return tuple(
+            _of_type(ctx, _laid_out(ctx, out, sharding), aval)
+            for out, sharding, aval in zip(
+                outs, exported._out_named_shardings, avals_out, strict=True
+            )
+        )
 
     lower_extended = lower
 
     def batch(self, size: Any, xs: Any, dims: Any, *, exported: Any) -> Any:
-        raise NotImplementedError(f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' was "
-                                  "exported for arguments of fixed ranks.\n  Export the mapped function, export(jit(vmap(f))), "
-                                  "with a symbolic size for its axis; or loop over the axis with lax.map.")
+        raise NotImplementedError(
+            f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' "
+            "was exported for arguments of fixed ranks.\n"
+            "  Export the mapped function, export(jit(vmap(f))), with a symbolic size for its "
+            "axis; or loop over the axis with lax.map."
+        )
 
 
 call_exported_p = CallExported()
 
 
 def _over_own_mesh(sharding: Any, avals: Any, exported: Any) -> Any:
-    """The sharding of a result's type over the mesh of the caller, whose axes may have other names."""
+    """The sharding of a result's type over the mesh of the caller, whose axes may have other
+    names."""
     if sharding is None:
         return None
     mesh = next((a.partition.mesh for a in avals if a.partition is not None), get_abstract_mesh())
     old = sharding.mesh
     if mesh.empty or mesh.axis_sizes != old.axis_sizes:
-        raise ValueError(f"Function {exported.fun_name} was exported with types over a mesh of {dict(old.shape_tuple)} and is "
-                         f"called over {dict(mesh.shape_tuple)}.\n  Enter a mesh of those sizes with jax.set_mesh.")
+        raise ValueError(
+            f"Function {exported.fun_name} was exported with types over a mesh of "
+            f"{dict(old.shape_tuple)} and is called over {dict(mesh.shape_tuple)}.\n"
+            "  Enter a mesh of those sizes with jax.set_mesh."
+        )
     names = dict(zip(old.axis_names, mesh.axis_names, strict=True))
     entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec]
     return typed(NamedSharding(mesh, PartitionSpec(*entries)), len(entries))
@@ -106,12 +144,17 @@ def _functions(ctx: Any, exported: Any, prefix: str) -> str:
     mesh = ctx.module.mesh
     n_devices = 1 if mesh is None else mesh.size
     if exported.nr_devices not in (1, n_devices):
-        raise ValueError(f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context "
-                         f"with {n_devices} devices, which is not allowed.\n  Lay an argument over a mesh of "
-                         f"{exported.nr_devices} devices with jax.device_put, or enter one with jax.set_mesh.")
+        raise ValueError(
+            f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is "
+            f"called in a context with {n_devices} devices, which is not allowed.\n"
+            f"  Lay an argument over a mesh of {exported.nr_devices} devices with jax.device_put, "
+            "or enter one with jax.set_mesh."
+        )
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):
-        symbol = ctx.module.mesh_symbol(AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)))
+        symbol = ctx.module.mesh_symbol(
+            AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes))
+        )
         text = text.replace(mlir.mesh_of(_PREFIX, i), symbol)
     functions: str = text.replace(_PREFIX, prefix)
     return functions
@@ -135,5 +178,7 @@ def _platform_number(ctx: Any, exported: Any) -> int:
         return exported.platforms.index(ctx.platform)  # type: ignore[no-any-return]
     if any(check.is_platform() for check in exported.disabled_safety_checks):
         return 0
-    raise ValueError(f"Function '{exported.fun_name}' was exported for platforms '{exported.platforms}' but it is used on "
-                     f"'{ctx.platforms}'.\n  Export it for both: export(..., platforms=[...]).")
+    raise ValueError(
+        f"Function '{exported.fun_name}' was exported for platforms '{exported.platforms}' but it "
+        f"is used on '{ctx.platforms}'.\n  Export it for both: export(..., platforms=[...])."
+    )

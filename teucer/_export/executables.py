@@ -20,7 +20,16 @@ from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
 from teucer._executables.compile import LoadedCode
-from teucer._export.serialization import aval_of, aval_text, pack, read_tree, sharding_of, sharding_text, tree_text, unpack
+from teucer._export.serialization import (
+    aval_of,
+    aval_text,
+    pack,
+    read_tree,
+    sharding_of,
+    sharding_text,
+    tree_text,
+    unpack,
+)
 from teucer._export.symbolic_shapes import SymbolicScope
 from teucer._programs.lower import Lowering
 from teucer._programs.program import Program
@@ -33,24 +42,36 @@ __all__ = ["deserialize_and_load", "serialize"]
 
 
 def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
-    """A compiled function as (bytes, tree of its arguments, tree of its results), for `deserialize_and_load`.
+    """A compiled function as (bytes, tree of its arguments, tree of its results), for
+    `deserialize_and_load`.
 
-    The bytes load where platform and jaxlib are of the same version. The trees are in them as well, but for trees with keys that
-    are no strings, or nodes of classes that are not registered for it (`export.register_pytree_node_serialization`).
-    Raises TypeError if it is not compiled, ValueError if it calls Python functions.
+    The bytes load where platform and jaxlib are of the same version. The trees are in them as well,
+    but for trees with keys that are no strings, or nodes of classes that are not registered for it
+    (`export.register_pytree_node_serialization`). Raises TypeError if it is not compiled,
+    ValueError if it calls Python functions.
     """
     if not isinstance(compiled, Compiled):
-        raise TypeError(f"serialize: a compiled function is needed, jit(f).lower(...).compile(), not {type(compiled)}")
+        raise TypeError(
+            "serialize: a compiled function is needed, jit(f).lower(...).compile(), not "
+            f"{type(compiled)}"
+        )
     program = compiled.program
     if program.has_effects or program.callbacks:
-        raise ValueError(f"serialize: '{program.name}' calls Python functions, which live in this process only.")
+        raise ValueError(
+            f"serialize: '{program.name}' calls Python functions, which live in this process only."
+        )
     devices = program.placement.devices
     infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
     fields = {
-        "name": program.name, "in_tree": _text_of(compiled.in_tree), "out_tree": _text_of(compiled.out_tree),
-        "in_avals": [aval_text(info.aval) for info in infos], "donated": [info.donated for info in infos],
-        "out_avals": [aval_text(aval) for aval in compiled.out_avals], "arg_names": list(compiled.arg_names),
-        "kept": list(program.kept), "committed": program.placement.committed,
+        "name": program.name,
+        "in_tree": _text_of(compiled.in_tree),
+        "out_tree": _text_of(compiled.out_tree),
+        "in_avals": [aval_text(info.aval) for info in infos],
+        "donated": [info.donated for info in infos],
+        "out_avals": [aval_text(aval) for aval in compiled.out_avals],
+        "arg_names": list(compiled.arg_names),
+        "kept": list(program.kept),
+        "committed": program.placement.committed,
         "machine": _machine(program.placement.device),
         "consts": [aval_text(typeof(c)) for c in compiled.consts],
     }
@@ -61,26 +82,41 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
             "devices": [d.id for d in devices],
             "mesh": sharding_text(NamedSharding(program.placement.mesh, PartitionSpec()), devices),
             "types": [sharding_text(info.aval.partition) for info in infos],
-            "ins": [_layout_text(s, aval, devices) for s, aval in zip(program.in_shardings, taken, strict=True)],
-            "outs": [_layout_text(s, aval, devices) for s, aval in zip(program.out_shardings, compiled.out_avals, strict=True)],
+            "ins": [
+                _layout_text(s, aval, devices)
+                for s, aval in zip(program.in_shardings, taken, strict=True)
+            ],
+            "outs": [
+                _layout_text(s, aval, devices)
+                for s, aval in zip(program.out_shardings, compiled.out_avals, strict=True)
+            ],
         }
     try:
         code = program.data
     except xla.XlaRuntimeError as err:
-        raise ValueError(f"serialize: XLA cannot write the executable of '{program.name}': {err}") from err
+        raise ValueError(
+            f"serialize: XLA cannot write the executable of '{program.name}': {err}"
+        ) from err
     sections = [json.dumps(fields).encode(), code, *map(_bytes_of, compiled.consts)]
     return pack("executable", sections), compiled.in_tree, compiled.out_tree
 
 
-def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend: str | Any | None = None,
-                         execution_devices: Sequence[Any] | None = None) -> Compiled:
+def deserialize_and_load(
+    serialized: bytes,
+    in_tree: Any,
+    out_tree: Any,
+    backend: str | Any | None = None,
+    execution_devices: Sequence[Any] | None = None,
+) -> Compiled:
     """The compiled function that `serialize` wrote, loaded on devices; call it as it was.
 
-    in_tree, out_tree: as `serialize` gave them; None for those in the bytes, if they are. backend: a platform's name or client.
-    execution_devices: the devices to run on, in the place of those that it was compiled for; by default the platform's first for
-    a program on one device, and those of the same numbers for one over a mesh.
-    Raises ValueError for bytes that it did not write, that are damaged, or that are for another platform, version of jaxlib or
-    number of devices.
+    in_tree, out_tree: as `serialize` gave them; None for those in the bytes, if they are. backend:
+    a platform's name or client.
+    execution_devices: the devices to run on, in the place of those that it was compiled for; by
+    default the platform's first for a program on one device, and those of the same numbers for one
+    over a mesh.
+    Raises ValueError for bytes that it did not write, that are damaged, or that are for another
+    platform, version of jaxlib or number of devices.
     """
     sections = unpack("executable", serialized)
     fields = json.loads(sections[0])
@@ -88,33 +124,65 @@ def deserialize_and_load(serialized: bytes, in_tree: Any, out_tree: Any, backend
     devices = _devices_for(laid_out, execution_devices or (), backend)
     device = devices[0]
     if fields["machine"] != _machine(device):
-        raise ValueError("deserialize: the executable is for another platform or version.\n"
-                         f"    made for: {fields['machine']}\n    here: {_machine(device)}\n"
-                         "  Compile the function anew, or export it.")
+        raise ValueError(
+            "deserialize: the executable is for another platform or version.\n"
+            f"    made for: {fields['machine']}\n    here: {_machine(device)}\n"
+            "  Compile the function anew, or export it."
+        )
     scope = SymbolicScope()
-    in_avals, out_avals, const_avals = ([aval_of(text, scope) for text in fields[name]]
-                                        for name in ("in_avals", "out_avals", "consts"))
+    in_avals, out_avals, const_avals = (
+        [aval_of(text, scope) for text in fields[name]]
+        for name in ("in_avals", "out_avals", "consts")
+    )
     in_tree = _tree_of(fields, "in_tree") if in_tree is None else in_tree
     out_tree = _tree_of(fields, "out_tree") if out_tree is None else out_tree
     mesh, ins, outs = None, (), ()
     if laid_out is not None:
         mesh = sharding_of(laid_out["mesh"], devices).mesh
-        ins, outs = (tuple([sharding_of(text, devices) for text in laid_out[name]]) for name in ("ins", "outs"))
-        in_avals = [a if s is None else a.update(sharding=NamedSharding(mesh.abstract_mesh, sharding_of(s).spec))
-                    for a, s in zip(in_avals, laid_out["types"], strict=True)]
+        ins, outs = (
+            tuple([sharding_of(text, devices) for text in laid_out[name]])
+            for name in ("ins", "outs")
+        )
+        in_avals = [
+            a
+            if s is None
+            else a.update(sharding=NamedSharding(mesh.abstract_mesh, sharding_of(s).spec))
+            for a, s in zip(in_avals, laid_out["types"], strict=True)
+        ]
     options = xla.compile_options([d.id for d in devices], use_shardy=mesh is not None)
     executable = xla.deserialize(device.client, sections[1], xla.DeviceList(devices), options)
     placement = Placement(devices, fields["committed"] or bool(execution_devices), mesh)
-    lowering = Lowering("", tuple(fields["kept"]), (), False, False, (*const_avals, *in_avals), ins, outs, placement,
-                        trace_time=0.0, lower_time=0.0)
+    lowering = Lowering(
+        "",
+        tuple(fields["kept"]),
+        (),
+        False,
+        False,
+        (*const_avals, *in_avals),
+        ins,
+        outs,
+        placement,
+        trace_time=0.0,
+        lower_time=0.0,
+    )
     program = Program(LoadedCode(executable, sections[1]), lowering, out_avals, fields["name"])
-    infos = [ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)]
+    infos = [
+        ArgInfo(aval, donated) for aval, donated in zip(in_avals, fields["donated"], strict=True)
+    ]
     consts = [_value_of(data, aval) for data, aval in zip(sections[2:], const_avals, strict=True)]
-    return Compiled(program, consts, pytrees.tree_unflatten(in_tree, infos), out_tree, out_avals, fields["arg_names"])
+    return Compiled(
+        program,
+        consts,
+        pytrees.tree_unflatten(in_tree, infos),
+        out_tree,
+        out_avals,
+        fields["arg_names"],
+    )
 
 
 def _text_of(tree: Any) -> Any:
-    """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the tree."""
+    """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the
+    tree."""
     try:
         return tree_text(tree)
     except ValueError:
@@ -123,14 +191,19 @@ def _text_of(tree: Any) -> Any:
 
 def _tree_of(fields: dict[str, Any], name: str) -> Any:
     if fields[name] is None:
-        raise ValueError(f"deserialize: {name} is not in the bytes, because it has nodes of classes not registered, or keys "
-                         f"that are no strings.\n  Give the {name} that serialize returned, or register the classes before: "
-                         "jax.export.register_pytree_node_serialization.")
+        raise ValueError(
+            f"deserialize: {name} is not in the bytes, because it has nodes of classes not "
+            f"registered, or keys that are no strings.\n  Give the {name} that serialize "
+            "returned, or register the classes before: "
+            "jax.export.register_pytree_node_serialization."
+        )
     return read_tree(fields[name])
 
 
 def _layout_text(sharding: Any, aval: Any, devices: Sequence[Any]) -> Any:
-    return sharding_text(sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices)
+    return sharding_text(
+        sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices
+    )
 
 
 def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[Any, ...]:
@@ -142,16 +215,24 @@ def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[An
     by_id = {d.id: d for d in there}
     found = chosen or [by_id[i] for i in needed if i in by_id]
     if len(found) != len(needed):
-        raise ValueError(f"deserialize: the executable runs on {len(needed)} devices, of numbers {needed}; {len(found)} of these "
-                         "are there, or given as execution_devices.\n  Name as many as execution_devices, or start the process "
-                         "with more (on CPU: JAX_NUM_CPU_DEVICES).")
+        raise ValueError(
+            f"deserialize: the executable runs on {len(needed)} devices, of numbers {needed}; "
+            f"{len(found)} of these are there, or given as execution_devices.\n"
+            "  Name as many as execution_devices, or start the process with more (on CPU: "
+            "JAX_NUM_CPU_DEVICES)."
+        )
     return tuple(found)
 
 
 def _machine(device: Any) -> list[str]:
     """What an executable depends on."""
-    return [xla.jaxlib_version, device.platform, device.device_kind, device.client.platform_version,
-            target_of(device.platform).machine()]
+    return [
+        xla.jaxlib_version,
+        device.platform,
+        device.device_kind,
+        device.client.platform_version,
+        target_of(device.platform).machine(),
+    ]
 
 
 def _bytes_of(const: Any) -> bytes:

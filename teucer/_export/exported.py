@@ -1,4 +1,5 @@
-"""`export`: a jitted function as a StableHLO module that outlives the process, and calling it again."""
+"""`export`: a jitted function as a StableHLO module that outlives the process, and calling it
+again."""
 
 from __future__ import annotations
 
@@ -27,23 +28,59 @@ from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import platform_of
 
-__all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "deserialize", "export",
-           "maximum_supported_calling_convention_version", "minimum_supported_calling_convention_version"]
+__all__ = [
+    "DisabledSafetyCheck",
+    "Exported",
+    "default_export_platform",
+    "deserialize",
+    "export",
+    "maximum_supported_calling_convention_version",
+    "minimum_supported_calling_convention_version",
+]
 
-# 9: the first argument is the platform's number where there are several. 10: Shardy is the dialect of shardings.
+# 9: the first argument is the platform's number where there are several. 10: Shardy is the dialect
+# of shardings.
 minimum_supported_calling_convention_version = 9
 maximum_supported_calling_convention_version = 10
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Foreign functions that XLA and jaxlib keep for later versions, beside those of LAPACK.
-_STABLE_TARGETS = frozenset({
-    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "shape_assertion",
-    "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_rng_bit_generator", "stablehlo.dynamic_top_k", "ApproxTopK", "TopK",
-    "Eigh", "Qr", "ProductOfElementaryHouseholderReflectors", "LuDecomposition", "cusparse_gtsv2_ffi",
-    "cpu_csr_sparse_dense_ffi",
-    *(f"{gpu}{name}" for gpu in ("cu", "hip") for name in (
-        "_threefry2x32_ffi", "_lu_pivots_to_permutation", "solver_geqrf_ffi", "solver_gesvd_ffi", "solver_gesvdj_ffi",
-        "solver_getrf_ffi", "solver_orgqr_ffi", "solver_potrf_ffi", "solver_syevd_ffi", "solver_sytrd_ffi"))})
+_STABLE_TARGETS = frozenset(
+    {
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "annotate_device_placement",
+        "shape_assertion",
+        "stablehlo.dynamic_reduce_window",
+        "stablehlo.dynamic_rng_bit_generator",
+        "stablehlo.dynamic_top_k",
+        "ApproxTopK",
+        "TopK",
+        "Eigh",
+        "Qr",
+        "ProductOfElementaryHouseholderReflectors",
+        "LuDecomposition",
+        "cusparse_gtsv2_ffi",
+        "cpu_csr_sparse_dense_ffi",
+        *(
+            f"{gpu}{name}"
+            for gpu in ("cu", "hip")
+            for name in (
+                "_threefry2x32_ffi",
+                "_lu_pivots_to_permutation",
+                "solver_geqrf_ffi",
+                "solver_gesvd_ffi",
+                "solver_gesvdj_ffi",
+                "solver_getrf_ffi",
+                "solver_orgqr_ffi",
+                "solver_potrf_ffi",
+                "solver_syevd_ffi",
+                "solver_sytrd_ffi",
+            )
+        ),
+    }
+)
 
 
 @final
@@ -60,12 +97,17 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
-        """Let a function call a foreign function of which no version but the present one may have the same."""
+        """Let a function call a foreign function of which no version but the present one may have
+        the same."""
         return cls(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:
         """The foreign function's name, if this is about one."""
-        return self._impl.removeprefix("custom_call:") if self._impl.startswith("custom_call:") else None
+        return (
+            self._impl.removeprefix("custom_call:")
+            if self._impl.startswith("custom_call:")
+            else None
+        )
 
     def is_platform(self) -> bool:
         """Whether this is about the platform."""
@@ -82,9 +124,11 @@ class DisabledSafetyCheck:
 class Exported:
     """A function as a StableHLO module, with what is needed to call it.
 
-    in_tree, in_avals: of (positional arguments, keyword arguments), flat. out_tree, out_avals: of the results.
+    in_tree, in_avals: of (positional arguments, keyword arguments), flat. out_tree, out_avals: of
+    the results.
     nr_devices: over how many devices it runs; if several, also where it is called.
-    platforms: those that the module was lowered for. module_kept_var_idx: the flat arguments that it takes.
+    platforms: those that the module was lowered for. module_kept_var_idx: the flat arguments that
+    it takes.
     mlir_module_serialized: the module as StableHLO's portable artifact.
     """
 
@@ -126,13 +170,16 @@ class Exported:
         return self._get_vjp is not None
 
     def vjp(self) -> Exported:
-        """The exported function of (*flat arguments, *cotangents of flat results) that gives cotangents of the flat arguments.
+        """The exported function of (*flat arguments, *cotangents of flat results) that gives
+        cotangents of the flat arguments.
 
         Raises ValueError if it was not serialized with it.
         """
         if self._get_vjp is None:
-            raise ValueError(f"No VJP is available for '{self.fun_name}'.\n  Serialize it with its derivatives: "
-                             "exported.serialize(vjp_order=1).")
+            raise ValueError(
+                f"No VJP is available for '{self.fun_name}'.\n  Serialize it with its derivatives: "
+                "exported.serialize(vjp_order=1)."
+            )
         return self._vjp
 
     @functools.cached_property
@@ -141,17 +188,20 @@ class Exported:
         return self._get_vjp(self)
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
-        """The function as bytes, for `deserialize` in another process; docs/export.md says their format.
+        """The function as bytes, for `deserialize` in another process; docs/export.md says their
+        format.
 
         vjp_order: how many reverse-mode derivatives go along.
-        Raises ValueError if there are not so many, or a node of a tree is of a class not registered for serialization.
+        Raises ValueError if there are not so many, or a node of a tree is of a class not registered
+        for serialization.
         """
         return serialization.write(self, vjp_order)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The function applied to arguments, also under `jit` and `grad`.
 
-        Raises ValueError for arguments of another tree or type than it was exported for, or on another platform.
+        Raises ValueError for arguments of another tree or type than it was exported for, or on
+        another platform.
         """
         return self._callable(*args, **kwargs)
 
@@ -166,7 +216,8 @@ class Exported:
 
     @functools.cached_property
     def functions(self) -> tuple[str, tuple[Any, ...]]:
-        """The module's functions as text that goes into other modules, and the axes of its meshes."""
+        """The module's functions as text that goes into other modules, and the axes of its
+        meshes."""
         return calls.functions_of(self.mlir_module_serialized)
 
     def __str__(self) -> str:
@@ -174,7 +225,8 @@ class Exported:
 
 
 def _over(mesh: Any, sharding: Any) -> Any:
-    """A sharding of the same partition over another mesh; None for any that is not of named axes."""
+    """A sharding of the same partition over another mesh; None for any that is not of named
+    axes."""
     return NamedSharding(mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
 
 
@@ -186,7 +238,9 @@ def _abstract(sharding: Any) -> Any:
 
 def _arg_names(tree: Any) -> tuple[str, ...]:
     paths = [pytrees.keystr(path) for path in pytrees.leaf_paths(tree)]
-    return tuple("args" + path[3:] if path.startswith("[0]") else "kwargs" + path[3:] for path in paths)
+    return tuple(
+        "args" + path[3:] if path.startswith("[0]") else "kwargs" + path[3:] for path in paths
+    )
 
 
 def _callable(exported: Exported) -> Callable[..., Any]:
@@ -199,8 +253,10 @@ def _callable(exported: Exported) -> Callable[..., Any]:
 
     def backward(residuals: Any, cts: Any) -> Any:
         out = exported.vjp()
-        filled = [array_ops.zeros(typeof(ct).tangent_aval()) if a.dtype == float0 else ct
-                  for ct, a in zip(cts, out.in_avals[len(residuals):], strict=True)]
+        filled = [
+            array_ops.zeros(typeof(ct).tangent_aval()) if a.dtype == float0 else ct
+            for ct, a in zip(cts, out.in_avals[len(residuals) :], strict=True)
+        ]
         return out.call(*residuals, *filled)
 
     flat.__name__ = exported.fun_name
@@ -211,17 +267,26 @@ def _callable(exported: Exported) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = pytrees.tree_flatten((args, kwargs))
         if tree != exported.in_tree:
-            told = "\n".join(f"   - {pytrees.keystr(path)} is a {a} in the invocation and a {b} when exported: {why}"
-                             for path, a, b, why in pytrees.equality_errors_pytreedef(tree, exported.in_tree))
-            raise ValueError("The invocation args and kwargs must have the same pytree structure as when the function "
-                             f"'{exported.fun_name}' was exported, but they have the following structural differences:\n{told}")
+            told = "\n".join(
+                (
+                    f"   - {pytrees.keystr(path)} is a {a} in the invocation and a {b} when "
+                    f"exported: {why}"
+                )
+                for path, a, b, why in pytrees.equality_errors_pytreedef(tree, exported.in_tree)
+            )
+            raise ValueError(
+                "The invocation args and kwargs must have the same pytree structure as when the "
+                f"function '{exported.fun_name}' was exported, but they have the following "
+                f"structural differences:\n{told}"
+            )
         return pytrees.tree_unflatten(exported.out_tree, differentiable(*leaves))
 
     return call
 
 
 def default_export_platform() -> str:
-    """The platform that functions are exported for unless `export` is told: that of the default device.
+    """The platform that functions are exported for unless `export` is told: that of the default
+    device.
 
     >>> default_export_platform()
     'cpu'
@@ -229,15 +294,20 @@ def default_export_platform() -> str:
     return platform_of(backends.target_device())
 
 
-def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = (),
-           _override_lowering_rules: Any = None) -> Callable[..., Exported]:
+def export(
+    fun_jit: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+    _override_lowering_rules: Any = None,
+) -> Callable[..., Exported]:
     """A function of argument types that gives `fun_jit` as a StableHLO module for them.
 
-    fun_jit: the result of `jit`. Of its result the arguments are arrays or ShapeDtypeStructs, whose shapes may be symbolic
-        (`symbolic_shape`).
-    platforms: those that the module is for: cpu, cuda, rocm, tpu; by default the one here. disabled_checks: checks left out.
-    Raises ValueError if fun_jit is not the result of `jit`, or calls foreign functions that may change; NotImplementedError
-    for Python callbacks.
+    fun_jit: the result of `jit`. Of its result the arguments are arrays or ShapeDtypeStructs, whose
+        shapes may be symbolic (`symbolic_shape`).
+    platforms: those that the module is for: cpu, cuda, rocm, tpu; by default the one here.
+    disabled_checks: checks left out. Raises ValueError if fun_jit is not the result of `jit`, or
+    calls foreign functions that may change; NotImplementedError for Python callbacks.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> a, = jax.export.symbolic_shape("a")
@@ -248,11 +318,17 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
     if not hasattr(fun_jit, "trace") or not hasattr(fun_jit, "lower"):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit}")
     if _override_lowering_rules:
-        raise NotImplementedError("export: lowering rules cannot be replaced. Use lax.platform_dependent for code of a platform.")
+        raise NotImplementedError(
+            "export: lowering rules cannot be replaced. Use lax.platform_dependent for code of a "
+            "platform."
+        )
     chosen = tuple(dict.fromkeys(platforms or (default_export_platform(),)))
     unknown = [p for p in chosen if p not in _PLATFORMS]
     if unknown:
-        raise ValueError(f"export: unknown platforms {unknown}.\n  Platforms are {', '.join(_PLATFORMS)}, in a sequence.")
+        raise ValueError(
+            f"export: unknown platforms {unknown}.\n  Platforms are {', '.join(_PLATFORMS)}, in a "
+            "sequence."
+        )
 
     @tracebacks.api_boundary
     def exporter(*args: Any, **kwargs: Any) -> Exported:
@@ -263,28 +339,47 @@ def export(fun_jit: Any, *, platforms: Sequence[str] | None = None, disabled_che
     return exporter
 
 
-def _exported(traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]) -> Exported:
+def _exported(
+    traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
+) -> Exported:
     names = _arg_names(traced.in_tree)
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
     out_avals = tuple(pytrees.tree_leaves(traced.out_avals))
     lowering = traced.lower_for_export(platforms, names)
     if lowering.callbacks:
-        raise NotImplementedError("serialization of host_callbacks is not yet implemented.\n  Python callbacks "
-                                  f"(pure_callback, io_callback, debug.print) of '{traced.fun_name}' live in this process only.")
+        raise NotImplementedError(
+            "serialization of host_callbacks is not yet implemented.\n"
+            f"  Python callbacks (pure_callback, io_callback, debug.print) of '{traced.fun_name}' "
+            "live in this process only."
+        )
     artifact = mlir.portable(lowering.text)
     _check_custom_calls(lowering.text, disabled)
     placement = lowering.placement
-    ins = (None,) * len(in_avals) if placement.mesh is None else tuple(map(_abstract, placement.ins))
+    ins = (
+        (None,) * len(in_avals) if placement.mesh is None else tuple(map(_abstract, placement.ins))
+    )
     return Exported(
-        fun_name=traced.fun_name, in_tree=traced.in_tree, in_avals=in_avals, out_tree=traced.out_tree, out_avals=out_avals,
-        _has_named_shardings=True, _in_named_shardings=ins, _out_named_shardings=tuple(map(_abstract, lowering.outs)),
-        in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals),
-        nr_devices=len(placement.devices), platforms=platforms,
-        ordered_effects=(), unordered_effects=(), disabled_safety_checks=disabled, mlir_module_serialized=artifact,
+        fun_name=traced.fun_name,
+        in_tree=traced.in_tree,
+        in_avals=in_avals,
+        out_tree=traced.out_tree,
+        out_avals=out_avals,
+        _has_named_shardings=True,
+        _in_named_shardings=ins,
+        _out_named_shardings=tuple(map(_abstract, lowering.outs)),
+        in_shardings_hlo=(None,) * len(in_avals),
+        out_shardings_hlo=(None,) * len(out_avals),
+        nr_devices=len(placement.devices),
+        platforms=platforms,
+        ordered_effects=(),
+        unordered_effects=(),
+        disabled_safety_checks=disabled,
+        mlir_module_serialized=artifact,
         calling_convention_version=maximum_supported_calling_convention_version,
         module_kept_var_idx=tuple(i for i, kept in enumerate(lowering.kept) if kept),
         uses_global_constants=lowering.polymorphic or len(platforms) > 1,
-        _get_vjp=functools.partial(_export_vjp, traced))
+        _get_vjp=functools.partial(_export_vjp, traced),
+    )
 
 
 def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Any]) -> None:
@@ -294,24 +389,37 @@ def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Any]) -> N
         for size in arg.shape if isinstance(arg, ShapeDtypeStruct) else ():
             if is_symbolic(size):
                 if first is not None and size.scope is not first[1].scope:
-                    raise ValueError(f"Invalid mixing of symbolic scopes when exporting {fun_name}.\n"
-                                     f"    '{first[1]}' ({first[0]}): {first[1].scope}\n    '{size}' ({name}): {size.scope}\n"
-                                     "  Make all symbolic shapes with one scope: symbolic_shape(..., scope=...).")
+                    raise ValueError(
+                        f"Invalid mixing of symbolic scopes when exporting {fun_name}.\n"
+                        f"    '{first[1]}' ({first[0]}): {first[1].scope}\n"
+                        f"    '{size}' ({name}): {size.scope}\n"
+                        "  Make all symbolic shapes with one scope: symbolic_shape(..., "
+                        "scope=...)."
+                    )
                 first = first or (name, size)
 
 
 def _check_custom_calls(text: str, disabled: Sequence[DisabledSafetyCheck]) -> None:
-    """Raise ValueError if a module calls foreign functions that may be gone or different in later versions."""
+    """Raise ValueError if a module calls foreign functions that may be gone or different in later
+    versions."""
     if "stablehlo.custom_call" not in text:
         return
     allowed = _STABLE_TARGETS | {check.is_custom_call() for check in disabled}
-    found = {target: place for target, place in mlir.custom_call_targets(mlir.parse(text)).items()
-             if target not in allowed and not (target.startswith("lapack_") and target.endswith("_ffi"))}
+    found = {
+        target: place
+        for target, place in mlir.custom_call_targets(mlir.parse(text)).items()
+        if target not in allowed and not (target.startswith("lapack_") and target.endswith("_ffi"))
+    }
     if found:
-        raise ValueError("Cannot serialize code with custom calls whose targets have no compatibility guarantees:\n"
-                         + "".join(f"    {target} at {place}\n" for target, place in found.items())
-                         + "  If they will be there where the function is called: "
-                           "export(..., disabled_checks=[DisabledSafetyCheck.custom_call(name)]).")
+        raise ValueError(
+            (
+                "Cannot serialize code with custom calls whose targets have no compatibility "
+                "guarantees:\n"
+            )
+            + "".join(f"    {target} at {place}\n" for target, place in found.items())
+            + "  If they will be there where the function is called: "
+            "export(..., disabled_checks=[DisabledSafetyCheck.custom_call(name)])."
+        )
 
 
 def _export_vjp(traced: Any, exported: Exported) -> Exported:
@@ -326,16 +434,20 @@ def _export_vjp(traced: Any, exported: Exported) -> Exported:
     placement = traced.job.placement
     laid = placement.ins if placement.mesh is not None else ()
     over = [None if a.partition is None else a.partition.update(mesh=placement.mesh) for a in avals]
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s or t)
-               for a, (s, t) in zip(avals, itertools.zip_longest(laid, over), strict=True)]
-    return export(jit(fun_vjp), platforms=exported.platforms, disabled_checks=exported.disabled_safety_checks)(*structs)
+    structs = [
+        ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s or t)
+        for a, (s, t) in zip(avals, itertools.zip_longest(laid, over), strict=True)
+    ]
+    return export(
+        jit(fun_vjp), platforms=exported.platforms, disabled_checks=exported.disabled_safety_checks
+    )(*structs)
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
     """The function that `Exported.serialize` wrote.
 
-    Raises ValueError for bytes that it did not write, that are damaged, or that are of a version not supported; TypeError for
-    what is not bytes.
+    Raises ValueError for bytes that it did not write, that are damaged, or that are of a version
+    not supported; TypeError for what is not bytes.
     """
     found: Exported = serialization.read(blob, Exported, DisabledSafetyCheck)
     return found

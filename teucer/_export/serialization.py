@@ -1,6 +1,8 @@
-"""Exported functions as bytes (docs/export.md says the format), and trees in a form that JSON can say.
+"""Exported functions as bytes (docs/export.md says the format), and trees in a form that JSON can
+say.
 
-Nothing in the bytes is executed when they are read: they are JSON, and StableHLO's portable artifact.
+Nothing in the bytes is executed when they are read: they are JSON, and StableHLO's portable
+artifact.
 """
 
 from __future__ import annotations
@@ -27,8 +29,20 @@ from teucer._xla import mlir
 from teucer._xla.pytree import is_namedtuple, is_node, make_treedef
 from teucer.random._keys import key_dtype
 
-__all__ = ["aval_of", "aval_text", "pack", "read", "read_tree", "register_namedtuple_serialization",
-           "register_pytree_node_serialization", "sharding_of", "sharding_text", "tree_text", "unpack", "write"]
+__all__ = [
+    "aval_of",
+    "aval_text",
+    "pack",
+    "read",
+    "read_tree",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+    "sharding_of",
+    "sharding_text",
+    "tree_text",
+    "unpack",
+    "write",
+]
 
 _MAGIC = b"\x93teucer:"
 _KINDS = {"exported function": b"export", "executable": b"exec"}
@@ -36,7 +50,8 @@ _VERSION = 1
 
 
 class _Node(NamedTuple):
-    """How nodes of a class are written: the class, its name in the bytes, and how its auxiliary data are."""
+    """How nodes of a class are written: the class, its name in the bytes, and how its auxiliary
+    data are."""
 
     kind: type
     name: str
@@ -49,24 +64,38 @@ _by_class: dict[type, _Node] = {}
 _by_name: dict[str, _Node] = {}
 
 
-def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, serialize_auxdata: Callable[[Any], bytes],
-                                       deserialize_auxdata: Callable[[bytes], Any],
-                                       from_children: Callable[[Any, Any], Any] | None = None) -> type:
-    """Let exported functions take and return nodes of a class that is registered as a pytree. Gives the class back.
+def register_pytree_node_serialization(
+    nodetype: type,
+    *,
+    serialized_name: str,
+    serialize_auxdata: Callable[[Any], bytes],
+    deserialize_auxdata: Callable[[bytes], Any],
+    from_children: Callable[[Any, Any], Any] | None = None,
+) -> type:
+    """Let exported functions take and return nodes of a class that is registered as a pytree. Gives
+    the class back.
 
-    serialized_name: what it is called in the bytes. serialize_auxdata, deserialize_auxdata: its auxiliary data as bytes, and
-        back. from_children: (auxiliary data, children) -> node, where the registered one will not do.
-    Raises ValueError if the class or the name is registered already, or the class is no pytree and there is no from_children.
+    serialized_name: what it is called in the bytes. serialize_auxdata, deserialize_auxdata: its
+        auxiliary data as bytes, and back. from_children: (auxiliary data, children) -> node, where
+        the registered one will not do.
+    Raises ValueError if the class or the name is registered already, or the class is no pytree and
+    there is no from_children.
     """
     if nodetype in _by_class:
-        raise ValueError(f"Duplicate serialization registration for type `{nodetype}`. Previous registration was with "
-                         f"serialized_name `{_by_class[nodetype].name}`.")
+        raise ValueError(
+            f"Duplicate serialization registration for type `{nodetype}`. Previous registration "
+            f"was with serialized_name `{_by_class[nodetype].name}`."
+        )
     if serialized_name in _by_name:
-        raise ValueError(f"Duplicate serialization registration for serialized_name `{serialized_name}`. Previous registration "
-                         f"was for type `{_by_name[serialized_name].kind}`.")
+        raise ValueError(
+            f"Duplicate serialization registration for serialized_name `{serialized_name}`. "
+            f"Previous registration was for type `{_by_name[serialized_name].kind}`."
+        )
     if from_children is None and not (is_node(nodetype) or is_namedtuple(nodetype)):
-        raise ValueError(f"If `from_children` is not present, you must call first `jax.tree_util.register_pytree_node` for "
-                         f"`{nodetype}`.")
+        raise ValueError(
+            "If `from_children` is not present, you must call first "
+            f"`jax.tree_util.register_pytree_node` for `{nodetype}`."
+        )
     node = _Node(nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, from_children)
     _by_class[nodetype] = _by_name[serialized_name] = node
     return nodetype
@@ -75,25 +104,37 @@ def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, 
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
     """Let exported functions take and return named tuples of a class. Gives the class back.
 
-    Raises ValueError if it is not a class of named tuples, or the class or name is registered already.
+    Raises ValueError if it is not a class of named tuples, or the class or name is registered
+    already.
     """
     if not is_namedtuple(nodetype):
-        raise ValueError(f"Use `jax.export.register_pytree_node_serialization` for types other than `collections.namedtuple`: "
-                         f"{nodetype}")
-    return register_pytree_node_serialization(nodetype, serialized_name=serialized_name, serialize_auxdata=lambda aux: b"",
-                                              deserialize_auxdata=lambda data: nodetype)
+        raise ValueError(
+            "Use `jax.export.register_pytree_node_serialization` for types other than "
+            f"`collections.namedtuple`: {nodetype}"
+        )
+    return register_pytree_node_serialization(
+        nodetype,
+        serialized_name=serialized_name,
+        serialize_auxdata=lambda aux: b"",
+        deserialize_auxdata=lambda data: nodetype,
+    )
 
 
-register_pytree_node_serialization(OrderedDict, serialized_name="OrderedDict",
-                                   serialize_auxdata=lambda keys: json.dumps(_string_keys(keys)).encode(),
-                                   deserialize_auxdata=lambda data: tuple(json.loads(data)))
+register_pytree_node_serialization(
+    OrderedDict,
+    serialized_name="OrderedDict",
+    serialize_auxdata=lambda keys: json.dumps(_string_keys(keys)).encode(),
+    deserialize_auxdata=lambda data: tuple(json.loads(data)),
+)
 
 
 def _string_keys(keys: Sequence[Any]) -> list[str]:
     bad = [k for k in keys if not isinstance(k, str)]
     if bad:
-        raise ValueError(f"Serialization is supported only for dictionaries with string keys. Found key {bad[0]!r} of type "
-                         f"{type(bad[0])}.")
+        raise ValueError(
+            "Serialization is supported only for dictionaries with string keys. Found key "
+            f"{bad[0]!r} of type {type(bad[0])}."
+        )
     return list(keys)
 
 
@@ -101,14 +142,20 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     """An `Exported` as bytes, with so many of its derivatives."""
     scopes = [n.scope for aval in exported.in_avals for n in aval.shape if is_symbolic(n)]
     fields = {
-        "fun_name": exported.fun_name, "in_tree": tree_text(exported.in_tree), "out_tree": tree_text(exported.out_tree),
-        "in_avals": [aval_text(a) for a in exported.in_avals], "out_avals": [aval_text(a) for a in exported.out_avals],
+        "fun_name": exported.fun_name,
+        "in_tree": tree_text(exported.in_tree),
+        "out_tree": tree_text(exported.out_tree),
+        "in_avals": [aval_text(a) for a in exported.in_avals],
+        "out_avals": [aval_text(a) for a in exported.out_avals],
         "in_shardings": [sharding_text(s) for s in exported._in_named_shardings],
         "out_shardings": [sharding_text(s) for s in exported._out_named_shardings],
-        "constraints": scopes[0].constraints if scopes else [], "nr_devices": exported.nr_devices,
-        "platforms": list(exported.platforms), "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
+        "constraints": scopes[0].constraints if scopes else [],
+        "nr_devices": exported.nr_devices,
+        "platforms": list(exported.platforms),
+        "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
         "calling_convention_version": exported.calling_convention_version,
-        "module_kept_var_idx": list(exported.module_kept_var_idx), "uses_global_constants": exported.uses_global_constants,
+        "module_kept_var_idx": list(exported.module_kept_var_idx),
+        "uses_global_constants": exported.uses_global_constants,
     }
     parts = [json.dumps(fields).encode(), exported.mlir_module_serialized]
     if vjp_order > 0:
@@ -121,24 +168,38 @@ def read(data: bytes | bytearray, exported: Any, check: Any) -> Any:
     sections = unpack("exported function", data)
     fields = json.loads(sections[0])
     scope = SymbolicScope(fields["constraints"])
-    in_avals, out_avals = (tuple(aval_of(a, scope) for a in fields[name]) for name in ("in_avals", "out_avals"))
+    in_avals, out_avals = (
+        tuple(aval_of(a, scope) for a in fields[name]) for name in ("in_avals", "out_avals")
+    )
     derivative = read(sections[2], exported, check) if len(sections) > 2 else None
     mlir.read_portable(sections[1])
     return exported(
-        fun_name=fields["fun_name"], in_tree=read_tree(fields["in_tree"]), in_avals=in_avals,
-        out_tree=read_tree(fields["out_tree"]), out_avals=out_avals, _has_named_shardings=True,
+        fun_name=fields["fun_name"],
+        in_tree=read_tree(fields["in_tree"]),
+        in_avals=in_avals,
+        out_tree=read_tree(fields["out_tree"]),
+        out_avals=out_avals,
+        _has_named_shardings=True,
         _in_named_shardings=tuple(map(sharding_of, fields["in_shardings"])),
         _out_named_shardings=tuple(map(sharding_of, fields["out_shardings"])),
-        in_shardings_hlo=(None,) * len(in_avals), out_shardings_hlo=(None,) * len(out_avals), nr_devices=fields["nr_devices"],
-        platforms=tuple(fields["platforms"]), ordered_effects=(), unordered_effects=(),
+        in_shardings_hlo=(None,) * len(in_avals),
+        out_shardings_hlo=(None,) * len(out_avals),
+        nr_devices=fields["nr_devices"],
+        platforms=tuple(fields["platforms"]),
+        ordered_effects=(),
+        unordered_effects=(),
         disabled_safety_checks=tuple(check(text) for text in fields["disabled_safety_checks"]),
-        mlir_module_serialized=sections[1], calling_convention_version=fields["calling_convention_version"],
-        module_kept_var_idx=tuple(fields["module_kept_var_idx"]), uses_global_constants=fields["uses_global_constants"],
-        _get_vjp=None if derivative is None else lambda _: derivative)
+        mlir_module_serialized=sections[1],
+        calling_convention_version=fields["calling_convention_version"],
+        module_kept_var_idx=tuple(fields["module_kept_var_idx"]),
+        uses_global_constants=fields["uses_global_constants"],
+        _get_vjp=None if derivative is None else lambda _: derivative,
+    )
 
 
 def pack(what: str, sections: Sequence[bytes]) -> bytes:
-    """Sections in an envelope: what kind of thing it is, its version, each section behind its length, and a checksum."""
+    """Sections in an envelope: what kind of thing it is, its version, each section behind its
+    length, and a checksum."""
     head = _MAGIC + _KINDS[what].ljust(8, b"\0") + struct.pack("<II", _VERSION, len(sections))
     body = head + b"".join(struct.pack("<Q", len(s)) + s for s in sections)
     return body + hashlib.sha256(body).digest()
@@ -147,51 +208,82 @@ def pack(what: str, sections: Sequence[bytes]) -> bytes:
 def unpack(what: str, data: bytes | bytearray | memoryview) -> list[bytes]:
     """The sections of an envelope.
 
-    Raises TypeError for what is not bytes, ValueError if it is not of this kind, of another version, or damaged.
+    Raises TypeError for what is not bytes, ValueError if it is not of this kind, of another
+    version, or damaged.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"deserialize: the bytes of a serialized {what} are needed, got {type(data)}.")
+        raise TypeError(
+            f"deserialize: the bytes of a serialized {what} are needed, got {type(data)}."
+        )
     data = bytes(data)
     head = len(_MAGIC) + 16
     if not data.startswith(_MAGIC + _KINDS[what].ljust(8, b"\0")) or len(data) < head + 32:
-        raise ValueError(f"deserialize: the bytes are not a serialized {what}.\n    they begin with {data[:16]!r} and are "
-                         f"{len(data)}")
-    version, count = struct.unpack("<II", data[head - 8:head])
+        raise ValueError(
+            f"deserialize: the bytes are not a serialized {what}.\n"
+            f"    they begin with {data[:16]!r} and are {len(data)}"
+        )
+    version, count = struct.unpack("<II", data[head - 8 : head])
     if version != _VERSION:
-        raise ValueError(f"deserialize: the bytes are of version {version} of the format; this version of teucer reads {_VERSION}.")
+        raise ValueError(
+            f"deserialize: the bytes are of version {version} of the format; this version of "
+            f"teucer reads {_VERSION}."
+        )
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise ValueError(f"deserialize: the serialized {what} is damaged: its checksum does not fit.")
+        raise ValueError(
+            f"deserialize: the serialized {what} is damaged: its checksum does not fit."
+        )
     at, sections = head, []
     for _ in range(count):
-        (size,) = struct.unpack("<Q", data[at:at + 8])
-        sections.append(data[at + 8:at + 8 + size])
+        (size,) = struct.unpack("<Q", data[at : at + 8])
+        sections.append(data[at + 8 : at + 8 + size])
         at += 8 + size
     return sections
 
 
 def aval_text(aval: Any) -> dict[str, Any]:
     """A type in a form that JSON can say."""
-    dtype = "float0" if aval.dtype == float0 else aval.dtype._impl.name if aval.extended else aval.dtype.name
-    return {"shape": [str(n) if is_symbolic(n) else n for n in aval.shape], "dtype": dtype, "weak_type": aval.weak_type,
-            "key": aval.extended, "sharding": sharding_text(aval.partition)}
+    dtype = (
+        "float0"
+        if aval.dtype == float0
+        else aval.dtype._impl.name
+        if aval.extended
+        else aval.dtype.name
+    )
+    return {
+        "shape": [str(n) if is_symbolic(n) else n for n in aval.shape],
+        "dtype": dtype,
+        "weak_type": aval.weak_type,
+        "key": aval.extended,
+        "sharding": sharding_text(aval.partition),
+    }
 
 
 def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
-    shape = tuple(symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"])
+    shape = tuple(
+        symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"]
+    )
     name = text["dtype"]
-    dtype = key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
+    dtype = (
+        key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
+    )
     return ShapedArray(shape, dtype, text["weak_type"], sharding=sharding_of(text.get("sharding")))
 
 
 def sharding_text(sharding: Any, devices: Sequence[Any] = ()) -> Any:
-    """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by their places."""
+    """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by
+    their places."""
     if sharding is None:
         return None
     mesh, spec = sharding.mesh, sharding.spec
     if UNCONSTRAINED in spec or spec.unreduced or spec.reduced:
-        raise ValueError(f"serialize: {sharding} leaves something open, and cannot be written. Say where each axis lies.")
-    text = {"mesh": [list(axis) for axis in mesh.shape_tuple],
-            "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in spec]}
+        raise ValueError(
+            f"serialize: {sharding} leaves something open, and cannot be written. Say where each "
+            "axis lies."
+        )
+    text = {
+        "mesh": [list(axis) for axis in mesh.shape_tuple],
+        "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in spec],
+    }
     if any(kind is not AxisType.Auto for kind in mesh.axis_types):
         text["types"] = [kind.name for kind in mesh.axis_types]
     if devices:
@@ -206,7 +298,9 @@ def sharding_of(text: Any, devices: Sequence[Any] = ()) -> Any:
     if text is None:
         return None
     names, sizes = zip(*text["mesh"], strict=True)
-    spec = PartitionSpec(*[tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]])
+    spec = PartitionSpec(
+        *[tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]]
+    )
     types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
     if "devices" not in text:
         return NamedSharding(AbstractMesh(sizes, names, types), spec)
@@ -233,9 +327,21 @@ def tree_text(tree: Any) -> Any:
         return {"node": "dict", "keys": _string_keys(aux), "children": children}
     node = _by_class.get(kind)
     if node is None:
-        how = "register_namedtuple_serialization" if hasattr(kind, "_fields") else "register_pytree_node_serialization"
-        raise ValueError(f"Cannot serialize PyTreeDef: the type {kind} of a node is not registered.\n  Use jax.export.{how}.")
-    return {"node": "registered", "name": node.name, "aux": base64.b64encode(node.serialize(aux)).decode(), "children": children}
+        how = (
+            "register_namedtuple_serialization"
+            if hasattr(kind, "_fields")
+            else "register_pytree_node_serialization"
+        )
+        raise ValueError(
+            f"Cannot serialize PyTreeDef: the type {kind} of a node is not registered.\n"
+            f"  Use jax.export.{how}."
+        )
+    return {
+        "node": "registered",
+        "name": node.name,
+        "aux": base64.b64encode(node.serialize(aux)).decode(),
+        "children": children,
+    }
 
 
 def read_tree(text: Any) -> Any:
@@ -252,9 +358,14 @@ def read_tree(text: Any) -> Any:
         return make_treedef((dict, text["keys"]), children)
     node = _by_name.get(text["name"])
     if node is None:
-        raise ValueError(f"Cannot deserialize a PyTreeDef: there is no class registered under serialized_name `{text['name']}`.\n"
-                         "  Register it before, as where it was written: jax.export.register_pytree_node_serialization.")
+        raise ValueError(
+            "Cannot deserialize a PyTreeDef: there is no class registered under serialized_name "
+            f"`{text['name']}`.\n  Register it before, as where it was written: "
+            "jax.export.register_pytree_node_serialization."
+        )
     aux = node.deserialize(base64.b64decode(text["aux"]))
     if node.from_children is None:
         return make_treedef((node.kind, aux), children)
-    return pytrees.tree_structure(node.from_children(aux, [pytrees.tree_unflatten(c, range(c.num_leaves)) for c in children]))
+    return pytrees.tree_structure(
+        node.from_children(aux, [pytrees.tree_unflatten(c, range(c.num_leaves)) for c in children])
+    )

@@ -1,4 +1,7 @@
-"""Shapes with symbolic dimensions from text: `symbolic_shape`, `symbolic_args_specs`, and the scope of their variables."""
+"""Shapes with symbolic dimensions from text.
+
+`symbolic_shape`, `symbolic_args_specs`, and the scope of their variables.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,13 @@ from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, min_dim
 from teucer._trees import pytrees
 
-__all__ = ["SymbolicScope", "is_symbolic_dim", "symbolic_args_specs", "symbolic_dim_bounds", "symbolic_shape"]
+__all__ = [
+    "SymbolicScope",
+    "is_symbolic_dim",
+    "symbolic_args_specs",
+    "symbolic_dim_bounds",
+    "symbolic_shape",
+]
 
 
 def is_symbolic_dim(p: Any) -> bool:
@@ -27,7 +36,8 @@ def is_symbolic_dim(p: Any) -> bool:
 
 
 def symbolic_dim_bounds(dimension: Any) -> tuple[float, float]:
-    """The least and the greatest value that a size is known to have; infinite where nothing is known.
+    """The least and the greatest value that a size is known to have; infinite where nothing is
+    known.
 
     Raises TypeError for what is neither an integer nor a symbolic size.
 
@@ -35,15 +45,21 @@ def symbolic_dim_bounds(dimension: Any) -> tuple[float, float]:
     >>> symbolic_dim_bounds(2 * a + 1), symbolic_dim_bounds(4)
     ((7, 15), (4, 4))
     """
-    if not is_symbolic(dimension) and (isinstance(dimension, bool) or not hasattr(dimension, "__index__")):
-        raise TypeError(f"symbolic_dim_bounds: dimension must be an integer or a symbolic size, got {dimension!r}.")
+    if not is_symbolic(dimension) and (
+        isinstance(dimension, bool) or not hasattr(dimension, "__index__")
+    ):
+        raise TypeError(
+            "symbolic_dim_bounds: dimension must be an integer or a symbolic size, got "
+            f"{dimension!r}."
+        )
     low, high = bounds(dimension if is_symbolic(dimension) else operator.index(dimension))
     return low, high
 
 
 @final
 class SymbolicScope(Scope):
-    """What dimension variables of one program share: constraints on them. Variables of different scopes do not mix.
+    """What dimension variables of one program share: constraints on them. Variables of different
+    scopes do not mix.
 
     constraints_str: "E1 >= E2", "E1 <= E2", or "E1 == E2" where E1 is a product.
     Raises ValueError for text that is no constraint, and for a constraint that cannot be.
@@ -57,7 +73,9 @@ class SymbolicScope(Scope):
     def __init__(self, constraints_str: Sequence[str] = ()) -> None:
         super().__init__()
         if isinstance(constraints_str, str):
-            raise ValueError(f"The symbolic constraints should be a sequence of strings. Got {constraints_str!r}")
+            raise ValueError(
+                f"The symbolic constraints should be a sequence of strings. Got {constraints_str!r}"
+            )
         place = here()
         self._made_at = "" if place is None else f" created at {source.describe(place)}"
         for text in constraints_str:
@@ -65,10 +83,15 @@ class SymbolicScope(Scope):
 
     def _constrain(self, text: str) -> None:
         if not isinstance(text, str):
-            raise ValueError(f"The symbolic constraints should be a sequence of strings. Got {text!r}")
+            raise ValueError(
+                f"The symbolic constraints should be a sequence of strings. Got {text!r}"
+            )
         sign = next((sign for sign in ("==", ">=", "<=") if sign in text), None)
         if sign is None:
-            raise ValueError(f"Constraint parsing error: must contain one of '==' or '>=' or '<='\n    constraint: {text!r}")
+            raise ValueError(
+                "Constraint parsing error: must contain one of '==' or '>=' or '<='\n"
+                f"    constraint: {text!r}"
+            )
         left, right = (_Parser(part, self, None).alone() for part in text.split(sign, 1))
         if sign == "==":
             self.equal(left, right, text)
@@ -82,13 +105,21 @@ class SymbolicScope(Scope):
     __repr__ = __str__
 
 
-def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope: SymbolicScope | None = None,
-                   like: Sequence[Any] | None = None) -> tuple[Any, ...]:
-    """A shape of which some sizes are symbolic, for `ShapeDtypeStruct`s that functions are exported for.
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[Any] | None = None,
+) -> tuple[Any, ...]:
+    """A shape of which some sizes are symbolic, for `ShapeDtypeStruct`s that functions are exported
+    for.
 
-    shape_spec: sizes with commas between them; a size is a sum of products of integers, variables, and floordiv(x, y), mod(x, y),
-        max(x, y), min(x, y), with `^` for powers. `_` is the size of `like` at that place, and a final `...` the rest of it.
-    constraints: what is known of the variables (see `SymbolicScope`), or scope: that of other shapes of the program.
+    shape_spec: sizes with commas between them; a size is a sum of products of integers, variables,
+        and floordiv(x, y), mod(x, y), max(x, y), min(x, y), with `^` for powers. `_` is the size of
+        `like` at that place, and a final `...` the rest of it.
+    constraints: what is known of the variables (see `SymbolicScope`), or scope: that of other
+    shapes of the program.
     like: a shape of known sizes.
     Raises ValueError for other text, and where it does not fit `like`.
 
@@ -103,15 +134,23 @@ def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), s
     if shape_spec is None:
         shape_spec = "..."
     if not isinstance(shape_spec, str):
-        raise ValueError(f"polymorphic shape spec should be None or a string. Found {shape_spec!r}.")
+        raise ValueError(
+            f"polymorphic shape spec should be None or a string. Found {shape_spec!r}."
+        )
     return _Parser(shape_spec, scope, None if like is None else tuple(like)).shape()
 
 
-def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str] = (), scope: SymbolicScope | None = None) -> Any:
+def symbolic_args_specs(
+    args: Any,
+    shapes_specs: Any,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+) -> Any:
     """Arguments as `ShapeDtypeStruct`s with symbolic shapes.
 
-    args: a tree of arrays or ShapeDtypeStructs, usually a tuple. shapes_specs: a prefix of that tree, of texts for
-        `symbolic_shape`, where None stands for known sizes. constraints, scope: as of `symbolic_shape`.
+    args: a tree of arrays or ShapeDtypeStructs, usually a tuple. shapes_specs: a prefix of that
+        tree, of texts for `symbolic_shape`, where None stands for known sizes. constraints, scope:
+        as of `symbolic_shape`.
     Raises ValueError if the trees do not fit, or a text is wrong.
 
     >>> import numpy as np
@@ -129,14 +168,25 @@ def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str]
     specs = pytrees.broadcast_prefix(shapes_specs, args, is_leaf=lambda x: x is None)
     structs = []
     for x, spec in zip(leaves, specs, strict=True):
-        shape, dtype = (x.shape, x.dtype) if hasattr(x, "shape") and hasattr(x, "dtype") else (typeof(x).shape, typeof(x).dtype)
+        shape, dtype = (
+            (x.shape, x.dtype)
+            if hasattr(x, "shape") and hasattr(x, "dtype")
+            else (typeof(x).shape, typeof(x).dtype)
+        )
         dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         structs.append(ShapeDtypeStruct(symbolic_shape(spec, scope=scope, like=shape), dtype))
     return pytrees.tree_unflatten(tree, structs)
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<NUMBER>\d+)|(?P<NAME>[A-Za-z_]\w*)|(?P<ELLIPSIS>\.\.\.)|(?P<SIGN>[-+*^,()]))")
-_OPERATIONS = {"floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "max": max_dim, "min": min_dim}
+_TOKEN = re.compile(
+    r"\s*(?:(?P<NUMBER>\d+)|(?P<NAME>[A-Za-z_]\w*)|(?P<ELLIPSIS>\.\.\.)|(?P<SIGN>[-+*^,()]))"
+)
+_OPERATIONS = {
+    "floordiv": lambda x, y: x // y,
+    "mod": lambda x, y: x % y,
+    "max": max_dim,
+    "min": min_dim,
+}
 
 
 @final
@@ -157,8 +207,11 @@ class _Parser:
             if self.next() == "...":
                 self.take()
                 if len(sizes) > len(self.known()):
-                    self.fail(f"cannot resolve placeholder '...' because like={self.like} has only {len(self.known())} sizes")
-                sizes += self.known()[len(sizes):]
+                    self.fail(
+                        f"cannot resolve placeholder '...' because like={self.like} has only "
+                        f"{len(self.known())} sizes"
+                    )
+                sizes += self.known()[len(sizes) :]
                 break
             sizes.append(self.entry())
             if not self.accept(","):
@@ -183,7 +236,12 @@ class _Parser:
                 self.fail(f"there is no size {i} in like={self.like}")
             return self.known()[i]
         size = self.sum()
-        if self.like is not None and i < len(self.like) and not is_symbolic(size) and size != self.like[i]:
+        if (
+            self.like is not None
+            and i < len(self.like)
+            and not is_symbolic(size)
+            and size != self.like[i]
+        ):
             self.fail(f"different size {size} for known dimension; like={self.like}")
         return size
 
@@ -239,8 +297,8 @@ class _Parser:
         """The token that comes, or ''."""
         found = _TOKEN.match(self.spec, self.at)
         if found is None:
-            if self.spec[self.at:].strip():
-                self.fail(f"unexpected '{self.spec[self.at:].strip()[0]}'")
+            if self.spec[self.at :].strip():
+                self.fail(f"unexpected '{self.spec[self.at :].strip()[0]}'")
             return ""
         return found[0].strip()
 
@@ -258,5 +316,7 @@ class _Parser:
             self.fail(f"expected '{token}'")
 
     def fail(self, what: str) -> NoReturn:
-        raise ValueError(f"syntax error in symbolic shape '{self.spec}' in dimension {self.dimension}: {what}. Parsed "
-                         f"'{self.spec[:self.at]}', remaining '{self.spec[self.at:]}'.")
+        raise ValueError(
+            f"syntax error in symbolic shape '{self.spec}' in dimension {self.dimension}: {what}. "
+            f"Parsed '{self.spec[: self.at]}', remaining '{self.spec[self.at :]}'."
+        )

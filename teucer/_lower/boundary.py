@@ -26,7 +26,8 @@ __all__ = ["Argument", "argument", "boundary", "donated_to", "finished", "return
 
 
 class Argument(NamedTuple):
-    """An argument of the main function: its type, and what is known of its buffer. buffer: its attributes (`text.buffer`)."""
+    """An argument of the main function: its type, and what is known of its buffer. buffer: its
+    attributes (`text.buffer`)."""
 
     aval: Any
     donated: bool = False
@@ -34,12 +35,17 @@ class Argument(NamedTuple):
     buffer: tuple[str, ...] = ()
 
 
-def donated_to(args: Sequence[Argument], outs: Sequence[Value | Atom], shardings: Sequence[Sharding] = (),
-               out_buffers: Sequence[tuple[str, ...]] = ()) -> dict[int, int]:
-    """For each donated argument, a result that is written over it: of the same type, layout, memory and sharding.
+def donated_to(
+    args: Sequence[Argument],
+    outs: Sequence[Value | Atom],
+    shardings: Sequence[Sharding] = (),
+    out_buffers: Sequence[tuple[str, ...]] = (),
+) -> dict[int, int]:
+    """For each donated argument, a result that is written over it: of the same type, layout, memory
+    and sharding.
 
-    shardings: of the results of a program over a mesh. Where the compiler chooses one, it chooses too what is written over.
-    Warns of donated arguments that no result can take the place of.
+    shardings: of the results of a program over a mesh. Where the compiler chooses one, it chooses
+    too what is written over. Warns of donated arguments that no result can take the place of.
     """
     if True not in [arg.donated for arg in args]:
         return {}
@@ -58,8 +64,11 @@ def donated_to(args: Sequence[Argument], outs: Sequence[Value | Atom], shardings
                 aliases[i] = found
     taken = set(aliases.values())
     if not (shardings and None in [s for j, s in enumerate(laid) if j not in taken]):
-        _warn_of_unusable([arg for i, arg in enumerate(args) if arg.donated and i not in aliases],
-                          [_bytes(out.aval, laid[j]) for j, out in enumerate(outs) if j not in taken], bool(shardings))
+        _warn_of_unusable(
+            [arg for i, arg in enumerate(args) if arg.donated and i not in aliases],
+            [_bytes(out.aval, laid[j]) for j, out in enumerate(outs) if j not in taken],
+            bool(shardings),
+        )
     return aliases
 
 
@@ -70,7 +79,8 @@ def _lie_alike(arg: Argument, out: Sharding, over_mesh: bool) -> bool:
 
 
 def _warn_of_unusable(donated: Sequence[Argument], free: list[object], over_mesh: bool) -> None:
-    """Warn of donated arguments whose buffers are not as large as that of a result. free: bytes of results on one device."""
+    """Warn of donated arguments whose buffers are not as large as that of a result. free: bytes of
+    results on one device."""
     unusable = []
     for arg in donated:
         if over_mesh and arg.sharding is None:
@@ -78,11 +88,17 @@ def _warn_of_unusable(donated: Sequence[Argument], free: list[object], over_mesh
         if (size := _bytes(arg.aval, arg.sharding)) in free:
             free.remove(size)
         else:
-            unusable.append(arg.aval if arg.sharding is None else arg.aval.update(
-                shape=arg.sharding.shard_shape(arg.aval.shape), sharding=None))
+            unusable.append(
+                arg.aval
+                if arg.sharding is None
+                else arg.aval.update(shape=arg.sharding.shard_shape(arg.aval.shape), sharding=None)
+            )
     if unusable:
-        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n  There are fewer results of "
-                      "their size than donated arguments (donate_argnums).", stacklevel=source.user_stacklevel())
+        warnings.warn(
+            f"Some donated buffers were not usable: {', '.join(map(str, unusable))}.\n"
+            "  There are fewer results of their size than donated arguments (donate_argnums).",
+            stacklevel=source.user_stacklevel(),
+        )
 
 
 def _bytes(aval: Aval, sharding: Sharding) -> Any:
@@ -100,15 +116,27 @@ def boundary(module: Module, aval: Aval, sharding: Sharding, buffer: tuple[str, 
     return [*laid, *buffer]
 
 
-def finished(ctx: Context, results: Sequence[Value], outs: Sequence[Sharding], mesh: BaseMesh | None) -> tuple[Value, ...]:
+def finished(
+    ctx: Context, results: Sequence[Value], outs: Sequence[Sharding], mesh: BaseMesh | None
+) -> tuple[Value, ...]:
     """The results of a program over a mesh as their types, and the shardings `outs`, say."""
     if summed:  # XLA wants an operation where values begin or cease to be parts of a sum
-        results = [ctx.summed(v, s) if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced else v
-                   for v, s in zip(results, outs, strict=True)]
-    if mesh is not None and mesh.auto_axes and mesh.explicit_axes:  # no type says that they lie over these
+        results = [
+            ctx.summed(v, s)
+            if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced
+            else v
+            for v, s in zip(results, outs, strict=True)
+        ]
+    if (
+        mesh is not None and mesh.auto_axes and mesh.explicit_axes
+    ):  # no type says that they lie over these
         whole = NamedSharding(mesh, PartitionSpec())
-        results = [v if s is not None or v.aval.partition is not None else ctx.constrain(v, whole, of_type=True)
-                   for v, s in zip(results, outs, strict=True)]
+        results = [
+            v
+            if s is not None or v.aval.partition is not None
+            else ctx.constrain(v, whole, of_type=True)
+            for v, s in zip(results, outs, strict=True)
+        ]
     return tuple(results)
 
 

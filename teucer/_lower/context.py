@@ -19,7 +19,15 @@ from teucer._core.partition import gives_parts
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
-from teucer._core.types import DEVICE, ShapedArray, aval_of, in_host_memory, partitioned, summed, varying
+from teucer._core.types import (
+    DEVICE,
+    ShapedArray,
+    aval_of,
+    in_host_memory,
+    partitioned,
+    summed,
+    varying,
+)
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
@@ -49,15 +57,18 @@ class Module:
         self.locations: Any = None
         if locations:
             from teucer._lower.locations import Locations  # for texts to be read, and profiles
+
             self.locations = Locations()
         self.functions: list[str] = []
         # Whether sizes are symbolic somewhere, so that it is to be refined before it is compiled.
         self.polymorphic = False
-        # A jaxpr is emitted once however often it is called; it is kept so that its identity stays its own.
+        # A jaxpr is emitted once however often it is called; it is kept so that its identity stays
+        # its own.
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
-        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met that has some, or need not.
+        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met
+        # that has some, or need not.
         self.meshes: dict[Any, str] = {}
         self.mesh: Any = None
         self.abstract = abstract
@@ -67,8 +78,11 @@ class Module:
         self.device: Any = None
         self.device_named = ""
 
-    def sharding(self, sharding: NamedSharding | GSPMDSharding, ndim: int, *, of_type: bool = False) -> str:
-        """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh axes alone."""
+    def sharding(
+        self, sharding: NamedSharding | GSPMDSharding, ndim: int, *, of_type: bool = False
+    ) -> str:
+        """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
+        axes alone."""
         sharding = sharding.named(ndim) if isinstance(sharding, GSPMDSharding) else sharding
         return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim, of_type=of_type)
 
@@ -78,53 +92,86 @@ class Module:
         Raises ValueError if it was said to run on another.
         """
         if self.device not in (None, device):
-            raise ValueError("Received incompatible devices for jitted computation: the program runs on one device.\n"
-                             f"    {self.device_named}\n    {by}")
+            raise ValueError(
+                "Received incompatible devices for jitted computation: the program runs on one "
+                f"device.\n    {self.device_named}\n    {by}"
+            )
         self.device, self.device_named = device, by
 
     def mesh_symbol(self, mesh: Any) -> str:
         """The symbol of a mesh."""
         order = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
-            self.mesh = mesh if order is not None else meshes.with_devices(mesh) or (mesh if self.abstract else None)
-        key = (mesh.shape_tuple, order if order is not None and order != self.mesh.flat_devices else None)
+            self.mesh = (
+                mesh
+                if order is not None
+                else meshes.with_devices(mesh) or (mesh if self.abstract else None)
+            )
+        key = (
+            mesh.shape_tuple,
+            order if order is not None and order != self.mesh.flat_devices else None,
+        )
         symbol = self.meshes.get(key)
         if symbol is None:
             symbol = self.meshes[key] = self.unique_name("mesh")
         return symbol
 
     def on_first_device(self, n_results: int) -> str:
-        """The attribute of an operation that one device is to run for all, as a call of the host; '' where there is one."""
+        """The attribute of an operation that one device is to run for all, as a call of the host;
+        '' where there is one."""
         if self.mesh is None:
             return ""
         symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
-        return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
+        return (
+            "sdy.sharding = "
+            f"#sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
+        )
 
     def definitions(self) -> tuple[str, str]:
         """The attributes of the module, and the definitions of its meshes."""
         attributes = [text.POLYMORPHIC] if self.polymorphic else []
         if self.mesh is None:
             if self.meshes:
-                raise ValueError(f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are not known. Please "
-                                 "enter your `jit` into a mesh context via `jax.set_mesh`.")
+                raise ValueError(
+                    f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
+                    "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
+                )
             return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
-        place = {d: i for i, d in enumerate(getattr(self.mesh, "flat_devices", None) or range(self.mesh.size))}
+        place = {
+            d: i
+            for i, d in enumerate(getattr(self.mesh, "flat_devices", None) or range(self.mesh.size))
+        }
         lines = []
         for (shape, order), symbol in self.meshes.items():
             if order == _FIRST[1]:
                 lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
                 continue
-            if math.prod(size for _, size in shape) != len(place) or not set(order or ()) <= place.keys():
-                raise ValueError("Received incompatible devices for jitted computation: the program has shardings over the mesh "
-                                 f"{dict(shape)}{'' if order is None else f' on device ids {[d.id for d in order]}'} and over "
-                                 f"{self.mesh}.\n  Move the arguments with jax.device_put.")
-            lines.append(text.mesh(symbol, shape, range(len(place)) if order is None else [place[d] for d in order]))
+            if (
+                math.prod(size for _, size in shape) != len(place)
+                or not set(order or ()) <= place.keys()
+            ):
+                raise ValueError(
+                    "Received incompatible devices for jitted computation: the program has "
+                    "shardings over the mesh "
+                    f"{dict(shape)}"
+                    f"{'' if order is None else f' on device ids {[d.id for d in order]}'} and "
+                    f"over {self.mesh}.\n  Move the arguments with jax.device_put."
+                )
+            lines.append(
+                text.mesh(
+                    symbol, shape, range(len(place)) if order is None else [place[d] for d in order]
+                )
+            )
         attributes += [f"mhlo.num_partitions = {len(place)} : i32", "mhlo.num_replicas = 1 : i32"]
         return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
-        base = name if name.isascii() and name.isidentifier() else re.sub(r"[^A-Za-z0-9_.$]", "_", name) or "f"
+        base = (
+            name
+            if name.isascii() and name.isidentifier()
+            else re.sub(r"[^A-Za-z0-9_.$]", "_", name) or "f"
+        )
         n = self.names.get(base, 0)
         self.names[base] = n + 1
         return base if n == 0 else self.unique_name(f"{base}_{n}")
@@ -134,13 +181,29 @@ class Module:
 class Context:
     """Where operations are written: a block of a function of a module."""
 
-    __slots__ = ("module", "platforms", "lines", "count", "avals_out", "callers", "constants", "label", "manual", "order",
-                 "path", "place", "scalars", "source", "tags")
+    __slots__ = (
+        "module",
+        "platforms",
+        "lines",
+        "count",
+        "avals_out",
+        "callers",
+        "constants",
+        "label",
+        "manual",
+        "order",
+        "path",
+        "place",
+        "scalars",
+        "source",
+        "tags",
+    )
 
     def __init__(self, module: Module, platforms: Sequence[str]) -> None:
         self.module, self.platforms = module, tuple(platforms)
         self.lines: list[str] = []
-        # What every function takes before its own arguments: the platform's number, sizes of dimension variables.
+        # What every function takes before its own arguments: the platform's number, sizes of
+        # dimension variables.
         self.scalars: dict[str, Value] = {}
         self.count = 0
         self.avals_out: Sequence[Any] = ()
@@ -149,7 +212,8 @@ class Context:
         self.order: Value | None = None
         self.source: Any = None
         self.label = ""
-        # What is around the equations being written: calls, names, as text, and a line from which all come.
+        # What is around the equations being written: calls, names, as text, and a line from which
+        # all come.
         self.callers: tuple[source.Record, ...] = ()
         self.path = ""
         self.place: Any = None
@@ -160,16 +224,28 @@ class Context:
 
     @property
     def platform(self) -> str:
-        """The platform that is lowered for. Rules that ask are asked once for each (`by_platform`)."""
+        """The platform that is lowered for. Rules that ask are asked once for each
+        (`by_platform`)."""
         return self.platforms[0]
 
-    target = property(lambda self: provided.target(self.platforms[0]), doc="That of the platform, a `_targets.interface.Target`.")
+    target = property(
+        lambda self: provided.target(self.platforms[0]),
+        doc="That of the platform, a `_targets.interface.Target`.",
+    )
 
-    def op(self, name: str, operands: Sequence[Value], avals: Sequence[Aval], properties: str = "",
-           regions: Sequence[str] = (), attributes: str = "") -> tuple[Value, ...]:
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        avals: Sequence[Aval],
+        properties: str = "",
+        regions: Sequence[str] = (),
+        attributes: str = "",
+    ) -> tuple[Value, ...]:
         """Write one operation in MLIR's generic form; its results have the given types.
 
-        properties, attributes: the operation's own and the discardable attributes, as `a = 1 : i64, b = unit`.
+        properties, attributes: the operation's own and the discardable attributes, as `a = 1 : i64,
+        b = unit`.
         """
         n = self.count
         self.count = n + len(avals)
@@ -181,8 +257,10 @@ class Context:
         attrs = f" {{{attributes}}}" if attributes else ""
         in_types = ", ".join([text.tensor_type(v.aval) for v in operands])
         out_types = ", ".join([text.tensor_type(aval) for aval in avals])
-        self.lines.append(f'{left}"{name}"({", ".join([v.name for v in operands])}){props}{blocks}{attrs} : '
-                          f"({in_types}) -> ({out_types}){self.location()}")
+        self.lines.append(
+            f'{left}"{name}"({", ".join([v.name for v in operands])}){props}{blocks}{attrs} : '
+            f"({in_types}) -> ({out_types}){self.location()}"
+        )
         return outs
 
     def op1(self, name: str, operands: Sequence[Value], aval: Aval, properties: str = "") -> Value:
@@ -200,7 +278,10 @@ class Context:
         except AttributeError:
             out = text.tensor_type(aval)
             types = [text.tensor_type(v.aval) for v in operands]
-        self.lines.append(f'{name_of}{", ".join([v.name for v in operands])}){props} : ({", ".join(types)}) -> {out}{where}')
+        self.lines.append(
+            f"{name_of}{', '.join([v.name for v in operands])}){props} : ({', '.join(types)}) -> "
+            f"{out}{where}"
+        )
         return Value(f"%{n}", aval)
 
     def location(self) -> str:
@@ -211,16 +292,21 @@ class Context:
 
     def calls(self) -> tuple[source.Record, ...]:
         """The user's calls that the operation being written comes from, the innermost first."""
-        return (*source.records(self.place or (self.source[0] if self.source is not None else None)), *self.callers)
+        return (
+            *source.records(self.place or (self.source[0] if self.source is not None else None)),
+            *self.callers,
+        )
 
     def within(self, label: str) -> str:
-        """The names around the operation being written, and its own. Transformations are written around that of a call."""
+        """The names around the operation being written, and its own. Transformations are written
+        around that of a call."""
         scopes = self.source[1] if self.source is not None else ()
         scopes, label = ((*scopes, label), "") if label.startswith("jit(") else (scopes, label)
         return "/".join(filter(None, (self.path, stack_text(scopes), label)))
 
     def constant(self, value: object, dtype: DTypeLike | None = None) -> Value:
-        """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a block."""
+        """A constant: a NumPy array or scalar, of the given dtype. A scalar is written once a
+        block."""
         array = np.asarray(value, dtype)
         key = (array.dtype, array.tobytes()) if not array.shape else None
         found = self.constants.get(key) if key is not None else None
@@ -230,7 +316,10 @@ class Context:
         self.count = n + 1
         out = Value(f"%{n}", ShapedArray(array.shape, array.dtype))
         kind = text.tensor_type(out.aval)
-        self.lines.append(f'%{n} = "stablehlo.constant"() <{{value = {text.dense(array)} : {kind}}}> : () -> {kind}')
+        self.lines.append(
+            f'%{n} = "stablehlo.constant"() <{{value = {text.dense(array)} : {kind}}}> : () -> '
+            f"{kind}"
+        )
         if key is not None:
             self.constants[key] = out
         return out
@@ -241,9 +330,14 @@ class Context:
             return self.constant(np.zeros(aval.shape, np.bool_))
         return self.constant(value, aval.dtype)
 
-    def region(self, avals: Sequence[Aval], body: Callable[..., Sequence[Value]],
-               terminator: str = "stablehlo.return") -> str:
-        """The text of a region with one block, of arguments of the given types, that returns what `body` returns."""
+    def region(
+        self,
+        avals: Sequence[Aval],
+        body: Callable[..., Sequence[Value]],
+        terminator: str = "stablehlo.return",
+    ) -> str:
+        """The text of a region with one block, of arguments of the given types, that returns what
+        `body` returns."""
         n = self.count
         self.count = n + len(avals)
         args = [Value(f"%{n + i}", aval) for i, aval in enumerate(avals)]
@@ -254,11 +348,16 @@ class Context:
             lines = self.lines
         finally:
             self.lines, self.constants, self.order = outer_lines, outer_constants, outer_order
-        head = f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n" if args else "^bb0:\n"
+        head = (
+            f"^bb0({', '.join(f'{v.name}: {text.tensor_type(v.aval)}' for v in args)}):\n"
+            if args
+            else "^bb0:\n"
+        )
         return f"{{\n{head}{text.joined(lines)}{returned(terminator, outs)}\n}}"
 
     def inline(self, closed: ClosedJaxpr, *args: Value, under: str = "") -> tuple[Value, ...]:
-        """Write the equations of a closed jaxpr here. under: what the names of operations call this part of the equation."""
+        """Write the equations of a closed jaxpr here. under: what the names of operations call this
+        part of the equation."""
         return self.inline_jaxpr(closed.jaxpr, [self.const(c) for c in closed.consts], args, under)
 
     def const(self, x: Any) -> Value:
@@ -271,7 +370,9 @@ class Context:
             return Value(from_key.name, aval)
         return self.literal(np.asarray(x), aval)
 
-    def inline_jaxpr(self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], under: str = "") -> tuple[Value, ...]:
+    def inline_jaxpr(
+        self, jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], under: str = ""
+    ) -> tuple[Value, ...]:
         """Write the equations of a jaxpr here, on the given values."""
         around = self.path, self.source, self.label, self.callers
         if self.module.locations is not None:
@@ -303,10 +404,15 @@ class Context:
                 if (extended and not primitive.higher_order) or several:
                     results = self.lower_by_rule(primitive, operands, eqn.params, extended)
                 elif has_sums and gives_parts(primitive, [v.aval for v in operands], avals):
-                    results = self.on_parts(operands, avals, functools.partial(primitive.lower, self, **eqn.params))
+                    results = self.on_parts(
+                        operands, avals, functools.partial(primitive.lower, self, **eqn.params)
+                    )
                 else:
                     results = primitive.lower(self, *operands, **eqn.params)
-                if has_partitions and (not primitive.higher_order or any(a.unreduced for a in avals if type(a) is ShapedArray)):
+                if has_partitions and (
+                    not primitive.higher_order
+                    or any(a.unreduced for a in avals if type(a) is ShapedArray)
+                ):
                     results = self.laid_out(results, avals, eqn.params)
                 outvars = eqn.outvars
                 if len(outvars) == 1:
@@ -315,112 +421,187 @@ class Context:
                 env.update(zip(outvars, results, strict=True))
         except errors.InconclusiveDimensionOperation as err:
             if not hasattr(err, "__notes__"):
-                err.add_note(f"    in the lowering of {eqn.primitive}: {', '.join(str(v.aval) for v in operands)}"
-                             + eqn.where("\n    at "))
+                err.add_note(
+                    (
+                        f"    in the lowering of {eqn.primitive}: "
+                        f"{', '.join(str(v.aval) for v in operands)}"
+                    )
+                    + eqn.where("\n    at ")
+                )
             raise
         self.tags, (self.path, self.source, self.label, self.callers) = outer_tags, around
-        return tuple([literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars])
+        return tuple(
+            [literal(v.val, v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+        )
 
     def trace(self, f: Callable[..., Sequence[object]], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
         avals = [v.aval for v in args]
         if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
-            avals = [a if a.partition is None and not a.vma and a.memory_space is DEVICE
-                     else a.update(sharding=None, vma=frozenset(), memory_space=DEVICE) for a in avals]
+            avals = [
+                a
+                if a.partition is None and not a.vma and a.memory_space is DEVICE
+                else a.update(sharding=None, vma=frozenset(), memory_space=DEVICE)
+                for a in avals
+            ]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
             jaxpr, consts = stage_flat(f, avals)
         saved = self.place
-        if self.source is not None:  # the lines of the rule, and of who has it compiled, are not the user's
+        if (
+            self.source is not None
+        ):  # the lines of the rule, and of who has it compiled, are not the user's
             self.place = self.place or self.source[0]
         outs = self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args, self.label)
         self.place = saved
         return outs
 
     def whole(self, x: Value, axes: Sequence[int] | None = None) -> Value:
-        """x with some axes, by default all, on every device, where XLA cannot divide an operation along them."""
+        """x with some axes, by default all, on every device, where XLA cannot divide an operation
+        along them."""
         mesh = self.module.mesh
         if mesh is None or self.all_manual():
             return x
-        entries = [None if axes is None or i in axes else UNCONSTRAINED for i in range(x.aval.physical.ndim)]
+        entries = [
+            None if axes is None or i in axes else UNCONSTRAINED
+            for i in range(x.aval.physical.ndim)
+        ]
         return self.constrain(x, NamedSharding(mesh, PartitionSpec()).left_free(entries))
 
     def all_manual(self) -> bool:
         """Whether no mesh axis is left along which the compiler, or types, could partition."""
         return self.manual is not None and len(self.manual.axes) == len(self.manual.mesh.axis_names)
 
-    def laid_out(self, results: Sequence[Value], avals: Sequence[Aval], params: Params) -> tuple[Value, ...]:
+    def laid_out(
+        self, results: Sequence[Value], avals: Sequence[Aval], params: Params
+    ) -> tuple[Value, ...]:
         """Results laid out as their types, or a parameter with the devices, say."""
         if self.all_manual():
             return tuple([Value(v.name, aval) for v, aval in zip(results, avals, strict=True)])
         given = getattr(params.get("out_sharding") or params.get("sharding"), "mesh", None)
-        of = [a.partition if a.partition is None or type(given) is not meshes.Mesh else a.partition.update(mesh=given)
-              for a in avals]
-        return tuple([v if s is None else Value(self.constrain(v, s, of_type=True).name, aval)
-                      if aval.unreduced <= v.aval.unreduced else Value(self.summed(v, aval.partition).name, aval)
-                      for v, aval, s in zip(results, avals, of, strict=True)])
+        of = [
+            a.partition
+            if a.partition is None or type(given) is not meshes.Mesh
+            else a.partition.update(mesh=given)
+            for a in avals
+        ]
+        return tuple(
+            [
+                v
+                if s is None
+                else Value(self.constrain(v, s, of_type=True).name, aval)
+                if aval.unreduced <= v.aval.unreduced
+                else Value(self.summed(v, aval.partition).name, aval)
+                for v, aval, s in zip(results, avals, of, strict=True)
+            ]
+        )
 
-    def constrain(self, x: Value, sharding: NamedSharding | GSPMDSharding | SingleDeviceSharding, *,
-                  of_type: bool = False) -> Value:
-        """x laid out by a sharding; of_type: that of a type, which leaves Auto mesh axes to the compiler."""
+    def constrain(
+        self,
+        x: Value,
+        sharding: NamedSharding | GSPMDSharding | SingleDeviceSharding,
+        *,
+        of_type: bool = False,
+    ) -> Value:
+        """x laid out by a sharding; of_type: that of a type, which leaves Auto mesh axes to the
+        compiler."""
         if type(sharding) is SingleDeviceSharding:
-            self.module.name_device(sharding._device, f"device ids [{sharding._device.id}]: {self.label}"
-                                    + places.where(self.source))
+            self.module.name_device(
+                sharding._device,
+                f"device ids [{sharding._device.id}]: {self.label}" + places.where(self.source),
+            )
             return x
         n = self.count
         self.count = n + 1
         where = self.module.sharding(sharding, x.aval.physical.ndim, of_type=of_type)
-        self.lines.append(f"%{n} = sdy.sharding_constraint {x.name} {where} : {text.tensor_type(x.aval)}{self.location()}")
+        self.lines.append(
+            f"%{n} = sdy.sharding_constraint {x.name} {where} : "
+            f"{text.tensor_type(x.aval)}{self.location()}"
+        )
         return Value(f"%{n}", x.aval)
 
     def summed(self, x: Value, sharding: NamedSharding) -> Value:
         """x laid out by a sharding over other axes of which its parts are still to be summed."""
         if sharding.spec.unreduced - x.aval.unreduced:
-            # Shardy aborts where an operation that sums is itself to give parts of the sum, and does not sum over devices.
-            x = self.constrain(x, x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim), of_type=True)
+            # Shardy aborts where an operation that sums is itself to give parts of the sum, and
+            # does not sum over devices.
+            x = self.constrain(
+                x,
+                x.aval.partition or sharding.with_spec([None] * x.aval.physical.ndim),
+                of_type=True,
+            )
         return self.constrain(x, sharding, of_type=True)
 
-    def on_parts(self, args: Sequence[Value], avals: Sequence[Aval],
-                 body: Callable[..., Sequence[Value]]) -> Sequence[Value]:
-        """What `body` writes, on each device by itself where its results are parts of sums that are still to be taken."""
+    def on_parts(
+        self, args: Sequence[Value], avals: Sequence[Aval], body: Callable[..., Sequence[Value]]
+    ) -> Sequence[Value]:
+        """What `body` writes, on each device by itself where its results are parts of sums that are
+        still to be taken."""
         if not any(a.unreduced for a in avals):
             return body(*args)
         from teucer._lower.spmd.manual import on_parts  # for programs with such sums
+
         return on_parts(self, args, avals, body)
 
-    def call(self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = "") -> tuple[Value, ...]:
+    def call(
+        self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = ""
+    ) -> tuple[Value, ...]:
         """Call a closed jaxpr as a function of the module, which is emitted once."""
         found = self.module.emitted.get((closed.jaxpr, self.platforms, self.manual))
         symbol = found[0] if found is not None else emit_function(self, name, closed)
         target = f"callee = @{symbol}"
         self.label = f"jit({name})"
-        return self.op("func.call", (*self.scalars.values(), *args), closed.out_avals, target, attributes=attributes)
+        return self.op(
+            "func.call",
+            (*self.scalars.values(), *args),
+            closed.out_avals,
+            target,
+            attributes=attributes,
+        )
 
-    def function(self, name: str, avals: Sequence[Aval], out_avals: Sequence[Aval],
-                 body: Callable[..., Sequence[Value]]) -> str:
-        """The symbol of a new function that does what `body`, which writes to this context, does."""
+    def function(
+        self,
+        name: str,
+        avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+        body: Callable[..., Sequence[Value]],
+    ) -> str:
+        """The symbol of a new function that does what `body`, which writes to this context,
+        does."""
         symbol = self.module.unique_name(name)
         takes, gives = (", ".join(map(text.tensor_type, listed)) for listed in (avals, out_avals))
-        self.module.functions.append(f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", function_type = '
-                                     f"({takes}) -> ({gives})}}> ({self.region(avals, body, 'func.return')}) : () -> ()")
+        self.module.functions.append(
+            f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", function_type = '
+            f"({takes}) -> ({gives})}}> ({self.region(avals, body, 'func.return')}) : () -> ()"
+        )
         return symbol
 
-    def lower_by_rule(self, primitive: Primitive, operands: list[Value], params: Params, extended: bool) -> Sequence[Value]:
+    def lower_by_rule(
+        self, primitive: Primitive, operands: list[Value], params: Params, extended: bool
+    ) -> Sequence[Value]:
         """Write a primitive that is on keys, or for several platforms."""
         avals = self.avals_out
 
         def rule() -> Any:
             self.avals_out = avals
             if extended and not primitive.higher_order:
-                return (primitive.lower_extended(self, *operands, **params) if primitive.lower_extended
-                        else lower_by_batching(self, primitive, operands, params))
+                return (
+                    primitive.lower_extended(self, *operands, **params)
+                    if primitive.lower_extended
+                    else lower_by_batching(self, primitive, operands, params)
+                )
             return primitive.lower(self, *operands, **params)
 
         # What carries jaxprs leaves it to them to ask for the platform.
-        results: Sequence[Value] = rule() if primitive.higher_order else self.by_platform(rule, avals)
+        results: Sequence[Value] = (
+            rule() if primitive.higher_order else self.by_platform(rule, avals)
+        )
         return results
 
-    def by_platform(self, rule: Callable[[], Sequence[Value]], avals: Sequence[Aval]) -> tuple[Value, ...]:
-        """What `rule` writes for the platform; for several, a case of the platform's number, unless it is the same for all."""
+    def by_platform(
+        self, rule: Callable[[], Sequence[Value]], avals: Sequence[Aval]
+    ) -> tuple[Value, ...]:
+        """What `rule` writes for the platform; for several, a case of the platform's number, unless
+        it is the same for all."""
         if len(self.platforms) == 1:
             return tuple(rule())
         platforms, first, branches, ends = self.platforms, self.count, [], []
@@ -445,30 +626,47 @@ def emit_function(caller: Context, name: str, closed: ClosedJaxpr) -> str:
     module.emitted[closed.jaxpr, caller.platforms, caller.manual] = (symbol, closed.jaxpr)
     ctx = Context(module, caller.platforms)
     ctx.manual = caller.manual
-    args = [Value(f"%arg{i}", aval) for i, aval in enumerate([v.aval for v in caller.scalars.values()] + closed.in_avals)]
+    args = [
+        Value(f"%arg{i}", aval)
+        for i, aval in enumerate([v.aval for v in caller.scalars.values()] + closed.in_avals)
+    ]
     ctx.scalars = dict(zip(caller.scalars, args, strict=False))
-    outs = ctx.inline(closed, *args[len(ctx.scalars):])
+    outs = ctx.inline(closed, *args[len(ctx.scalars) :])
     signature = ", ".join(f"{v.name}: {text.tensor_type(v.aval)}" for v in args)
     results = ", ".join(text.tensor_type(v.aval) for v in outs)
-    module.functions.append(f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
-                            f"{text.joined(ctx.lines)}{returned('func.return', outs)}\n}}")
+    module.functions.append(
+        f"func.func private @{symbol}({signature}) -> ({results}) {{\n"
+        f"{text.joined(ctx.lines)}{returned('func.return', outs)}\n}}"
+    )
     return symbol
 
 
-def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: Sequence[str], *,
-                 consts: Sequence[object] = (),
-                 solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
-                 locations: bool = False, outs: Sequence[NamedSharding | GSPMDSharding | None] = (),
-                 out_buffers: Sequence[tuple[str, ...]] = (), mesh: meshes.BaseMesh | None = None,
-                 manual: object = None, abstract: bool = False) -> tuple[str, Module]:
+def lower_module(
+    name: str,
+    jaxpr: Jaxpr,
+    args: Sequence[Argument],
+    platforms: Sequence[str],
+    *,
+    consts: Sequence[object] = (),
+    solve: Callable[[Context, Sequence[Value]], dict[str, Value]] | None = None,
+    locations: bool = False,
+    outs: Sequence[NamedSharding | GSPMDSharding | None] = (),
+    out_buffers: Sequence[tuple[str, ...]] = (),
+    mesh: meshes.BaseMesh | None = None,
+    manual: object = None,
+    abstract: bool = False,
+) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
-    platforms: for several, the first argument of the module is the number of the one that it runs on.
+    platforms: for several, the first argument of the module is the number of the one that it runs
+    on.
     consts: values of the jaxpr's constants, which are written into the module.
     solve: writes the sizes of dimension variables, by name, from the values of the arguments.
     outs: shardings of results, None where the compiler chooses. out_buffers: as of arguments.
-    mesh: over whose devices it runs; abstract: or it has none. manual: the manual computation that it is a part of.
-    locations: whether operations say where they come from: for reading, since text is the key of the caches.
+    mesh: over whose devices it runs; abstract: or it has none. manual: the manual computation that
+    it is a part of.
+    locations: whether operations say where they come from: for reading, since text is the key of
+    the caches.
     """
     module = Module(locations=locations, abstract=abstract)
     module.unique_name("main")
@@ -488,10 +686,22 @@ def lower_module(name: str, jaxpr: Jaxpr, args: Sequence[Argument], platforms: S
     results = ctx.inline_jaxpr(jaxpr, [ctx.const(c) for c in consts], values)
     results = finished(ctx, results, outs, mesh) if outs else results
     aliases, n = donated_to(args, results, outs, out_buffers), len(results)
-    listed = [argument(module, v, arg, aliases.get(i)) for i, (v, arg) in enumerate(zip(values, args, strict=True))]
-    kinds = ", ".join([text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
-                      for v, s, buffer in zip(results, outs or (None,) * n, out_buffers or ((),) * n, strict=True)])
-    main = f"func.func public @main({', '.join(head + listed)}) -> ({kinds}) {{\n{text.joined(ctx.lines)}"
+    listed = [
+        argument(module, v, arg, aliases.get(i))
+        for i, (v, arg) in enumerate(zip(values, args, strict=True))
+    ]
+    kinds = ", ".join(
+        [
+            text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))
+            for v, s, buffer in zip(
+                results, outs or (None,) * n, out_buffers or ((),) * n, strict=True
+            )
+        ]
+    )
+    main = (
+        f"func.func public @main({', '.join(head + listed)}) -> ({kinds}) {{\n"
+        f"{text.joined(ctx.lines)}"
+    )
     main += f"{returned('func.return', results)}{ended}\n}}"
     symbol = Module().unique_name(name).rstrip("_")
     attributes, meshes_ = module.definitions()

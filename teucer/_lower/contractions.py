@@ -30,7 +30,9 @@ def remaining(ndim: int, *taken: Sequence[int]) -> tuple[int, ...]:
 def roles_of(ndims: tuple[int, int], dimension_numbers: Any) -> tuple[Roles, Roles]:
     """Of the axes of lhs and of rhs; ndims: how many they have."""
     contract, batch = dimension_numbers
-    lhs, rhs = (Roles(batch[i], contract[i], remaining(ndims[i], batch[i], contract[i])) for i in (0, 1))
+    lhs, rhs = (
+        Roles(batch[i], contract[i], remaining(ndims[i], batch[i], contract[i])) for i in (0, 1)
+    )
     return lhs, rhs
 
 

@@ -1,6 +1,8 @@
-"""Structural operations on arrays of extended dtype (typed keys), which are arrays with a trailing axis underneath.
+"""Structural operations on arrays of extended dtype (typed keys), which are arrays with a trailing
+axis underneath.
 
-An operation on an array of keys is the operation mapped over the trailing axis of the buffer: its batching rule.
+An operation on an array of keys is the operation mapped over the trailing axis of the buffer: its
+batching rule.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["lower_by_batching"]
 
 
-def lower_by_batching(ctx: Context, primitive: Primitive, operands: list[Value], params: Params) -> tuple[Value, ...]:
-    """Lower a primitive on keys through its batching rule, over the axis of the buffer behind the logical axes."""
+def lower_by_batching(
+    ctx: Context, primitive: Primitive, operands: list[Value], params: Params
+) -> tuple[Value, ...]:
+    """Lower a primitive on keys through its batching rule, over the axis of the buffer behind the
+    logical axes."""
     from_keys = [v.aval.extended for v in operands]
     out_avals = list(ctx.avals_out)
     size = next(a.physical.shape[-1] for a in [v.aval for v in operands] + out_avals if a.extended)
@@ -35,7 +40,9 @@ def lower_by_batching(ctx: Context, primitive: Primitive, operands: list[Value],
         return outs
 
     outs = ctx.trace(on_buffers, *physical)
-    return tuple(_to_back(ctx, v, d, aval) for v, d, aval in zip(outs, out_dims, out_avals, strict=True))
+    return tuple(
+        _to_back(ctx, v, d, aval) for v, d, aval in zip(outs, out_dims, out_avals, strict=True)
+    )
 
 
 def _to_back(ctx: Context, v: Value, dim: int | None, aval: ShapedArray) -> Value:

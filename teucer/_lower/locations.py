@@ -1,4 +1,7 @@
-"""Where operations come from, in the form of MLIR: a call site in a call site, each written once a module."""
+"""Where operations come from, in the form of MLIR.
+
+A call site in a call site, each written once a module.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ __all__ = ["Locations"]
 
 @final
 class Locations:
-    """The table of the places of a module. around: the calls that were being made when it was written."""
+    """The table of the places of a module. around: the calls that were being made when it was
+    written."""
 
     def __init__(self) -> None:
         self.around: tuple[Record, ...] = tuple(source.records(source.here()))
@@ -26,21 +30,33 @@ class Locations:
         self._calls: dict[tuple[Record, str], str] = {}
 
     def begin(self, ctx: Context) -> str:
-        """Say of the operations of the main function who had it written; the location of its end."""
+        """Say of the operations of the main function who had it written; the location of its
+        end."""
         ctx.callers = self.around
         return self.named(ctx.path, self.around)
 
     def named(self, name: str, calls: Sequence[Record]) -> str:
-        """The location of an operation: its name, and the calls, the innermost first, of which options say how many."""
-        most = config.traceback_in_locations_limit.value if config.include_full_tracebacks_in_locations.value else 1
+        """The location of an operation: its name, and the calls, the innermost first, of which
+        options say how many."""
+        most = (
+            config.traceback_in_locations_limit.value
+            if config.include_full_tracebacks_in_locations.value
+            else 1
+        )
         symbol = ""
         for record in reversed(calls if most < 0 else calls[:most]):
             symbol = self._call(record, symbol)
-        return f" loc({self._symbol(f'{text.quoted(name)}({symbol})') if symbol else text.quoted(name)})"
+        return (
+            " "
+            "loc("
+            f"{self._symbol(f'{text.quoted(name)}({symbol})') if symbol else text.quoted(name)})"
+        )
 
     def text(self) -> str:
         """The table."""
-        return "".join([f"{symbol} = loc({written})\n" for written, symbol in self._symbols.items()])
+        return "".join(
+            [f"{symbol} = loc({written})\n" for written, symbol in self._symbols.items()]
+        )
 
     def _call(self, record: Record, caller: str) -> str:
         """The symbol of a call that stands in the one of another symbol, if that is given."""
@@ -51,7 +67,9 @@ class Locations:
             file = re.sub(unwanted, "", place.file) if unwanted else place.file
             ends = f":{place.line}:{place.column} to {place.end_line}:{place.end_column}"
             own = f"{text.quoted(record[0].co_qualname)}({text.quoted(file)}{ends})"
-            found = self._calls[record, caller] = self._symbol(f"callsite({own} at {caller})" if caller else own)
+            found = self._calls[record, caller] = self._symbol(
+                f"callsite({own} at {caller})" if caller else own
+            )
         return found
 
     def _symbol(self, written: str) -> str:

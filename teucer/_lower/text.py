@@ -16,27 +16,55 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, DType, Size
     from teucer._devices.shardings import NamedSharding
 
-__all__ = ["AUTO", "POLYMORPHIC", "array", "buffer", "dense", "dtype_of", "element_type", "i64s", "mesh", "partition",
-           "quoted", "tensor_type", "with_metadata"]
+__all__ = [
+    "AUTO",
+    "POLYMORPHIC",
+    "array",
+    "buffer",
+    "dense",
+    "dtype_of",
+    "element_type",
+    "i64s",
+    "mesh",
+    "partition",
+    "quoted",
+    "tensor_type",
+    "with_metadata",
+]
 
-# The attribute of modules with symbolic dimensions, which are refined to static shapes before they are compiled.
+# The attribute of modules with symbolic dimensions, which are refined to static shapes before they
+# are compiled.
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"
 
 # The attribute of a buffer whose layout the compiler chooses.
 AUTO = 'mhlo.layout_mode = "auto"'
 
 _ELEMENTS: dict[str, str] = {
-    "bool": "i1", "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64",
-    "complex64": "complex<f32>", "complex128": "complex<f64>",
-    "float8_e3m4": "f8E3M4", "float8_e4m3": "f8E4M3", "float8_e4m3b11fnuz": "f8E4M3B11FNUZ", "float8_e4m3fn": "f8E4M3FN",
-    "float8_e4m3fnuz": "f8E4M3FNUZ", "float8_e5m2": "f8E5M2", "float8_e5m2fnuz": "f8E5M2FNUZ",
-    "float8_e8m0fnu": "f8E8M0FNU", "float4_e2m1fn": "f4E2M1FN",
+    "bool": "i1",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+    "float8_e3m4": "f8E3M4",
+    "float8_e4m3": "f8E4M3",
+    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU",
+    "float4_e2m1fn": "f4E2M1FN",
 }
-_ELEMENTS |= {f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)} | {f"uint{n}": f"ui{n}" for n in (2, 4, 8, 16, 32, 64)}
+_ELEMENTS |= {f"int{n}": f"i{n}" for n in (2, 4, 8, 16, 32, 64)} | {
+    f"uint{n}": f"ui{n}" for n in (2, 4, 8, 16, 32, 64)
+}
 
 
 def buffer(layout: str | None, memory: str | None) -> tuple[str, ...]:
-    """The attributes of an argument or a result that say its layout, by XLA's mode, and the kind of its memory."""
+    """The attributes of an argument or a result that say its layout, by XLA's mode, and the kind of
+    its memory."""
     laid = () if layout is None else (f'mhlo.layout_mode = "{layout}"',)
     return laid if memory is None else (*laid, f'mhlo.memory_kind = "{memory}"')
 
@@ -54,8 +82,10 @@ def element_type(dtype: DType) -> str:
     try:
         return _ELEMENTS[dtype.name]
     except KeyError:
-        raise TypeError(f"Argument with elements of {dtype.name} is not a valid JAX type.\n"
-                        "  No program computes with such elements: convert them first.") from None
+        raise TypeError(
+            f"Argument with elements of {dtype.name} is not a valid JAX type.\n"
+            "  No program computes with such elements: convert them first."
+        ) from None
 
 
 def dtype_of(element: str) -> np.dtype[Any]:
@@ -68,7 +98,8 @@ def dtype_of(element: str) -> np.dtype[Any]:
 
 
 def tensor_type(aval: Aval) -> str:
-    """The MLIR type of values of an aval, `?` for symbolic dimensions; the text is kept on the aval.
+    """The MLIR type of values of an aval, `?` for symbolic dimensions; the text is kept on the
+    aval.
 
     >>> tensor_type(ShapedArray((2, 3), np.dtype("float32")))
     'tensor<2x3xf32>'
@@ -99,23 +130,35 @@ def attributes(attrs: Sequence[str]) -> str:
 def quoted(text: str) -> str:
     """A string as MLIR writes it."""
     import json  # for programs that name meshes, places or tags
+
     return json.dumps(text)
 
 
 def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool = False) -> str:
     """The partition of a value of `ndim` axes over the mesh @symbol: `<@mesh, [{"x"}, {}]>`.
 
-    of_type: a type says it, so that the compiler may partition further along Auto mesh axes: `<@mesh, [{"x", ?}, {?}]>`.
+    of_type: a type says it, so that the compiler may partition further along Auto mesh axes:
+    `<@mesh, [{"x", ?}, {?}]>`.
     """
     spec = sharding.spec
     entries = (*spec.partitions, *(None,) * (ndim - len(spec)))
-    axes = ["{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}" for e in entries]
+    axes = [
+        "{?}" if e is UNCONSTRAINED else f"{{{', '.join(map(_axis, entry_names(e)))}}}"
+        for e in entries
+    ]
     # Of a manual axis the parts are written by hand.
-    names = [n for n in sharding.mesh.axis_names if n in spec.unreduced and n not in sharding.mesh.manual_axes]
+    names = [
+        n
+        for n in sharding.mesh.axis_names
+        if n in spec.unreduced and n not in sharding.mesh.manual_axes
+    ]
     unreduced = f", unreduced={{{', '.join(map(_axis, names))}}}" if names else ""
     whole = ""
     if of_type and sharding.mesh.auto_axes:
-        axes = [axis if "?" in axis else f"{axis[:-1]}{', ' if len(axis) > 2 else ''}?}}" for axis in axes]
+        axes = [
+            axis if "?" in axis else f"{axis[:-1]}{', ' if len(axis) > 2 else ''}?}}"
+            for axis in axes
+        ]
         taken = spec.unreduced.union(spec.names())
         rest = [_axis(n) for n in sharding.mesh.explicit_axes if n not in taken]
         whole = f", replicated={{{', '.join(rest)}}}" if rest else ""
@@ -123,9 +166,17 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
 
 
 def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:
-    """The definition of a mesh of axes with their sizes, over the program's devices in the order of `device_ids`."""
-    order = "" if list(device_ids) == list(range(len(device_ids))) else f", device_ids=[{', '.join(map(str, device_ids))}]"
-    return f"sdy.mesh @{symbol} = <[{', '.join(f'{_axis(name)}={size}' for name, size in shape)}]{order}>"
+    """The definition of a mesh of axes with their sizes, over the program's devices in the order of
+    `device_ids`."""
+    order = (
+        ""
+        if list(device_ids) == list(range(len(device_ids)))
+        else f", device_ids=[{', '.join(map(str, device_ids))}]"
+    )
+    return (
+        f"sdy.mesh @{symbol} = "
+        f"<[{', '.join(f'{_axis(name)}={size}' for name, size in shape)}]{order}>"
+    )
 
 
 def _axis(name: object) -> str:
@@ -133,7 +184,8 @@ def _axis(name: object) -> str:
 
 
 def i64s(xs: Sequence[Size]) -> str:
-    """Integers as a dense array attribute: `array<i64: 0, 1>`. Raises InconclusiveDimensionOperation for symbolic dimensions."""
+    """Integers as a dense array attribute: `array<i64: 0, 1>`. Raises
+    InconclusiveDimensionOperation for symbolic dimensions."""
     return f"array<i64: {('%d, ' * len(xs) % (*xs,))[:-2]}>" if len(xs) else "array<i64>"
 
 
@@ -184,7 +236,8 @@ _METADATA = "mhlo.frontend_attributes = {"
 
 
 def with_metadata(attributes: str, tags: Iterable[tuple[str, str]]) -> str:
-    """The discardable attributes of an operation, with more that the compiler is told of it: pairs of a name and a string."""
+    """The discardable attributes of an operation, with more that the compiler is told of it: pairs
+    of a name and a string."""
     listed = ", ".join(f"{quoted(k)} = {quoted(v)}" for k, v in tags)
     if _METADATA in attributes:
         return attributes.replace(_METADATA, f"{_METADATA}{listed}, ", 1)

@@ -14,7 +14,9 @@ __all__ = ["TextRule"]
 class Bound(Protocol):
     """The context of a rule that builds with MLIR's bindings."""
 
-    def through(self, write: Callable[..., Sequence[Value]], *values: object, **params: object) -> Sequence[object]:
+    def through(
+        self, write: Callable[..., Sequence[Value]], *values: object, **params: object
+    ) -> Sequence[object]:
         """Call what a rule for `Context` writes, on values of MLIR."""
 
 
@@ -22,8 +24,8 @@ class Bound(Protocol):
 class TextRule:
     """A lowering rule that is written for `Context`.
 
-    A rule that builds operations with MLIR's bindings may call it too: its context has `through`, which puts
-    what the rule writes into a function and calls it.
+    A rule that builds operations with MLIR's bindings may call it too: its context has `through`,
+    which puts what the rule writes into a function and calls it.
     """
 
     __slots__ = ("__weakref__", "write")

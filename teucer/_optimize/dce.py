@@ -1,4 +1,7 @@
-"""Dead code: equations whose results nothing uses and that do nothing else, and such results of calls."""
+"""Dead code.
+
+Equations whose results nothing uses and that do nothing else, and such results of calls.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +48,23 @@ def remove_dead(jaxpr: Jaxpr) -> Jaxpr:
     return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0].replace(invars=jaxpr.invars)
 
 
-def dce_closed(closed: ClosedJaxpr, used_outputs: Sequence[bool], keep: Sequence[bool] = ()) -> tuple[ClosedJaxpr, list[bool]]:
-    """As `dce_jaxpr`, for a jaxpr that an equation carries. Kept on it; itself if nothing in it is dead.
+def dce_closed(
+    closed: ClosedJaxpr, used_outputs: Sequence[bool], keep: Sequence[bool] = ()
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """As `dce_jaxpr`, for a jaxpr that an equation carries. Kept on it; itself if nothing in it is
+    dead.
 
     keep: inputs that the result takes even if it does not use them.
     """
+
     def make() -> tuple[ClosedJaxpr, list[bool]] | list[bool]:
         live, used = dce_jaxpr(closed.jaxpr, used_outputs)
         taken = [u or k for u, k in zip(used, keep, strict=True)] if keep else used
         if all(taken) and all(used_outputs) and live.eqns == closed.eqns:
             return taken
-        return closed.replace(jaxpr=live.replace(invars=filtered(closed.jaxpr.invars, taken))), taken
+        return closed.replace(
+            jaxpr=live.replace(invars=filtered(closed.jaxpr.invars, taken))
+        ), taken
 
     found = closed.kept(("dce", tuple(used_outputs), tuple(keep)), make)
     # A jaxpr that its own cache refers to would live until the next collection.
@@ -63,10 +72,21 @@ def dce_closed(closed: ClosedJaxpr, used_outputs: Sequence[bool], keep: Sequence
 
 
 def narrowed(eqn: Eqn, used: Sequence[bool], taken: Sequence[bool], **params: object) -> Eqn:
-    """The equation with those of its results that are used, and those of its operands that are taken; itself if all are."""
-    if all(used) and all(taken) and all(eqn.params[name] is value or eqn.params[name] == value for name, value in params.items()):
+    """The equation with those of its results that are used, and those of its operands that are
+    taken; itself if all are."""
+    if (
+        all(used)
+        and all(taken)
+        and all(
+            eqn.params[name] is value or eqn.params[name] == value for name, value in params.items()
+        )
+    ):
         return eqn
-    return eqn.replace(invars=filtered(eqn.invars, taken), outvars=filtered(eqn.outvars, used), params={**eqn.params, **params})
+    return eqn.replace(
+        invars=filtered(eqn.invars, taken),
+        outvars=filtered(eqn.outvars, used),
+        params={**eqn.params, **params},
+    )
 
 
 def filtered(xs: Sequence[Value], keep: Sequence[bool]) -> list[Any]:

@@ -1,7 +1,10 @@
-"""Discharge of references: a jaxpr that reads and writes references becomes one on the values of their arrays.
+"""Discharge of references.
 
-An array that is changed is a further result. What reads and writes one reference keeps its order, since each write gives the
-value that later reads see; what has to do with different references may move.
+A jaxpr that reads and writes references becomes one on the values of their arrays.
+
+An array that is changed is a further result. What reads and writes one reference keeps its order,
+since each write gives the value that later reads see; what has to do with different references may
+move.
 """
 
 from __future__ import annotations
@@ -14,7 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from teucer._core import array_ops
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, eval_jaxpr, interpret, jaxprs_in_params
+from teucer._core.jaxpr import (
+    ClosedJaxpr,
+    Eqn,
+    Jaxpr,
+    Literal,
+    eval_jaxpr,
+    interpret,
+    jaxprs_in_params,
+)
 from teucer._core.places import where
 from teucer._core.primitive import FunctionCall
 from teucer._core.references import types as references
@@ -28,8 +39,16 @@ if TYPE_CHECKING:
     from teucer._core.trace import Trace
     from teucer._core.typing import Params, Source, Value
 
-__all__ = ["Cell", "Discharged", "discharge", "discharged", "makes_references", "uses_references", "with_literals",
-           "without_references"]
+__all__ = [
+    "Cell",
+    "Discharged",
+    "discharge",
+    "discharged",
+    "makes_references",
+    "uses_references",
+    "with_literals",
+    "without_references",
+]
 
 
 @final
@@ -44,8 +63,10 @@ class Cell:
     def read(self) -> Any:
         """The array. Raises ValueError if the reference was frozen or freed before."""
         if self.gone:
-            raise ValueError(f"a reference of type {self.aval.str_short()} is used after it was {self.gone}.\n"
-                             f"  Read or write it before, or make another with jax.new_ref.")
+            raise ValueError(
+                f"a reference of type {self.aval.str_short()} is used after it was {self.gone}.\n"
+                f"  Read or write it before, or make another with jax.new_ref."
+            )
         return self.value
 
     def write(self, value: Value) -> None:
@@ -54,7 +75,8 @@ class Cell:
 
 
 class Discharged(NamedTuple):
-    """A jaxpr on values: (values of references and the other inputs) -> (results, last arrays of the changed groups)."""
+    """A jaxpr on values: (values of references and the other inputs) -> (results, last arrays of
+    the changed groups)."""
 
     jaxpr: ClosedJaxpr
     changed: tuple[int, ...]
@@ -62,22 +84,28 @@ class Discharged(NamedTuple):
 
     def split(self, outs: Sequence[Value]) -> tuple[Sequence[Any], dict[int, Any]]:
         """Results, and by group the arrays that have changed."""
-        return outs[:self.n_outs], dict(zip(self.changed, outs[self.n_outs:], strict=True))
+        return outs[: self.n_outs], dict(zip(self.changed, outs[self.n_outs :], strict=True))
 
 
-def discharged(closed: ClosedJaxpr, groups: Sequence[int | None] = (), wanted: tuple[int, ...] | None = None) -> Discharged:
+def discharged(
+    closed: ClosedJaxpr, groups: Sequence[int | None] = (), wanted: tuple[int, ...] | None = None
+) -> Discharged:
     """A jaxpr with arrays in the place of references. Kept on it.
 
-    groups: for each input None, or the number of the reference whose array stands there; inputs of one number are one reference.
+    groups: for each input None, or the number of the reference whose array stands there; inputs of
+    one number are one reference.
     wanted: the groups whose last arrays are to be results; by default those that are changed.
     """
     key = ("discharged", tuple(groups), wanted, _under.transformation)
-    found: Discharged = closed.kept(key, lambda: _discharged(closed, groups or (None,) * len(closed.in_avals), wanted))
+    found: Discharged = closed.kept(
+        key, lambda: _discharged(closed, groups or (None,) * len(closed.in_avals), wanted)
+    )
     return found
 
 
 class _Under(threading.local):
-    """Whether derivatives or batches are taken of what is discharged, so that rules of custom functions are still to be asked."""
+    """Whether derivatives or batches are taken of what is discharged, so that rules of custom
+    functions are still to be asked."""
 
     transformation = False
 
@@ -85,13 +113,17 @@ class _Under(threading.local):
 _under = _Under()
 
 
-def _discharged(closed: ClosedJaxpr, groups: Sequence[int | None], wanted: tuple[int, ...] | None) -> Discharged:
+def _discharged(
+    closed: ClosedJaxpr, groups: Sequence[int | None], wanted: tuple[int, ...] | None
+) -> Discharged:
     changed: list[int] = []
 
     def on_values(*args: Value) -> list[Any]:
         cells: dict[int, Cell] = {}
-        given = [x if g is None else cells.setdefault(g, Cell(aval, x))
-                 for x, g, aval in zip(args, groups, closed.in_avals, strict=True)]
+        given = [
+            x if g is None else cells.setdefault(g, Cell(aval, x))
+            for x, g, aval in zip(args, groups, closed.in_avals, strict=True)
+        ]
         outs = interpret(closed, given, _on_cells)
         changed[:] = [g for g, cell in cells.items() if cell.changed] if wanted is None else wanted
         return [*outs, *(cells[g].value for g in changed)]
@@ -102,21 +134,34 @@ def _discharged(closed: ClosedJaxpr, groups: Sequence[int | None], wanted: tuple
 
 
 def with_literals(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr with the arrays of the host that it closes over, index arrays say, as literals: a program has no more inputs."""
+    """A jaxpr with the arrays of the host that it closes over, index arrays say, as literals: a
+    program has no more inputs."""
     pairs = zip(closed.jaxpr.constvars, closed.consts, strict=True)
-    literals: dict[Any, Any] = {v: Literal(c, v.aval) for v, c in pairs if isinstance(c, np.ndarray)}
+    literals: dict[Any, Any] = {
+        v: Literal(c, v.aval) for v, c in pairs if isinstance(c, np.ndarray)
+    }
     if not literals:
         return closed
     jaxpr = closed.jaxpr
-    eqns = [eqn.replace(invars=[literals.get(v, v) for v in eqn.invars]) if any(v in literals for v in eqn.invars) else eqn
-            for eqn in jaxpr.eqns]
-    kept = [(v, c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True) if v not in literals]
+    eqns = [
+        eqn.replace(invars=[literals.get(v, v) for v in eqn.invars])
+        if any(v in literals for v in eqn.invars)
+        else eqn
+        for eqn in jaxpr.eqns
+    ]
+    kept = [
+        (v, c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True) if v not in literals
+    ]
     outvars = [literals.get(v, v) for v in jaxpr.outvars]
-    return ClosedJaxpr(jaxpr.replace(constvars=[v for v, _ in kept], eqns=eqns, outvars=outvars), [c for _, c in kept])
+    return ClosedJaxpr(
+        jaxpr.replace(constvars=[v for v, _ in kept], eqns=eqns, outvars=outvars),
+        [c for _, c in kept],
+    )
 
 
 def discharge(jaxpr: Jaxpr) -> Jaxpr:
-    """The pass: a jaxpr without constants whose inputs are arrays, without the references that it makes within."""
+    """The pass: a jaxpr without constants whose inputs are arrays, without the references that it
+    makes within."""
     if not references.made or not uses_references(jaxpr):
         return jaxpr
     found: ClosedJaxpr = discharged(ClosedJaxpr(jaxpr, ())).jaxpr
@@ -128,9 +173,13 @@ def uses_references(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one in it, makes references or takes them. Kept on it."""
     found: bool | None = jaxpr.cache.get(uses_references)
     if found is None:
-        found = jaxpr.cache[uses_references] = (
-            any(type(v.aval) is RefType for v in (*jaxpr.constvars, *jaxpr.invars))
-            or any(eqn.primitive.makes_references or any(map(uses_references, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns))
+        found = jaxpr.cache[uses_references] = any(
+            type(v.aval) is RefType for v in (*jaxpr.constvars, *jaxpr.invars)
+        ) or any(
+            eqn.primitive.makes_references
+            or any(map(uses_references, jaxprs_in_params(eqn.params)))
+            for eqn in jaxpr.eqns
+        )
     return found
 
 
@@ -146,7 +195,9 @@ def _on_cells(eqn: Eqn, operands: tuple[Value, ...]) -> Sequence[Any]:
 
 def _call_on_values(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
     """A call that is given cells, made with their arrays."""
-    if eqn.primitive.on_values is None or (eqn.primitive.keeps_references and _under.transformation):
+    if eqn.primitive.on_values is None or (
+        eqn.primitive.keeps_references and _under.transformation
+    ):
         refuse_call(eqn.primitive, eqn.source)
     cells = list(dict.fromkeys(x for x in operands if type(x) is Cell))
     groups = tuple([cells.index(x) if type(x) is Cell else None for x in operands])
@@ -159,8 +210,10 @@ def _call_on_values(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
 
 def refuse_call(primitive: Primitive, at: Source = None) -> NoReturn:
     line = where(at, "\n    at ")
-    raise NotImplementedError(f"{primitive}: a function that it calls reads or writes a reference from outside of it.{line}\n"
-                              "  Read the array before (ref[...]), pass it, and write what is returned.")
+    raise NotImplementedError(
+        f"{primitive}: a function that it calls reads or writes a reference from outside of "
+        f"it.{line}\n  Read the array before (ref[...]), pass it, and write what is returned."
+    )
 
 
 def pure_params(primitive: Primitive, params: Params) -> dict[str, Any]:
@@ -169,14 +222,18 @@ def pure_params(primitive: Primitive, params: Params) -> dict[str, Any]:
         return params
     eqn = Eqn(primitive, (), (), params, frozenset(), None)
     with contextlib.nullcontext() if primitive.within is None else primitive.within(params):
-        return map_jaxprs(eqn, lambda jaxpr: _pure(jaxpr) if uses_references(jaxpr) else jaxpr).params
+        return map_jaxprs(
+            eqn, lambda jaxpr: _pure(jaxpr) if uses_references(jaxpr) else jaxpr
+        ).params
 
 
 def _pure(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr without the references that it makes; those among its inputs stay."""
     if not makes_references(jaxpr):
         return jaxpr
-    found = discharged(ClosedJaxpr(jaxpr.replace(constvars=(), invars=[*jaxpr.constvars, *jaxpr.invars]), ())).jaxpr
+    found = discharged(
+        ClosedJaxpr(jaxpr.replace(constvars=(), invars=[*jaxpr.constvars, *jaxpr.invars]), ())
+    ).jaxpr
     n = len(jaxpr.constvars)
     invars = found.jaxpr.invars
     assert not found.consts
@@ -185,16 +242,24 @@ def _pure(jaxpr: Jaxpr) -> Jaxpr:
 
 def makes_references(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one in it, makes references."""
-    return any(eqn.primitive.makes_references or any(map(makes_references, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+    return any(
+        eqn.primitive.makes_references or any(map(makes_references, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
 
 
-def without_references(trace: Trace, primitive: Primitive, args: Sequence[Value], params: Params,
-                       ) -> tuple[Any, ...] | None:
-    """A call under a transformation, without references: the transformation's rules of calls know nothing of them.
+def without_references(
+    trace: Trace,
+    primitive: Primitive,
+    args: Sequence[Value],
+    params: Params,
+) -> tuple[Any, ...] | None:
+    """A call under a transformation, without references: the transformation's rules of calls know
+    nothing of them.
 
-    The references that its jaxprs make within are discharged. Of those among its operands the arrays are read before, and written
-    after. References that nothing is done with, which are for the rules of custom derivatives, are handed on as they are.
-    None if there is nothing to do.
+    The references that its jaxprs make within are discharged. Of those among its operands the
+    arrays are read before, and written after. References that nothing is done with, which are for
+    the rules of custom derivatives, are handed on as they are. None if there is nothing to do.
     """
     if primitive.keeps_references:
         return None
@@ -214,8 +279,16 @@ def without_references(trace: Trace, primitive: Primitive, args: Sequence[Value]
             refuse_call(primitive)
         cells = list({id(args[p]): args[p] for p in sorted(places)}.values())
         number = {id(r): g for g, r in enumerate(cells)}
-        groups = tuple([number.get(id(x)) if type(a) is RefType else None for x, a in zip(args, avals, strict=True)])
-        given = [x if g is None else array_ops.read_reference(x) for x, g in zip(args, groups, strict=True)]
+        groups = tuple(
+            [
+                number.get(id(x)) if type(a) is RefType else None
+                for x, a in zip(args, avals, strict=True)
+            ]
+        )
+        given = [
+            x if g is None else array_ops.read_reference(x)
+            for x, g in zip(args, groups, strict=True)
+        ]
         before, _under.transformation = _under.transformation, True
         try:
             outs, new = primitive.on_values(given, groups, **params)

@@ -1,6 +1,9 @@
-"""The lowering of high types: a jaxpr with values of types of libraries becomes one on arrays and references (docs/high_types.md).
+"""The lowering of high types.
 
-It evaluates the jaxpr on high values that hold traced arrays: each high primitive is what its own implementation makes of it.
+A jaxpr with values of types of libraries becomes one on arrays and references (docs/high_types.md).
+
+It evaluates the jaxpr on high values that hold traced arrays: each high primitive is what its own
+implementation makes of it.
 """
 
 from __future__ import annotations
@@ -22,8 +25,19 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["Low", "Operands", "evaluate_high", "has_high_boundary", "is_high_jaxpr", "lower_high", "lowered", "put_back",
-           "refuse_mutable", "refuse_other_state", "taken_apart"]
+__all__ = [
+    "Low",
+    "Operands",
+    "evaluate_high",
+    "has_high_boundary",
+    "is_high_jaxpr",
+    "lower_high",
+    "lowered",
+    "put_back",
+    "refuse_mutable",
+    "refuse_other_state",
+    "taken_apart",
+]
 
 
 def is_high_jaxpr(jaxpr: Jaxpr) -> bool:
@@ -33,7 +47,9 @@ def is_high_jaxpr(jaxpr: Jaxpr) -> bool:
 
 def has_high_boundary(jaxpr: Jaxpr) -> bool:
     """Whether inputs or results of a jaxpr have high types."""
-    return bool(high_types) and any(is_high(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars))
+    return bool(high_types) and any(
+        is_high(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars)
+    )
 
 
 class Operands(NamedTuple):
@@ -51,9 +67,11 @@ class Operands(NamedTuple):
 
 
 class Low(NamedTuple):
-    """A jaxpr on low values: (low inputs) -> (low results, then what the inputs that change hold at the end).
+    """A jaxpr on low values: (low inputs) -> (low results, then what the inputs that change hold at
+    the end).
 
-    outs: the types of the high results. ends: for each input that changes its number, its type, and its last state.
+    outs: the types of the high results. ends: for each input that changes its number, its type, and
+    its last state.
     """
 
     jaxpr: ClosedJaxpr
@@ -61,7 +79,8 @@ class Low(NamedTuple):
     ends: tuple[tuple[int, AvalQDD], ...]
 
     def raised(self, outs: Sequence[Value], operands: Sequence[Value]) -> tuple[Any, ...]:
-        """The results of the high jaxpr, from those of the low one. Operands that change get what they hold now."""
+        """The results of the high jaxpr, from those of the low one. Operands that change get what
+        they hold now."""
         rest = iter(outs)
         results = tuple([_raised(aval, rest) for aval in self.outs])
         for i, end in self.ends:
@@ -77,8 +96,11 @@ def _raised(aval: Aval, values: Iterator[Value]) -> Any:
     return aval.new_from_loval(*parts) if type(aval) is AvalQDD else aval.raise_val(*parts)
 
 
-def taken_apart(operands: Sequence[Value], avals: Sequence[Aval], refs: dict[int, list[Value]] | None = None) -> Operands:
-    """The operands of a call. With `refs`, those that change become references; one operand that is given twice, the same."""
+def taken_apart(
+    operands: Sequence[Value], avals: Sequence[Aval], refs: dict[int, list[Value]] | None = None
+) -> Operands:
+    """The operands of a call. With `refs`, those that change become references; one operand that is
+    given twice, the same."""
     low: list[Any] = []
     sources: list[int] = []
     for i, (x, aval) in enumerate(zip(operands, avals, strict=True)):
@@ -96,8 +118,8 @@ def taken_apart(operands: Sequence[Value], avals: Sequence[Aval], refs: dict[int
 def lowered(closed: ClosedJaxpr, *, in_place: bool = False) -> Low:
     """A jaxpr on low values. Kept on it.
 
-    in_place: inputs that change are references to the low values of which they are made, which the jaxpr writes at its end; their
-    state may not change. Raises TypeError if it does.
+    in_place: inputs that change are references to the low values of which they are made, which the
+    jaxpr writes at its end; their state may not change. Raises TypeError if it does.
     """
     found: Low = closed.kept(("low", in_place), lambda: _lowered(closed, in_place))
     return found
@@ -123,8 +145,14 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
                 given.append(_raised(aval, rest))
         first = {i: low_values(given[i], avals[i]) for i in refs}
         outs = eval_jaxpr(closed.jaxpr, closed.consts, *given)
-        low = [v for y, aval in zip(outs, closed.out_avals, strict=True) for v in low_values(y, aval)]
-        ends[:] = [(i, AvalQDD(a.aval, given[i].cur_qdd())) for i, a in enumerate(avals) if type(a) is AvalQDD]
+        low = [
+            v for y, aval in zip(outs, closed.out_avals, strict=True) for v in low_values(y, aval)
+        ]
+        ends[:] = [
+            (i, AvalQDD(a.aval, given[i].cur_qdd()))
+            for i, a in enumerate(avals)
+            if type(a) is AvalQDD
+        ]
         for i, end in ends:
             if in_place:
                 _write(refs[i], first[i], low_values(given[i], end), avals[i], end)
@@ -132,12 +160,22 @@ def _lowered(closed: ClosedJaxpr, in_place: bool) -> Low:
                 low += low_values(given[i], end)
         return low
 
-    low_avals = [RefType(low) if in_place and type(a) is AvalQDD else low for a in avals for low in low_types(a)]
+    low_avals = [
+        RefType(low) if in_place and type(a) is AvalQDD else low
+        for a in avals
+        for low in low_types(a)
+    ]
     jaxpr = stage_jaxpr(on_low, low_avals, closed.jaxpr.debug_info)
     return Low(jaxpr, tuple(closed.out_avals), () if in_place else tuple(ends))
 
 
-def _write(refs: Sequence[Value], first: Sequence[Value], last: Sequence[Value], begin: AvalQDD, end: AvalQDD) -> None:
+def _write(
+    refs: Sequence[Value],
+    first: Sequence[Value],
+    last: Sequence[Value],
+    begin: AvalQDD,
+    end: AvalQDD,
+) -> None:
     """Put what a value holds at the end of a loop's step into references."""
     refuse_other_state(begin, end, "a step of a loop leaves it holding something else than before")
     for ref, old, new in zip(refs, first, last, strict=True):
@@ -148,19 +186,27 @@ def _write(refs: Sequence[Value], first: Sequence[Value], last: Sequence[Value],
 def refuse_other_state(one: AvalQDD, other: AvalQDD, why: str) -> None:
     """Raise TypeError unless two states of a value are of the same types."""
     if _unweak(one.qdd) != _unweak(other.qdd):
-        raise TypeError(f"type-changing mutations not allowed: of a value of type {one.aval.str_short()}, {why}.\n"
-                        f"    one: {one.qdd}\n    other: {other.qdd}\n  The tree, the shapes and the dtypes must stay as they are.")
+        raise TypeError(
+            f"type-changing mutations not allowed: of a value of type {one.aval.str_short()}, "
+            f"{why}.\n    one: {one.qdd}\n    other: {other.qdd}\n"
+            "  The tree, the shapes and the dtypes must stay as they are."
+        )
 
 
 def refuse_mutable(primitive: Primitive, avals: Sequence[Aval]) -> None:
-    """Raise NotImplementedError if a value that changes is carried by a loop, or is a sequence of them."""
+    """Raise NotImplementedError if a value that changes is carried by a loop, or is a sequence of
+    them."""
     for aval in avals:
         if type(aval) is AvalQDD:
-            raise NotImplementedError(f"{primitive}: a value that changes, of type {aval.str_short()}, is in the carry or among "
-                                      "the xs of a loop.\n  Close over it.")
+            raise NotImplementedError(
+                f"{primitive}: a value that changes, of type {aval.str_short()}, is in the carry "
+                "or among the xs of a loop.\n  Close over it."
+            )
 
 
-def put_back(operands: Sequence[Value], avals: Sequence[AvalQDD], refs: dict[int, list[Value]]) -> None:
+def put_back(
+    operands: Sequence[Value], avals: Sequence[AvalQDD], refs: dict[int, list[Value]]
+) -> None:
     """Give operands that change what a loop has left in their references."""
     done = set()
     for x, aval in zip(operands, avals, strict=True):
@@ -175,22 +221,31 @@ def _unweak(state: object) -> Any:
 
 @final
 class LowTrace(Trace):
-    """Evaluates high primitives, takes the operands of calls apart, and hands the rest on to the trace that records."""
+    """Evaluates high primitives, takes the operands of calls apart, and hands the rest on to the
+    trace that records."""
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         if primitive.high:
             return primitive.evaluate(*args, **params)
         avals = [stated(x) for x in args]
         # Rules of custom functions have had their say.
-        if (primitive.keeps_references or any(map(is_high, avals)) or any(map(is_high_jaxpr, jaxprs_in_params(params)))
-                or (primitive.makes_references and not args and params["aval"].is_high)):
+        if (
+            primitive.keeps_references
+            or any(map(is_high, avals))
+            or any(map(is_high_jaxpr, jaxprs_in_params(params)))
+            or (primitive.makes_references and not args and params["aval"].is_high)
+        ):
             if primitive.on_low is not None:
                 return tuple(primitive.on_low(args, avals, **params))
-            raise NotImplementedError(f"{primitive}: it carries or takes values of high types, and is not known to take them "
-                                      f"apart.\n    operands: {', '.join(a.str_short(True) for a in avals)}\n"
-                                      f"  Define {type(primitive).__name__}.on_low.")
+            raise NotImplementedError(
+                f"{primitive}: it carries or takes values of high types, and is not known to take "
+                f"them apart.\n    operands: {', '.join(a.str_short(True) for a in avals)}\n"
+                f"  Define {type(primitive).__name__}.on_low."
+            )
         assert self.parent is not None
         return self.parent.process(primitive, args, params)
 
@@ -204,7 +259,8 @@ def evaluate_high(primitive: Primitive, args: tuple[Value, ...], params: Params)
 
 
 def lower_high(jaxpr: Jaxpr) -> Jaxpr:
-    """The pass: a jaxpr without constants whose inputs and results are low, with nothing high within."""
+    """The pass: a jaxpr without constants whose inputs and results are low, with nothing high
+    within."""
     if not high_types or not jaxpr.is_high:
         return jaxpr
     found = with_literals(lowered(ClosedJaxpr(jaxpr)).jaxpr)

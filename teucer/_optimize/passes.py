@@ -1,7 +1,9 @@
-"""Passes over jaxprs before they are lowered: functions from a jaxpr without constants to one that computes the same bits.
+"""Passes over jaxprs before they are lowered.
 
-`PASSES` is the table of them, in the order in which `optimize` applies them. What holds of a primitive its own rules say
-(`simplify`, `fold`, `inlined`, `forward`, `dce`).
+Functions from a jaxpr without constants to one that computes the same bits.
+
+`PASSES` is the table of them, in the order in which `optimize` applies them. What holds of a
+primitive its own rules say (`simplify`, `fold`, `inlined`, `forward`, `dce`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ import numpy as np
 
 from teucer._base import config, dtypes
 from teucer._core.checker import check_jaxpr
-from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
+from teucer._core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Var,
+    jaxprs_in_params,
+)
 from teucer._core.names import joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
@@ -38,14 +49,14 @@ class Pass(NamedTuple):
 
 
 class Rule(Flag):
-    """What `rewrite` does: each rule is a pass of its own, and one sweep applies any of them together."""
+    """What `rewrite` does: each rule is a pass of its own, and one sweep applies any of them
+    together."""
 
-    INLINE = auto()      # calls whose derivative or batching rule has done its work
-    FORWARD = auto()     # results of calls and loops that are operands unchanged
-    FOLD = auto()        # operations on scalar constants
-    SIMPLIFY = auto()    # identities that hold bit for bit
-    MERGE = auto()       # common subexpressions
-
+    INLINE = auto()  # calls whose derivative or batching rule has done its work
+    FORWARD = auto()  # results of calls and loops that are operands unchanged
+    FOLD = auto()  # operations on scalar constants
+    SIMPLIFY = auto()  # identities that hold bit for bit
+    MERGE = auto()  # common subexpressions
 
 
 @functools.cache
@@ -66,7 +77,8 @@ def optimize(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def rewrite(jaxpr: Jaxpr, rules: Rule = ALL) -> Jaxpr:
-    """One sweep over the equations, and over those of the jaxprs in them: each is replaced by what is known to equal it.
+    """One sweep over the equations, and over those of the jaxprs in them: each is replaced by what
+    is known to equal it.
 
     Equations whose results are no longer used stay.
     """
@@ -74,15 +86,22 @@ def rewrite(jaxpr: Jaxpr, rules: Rule = ALL) -> Jaxpr:
     sweep.run(jaxpr.eqns)
     if not sweep.changed:
         return jaxpr
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, [sweep.env.get(v, v) for v in jaxpr.outvars], sweep.eqns,
-                 jaxpr.effects, jaxpr.debug_info)
+    return Jaxpr(
+        jaxpr.constvars,
+        jaxpr.invars,
+        [sweep.env.get(v, v) for v in jaxpr.outvars],
+        sweep.eqns,
+        jaxpr.effects,
+        jaxpr.debug_info,
+    )
 
 
 class Known(NamedTuple):
     """What rules may ask of the operands of a call.
 
     made: by variable, the equation that defines it, if that has one result.
-    repeated: by variable, the equation that makes it of one literal, of which all of its elements are copies.
+    repeated: by variable, the equation that makes it of one literal, of which all of its elements
+    are copies.
     """
 
     made: dict[Any, Eqn]
@@ -100,7 +119,19 @@ class Known(NamedTuple):
 class _Sweep:
     """One sweep in progress: the equations written, and what is known of the variables."""
 
-    __slots__ = ("changed", "env", "eqns", "fold", "forward", "inline", "known", "merge", "merged", "rules", "simplify")
+    __slots__ = (
+        "changed",
+        "env",
+        "eqns",
+        "fold",
+        "forward",
+        "inline",
+        "known",
+        "merge",
+        "merged",
+        "rules",
+        "simplify",
+    )
 
     def __init__(self, rules: Rule) -> None:
         self.rules = rules
@@ -153,7 +184,12 @@ class _Sweep:
                         self.changed = True
                         continue
                     if folded is not None:
-                        eqn, primitive, params, operands = folded, folded.primitive, folded.params, list(folded.invars)
+                        eqn, primitive, params, operands = (
+                            folded,
+                            folded.primitive,
+                            folded.params,
+                            list(folded.invars),
+                        )
                         self.changed = True
                 if simplify and primitive.simplify is not None:
                     found = primitive.simplify(self.known, *operands, **params)
@@ -168,26 +204,37 @@ class _Sweep:
                 made[out] = eqn
                 if constant and primitive.rearranges and type(operands[0]) is Literal:
                     repeated[out] = eqn
-            if merge and primitive.mergeable and not eqn.effects and self.merge_with_earlier(eqn, names, constant):
+            if (
+                merge
+                and primitive.mergeable
+                and not eqn.effects
+                and self.merge_with_earlier(eqn, names, constant)
+            ):
                 continue
             self.eqns.append(eqn)
 
     def merge_with_earlier(self, eqn: Eqn, names: Sequence[Var], constant: bool) -> bool:
-        """Whether an equation that computes the same has been met: then its results stand for `names`."""
+        """Whether an equation that computes the same has been met: then its results stand for
+        `names`."""
         operands: Any = eqn.invars
         if constant:
             operands = [literal_key(v) if type(v) is Literal else v for v in operands]
         params = eqn.params
         key: Any = (eqn.primitive, *operands)
         if params:
-            key = (*key, params_key(params)) if eqn.primitive.higher_order else (*key, *params.items())
+            key = (
+                (*key, params_key(params))
+                if eqn.primitive.higher_order
+                else (*key, *params.items())
+            )
         try:
             first = self.merged.setdefault(key, eqn)
         except TypeError:  # a parameter that is not hashable
             return False
         if first is eqn:
             return False
-        # Parameters may be equal and not the same, as 0.0 and -0.0 are, and literals weak or not; this is asked seldom.
+        # Parameters may be equal and not the same, as 0.0 and -0.0 are, and literals weak or not;
+        # this is asked seldom.
         same_types = all(v.aval is w.aval for v, w in zip(first.outvars, eqn.outvars, strict=True))
         if not same_types or params_key(first.params) != params_key(params):
             return False
@@ -197,7 +244,8 @@ class _Sweep:
         return True
 
     def folded(self, eqn: Eqn, operands: Sequence[Atom], aval: Aval) -> Literal | Eqn | None:
-        """A call on constants as a constant: a literal, or a literal repeated in the way of an operand."""
+        """A call on constants as a constant: a literal, or a literal repeated in the way of an
+        operand."""
         literals = [self.known.constant(v) for v in operands]
         if None in literals:
             return None
@@ -232,8 +280,15 @@ class _Sweep:
                     env[name] = env[out] = atom
                     self.changed = True
         self.changed |= new is not eqn
-        pure = self.merge and not new.effects and primitive.mergeable and all(map(_is_mergeable, jaxprs_in_params(new.params)))
-        if not (pure and len(new.outvars) == len(names) and self.merge_with_earlier(new, names, True)):
+        pure = (
+            self.merge
+            and not new.effects
+            and primitive.mergeable
+            and all(map(_is_mergeable, jaxprs_in_params(new.params)))
+        )
+        if not (
+            pure and len(new.outvars) == len(names) and self.merge_with_earlier(new, names, True)
+        ):
             self.eqns.append(new)
 
 
@@ -242,13 +297,18 @@ def _scoped(eqns: Sequence[Eqn], around: tuple[str, ...]) -> Sequence[Eqn]:
     if not around:
         return eqns
     places = [eqn.source or NOWHERE for eqn in eqns]
-    return [eqn.replace(source=(place, joined(around, own))) for eqn, (place, own) in zip(eqns, places, strict=True)]
+    return [
+        eqn.replace(source=(place, joined(around, own)))
+        for eqn, (place, own) in zip(eqns, places, strict=True)
+    ]
 
 
 def _fits(closed: ClosedJaxpr, operands: Sequence[Atom]) -> bool:
     """Whether a jaxpr can be written in place, on operands of just the types that it says."""
     jaxpr = closed.jaxpr
-    return not jaxpr.constvars and all(v.aval is x.aval for v, x in zip(jaxpr.invars, operands, strict=True))
+    return not jaxpr.constvars and all(
+        v.aval is x.aval for v, x in zip(jaxpr.invars, operands, strict=True)
+    )
 
 
 def rewritten(jaxpr: Jaxpr, rules: Rule) -> Jaxpr:
@@ -291,14 +351,32 @@ def _is_mergeable(jaxpr: Jaxpr) -> bool:
     found: bool | None = jaxpr.cache.get(_is_mergeable)
     if found is None:
         found = jaxpr.cache[_is_mergeable] = all(
-            eqn.primitive.mergeable and all(map(_is_mergeable, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+            eqn.primitive.mergeable and all(map(_is_mergeable, jaxprs_in_params(eqn.params)))
+            for eqn in jaxpr.eqns
+        )
     return found
 
 
-# --- Constants -------------------------------------------------------------------------------------------------------
+# --- Constants ------------------------------------------------------------------------------------
 
-_FOLDED = frozenset(np.dtype(name) for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-                                                "uint64", "float16", dtypes.bfloat16, "float32", "float64"))
+_FOLDED = frozenset(
+    np.dtype(name)
+    for name in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        dtypes.bfloat16,
+        "float32",
+        "float64",
+    )
+)
 
 
 def _fold(primitive: Primitive, literals: Sequence[Any], params: Params, dtype: DTypeLike) -> Any:
@@ -315,7 +393,8 @@ def _fold(primitive: Primitive, literals: Sequence[Any], params: Params, dtype: 
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether every processor agrees on a number: not on the bits of nan, nor on whether subnormal numbers are zero."""
+    """Whether every processor agrees on a number: not on the bits of nan, nor on whether subnormal
+    numbers are zero."""
     if x.dtype not in _FOLDED:
         return False
     if x.dtype.kind in "iub":
@@ -323,11 +402,12 @@ def _is_plain(x: Any) -> bool:
     return bool(x == 0 or abs(x) >= dtypes.finfo(x.dtype).tiny)
 
 
-# --- Equal jaxprs ----------------------------------------------------------------------------------------------------
+# --- Equal jaxprs ---------------------------------------------------------------------------------
 
 
 def share(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with the jaxprs in it that are equal being one, the first: it is lowered as one function."""
+    """The jaxpr with the jaxprs in it that are equal being one, the first: it is lowered as one
+    function."""
     return _share(jaxpr, {})
 
 
@@ -348,12 +428,17 @@ def _rewriting(name: str, rule: Rule) -> Pass:
 
 
 PASSES = (
-    Pass("rewrite", rewrite, (
-        _rewriting("inline calls with rules of their own", Rule.INLINE),
-        _rewriting("forward unchanged inputs", Rule.FORWARD),
-        _rewriting("fold constants", Rule.FOLD),
-        _rewriting("simplify", Rule.SIMPLIFY),
-        _rewriting("merge common subexpressions", Rule.MERGE))),
+    Pass(
+        "rewrite",
+        rewrite,
+        (
+            _rewriting("inline calls with rules of their own", Rule.INLINE),
+            _rewriting("forward unchanged inputs", Rule.FORWARD),
+            _rewriting("fold constants", Rule.FOLD),
+            _rewriting("simplify", Rule.SIMPLIFY),
+            _rewriting("merge common subexpressions", Rule.MERGE),
+        ),
+    ),
     Pass("remove dead code", remove_dead),
     Pass("share equal jaxprs", share),
 )

@@ -1,4 +1,7 @@
-"""The structure of jaxprs: a key that is equal for jaxprs that compute the same by the same equations."""
+"""The structure of jaxprs.
+
+A key that is equal for jaxprs that compute the same by the same equations.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ __all__ = ["Structure", "literal_key", "params_key", "structural_key"]
 
 @final
 class Structure:
-    """What of a jaxpr does not depend on which variables it is written in. Its hash is computed once."""
+    """What of a jaxpr does not depend on which variables it is written in. Its hash is computed
+    once."""
 
     __slots__ = ("_hash", "parts")
 
@@ -27,14 +31,17 @@ class Structure:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Structure) and self._hash == other._hash and self.parts == other.parts)
+        return self is other or (
+            isinstance(other, Structure) and self._hash == other._hash and self.parts == other.parts
+        )
 
 
 def structural_key(jaxpr: Jaxpr) -> Structure:
     """The structure of a jaxpr; in time linear in its size, and kept on it.
 
-    Equal keys: the same primitives with equal parameters on corresponding variables and equal literals, of the same types,
-    with the same inputs and outputs. Names, source locations and name scopes do not count.
+    Equal keys: the same primitives with equal parameters on corresponding variables and equal
+    literals, of the same types, with the same inputs and outputs. Names, source locations and name
+    scopes do not count.
     """
     found: Structure | None = jaxpr.cache.get(structural_key)
     if found is None:
@@ -54,17 +61,23 @@ def _parts(jaxpr: Jaxpr) -> Any:
         operands = tuple([literal_key(v) if type(v) is Literal else numbers[v] for v in eqn.invars])
         for v in eqn.outvars:
             numbers[v] = len(numbers)
-        eqns.append((eqn.primitive, operands, params_key(eqn.params), tuple([v.aval for v in eqn.outvars])))
-    outs = tuple([(v.aval, literal_key(v)) if type(v) is Literal else numbers[v] for v in jaxpr.outvars])
+        eqns.append(
+            (eqn.primitive, operands, params_key(eqn.params), tuple([v.aval for v in eqn.outvars]))
+        )
+    outs = tuple(
+        [(v.aval, literal_key(v)) if type(v) is Literal else numbers[v] for v in jaxpr.outvars]
+    )
     return len(jaxpr.constvars), tuple([v.aval for v in inputs]), tuple(eqns), outs
 
 
 def literal_key(literal: Literal) -> Any:
-    """Equal for literals of one dtype and the same bits. Whether their types are weak shows in the results of the equation."""
+    """Equal for literals of one dtype and the same bits. Whether their types are weak shows in the
+    results of the equation."""
     value, dtype = literal.val, literal.aval.dtype
     if type(value) is not dtype.type:
         value = dtype.type(value)
-    # Zeros of either sign compare equal, and so do complex numbers with such parts; not all numbers of other kinds hash.
+    # Zeros of either sign compare equal, and so do complex numbers with such parts; not all numbers
+    # of other kinds hash.
     return dtype, value if value and dtype.kind in "biuf" else repr(value)
 
 
@@ -73,7 +86,12 @@ def params_key(params: Params) -> Any:
 
     Its hash raises TypeError if a parameter is not hashable.
     """
-    return tuple([(name, value if type(value) in _PLAIN else _value_key(value)) for name, value in params.items()])
+    return tuple(
+        [
+            (name, value if type(value) in _PLAIN else _value_key(value))
+            for name, value in params.items()
+        ]
+    )
 
 
 _PLAIN = frozenset({int, str, bool, type(None), np.dtype})

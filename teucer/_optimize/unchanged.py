@@ -1,4 +1,7 @@
-"""Results of calls that are operands unchanged: what the `forward` rules of primitives that carry jaxprs share."""
+"""Results of calls that are operands unchanged.
+
+What the `forward` rules of primitives that carry jaxprs share.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ __all__ = ["forward_call", "unchanged"]
 
 
 def unchanged(jaxpr: Jaxpr) -> list[int | Literal | None]:
-    """For each output the number of the input, or the literal, that it is; None where it is computed."""
+    """For each output the number of the input, or the literal, that it is; None where it is
+    computed."""
     position: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     return [v if type(v) is Literal else position.get(v) for v in jaxpr.outvars]
 
@@ -22,7 +26,8 @@ def atoms(sources: Sequence[int | Literal | None], operands: Sequence[Atom]) -> 
 
 
 def forward_call(eqn: Eqn, key: str) -> tuple[Eqn, list[Atom | None]]:
-    """The `forward` rule of a call of the jaxpr `params[key]` on all operands; a result returned twice is one result."""
+    """The `forward` rule of a call of the jaxpr `params[key]` on all operands; a result returned
+    twice is one result."""
     jaxpr = eqn.params[key].jaxpr
     found = atoms(unchanged(jaxpr), eqn.invars)
     first: dict[Any, Atom] = {}

@@ -1,4 +1,7 @@
-"""Programs over several processes: all must compile the same ones in the same order, and run them so."""
+"""Programs over several processes.
+
+All must compile the same ones in the same order, and run them so.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,10 @@ class Agreement(NamedTuple):
         """
         watching = processes.state.watch
         if watching is None:
-            raise RuntimeError(f"{self.name}: this program runs over processes {self.group}, and this process has parted from "
-                               "them (jax.distributed.shutdown).")
+            raise RuntimeError(
+                f"{self.name}: this program runs over processes {self.group}, and this process "
+                "has parted from them (jax.distributed.shutdown)."
+            )
         begun = watching.begin(self.group, self.name, self.fingerprint)
         try:
             begun.results = results = call()
@@ -56,7 +61,8 @@ def _group_of(devices: Sequence[Any]) -> tuple[int, ...]:
 
 
 def agree(devices: Sequence[object], name: str, text: str) -> Agreement | None:
-    """What the processes that devices belong to know a program by, which they are about to compile; None for one process.
+    """What the processes that devices belong to know a program by, which they are about to compile;
+    None for one process.
 
     Raises ProcessFailure, in every process but the first of them, if its program is another one.
     """
@@ -64,6 +70,7 @@ def agree(devices: Sequence[object], name: str, text: str) -> Agreement | None:
     if not group:
         return None
     import hashlib  # 2 ms to load
+
     own = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     agreement, number = Agreement(group, name, own), _counts[group]
     _counts[group] += 1
@@ -78,23 +85,34 @@ def agree(devices: Sequence[object], name: str, text: str) -> Agreement | None:
             client.key_value_set_bytes(f"{where}/text", packed, allow_overwrite=True)
         return agreement
     assert state.watch is not None
-    said = state.watch.ask(f"{where}/said", group, f"program {number} over processes {group}: {name}, called at {line}")
+    said = state.watch.ask(
+        f"{where}/said", group, f"program {number} over processes {group}: {name}, called at {line}"
+    )
     theirs, their_name, their_line = said.split("\n", 2)
     if theirs != own:
         raise processes.ProcessFailure(
-            f"process {state.process_id} and process {group[0]} compile different programs, as their number {number} over "
-            f"processes {group}.\n    process {state.process_id}: {name}, called at {line}\n    process {group[0]}: {their_name}, "
-            f"called at {their_line}{_difference(client, where, text)}\n  All processes must run the same programs in the same "
-            "order. What differs between them must come in as an argument's values.", (state.process_id,))
+            f"process {state.process_id} and process {group[0]} compile different programs, as "
+            f"their number {number} over processes {group}.\n"
+            f"    process {state.process_id}: {name}, called at {line}\n"
+            f"    process {group[0]}: {their_name}, called at "
+            f"{their_line}{_difference(client, where, text)}\n"
+            "  All processes must run the same programs in the same order. What differs between "
+            "them must come in as an argument's values.",
+            (state.process_id,),
+        )
     return agreement
 
 
 def _difference(client: Any, where: str, text: str) -> str:
     """The first lines in which two programs differ."""
     try:
-        theirs = zlib.decompress(client.blocking_key_value_get_bytes(f"{where}/text", 5000)).decode()
+        theirs = zlib.decompress(
+            client.blocking_key_value_get_bytes(f"{where}/text", 5000)
+        ).decode()
     except XlaRuntimeError:
         return ""
     pairs = itertools.zip_longest(theirs.splitlines(), text.splitlines(), fillvalue="")
     first = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
-    return "".join(f"\n      {sign} {line.strip():.{_SHOWN}}" for sign, line in zip("-+", first, strict=True))
+    return "".join(
+        f"\n      {sign} {line.strip():.{_SHOWN}}" for sign, line in zip("-+", first, strict=True)
+    )

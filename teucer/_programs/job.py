@@ -1,4 +1,5 @@
-"""The job: what is to become a program, as one record that travels from a jaxpr to its executable."""
+"""The job: what is to become a program, as one record that travels from a jaxpr to its
+executable."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ __all__ = ["Job"]
 class Job(NamedTuple):
     """A jaxpr without constants that is to run on devices.
 
-    donated: which of its arguments the program may overwrite. keep_unused: whether it takes those too that it does not use.
-    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process recorded of it.
+    donated: which of its arguments the program may overwrite. keep_unused: whether it takes those
+    too that it does not use.
+    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process
+    recorded of it.
     quiet: nothing of it is logged or dumped.
     """
 
@@ -35,13 +38,24 @@ class Job(NamedTuple):
     @property
     def key(self) -> tuple[Any, ...]:
         """What its program is kept by, on the jaxpr."""
-        return ("program", self.donated, self.keep_unused, self.placement, self.options, self.outline,
-                config.optimize_jaxprs.value, config.outline.value, config.locations.value)
+        return (
+            "program",
+            self.donated,
+            self.keep_unused,
+            self.placement,
+            self.options,
+            self.outline,
+            config.optimize_jaxprs.value,
+            config.outline.value,
+            config.locations.value,
+        )
 
     @property
     def mode(self) -> Mode:
         """Where equations that repeat become functions."""
-        mode: Mode = config.outline.value if self.outline is None else "force" if self.outline else "off"
+        mode: Mode = (
+            config.outline.value if self.outline is None else "force" if self.outline else "off"
+        )
         return mode
 
     @property

@@ -11,7 +11,14 @@ from teucer._arrays import formats
 from teucer._base import config
 from teucer._base.collection import rarely_collected
 from teucer._core.jaxpr import Jaxpr, Literal
-from teucer._devices.placement import Memories, Placement, on_device, over_mesh, pinned, pinned_arguments
+from teucer._devices.placement import (
+    Memories,
+    Placement,
+    on_device,
+    over_mesh,
+    pinned,
+    pinned_arguments,
+)
 from teucer._dynamic import sizes
 from teucer._executables import compilations
 from teucer._lower import text
@@ -32,7 +39,8 @@ __all__ = ["Lowering", "lower", "trace_time"]
 class Lowering(NamedTuple):
     """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes.
 
-    in_avals: of the arguments that it takes. ins, outs: the shardings that the text says. placement: the devices that it is for.
+    in_avals: of the arguments that it takes. ins, outs: the shardings that the text says.
+    placement: the devices that it is for.
     """
 
     text: str
@@ -48,13 +56,17 @@ class Lowering(NamedTuple):
     trace_time: float
     lower_time: float
     jaxpr: Any = None  # None for one without text
-    memories: Memories = Memories((), ())  # of arguments that it takes and of results, empty where all are the devices'
+    memories: Memories = Memories(
+        (), ()
+    )  # of arguments that it takes and of results, empty where all are the devices'
 
 
 class _Main(NamedTuple):
-    """The main function of a module: the live equations, the arguments that it takes, how its results are laid out.
+    """The main function of a module: the live equations, the arguments that it takes, how its
+    results are laid out.
 
-    consts: values of its first arguments, which are written into it. names: what messages call the others.
+    consts: values of its first arguments, which are written into it. names: what messages call the
+    others.
     """
 
     name: str
@@ -69,18 +81,38 @@ class _Main(NamedTuple):
     kept: tuple[bool, ...]
     mesh: Any
 
-    def write(self, platforms: Sequence[str], *, locations: bool, abstract: bool = False) -> tuple[str, Any]:
+    def write(
+        self, platforms: Sequence[str], *, locations: bool, abstract: bool = False
+    ) -> tuple[str, Any]:
         """Its text, and the module."""
-        return lower_module(f"jit_{self.name}", self.jaxpr, self.args, platforms, locations=locations, consts=self.consts,
-                            outs=self.outs, mesh=self.mesh, abstract=abstract, out_buffers=self.out_buffers,
-                            solve=lambda ctx, values: sizes.in_module(ctx, values, self.names))
+        return lower_module(
+            f"jit_{self.name}",
+            self.jaxpr,
+            self.args,
+            platforms,
+            locations=locations,
+            consts=self.consts,
+            outs=self.outs,
+            mesh=self.mesh,
+            abstract=abstract,
+            out_buffers=self.out_buffers,
+            solve=lambda ctx, values: sizes.in_module(ctx, values, self.names),
+        )
 
 
-def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool = False, consts: Sequence[Value] = (),
-          arg_names: Sequence[str] = ()) -> Lowering:
-    """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or for others.
+def lower(
+    job: Job,
+    platforms: Sequence[str] | None = None,
+    *,
+    locations: bool = False,
+    consts: Sequence[Value] = (),
+    arg_names: Sequence[str] = (),
+) -> Lowering:
+    """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or
+    for others.
 
-    A program that itself speaks of a mesh or a device is for that. locations: with the places that operations come from.
+    A program that itself speaks of a mesh or a device is for that. locations: with the places that
+    operations come from.
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
@@ -100,9 +132,17 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
         written, module = main.write(platforms, locations=locations, abstract=abstract)
         where = _where(job, module)
         own = tuple(platforms) == (platform,)
-        if where.mesh is not main.mesh or (own and where is not job.placement and where.platform != platform):
+        if where.mesh is not main.mesh or (
+            own and where is not job.placement and where.platform != platform
+        ):
             again = None if not abstract else (where.platform,) if own else platforms
-            return lower(job._replace(placement=where), again, locations=locations, consts=consts, arg_names=arg_names)
+            return lower(
+                job._replace(placement=where),
+                again,
+                locations=locations,
+                consts=consts,
+                arg_names=arg_names,
+            )
     took = time.perf_counter() - start
     if not job.quiet:
         for inspection in module.inspections:
@@ -110,17 +150,36 @@ def lower(job: Job, platforms: Sequence[str] | None = None, *, locations: bool =
         compilations.log_lowered(job.name, took)
         if config.dump_ir_to.value:
             located = config.include_debug_info_in_dumps.value
-            compilations.dump(job.name, main.jaxpr, main.write(platforms, locations=located, abstract=abstract)[0])
-    return Lowering(written, main.kept, tuple(module.host_callbacks), bool(main.jaxpr.effects), module.polymorphic,
-                    tuple(job.jaxpr.in_avals), main.ins, main.outs or (None,) * len(main.jaxpr.outvars), where,
-                    trace_time(main.jaxpr), took, main.jaxpr, main.memories)
+            compilations.dump(
+                job.name, main.jaxpr, main.write(platforms, locations=located, abstract=abstract)[0]
+            )
+    return Lowering(
+        written,
+        main.kept,
+        tuple(module.host_callbacks),
+        bool(main.jaxpr.effects),
+        module.polymorphic,
+        tuple(job.jaxpr.in_avals),
+        main.ins,
+        main.outs or (None,) * len(main.jaxpr.outvars),
+        where,
+        trace_time(main.jaxpr),
+        took,
+        main.jaxpr,
+        main.memories,
+    )
 
 
 def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
     jaxpr, placement, n = job.jaxpr, job.placement, len(consts)
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     # Arguments of symbolic sizes say what these are.
-    kept = tuple([job.keep_unused or keep or v.aval.symbolic for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)])
+    kept = tuple(
+        [
+            job.keep_unused or keep or v.aval.symbolic
+            for v, keep in zip(jaxpr.invars[n:], used[n:], strict=True)
+        ]
+    )
     invars = list(itertools.compress(jaxpr.invars[n:], kept))
     names = list(itertools.compress(arg_names or [f"args[{i}]" for i in range(len(kept))], kept))
     ins: tuple[Any, ...] = (None,) * len(invars)
@@ -129,20 +188,53 @@ def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
         pinned_ins = pinned_arguments(placement, [v.aval for v in jaxpr.invars[n:]])
         given = dict(zip(jaxpr.invars[n:], placement.ins, strict=True))
         handed_on = [None if isinstance(v, Literal) else given.get(v) for v in jaxpr.outvars]
-        ins, outs = tuple(itertools.compress(pinned_ins, kept)), pinned(placement, jaxpr.out_avals, handed_on)
+        ins, outs = (
+            tuple(itertools.compress(pinned_ins, kept)),
+            pinned(placement, jaxpr.out_avals, handed_on),
+        )
     none: tuple[None, ...] = (None,) * len(invars)
     layouts = itertools.compress(placement.in_layouts or (None,) * len(kept), kept)
     memories = placement.memories([v.aval for v in invars], kept, jaxpr.out_avals)
-    args = [Argument(v.aval, donated, sharding,
-                     () if layout is memory is None else text.buffer(formats.mode(layout, v.aval), memory))
-            for v, donated, sharding, layout, memory
-            in zip(invars, itertools.compress(job.donated[n:], kept), ins, layouts, memories.ins or none, strict=True)]
+    args = [
+        Argument(
+            v.aval,
+            donated,
+            sharding,
+            () if layout is memory is None else text.buffer(formats.mode(layout, v.aval), memory),
+        )
+        for v, donated, sharding, layout, memory in zip(
+            invars,
+            itertools.compress(job.donated[n:], kept),
+            ins,
+            layouts,
+            memories.ins or none,
+            strict=True,
+        )
+    ]
     none = (None,) * len(jaxpr.outvars)
-    out_buffers = [text.buffer(formats.mode(layout, aval), memory) for layout, aval, memory in zip(
-        placement.out_layouts or none, jaxpr.out_avals, memories.outs or none, strict=True)
-        ] if placement.out_layouts or memories.outs else []
-    return _Main(job.name, live.replace(constvars=jaxpr.invars[:n], invars=invars), consts, names, args, ins, outs, out_buffers,
-                 memories, kept, placement.mesh)
+    out_buffers = (
+        [
+            text.buffer(formats.mode(layout, aval), memory)
+            for layout, aval, memory in zip(
+                placement.out_layouts or none, jaxpr.out_avals, memories.outs or none, strict=True
+            )
+        ]
+        if placement.out_layouts or memories.outs
+        else []
+    )
+    return _Main(
+        job.name,
+        live.replace(constvars=jaxpr.invars[:n], invars=invars),
+        consts,
+        names,
+        args,
+        ins,
+        outs,
+        out_buffers,
+        memories,
+        kept,
+        placement.mesh,
+    )
 
 
 def _where(job: Job, module: Module) -> Placement:
@@ -150,7 +242,11 @@ def _where(job: Job, module: Module) -> Placement:
     placement = job.placement
     if placement.mesh is None and module.mesh is not None:
         return over_mesh(placement, module.mesh, len(job.jaxpr.invars))
-    return on_device(placement, module.device, module.device_named) if module.device is not None else placement
+    return (
+        on_device(placement, module.device, module.device_named)
+        if module.device is not None
+        else placement
+    )
 
 
 def trace_time(jaxpr: Jaxpr) -> float:

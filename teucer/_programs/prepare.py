@@ -29,11 +29,19 @@ def prepared(job: Job) -> Job:
 
 
 def is_over_mesh(jaxpr: Jaxpr) -> bool:
-    """Whether a part of the program is written for each device of a mesh (shard_map), over which all of it then runs."""
-    return any(eqn.primitive.within is not None or any(map(is_over_mesh, jaxprs_in_params(eqn.params)))
-               for eqn in jaxpr.eqns if eqn.primitive.higher_order)
+    """Whether a part of the program is written for each device of a mesh (shard_map), over which
+    all of it then runs."""
+    return any(
+        eqn.primitive.within is not None or any(map(is_over_mesh, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+        if eqn.primitive.higher_order
+    )
 
 
 def _has_tags(jaxpr: Jaxpr) -> bool:
-    """Whether the compiler is told something of operations, which are to be as the user wrote them."""
-    return any(tags_of(eqn.source) or any(map(_has_tags, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+    """Whether the compiler is told something of operations, which are to be as the user wrote
+    them."""
+    return any(
+        tags_of(eqn.source) or any(map(_has_tags, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )

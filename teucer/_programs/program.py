@@ -25,7 +25,8 @@ __all__ = ["Program", "Step", "Steps"]
 
 
 class Step(NamedTuple):
-    """A piece of a program: which values it reads, which nobody needs after it, and which of those are donated arguments."""
+    """A piece of a program: which values it reads, which nobody needs after it, and which of those
+    are donated arguments."""
 
     program: Program
     reads: tuple[int, ...]
@@ -43,14 +44,17 @@ class Steps(NamedTuple):
     def run(self, args: Sequence[Value]) -> list[Any]:
         """The results of the program for arguments that are on its device.
 
-        Raises the runtime's error if a donated argument is another one too, before anything has run.
+        Raises the runtime's error if a donated argument is another one too, before anything has
+        run.
         """
         all_donated = [i for step in self.steps for i in step.donated]
         if all_donated and len({id(x) for x in args}) < len(args):
             _refuse_shared(args, all_donated)
         values = [*args, *self.consts]
         for program, reads, drops, donated in self.steps:
-            values += xla_arrays.execute(program.executable, [values[i] for i in reads], program.handlers)
+            values += xla_arrays.execute(
+                program.executable, [values[i] for i in reads], program.handlers
+            )
             for i in donated:
                 values[i].delete()
             for i in drops:
@@ -63,36 +67,79 @@ def _refuse_shared(args: Sequence[object], donated: Sequence[int]) -> None:
         for j, x in enumerate(args):
             if x is args[i] and i != j:
                 raise XlaRuntimeError(
-                    "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and to use it, in one call: "
-                    f"leaves {min(i, j)} and {max(i, j)} of the arguments that the program uses are one array, "
-                    f"{typeof(x).str_short()}.\n  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums).")
+                    "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and "
+                    f"to use it, in one call: leaves {min(i, j)} and {max(i, j)} of the arguments "
+                    f"that the program uses are one array, {typeof(x).str_short()}.\n"
+                    "  Give one of them as a copy, x.copy(), or do not donate it "
+                    "(donate_argnums)."
+                )
 
 
 @final
 class Program:
-    """An executable with what is needed to call it: which arguments it takes, and how its results are wrapped.
+    """An executable with what is needed to call it: which arguments it takes, and how its results
+    are wrapped.
 
-    steps: the pieces that it runs in, in the place of one executable. agreement: with the other processes that run it.
+    steps: the pieces that it runs in, in the place of one executable. agreement: with the other
+    processes that run it.
     """
 
-    __slots__ = ("_executable", "kept", "placement", "in_shardings", "out_shardings", "in_orders", "out_avals", "handlers", "name",
-                 "has_effects", "callbacks", "tangents_of_integers", "steps", "agreement")
+    __slots__ = (
+        "_executable",
+        "kept",
+        "placement",
+        "in_shardings",
+        "out_shardings",
+        "in_orders",
+        "out_avals",
+        "handlers",
+        "name",
+        "has_effects",
+        "callbacks",
+        "tangents_of_integers",
+        "steps",
+        "agreement",
+    )
 
-    def __init__(self, executable: Executable | LoadedCode | OnDemand, lowering: Lowering,
-                 out_avals: Sequence[ShapedArray], name: str, steps: Steps | None = None,
-                 agreement: Agreement | None = None) -> None:
+    def __init__(
+        self,
+        executable: Executable | LoadedCode | OnDemand,
+        lowering: Lowering,
+        out_avals: Sequence[ShapedArray],
+        name: str,
+        steps: Steps | None = None,
+        agreement: Agreement | None = None,
+    ) -> None:
         self.steps, self.agreement = steps, agreement
-        self._executable, self.kept, self.name, self.has_effects = executable, lowering.kept, name, lowering.has_effects
+        self._executable, self.kept, self.name, self.has_effects = (
+            executable,
+            lowering.kept,
+            name,
+            lowering.has_effects,
+        )
         placement = self.placement = lowering.placement
         self.callbacks = lowering.callbacks
         if placement.mesh is None:
             single = shardings.single_device_sharding(placement.device)
-            self.in_shardings, self.out_shardings = [single] * sum(self.kept), [single] * len(out_avals)
+            self.in_shardings, self.out_shardings = (
+                [single] * sum(self.kept),
+                [single] * len(out_avals),
+            )
         else:
-            loaded, taken = executable.load(), list(itertools.compress(lowering.in_avals, self.kept))
-            self.in_shardings = chosen_by_compiler(lowering.ins, loaded.get_parameter_shardings(), taken, placement)
-            self.out_shardings = chosen_by_compiler(lowering.outs, loaded.get_output_shardings(), out_avals, placement,
-                                                    list(zip(taken, self.in_shardings, strict=True)))
+            loaded, taken = (
+                executable.load(),
+                list(itertools.compress(lowering.in_avals, self.kept)),
+            )
+            self.in_shardings = chosen_by_compiler(
+                lowering.ins, loaded.get_parameter_shardings(), taken, placement
+            )
+            self.out_shardings = chosen_by_compiler(
+                lowering.outs,
+                loaded.get_output_shardings(),
+                out_avals,
+                placement,
+                list(zip(taken, self.in_shardings, strict=True)),
+            )
             out_avals = list(map(shardings.sharded_aval, out_avals, self.out_shardings))
         if lowering.memories.ins or lowering.memories.outs:
             self._in_memories(lowering.memories)
@@ -101,17 +148,27 @@ class Program:
         self.in_orders: list[tuple[int, ...] | None] = [None] * sum(self.kept)
         if placement.in_layouts or isinstance(executable, LoadedCode):
             self.in_orders = list(map(formats.order_by, executable.load().get_parameter_layouts()))
-        self.tangents_of_integers = [(i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0]
+        self.tangents_of_integers = [
+            (i, aval) for i, aval in enumerate(out_avals) if aval.dtype == float0
+        ]
         self.out_avals = [aval.carrier for aval in out_avals]
-        self.handlers = [xla_arrays.result_handler(a, s, self.placement.committed)
-                         for a, s in zip(self.out_avals, self.out_shardings, strict=True)]
+        self.handlers = [
+            xla_arrays.result_handler(a, s, self.placement.committed)
+            for a, s in zip(self.out_avals, self.out_shardings, strict=True)
+        ]
 
     def _in_memories(self, memories: Memories) -> None:
         """Let arguments and results be in their memories."""
         if memories.ins:
-            self.in_shardings = [s.with_memory_kind(kind) for s, kind in zip(self.in_shardings, memories.ins, strict=True)]
+            self.in_shardings = [
+                s.with_memory_kind(kind)
+                for s, kind in zip(self.in_shardings, memories.ins, strict=True)
+            ]
         if memories.outs:
-            self.out_shardings = [s.with_memory_kind(kind) for s, kind in zip(self.out_shardings, memories.outs, strict=True)]
+            self.out_shardings = [
+                s.with_memory_kind(kind)
+                for s, kind in zip(self.out_shardings, memories.outs, strict=True)
+            ]
 
     @property
     def executable(self) -> Any:
@@ -127,7 +184,11 @@ class Program:
     def executables(self) -> list[Executable]:
         """What was compiled: the executable, or that of each piece."""
         if self.steps is not None:
-            return [e for program in dict.fromkeys(step.program for step in self.steps.steps) for e in program.executables]
+            return [
+                e
+                for program in dict.fromkeys(step.program for step in self.steps.steps)
+                for e in program.executables
+            ]
         return [self._executable] if isinstance(self._executable, Executable) else []
 
     @property

@@ -37,17 +37,28 @@ __all__ = ["check_finite", "execute", "fast_path", "in_order", "shard_arg_fallba
 def execute(program: Program, args: Sequence[Value], *, checked: bool = True) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""
     if config.no_execution.value:
-        raise RuntimeError(f"JAX tried to execute function jit({program.name}), but the no_execution config option is set.")
+        raise RuntimeError(
+            f"JAX tried to execute function jit({program.name}), but the no_execution config "
+            "option is set."
+        )
     for x in args:
         if type(x) is ArrayImpl:
             check_live(x)
     taken = itertools.compress(args, program.kept)
-    ready = [x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
-             for x, sharding in zip(taken, program.in_shardings, strict=True)]
-    ready = [x if formats.order_of(x) == order else in_order(x, order) for x, order in zip(ready, program.in_orders, strict=True)]
+    ready = [
+        x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)
+        for x, sharding in zip(taken, program.in_shardings, strict=True)
+    ]
+    ready = [
+        x if formats.order_of(x) == order else in_order(x, order)
+        for x, order in zip(ready, program.in_orders, strict=True)
+    ]
     try:
-        outs = (_run(program, ready) if program.agreement is None
-                else program.agreement.run(functools.partial(_run, program, ready)))
+        outs = (
+            _run(program, ready)
+            if program.agreement is None
+            else program.agreement.run(functools.partial(_run, program, ready))
+        )
     except XlaRuntimeError as err:
         raise explained(err)  # noqa: B904  # it has its cause
     if checked:
@@ -73,15 +84,21 @@ def _identity(aval: Aval) -> Jaxpr:
 def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
     """An array with its axes in memory in the given order, the slowest first; None: row by row."""
     aval = typeof(x)
-    old, new = (None if o is None else formats.Layout(o[:aval.ndim]) for o in (formats.order_of(x), order))
+    old, new = (
+        None if o is None else formats.Layout(o[: aval.ndim]) for o in (formats.order_of(x), order)
+    )
     spread_over = x._sharding if x._sharding.num_devices > 1 else None
-    placement = (placement_of([x]) if spread_over is None else spread([x], None, [spread_over]))._replace(
-        in_layouts=(old,) if old else (), out_layouts=(new,) if new else ())
-    return execute(program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x])[0]
+    placement = (
+        placement_of([x]) if spread_over is None else spread([x], None, [spread_over])
+    )._replace(in_layouts=(old,) if old else (), out_layouts=(new,) if new else ())
+    return execute(
+        program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x]
+    )[0]
 
 
 def check_finite(outs: Sequence[Array], name: str) -> None:
-    """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and jax_debug_infs ask."""
+    """Raise FloatingPointError for a NaN or infinity, as the options jax_debug_nans and
+    jax_debug_infs ask."""
     if not (config.debug_nans.value or config.debug_infs.value):
         return
     for out in outs:
@@ -89,38 +106,74 @@ def check_finite(outs: Sequence[Array], name: str) -> None:
             continue
         value = np.asarray(out).astype(np.complex128 if out.dtype.kind == "c" else np.float64)
         if config.debug_nans.value and np.isnan(value).any():
-            raise FloatingPointError(f"invalid value (nan) encountered in {name}\n    result: {out.aval}")
+            raise FloatingPointError(
+                f"invalid value (nan) encountered in {name}\n    result: {out.aval}"
+            )
         if config.debug_infs.value and np.isinf(value).any():
-            raise FloatingPointError(f"invalid value (inf) encountered in {name}\n    result: {out.aval}")
+            raise FloatingPointError(
+                f"invalid value (inf) encountered in {name}\n    result: {out.aval}"
+            )
 
 
-def fast_path(program: Program, out_tree: PyTreeDef, args: Sequence[Value], n_consts: int = 0) -> FastPath | None:
-    """What the C++ dispatcher needs to run the program itself next time; None where Python must see each call.
+def fast_path(
+    program: Program, out_tree: PyTreeDef, args: Sequence[Value], n_consts: int = 0
+) -> FastPath | None:
+    """What the C++ dispatcher needs to run the program itself next time; None where Python must see
+    each call.
 
-    args: of this call, constants first, before it deletes those that are donated. C++ takes their layouts for a part of the
-    signature, and does not change them.
+    args: of this call, constants first, before it deletes those that are donated. C++ takes their
+    layouts for a part of the signature, and does not change them.
     """
-    if (program.has_effects or program.callbacks or program.agreement is not None or program.steps is not None
-            or program.tangents_of_integers or any(program.in_orders)
-            or True in [type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None for x in args]
-            or config.debug_nans.value or config.debug_infs.value or config.debug_key_reuse.value):
+    if (
+        program.has_effects
+        or program.callbacks
+        or program.agreement is not None
+        or program.steps is not None
+        or program.tangents_of_integers
+        or any(program.in_orders)
+        or True
+        in [
+            type(x) is ArrayImpl and not x.is_deleted() and formats.order_of(x) is not None
+            for x in args
+        ]
+        or config.debug_nans.value
+        or config.debug_infs.value
+        or config.debug_key_reuse.value
+    ):
         return None
     kept = program.kept
     if not all(map(_lies_as_wanted, itertools.compress(args, kept), program.in_shardings)):
         return None
-    ready = list(map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings))
-    return FastPath(program.executable, out_tree, program.in_shardings, program.out_shardings, program.out_avals,
-                    [program.placement.committed] * len(program.out_avals), [True] * len(ready) + list(kept[n_consts:]),
-                    [None] * len(program.in_shardings), ready)
+    ready = list(
+        map(transfer.to_sharding, itertools.compress(args[:n_consts], kept), program.in_shardings)
+    )
+    return FastPath(
+        program.executable,
+        out_tree,
+        program.in_shardings,
+        program.out_shardings,
+        program.out_avals,
+        [program.placement.committed] * len(program.out_avals),
+        [True] * len(ready) + list(kept[n_consts:]),
+        [None] * len(program.in_shardings),
+        ready,
+    )
 
 
 def _lies_as_wanted(x: Value, sharding: object) -> bool:
-    """Whether C++ may take an argument that the program wants laid out so: of a NamedSharding it takes the shards as they are."""
-    if type(x) is not ArrayImpl or type(x._sharding) is not NamedSharding or x._sharding is sharding:
+    """Whether C++ may take an argument that the program wants laid out so: of a NamedSharding it
+    takes the shards as they are."""
+    if (
+        type(x) is not ArrayImpl
+        or type(x._sharding) is not NamedSharding
+        or x._sharding is sharding
+    ):
         return True
     return bool(x._sharding.is_equivalent_to(sharding, x.ndim))
 
 
-def shard_arg_fallback(x: Value, sharding: object, layout: object, copy_semantics: object = None) -> Any:
+def shard_arg_fallback(
+    x: Value, sharding: object, layout: object, copy_semantics: object = None
+) -> Any:
     """Called by the C++ dispatcher for an argument that is not where the executable wants it."""
     return transfer.to_sharding(x, sharding)

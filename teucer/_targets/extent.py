@@ -17,10 +17,16 @@ def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
 
 
 def has_more(jaxpr: Jaxpr, equations: int) -> bool:
-    """Whether a program has more equations than a number, those of the jaxprs that its equations carry included."""
+    """Whether a program has more equations than a number, those of the jaxprs that its equations
+    carry included."""
     todo = [jaxpr]
     while todo and equations >= 0:
         eqns = todo.pop().eqns
         equations -= len(eqns)
-        todo += [inner for eqn in eqns if eqn.primitive.higher_order for inner in jaxprs_in_params(eqn.params)]
+        todo += [
+            inner
+            for eqn in eqns
+            if eqn.primitive.higher_order
+            for inner in jaxprs_in_params(eqn.params)
+        ]
     return equations < 0

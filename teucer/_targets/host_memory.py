@@ -1,8 +1,8 @@
 """Host memory: pages that arrays have let go stay with the process, to be used again.
 
-XLA takes the memory of results and temporaries from malloc at every call. glibc maps large blocks anew each time and unmaps them
-when they are freed, and each page of a new map costs a fault: a quarter to a half of the time of a training step on CPU
-(docs/performance.md).
+XLA takes the memory of results and temporaries from malloc at every call. glibc maps large blocks
+anew each time and unmaps them when they are freed, and each page of a new map costs a fault: a
+quarter to a half of the time of a training step on CPU (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = 1, -1, -2, -3
 _LARGEST = 1 << 25  # the greatest threshold that glibc takes
 _MOST = (1 << 31) - 1  # mallopt takes an int
 _PAD = 1 << 27  # twice a heap of a thread: that much must be free in front of one that is unmapped
-_QUICK = 16 * ctypes.sizeof(ctypes.c_void_p)  # blocks of up to so many bytes go to malloc's quick lists by default
+_QUICK = 16 * ctypes.sizeof(
+    ctypes.c_void_p
+)  # blocks of up to so many bytes go to malloc's quick lists by default
 
 _kept = False  # whether malloc of this process keeps pages
 _heaps_kept = False
@@ -32,9 +34,11 @@ def _libc() -> ctypes.CDLL:
 
 
 def keep_freed_pages() -> bool:
-    """Have malloc take blocks of up to 32 MB from its heaps, the main one of which keeps up to an eighth of the machine's memory.
+    """Have malloc take blocks of up to 32 MB from its heaps, the main one of which keeps up to an
+    eighth of the machine's memory.
 
-    Returns whether it was done: not where malloc is another than glibc's, or where the environment says how malloc is to behave.
+    Returns whether it was done: not where malloc is another than glibc's, or where the environment
+    says how malloc is to behave.
     """
     global _kept  # malloc's state is the process's, too
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ):
@@ -43,15 +47,19 @@ def keep_freed_pages() -> bool:
     if not hasattr(libc, "mallopt") or not hasattr(libc, "gnu_get_libc_version"):
         return False
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    _kept = bool(libc.mallopt(_MMAP_THRESHOLD, _LARGEST) and libc.mallopt(_TRIM_THRESHOLD, min(memory // 8, _MOST)))
+    _kept = bool(
+        libc.mallopt(_MMAP_THRESHOLD, _LARGEST)
+        and libc.mallopt(_TRIM_THRESHOLD, min(memory // 8, _MOST))
+    )
     return _kept
 
 
 def keep_heaps() -> None:
-    """Have malloc keep the heaps of threads too, if it keeps pages: for programs that take and give back many blocks at each call.
+    """Have malloc keep the heaps of threads too, if it keeps pages: for programs that take and give
+    back many blocks at each call.
 
-    Calls of small programs take some percent longer then. They would take more with malloc's quick lists, which are emptied
-    whenever a block comes back to much free memory.
+    Calls of small programs take some percent longer then. They would take more with malloc's quick
+    lists, which are emptied whenever a block comes back to much free memory.
     """
     global _heaps_kept
     if _kept:
@@ -63,10 +71,11 @@ def keep_heaps() -> None:
 
 @contextlib.contextmanager
 def joining() -> Iterator[None]:
-    """In the `with` block, malloc joins small blocks that are freed with their neighbours at once, if it keeps pages.
+    """In the `with` block, malloc joins small blocks that are freed with their neighbours at once,
+    if it keeps pages.
 
-    Loading an executable frees very many: to go over its quick lists each time that a large block is given back takes malloc an
-    eighth of the time.
+    Loading an executable frees very many: to go over its quick lists each time that a large block
+    is given back takes malloc an eighth of the time.
     """
     _quick_lists_up_to(0)
     try:
@@ -81,7 +90,8 @@ def _quick_lists_up_to(size: int) -> None:
 
 
 def give_back_if_scarce(part: float = 0.5) -> None:
-    """Give what is free back to the system, if pages are kept and the process has more than this part of the machine's memory."""
+    """Give what is free back to the system, if pages are kept and the process has more than this
+    part of the machine's memory."""
     if _kept:
         with open("/proc/self/statm", "rb") as memory:
             resident = int(memory.read().split()[1])

@@ -1,4 +1,7 @@
-"""What is done for the compiler of a platform: the questions that programs ask of their target, and the answers of most."""
+"""What is done for the compiler of a platform.
+
+The questions that programs ask of their target, and the answers of most.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ Mode: TypeAlias = Literal["off", "auto", "force"]
 
 
 class Target:
-    """A platform of which nothing is known: programs are compiled as they are, but for what their user asks."""
+    """A platform of which nothing is known: programs are compiled as they are, but for what their
+    user asks."""
 
     # What rules of primitives ask, with the answers that always work.
     kernels: ClassVar[Kernels] = Kernels()
@@ -32,7 +36,8 @@ class Target:
     adds_complex: ClassVar[bool] = False
     # Whether integers are sorted faster than floats.
     sorts_integers: ClassVar[bool] = False
-    # Whether a generator of XLA's draws for each key of a batch alone, in the time that it takes for all.
+    # Whether a generator of XLA's draws for each key of a batch alone, in the time that it takes
+    # for all.
     draws_alone: ClassVar[bool] = False
     # Whether float64 is computed by the processor at half the speed of float32 or better.
     fast_float64: ClassVar[bool] = False
@@ -40,11 +45,13 @@ class Target:
     sends: ClassVar[bool] = False
     # Whether devices are wired, so that their order in a mesh matters.
     wired: ClassVar[bool] = False
-    # Whether executables of programs that call Python can be kept on disk without the functions that they call.
+    # Whether executables of programs that call Python can be kept on disk without the functions
+    # that they call.
     keeps_callbacks: ClassVar[bool] = False
     # Whether programs compute in the memory of the host as in that of the devices.
     one_memory: ClassVar[bool] = False
-    # Whether a process compiles a program over several processes without the others: compilers that tune may share that work.
+    # Whether a process compiles a program over several processes without the others: compilers that
+    # tune may share that work.
     compiles_alone: ClassVar[bool] = False
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
@@ -54,24 +61,27 @@ class Target:
         # Here and below, for the few programs that need it: `import teucer` would take longer.
         from teucer._targets.cpu.constants import FORCED_COSTS
         from teucer._targets.cpu.outline import outlined
+
         return outlined(jaxpr, FORCED_COSTS)
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """The executables into which a prepared jaxpr is cut; None if it stays one."""
         from teucer._targets.cpu.constants import FORCED_LIMITS
         from teucer._targets.cpu.pieces import cut
+
         return cut(jaxpr, FORCED_LIMITS) if mode == "force" else cut(jaxpr)
 
     @property
     def legal(self) -> Mapping[str, Callable[..., Any]]:
-        """How operations of StableHLO are written where the compiler has slow code for them, by the names of the functions of
-        `_lower.hlo` that write them (`Legalized`)."""
+        """How operations of StableHLO are written where the compiler has slow code for them, by the
+        names of the functions of `_lower.hlo` that write them (`Legalized`)."""
         return {}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """What the compiler is told of a program.
 
-        lean: whether it is to compile quickly rather than well. parts: the devices among which the compiler divides arrays.
+        lean: whether it is to compile quickly rather than well. parts: the devices among which the
+        compiler divides arrays.
         """
         return NO_SWITCHES
 
@@ -84,15 +94,17 @@ class Target:
         return ""
 
     def keep_memory(self, *, of_threads: bool = False) -> None:
-        """Have the process keep the pages that arrays let go, or those of the heaps of threads too, if it keeps pages."""
+        """Have the process keep the pages that arrays let go, or those of the heaps of threads too,
+        if it keeps pages."""
         if of_threads:
             host_memory.keep_heaps()
         else:
             host_memory.keep_freed_pages()
 
     def make_room(self, let_go: Callable[[], bool]) -> None:
-        """Before an executable is loaded: have `let_go` drop others if the process has few memory maps left; it says if it dropped
-        any. Give pages of the host back that are kept, if they are scarce.
+        """Before an executable is loaded: have `let_go` drop others if the process has few memory
+        maps left; it says if it dropped any. Give pages of the host back that are kept, if they are
+        scarce.
 
         Raises RuntimeError if there is no room.
         """

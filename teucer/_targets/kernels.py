@@ -1,4 +1,7 @@
-"""What platforms have beside their compilers: kernels of libraries, under the names by which XLA calls them."""
+"""What platforms have beside their compilers.
+
+Kernels of libraries, under the names by which XLA calls them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ class Kernels(NamedTuple):
     """The kernels of a platform.
 
     lapack: whether it has LAPACK's, one for each dtype.
-    routines: those of GPUs, one for all dtypes, by LAPACK's name of the routine or, where there is none, ours; "NAME complex"
-        is for complex numbers alone.
+    routines: those of GPUs, one for all dtypes, by LAPACK's name of the routine or, where there is
+        none, ours; "NAME complex" is for complex numbers alone.
     lacks: by function, the algorithms that users may ask for and that the platform does not have.
     python, buffers: what calls Python on arrays, and on buffers; None where nothing does.
     """

@@ -1,4 +1,8 @@
-"""Memory maps: each loaded executable takes some, Linux lets a process have so many, and XLA dies when there are no more."""
+"""Memory maps.
+
+Each loaded executable takes some, Linux lets a process have so many, and XLA dies when there are no
+more.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,17 @@ from teucer._base import config, errors
 __all__ = ["count", "make_room"]
 
 _MAPS_A_LOAD = 128  # Small executables take 3, large ones a hundred and more.
-_MOST_LOADS = 100  # between two counts: large executables must not use up the last quarter, and others make maps too
+# between two counts: large executables must not use up the last quarter, and others make maps too
+_MOST_LOADS = 100
 _SPARE = 512  # XLA's threads and allocators need some while they compile.
-# Executables to load before the maps are counted again, which takes a microsecond a map. Only an estimate of when to
-# look, so threads may disturb each other's count.
+# Executables to load before the maps are counted again, which takes a microsecond a map. Only an
+# estimate of when to look, so threads may disturb each other's count.
 _loads_left = 0
 
 
 def make_room(let_go: Callable[[], bool]) -> None:
-    """Before an executable is loaded: have `let_go` drop others while the process has few maps left; it says if it dropped any.
+    """Before an executable is loaded: have `let_go` drop others while the process has few maps
+    left; it says if it dropped any.
 
     Raises RuntimeError if that does not help.
     """
@@ -36,10 +42,18 @@ def make_room(let_go: Callable[[], bool]) -> None:
     while now >= bound and let_go():
         now = count()
     if now > most - _SPARE:
-        raise RuntimeError(errors.message(
-            "compile", f"the process has {now} memory maps of the {most} that the system allows, and no room to load a program",
-            "What holds them is not Teucer's: free memory-mapped files and arrays, or raise the limit (sysctl "
-            "vm.max_map_count).", {}))
+        raise RuntimeError(
+            errors.message(
+                "compile",
+                (
+                    f"the process has {now} memory maps of the {most} that the system allows, and "
+                    "no room to load a program"
+                ),
+                "What holds them is not Teucer's: free memory-mapped files and arrays, or raise "
+                "the limit (sysctl vm.max_map_count).",
+                {},
+            )
+        )
     _loads_left = min(((bound if now < bound else most) - now) // _MAPS_A_LOAD, _MOST_LOADS)
 
 

@@ -1,4 +1,7 @@
-"""Calls of jaxprs that stay calls in the compiled program: XLA neither inlines them nor fuses across them."""
+"""Calls of jaxprs that stay calls in the compiled program.
+
+XLA neither inlines them nor fuses across them.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +37,41 @@ class OutlinedCall(Primitive):
         divided = ctx.module.mesh is not None and not ctx.all_manual()
         if divided and xla.CALLS_MISS_COPIES and _reorders(jaxpr.jaxpr):
             return ctx.inline(jaxpr, *values)
-        if divided or not xla.CALLS_MISS_COPIES:  # the compiler could not divide rows as it divides arrays
+        if (
+            divided or not xla.CALLS_MISS_COPIES
+        ):  # the compiler could not divide rows as it divides arrays
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")
         rows = [list(map(_row, avals)) for avals in (jaxpr.in_avals, jaxpr.out_avals)]
         if key not in ctx.module.emitted:
-            ctx.module.emitted[key] = ctx.function("outlined", *rows, lambda *given: _reshaped(
-                ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1])), jaxpr.jaxpr
+            ctx.module.emitted[key] = (
+                ctx.function(
+                    "outlined",
+                    *rows,
+                    lambda *given: _reshaped(
+                        ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1]
+                    ),
+                ),
+                jaxpr.jaxpr,
+            )
         symbol, _ = ctx.module.emitted[key]
-        outs = ctx.op("func.call", _reshaped(ctx, values, rows[0]), rows[1], f"callee = @{symbol}", attributes=stays)
+        outs = ctx.op(
+            "func.call",
+            _reshaped(ctx, values, rows[0]),
+            rows[1],
+            f"callee = @{symbol}",
+            attributes=stays,
+        )
         return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
 
 
 def _reorders(jaxpr: Jaxpr) -> bool:
     """Whether a kernel in a jaxpr takes or gives arrays other than row by row."""
-    return any(eqn.primitive.cost.reorders or any(map(_reorders, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+    return any(
+        eqn.primitive.cost.reorders or any(map(_reorders, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
 
 
 def _row(aval: Any) -> Any:
@@ -57,7 +79,10 @@ def _row(aval: Any) -> Any:
 
 
 def _reshaped(ctx: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    return [v if aval.extended else hlo.reshape(ctx, v, aval.shape) for v, aval in zip(values, avals, strict=True)]
+    return [
+        v if aval.extended else hlo.reshape(ctx, v, aval.shape)
+        for v, aval in zip(values, avals, strict=True)
+    ]
 
 
 outlined_call_p = OutlinedCall()

@@ -12,18 +12,22 @@ __all__ = ["target_of"]
 
 @functools.cache
 def target_of(platform: str) -> Target:
-    """The target of a platform: 'cpu', 'cuda', 'rocm', 'gpu' for either, 'tpu', or another, of which nothing is known.
+    """The target of a platform: 'cpu', 'cuda', 'rocm', 'gpu' for either, 'tpu', or another, of
+    which nothing is known.
 
     It is loaded when it is asked for, since `import teucer` needs none.
     """
     if platform == "cpu":
         from teucer._targets.cpu.target import CPU
+
         return CPU()
     if platform in ("cuda", "rocm", "gpu"):
         from teucer._targets.gpu.target import CUDA, GPU, ROCm
+
         return {"cuda": CUDA, "rocm": ROCm}.get(platform, GPU)()
     if platform == "tpu":
         from teucer._targets.tpu.target import TPU
+
         return TPU()
     return Target()
 

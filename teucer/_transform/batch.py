@@ -12,7 +12,16 @@ from teucer._core.primitive import Axis
 from teucer._core.references import types as references
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.trace import (
+    Trace,
+    Tracer,
+    check_alive,
+    check_leaks,
+    current_trace,
+    end,
+    typeof,
+    using,
+)
 from teucer._core.types import ShapedArray, float0
 from teucer._optimize.discharge import without_references
 
@@ -20,7 +29,15 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Partition, Size, Value
 
-__all__ = ["BatchTrace", "BatchTracer", "batch_flat", "batch_jaxpr", "laid_over", "mapped_aval", "unmapped_aval"]
+__all__ = [
+    "BatchTrace",
+    "BatchTracer",
+    "batch_flat",
+    "batch_jaxpr",
+    "laid_over",
+    "mapped_aval",
+    "unmapped_aval",
+]
 
 
 @functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
@@ -29,16 +46,22 @@ def mapped_aval(aval: Aval, dim: int | None) -> Any:
     return aval.dec_rank(None, dim)
 
 
-def unmapped_aval(aval: Aval, dim: int | None, size: Size, explicit: Partition | None = None) -> Any:
+def unmapped_aval(
+    aval: Aval, dim: int | None, size: Size, explicit: Partition | None = None
+) -> Any:
     """The type of a batch of values; `explicit` is the partition of the batch axis."""
     if explicit is None or dim is None or aval.is_high:
         return aval.inc_rank(size, aval.leading_axis_spec() if dim == 0 else dim)
     own = aval.partition or explicit.with_spec(())
-    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]), sharding=own.inserted(aval.ndim, dim, explicit.spec[0]))
+    return aval.update(
+        shape=(*aval.shape[:dim], size, *aval.shape[dim:]),
+        sharding=own.inserted(aval.ndim, dim, explicit.spec[0]),
+    )
 
 
 def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
-    """A batch whose axis lies over the Explicit mesh axes that it is to lie over; whatever has no partition as it is."""
+    """A batch whose axis lies over the Explicit mesh axes that it is to lie over; whatever has no
+    partition as it is."""
     if explicit is None or dim is None:
         return y
     aval, entry = typeof(y), explicit.spec[0]
@@ -47,9 +70,14 @@ def laid_over(y: Value, dim: int | None, explicit: Partition | None) -> Any:
     if aval.partition is not None and aval.partition.spec[dim] == entry:
         return y
     own = aval.partition or explicit.with_spec(PartitionSpec(*[None] * aval.ndim))
-    # Another axis that lies over these mesh axes, as one that a collective has gathered, is laid out otherwise.
-    entries = [None if set(entry_names(e)) & set(entry_names(entry)) else e for e in own.spec.partitions]
-    return array_ops.lay_out(y, own.with_spec(own.spec.update(partitions=(*entries[:dim], entry, *entries[dim + 1:]))))
+    # Another axis that lies over these mesh axes, as one that a collective has gathered, is laid
+    # out otherwise.
+    entries = [
+        None if set(entry_names(e)) & set(entry_names(entry)) else e for e in own.spec.partitions
+    ]
+    return array_ops.lay_out(
+        y, own.with_spec(own.spec.update(partitions=(*entries[:dim], entry, *entries[dim + 1 :])))
+    )
 
 
 @final
@@ -87,7 +115,9 @@ class BatchTrace(Trace):
         super().__init__(parent)
         self.axis = axis
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         values: list[Any] = []
         dims: list[int | None] = []
         batched = False
@@ -108,17 +138,27 @@ class BatchTrace(Trace):
             if found is not None:
                 return found
         with using(parent):
-            if not (batched or primitive.makes_references or (primitive.uses_axis
-                                                              and primitive.uses_axis(self.axis.name, params))):
+            if not (
+                batched
+                or primitive.makes_references
+                or (primitive.uses_axis and primitive.uses_axis(self.axis.name, params))
+            ):
                 return parent.process(primitive, tuple(values), params)
             outs, out_dims = primitive.batch(self.axis, values, tuple(dims), **params)
             if self.axis.explicit is not None:
-                outs = [laid_over(y, d, self.axis.explicit) for y, d in zip(outs, out_dims, strict=True)]
-        return tuple([y if d is None else BatchTracer(self, y, d) for y, d in zip(outs, out_dims, strict=True)])
+                outs = [
+                    laid_over(y, d, self.axis.explicit) for y, d in zip(outs, out_dims, strict=True)
+                ]
+        return tuple(
+            [
+                y if d is None else BatchTracer(self, y, d)
+                for y, d in zip(outs, out_dims, strict=True)
+            ]
+        )
 
     def continues(self, x: BatchTracer) -> bool:
-        """Whether x is a batch over the axis of this trace, made before: what a custom function or its rule closes over, which run
-        in a trace of their own."""
+        """Whether x is a batch over the axis of this trace, made before: what a custom function or
+        its rule closes over, which run in a trace of their own."""
         trace = x._trace
         if type(trace) is not BatchTrace or trace.axis is not self.axis:
             return False
@@ -136,12 +176,18 @@ class BatchTrace(Trace):
         return "a function being vectorised (vmap)"
 
 
-def batch_flat(f: Callable[..., Sequence[Value]], axis: Axis, args: Sequence[Value], dims: Sequence[int | None],
-               ) -> tuple[list[Any], list[int | None]]:
+def batch_flat(
+    f: Callable[..., Sequence[Value]],
+    axis: Axis,
+    args: Sequence[Value],
+    dims: Sequence[int | None],
+) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat values on a batch, and their batch dimensions."""
     parent = current_trace()
     trace = BatchTrace(parent, axis)
-    tracers = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(args, dims, strict=True)]
+    tracers = [
+        x if d is None else BatchTracer(trace, x, d) for x, d in zip(args, dims, strict=True)
+    ]
     with using(trace), axes.extended({} if axis.name is None else {axis.name: axis.size}):
         outs = f(*tracers)
     pairs = [trace.split(y) for y in outs]
@@ -151,28 +197,51 @@ def batch_flat(f: Callable[..., Sequence[Value]], axis: Axis, args: Sequence[Val
     return [y for y, _ in pairs], [d for _, d in pairs]
 
 
-def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], instantiate: bool | Sequence[bool],
-                ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr on batches: batch dimensions are in front, of the inputs marked and of the results returned as marked.
+def batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: Axis,
+    batched: Sequence[bool],
+    instantiate: bool | Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr on batches: batch dimensions are in front, of the inputs marked and of the results
+    returned as marked.
 
     instantiate: which results shall be batched even if they need not be. Kept on the jaxpr.
     """
-    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("batch", axis, tuple(batched), wanted),
-                                                       lambda: _batch_jaxpr(closed, axis, batched, wanted))
+    wanted = (
+        (instantiate,) * len(closed.jaxpr.outvars)
+        if isinstance(instantiate, bool)
+        else tuple(instantiate)
+    )
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(
+        ("batch", axis, tuple(batched), wanted), lambda: _batch_jaxpr(closed, axis, batched, wanted)
+    )
     return made
 
 
-def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched: Sequence[bool], wanted: Sequence[bool],
-                 ) -> tuple[ClosedJaxpr, list[bool]]:
+def _batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: Axis,
+    batched: Sequence[bool],
+    wanted: Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list[bool] = []
 
     def on_batch(*args: Value) -> list[Any]:
-        outs, dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, args,
-                                [0 if b else None for b in batched])
+        outs, dims = batch_flat(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
+            axis,
+            args,
+            [0 if b else None for b in batched],
+        )
         out_batched[:] = [d is not None or w for d, w in zip(dims, wanted, strict=True)]
-        return [laid_over(array_ops.to_axis(y, d, axis.size, 0), 0, axis.explicit) if b else y
-                for y, d, b in zip(outs, dims, out_batched, strict=True)]
+        return [
+            laid_over(array_ops.to_axis(y, d, axis.size, 0), 0, axis.explicit) if b else y
+            for y, d, b in zip(outs, dims, out_batched, strict=True)
+        ]
 
-    avals = [unmapped_aval(a, 0, axis.size, axis.explicit) if b else a for a, b in zip(closed.in_avals, batched, strict=True)]
+    avals = [
+        unmapped_aval(a, 0, axis.size, axis.explicit) if b else a
+        for a, b in zip(closed.in_avals, batched, strict=True)
+    ]
     return stage_jaxpr(on_batch, avals, closed.jaxpr.debug_info), out_batched

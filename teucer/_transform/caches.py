@@ -34,6 +34,7 @@ def clear_caches() -> None:
 
 
 def clear_backends(_crash: bool = False) -> None:
-    """Forget all programs and backends; the next use makes them anew. Arrays stay valid. _crash: accepted and not used."""
+    """Forget all programs and backends; the next use makes them anew. Arrays stay valid. _crash:
+    accepted and not used."""
     clear_caches()
     backends.clear_backends()

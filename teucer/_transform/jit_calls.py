@@ -45,11 +45,21 @@ if TYPE_CHECKING:
     from teucer._programs.program import Program
     from teucer._transform.partial import PartialTrace
 
-__all__ = ["Inline", "JaxprCall", "execute", "hoist_consts", "hoisted", "jaxpr_uses_axis", "jit_p", "sized_call_p"]
+__all__ = [
+    "Inline",
+    "JaxprCall",
+    "execute",
+    "hoist_consts",
+    "hoisted",
+    "jaxpr_uses_axis",
+    "jit_p",
+    "sized_call_p",
+]
 
 
 class Inline(enum.Enum):
-    """Where a jitted function that is called within another is inlined: the argument `inline` of `jit`.
+    """Where a jitted function that is called within another is inlined: the argument `inline` of
+    `jit`.
 
     JAX_EARLY: while the outer function is traced; its jaxpr has no call.
     JAX_LATE: when the outer jaxpr is written as StableHLO.
@@ -71,7 +81,8 @@ class Inline(enum.Enum):
 def execute(program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
     """Run the program of a jaxpr.
 
-    A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs out, the error says for what.
+    A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs
+    out, the error says for what.
     """
     try:
         return run.execute(program, args)
@@ -80,7 +91,9 @@ def execute(program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list
             err.add_note(provided.memory_note(jaxpr.jaxpr))
         raise
     except FloatingPointError:
-        if not any(type(x) is ArrayImpl and x.is_deleted() for x in args):  # as donated ones are after the first run
+        if not any(
+            type(x) is ArrayImpl and x.is_deleted() for x in args
+        ):  # as donated ones are after the first run
             provided.blame(jaxpr, args)
         raise
 
@@ -103,7 +116,8 @@ def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
 
 
 class JaxprCall(Primitive):
-    """A primitive that evaluates `jaxpr` on its operands; derivatives and batches of it are calls of transformed jaxprs.
+    """A primitive that evaluates `jaxpr` on its operands; derivatives and batches of it are calls
+    of transformed jaxprs.
 
     (C1) jaxpr has no constants.
     """
@@ -111,11 +125,17 @@ class JaxprCall(Primitive):
     __slots__ = ()
     higher_order = True
 
-    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[object], params: dict[str, object],
-                 sources: Sequence[int | None] | None = None) -> Any:
+    def on_jaxpr(
+        self,
+        closed: ClosedJaxpr,
+        operands: Sequence[object],
+        params: dict[str, object],
+        sources: Sequence[int | None] | None = None,
+    ) -> Any:
         """A call of a transformed jaxpr; the constants that rules have brought in become operands.
 
-        sources: the operand of this call that each operand is, or is the tangent of; None for none. By default one for one.
+        sources: the operand of this call that each operand is, or is the tangent of; None for none.
+        By default one for one.
         """
         inner, consts = hoisted(closed)
         if consts or sources is not None:
@@ -133,23 +153,50 @@ class JaxprCall(Primitive):
     def effects(self, *avals: Aval, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Sequence[Value], groups: Sequence[int], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def on_values(
+        self,
+        operands: Sequence[Value],
+        groups: Sequence[int],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         inner = discharged(jaxpr, groups)
-        outs = self.on_jaxpr(inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None)
+        outs = self.on_jaxpr(
+            inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None
+        )
         return inner.split(outs)
 
-    def on_low(self, operands: Sequence[Value], avals: Sequence[Aval], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def on_low(
+        self,
+        operands: Sequence[Value],
+        avals: Sequence[Aval],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         low, given = lowered(jaxpr), taken_apart(operands, avals)
         return low.raised(self.on_jaxpr(low.jaxpr, given.low, params, given.sources), operands)
 
-    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], *, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Value],
+        tangents: Sequence[Value],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         sources = [i for i, m in enumerate(moving) if m]
         operands = (*primals, *[tangents[i] for i in sources])
-        return split_tangents(self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]), out_moving)
+        return split_tangents(
+            self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]), out_moving
+        )
 
-    def transpose(self, cts: Sequence[Value], *args: Value, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def transpose(
+        self, cts: Sequence[Value], *args: Value, jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
         transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
@@ -159,17 +206,29 @@ class JaxprCall(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, *, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Value], dims: Dims, *, jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        operands = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         outs = self.on_jaxpr(batched, operands, params)
         return outs, tuple(0 if b else None for b in out_batched)
 
     def uses_axis(self, name: object, params: Params) -> bool:
         return name is not None and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
 
-    def on_buffers(self, sizes: Any, args: Sequence[Value], avals: Sequence[Aval], outs: Sequence[Value], *,
-                   jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def on_buffers(
+        self,
+        sizes: Any,
+        args: Sequence[Value],
+        avals: Sequence[Aval],
+        outs: Sequence[Value],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         """The rule `padded` of a call that stays one."""
         inner, given, found = sizes.inner(jaxpr)
         sources = [*[None] * len(given), *range(len(args))]
@@ -177,7 +236,8 @@ class JaxprCall(Primitive):
 
 
 class ProgramCall(JaxprCall):
-    """A call that runs as a program of its own, which may be given the buffers of operands (`donated_invars`)."""
+    """A call that runs as a program of its own, which may be given the buffers of operands
+    (`donated_invars`)."""
 
     __slots__ = ()
 
@@ -185,8 +245,11 @@ class ProgramCall(JaxprCall):
         donated = params["donated_invars"]
         return {**params, "donated_invars": tuple([i is not None and donated[i] for i in sources])}
 
-    def for_staged(self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]) -> dict[str, Any]:
-        """The parameters of the staged part, after the known part has given `outs` for the types `avals`."""
+    def for_staged(
+        self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]
+    ) -> dict[str, Any]:
+        """The parameters of the staged part, after the known part has given `outs` for the types
+        `avals`."""
         return params
 
     def partial_eval(self, trace: PartialTrace, args: Iterable[Value], params: Params) -> Any:
@@ -207,7 +270,9 @@ class ProgramCall(JaxprCall):
         # A residual that is an input of the known part goes straight to the staged part.
         residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
         operands = (*split.staged.consts, *residuals, *unknown_args)
-        staged = trace.record(self, operands, call_params(hoist_consts(split.staged.jaxpr), operands))
+        staged = trace.record(
+            self, operands, call_params(hoist_consts(split.staged.jaxpr), operands)
+        )
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
         return tuple(next(staged_outs) if u else next(known_outs) for u in split.unknown_outs)
 
@@ -215,24 +280,48 @@ class ProgramCall(JaxprCall):
 def _as_of_caller(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A jaxpr whose equations come from the line where it is evaluated."""
     jaxpr = closed.jaxpr
-    made: Jaxpr = closed.kept("of_caller", lambda: jaxpr.replace(
-        eqns=[eqn.replace(source=(None, source_info(eqn.source).name_stack.stack)) for eqn in jaxpr.eqns]))
+    made: Jaxpr = closed.kept(
+        "of_caller",
+        lambda: jaxpr.replace(
+            eqns=[
+                eqn.replace(source=(None, source_info(eqn.source).name_stack.stack))
+                for eqn in jaxpr.eqns
+            ]
+        ),
+    )
     return ClosedJaxpr(made, closed.consts)
 
 
 @final
 class Jit(ProgramCall, FunctionCall):
-    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module when lowered."""
+    """A call of a jaxpr, compiled as one program when run eagerly, and a function of the module
+    when lowered."""
 
     __slots__ = ()
     name = "jit"
     multiple_results = True
 
-    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, name: str, donated_invars: Sequence[bool],
-                 keep_unused: bool, inline: bool | Inline, options: tuple[tuple[str, object], ...],
-                 outline: bool | None = None) -> Any:
+    def evaluate(
+        self,
+        *args: Value,
+        jaxpr: ClosedJaxpr,
+        name: str,
+        donated_invars: Sequence[bool],
+        keep_unused: bool,
+        inline: bool | Inline,
+        options: tuple[tuple[str, object], ...],
+        outline: bool | None = None,
+    ) -> Any:
         check_no_tracers(args)
-        job = Job(jaxpr.jaxpr, name, placement_of(arrays(args)), tuple(donated_invars), keep_unused, options, outline)
+        job = Job(
+            jaxpr.jaxpr,
+            name,
+            placement_of(arrays(args)),
+            tuple(donated_invars),
+            keep_unused,
+            options,
+            outline,
+        )
         if needs_low(jaxpr.jaxpr):
             return tuple(run_high(job, args))
         if takes_references(args):
@@ -245,12 +334,24 @@ class Jit(ProgramCall, FunctionCall):
             return tuple(_as_of_caller(params["jaxpr"])(*args))
         return trace.record(self, args, params)
 
-    def lower(self, ctx: Context, *values: Written, jaxpr: ClosedJaxpr, name: str,
-              inline: bool | Inline = False, **params: object) -> Any:
-        # Effects keep their order within one function of the module, so a program that has them is written in place.
+    def lower(
+        self,
+        ctx: Context,
+        *values: Written,
+        jaxpr: ClosedJaxpr,
+        name: str,
+        inline: bool | Inline = False,
+        **params: object,
+    ) -> Any:
+        # Effects keep their order within one function of the module, so a program that has them is
+        # written in place.
         if jaxpr.effects or inline is Inline.JAX_LATE:
             return ctx.inline(jaxpr, *values, under=f"jit({name})")
-        told = text.with_metadata("", [("inlineable", inline.value)]) if isinstance(inline, Inline) else ""
+        told = (
+            text.with_metadata("", [("inlineable", inline.value)])
+            if isinstance(inline, Inline)
+            else ""
+        )
         return ctx.call(name, jaxpr, *values, attributes=told)
 
     def forward(self, eqn: Eqn) -> Any:
@@ -258,7 +359,13 @@ class Jit(ProgramCall, FunctionCall):
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
-        return narrowed(eqn, used, taken, jaxpr=closed, donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)))
+        return narrowed(
+            eqn,
+            used,
+            taken,
+            jaxpr=closed,
+            donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)),
+        )
 
     padded = JaxprCall.on_buffers
 
@@ -268,7 +375,8 @@ jit_p = Jit()
 
 @final
 class SizedCall(ProgramCall):
-    """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all sizes of its variables.
+    """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all
+    sizes of its variables.
 
     (C2) sizes gives the size of every variable that the types of operands speak of.
     """
@@ -277,23 +385,41 @@ class SizedCall(ProgramCall):
     name = "sized_call"
     multiple_results = True
 
-    def for_staged(self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]) -> dict[str, Any]:
+    def for_staged(
+        self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]
+    ) -> dict[str, Any]:
         # The staged part may speak of sizes that the known part has found.
         return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
 
-    def types(self, *avals: Aval, jaxpr: ClosedJaxpr, sizes: tuple[tuple[str, int], ...], **params: object) -> Any:
+    def types(
+        self, *avals: Aval, jaxpr: ClosedJaxpr, sizes: tuple[tuple[str, int], ...], **params: object
+    ) -> Any:
         return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
 
-    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, name: str,
-                 sizes: tuple[tuple[str, int], ...], donated_invars: Sequence[bool],
-                 keep_unused: bool, inline: bool, options: tuple[tuple[str, object], ...],
-                 outline: bool | None) -> Any:
+    def evaluate(
+        self,
+        *args: Value,
+        jaxpr: ClosedJaxpr,
+        name: str,
+        sizes: tuple[tuple[str, int], ...],
+        donated_invars: Sequence[bool],
+        keep_unused: bool,
+        inline: bool,
+        options: tuple[tuple[str, object], ...],
+        outline: bool | None,
+    ) -> Any:
         check_no_tracers(args)
         closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
         inner, consts = hoisted(closed)
         donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
-        program = program_for(Job(inner.jaxpr, name, placement_of(args), donated, keep_unused, options, outline))
-        operands = [*consts, *(np.int32(n) for _, n in sizes), *dynamic.to_buffers(args, jaxpr.in_avals)]
+        program = program_for(
+            Job(inner.jaxpr, name, placement_of(args), donated, keep_unused, options, outline)
+        )
+        operands = [
+            *consts,
+            *(np.int32(n) for _, n in sizes),
+            *dynamic.to_buffers(args, jaxpr.in_avals),
+        ]
         # What is behind the elements may be NaN: only the true arrays are checked.
         outs = run.execute(program, operands, checked=False)
         n = len(jaxpr.out_avals)
@@ -302,7 +428,8 @@ class SizedCall(ProgramCall):
         try:
             run.check_finite(found_arrays, name)
         except FloatingPointError:
-            # Operation by operation, to name the one; not where sizes are known only in the program.
+            # Operation by operation, to name the one; not where sizes are known only in the
+            # program.
             if not found:
                 dynamic.specialize(jaxpr, known, *args)
             raise
@@ -311,8 +438,14 @@ class SizedCall(ProgramCall):
     def stage(self, trace: Trace, args: Sequence[Value], params: Params) -> Any:
         return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))
 
-    def lower(self, ctx: Context, *values: Written, jaxpr: ClosedJaxpr,
-              sizes: tuple[tuple[str, int], ...], **params: object) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: Written,
+        jaxpr: ClosedJaxpr,
+        sizes: tuple[tuple[str, int], ...],
+        **params: object,
+    ) -> Any:
         return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
 
 
@@ -321,4 +454,7 @@ sized_call_p = SizedCall()
 
 def jaxpr_uses_axis(jaxpr: Jaxpr, name: object) -> bool:
     """Whether a jaxpr speaks of a named axis."""
-    return any(eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params) for eqn in jaxpr.eqns)
+    return any(
+        eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params)
+        for eqn in jaxpr.eqns
+    )

@@ -11,7 +11,16 @@ from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.trace import (
+    Trace,
+    Tracer,
+    check_alive,
+    check_leaks,
+    current_trace,
+    end,
+    typeof,
+    using,
+)
 from teucer._core.types import Zero
 from teucer._optimize.discharge import without_references
 
@@ -38,7 +47,11 @@ class JVPTracer(Tracer):
         x = self.primal
         if isinstance(x, ArrayImpl) or not typeof(x).moves:
             return self
-        primal = x.as_array() if isinstance(x, Tracer) else transfer.put(transfer.host_value(x, self.aval), None, aval=self.aval)
+        primal = (
+            x.as_array()
+            if isinstance(x, Tracer)
+            else transfer.put(transfer.host_value(x, self.aval), None, aval=self.aval)
+        )
         return JVPTracer(self._trace, primal, self.tangent)
 
     def concrete(self) -> Any:
@@ -52,8 +65,14 @@ class JVPTracer(Tracer):
     def __repr__(self) -> str:
         primal, tangent, parent = self.primal, self.tangent, self._trace.parent
         # In a linearization the parent records what is done to tangents, and only that.
-        if getattr(tangent, "_trace", None) is parent and getattr(primal, "_trace", None) is not parent:
-            return f"GradTracer(primal={primal}, typeof(tangent)={tangent.aval.str_short(short_dtypes=True)})"
+        if (
+            getattr(tangent, "_trace", None) is parent
+            and getattr(primal, "_trace", None) is not parent
+        ):
+            return (
+                f"GradTracer(primal={primal}, "
+                f"typeof(tangent)={tangent.aval.str_short(short_dtypes=True)})"
+            )
         return f"JVPTracer(primal={primal}, tangent={tangent})"
 
 
@@ -62,7 +81,9 @@ class JVPTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         primals, tangents, moving = [], [], False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
@@ -87,8 +108,12 @@ class JVPTrace(Trace):
         if len(outs) == 1:
             (y,), (t,) = outs, out_tangents
             return (JVPTracer(self, y, t) if type(t) is not Zero else y,)
-        return tuple([JVPTracer(self, y, t) if type(t) is not Zero else y
-                      for y, t in zip(outs, out_tangents, strict=True)])
+        return tuple(
+            [
+                JVPTracer(self, y, t) if type(t) is not Zero else y
+                for y, t in zip(outs, out_tangents, strict=True)
+            ]
+        )
 
     def split(self, x: Value) -> tuple[Any, Any]:
         """The value and the tangent of what a function returned."""
@@ -101,12 +126,18 @@ class JVPTrace(Trace):
         return "a function being differentiated (jvp)"
 
 
-def jvp_flat(f: Callable[..., Sequence[object]], primals: Sequence[Value], tangents: Sequence[Value],
-             ) -> tuple[list[Any], list[Any]]:
+def jvp_flat(
+    f: Callable[..., Sequence[object]],
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+) -> tuple[list[Any], list[Any]]:
     """Results and their tangents of a function of flat values; a tangent may be Zero."""
     parent = current_trace()
     trace = JVPTrace(parent)
-    args = [p if type(t) is Zero else JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
+    args = [
+        p if type(t) is Zero else JVPTracer(trace, p, t)
+        for p, t in zip(primals, tangents, strict=True)
+    ]
     with using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]
@@ -116,33 +147,55 @@ def jvp_flat(f: Callable[..., Sequence[object]], primals: Sequence[Value], tange
     return [y for y, _ in pairs], [t for _, t in pairs]
 
 
-def jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], instantiate: bool | Sequence[bool],
-              ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr (primals, tangents of the moving ones) -> (results, tangents of the moving results).
+def jvp_jaxpr(
+    closed: ClosedJaxpr,
+    moving: Sequence[bool],
+    instantiate: bool | Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr (primals, tangents of the moving ones) -> (results, tangents of the moving
+    results).
 
     instantiate: which results shall have a tangent even if it is zero.
     Returns it with which results move. Kept on the jaxpr.
     """
-    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("jvp", tuple(moving), wanted),
-                                                       lambda: _jvp_jaxpr(closed, moving, wanted))
+    wanted = (
+        (instantiate,) * len(closed.jaxpr.outvars)
+        if isinstance(instantiate, bool)
+        else tuple(instantiate)
+    )
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(
+        ("jvp", tuple(moving), wanted), lambda: _jvp_jaxpr(closed, moving, wanted)
+    )
     return made
 
 
-def _jvp_jaxpr(closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+def _jvp_jaxpr(
+    closed: ClosedJaxpr, moving: Sequence[bool], wanted: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, list[bool]]:
     out_moving: list[bool] = []
 
     def jvp(*args: Value) -> list[Any]:
-        outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), *split_tangents(args, moving))
-        out_moving[:] = [type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)]
-        return outs + [array_ops.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m]
+        outs, out_tangents = jvp_flat(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), *split_tangents(args, moving)
+        )
+        out_moving[:] = [
+            type(t) is not Zero or w for t, w in zip(out_tangents, wanted, strict=True)
+        ]
+        return outs + [
+            array_ops.instantiate(t) for t, m in zip(out_tangents, out_moving, strict=True) if m
+        ]
 
     avals = closed.in_avals
     tangent_avals = [a.tangent_aval() for a, m in zip(avals, moving, strict=True) if m]
     return stage_jaxpr(jvp, [*avals, *tangent_avals], closed.jaxpr.debug_info), out_moving
 
 
-def split_tangents(values: Sequence[object], moving: Sequence[bool]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """(*primals, *tangents of the moving ones), as a `jvp_jaxpr` takes and gives them: primals, and a tangent for each."""
-    primals, rest = tuple(values[:len(moving)]), iter(values[len(moving):])
-    return primals, tuple(next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True))
+def split_tangents(
+    values: Sequence[object], moving: Sequence[bool]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """(*primals, *tangents of the moving ones), as a `jvp_jaxpr` takes and gives them: primals, and
+    a tangent for each."""
+    primals, rest = tuple(values[: len(moving)]), iter(values[len(moving) :])
+    return primals, tuple(
+        next(rest) if m else typeof(p).zero for p, m in zip(primals, moving, strict=True)
+    )

@@ -1,4 +1,7 @@
-"""Library functions built of several primitives: one program when called eagerly, inlined when traced."""
+"""Library functions built of several primitives.
+
+One program when called eagerly, inlined when traced.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def library(fun: Callable[..., object] | None = None, /, *, static: Sequence[str
     """Make a function of arrays a library function; also a decorator.
 
     static: names of the parameters that are hashable Python values (axes, shapes, dtypes, modes).
-    Called eagerly it is compiled as one program, which C++ then calls; under any transformation it is plain Python.
+    Called eagerly it is compiled as one program, which C++ then calls; under any transformation it
+    is plain Python.
     """
     if fun is None:
         return functools.partial(library, static=static)

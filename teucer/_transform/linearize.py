@@ -1,7 +1,10 @@
-"""Linearization: a function's value at a point, and its derivative there as a linear jaxpr over residuals.
+"""Linearization.
 
-It is the jvp trace over partial evaluation: primal values are known, tangents are not, and the record is linear. What that makes
-of a call of a primitive is the same for all operands of the same types, so that it is worked out once for calls that come often.
+A function's value at a point, and its derivative there as a linear jaxpr over residuals.
+
+It is the jvp trace over partial evaluation: primal values are known, tangents are not, and the
+record is linear. What that makes of a call of a primitive is the same for all operands of the same
+types, so that it is worked out once for calls that come often.
 """
 
 from __future__ import annotations
@@ -16,7 +19,17 @@ from teucer._core.names import JVP, _names, within
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
 from teucer._core.stage import DebugInfo, StageTrace, StageTracer
-from teucer._core.trace import EVAL, Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.trace import (
+    EVAL,
+    Trace,
+    Tracer,
+    check_alive,
+    check_leaks,
+    current_trace,
+    end,
+    typeof,
+    using,
+)
 from teucer._core.types import Zero, float0
 from teucer._optimize.dce import dce_jaxpr, filtered
 from teucer._programs.eager import runner
@@ -38,11 +51,16 @@ class Linearized(NamedTuple):
     moving_outs: list[bool]
 
 
-def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object], moving: Sequence[bool] | None = None,
-                   debug_info: DebugInfo | None = None) -> Linearized:
+def linearize_flat(
+    f: Callable[..., Sequence[object]],
+    primals: Sequence[object],
+    moving: Sequence[bool] | None = None,
+    debug_info: DebugInfo | None = None,
+) -> Linearized:
     """Evaluate `f`, a function of flat values, and record its derivative there as a linear jaxpr.
 
-    moving: with respect to which arguments; by default all those that have tangents. The jaxpr takes the tangents of all.
+    moving: with respect to which arguments; by default all those that have tangents. The jaxpr
+    takes the tangents of all.
     """
     partial = PartialTrace(current_trace(), debug_info)
     trace = LinearizeTrace(partial)
@@ -52,8 +70,11 @@ def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object]
         if type(aval) is RefType:  # a reference has no cotangent; what is its own does not move
             aval = aval.inner.update(dtype=float0)
         tangent = partial.new_arg(aval)
-        # Integers and booleans do not move: their tangents are of dtype float0, which nothing computes with.
-        args.append(JVPTracer(trace, x, tangent) if aval.moves and (moving is None or moving[i]) else x)
+        # Integers and booleans do not move: their tangents are of dtype float0, which nothing
+        # computes with.
+        args.append(
+            JVPTracer(trace, x, tangent) if aval.moves and (moving is None or moving[i]) else x
+        )
     with within(JVP), using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]
@@ -68,7 +89,12 @@ def linearize_flat(f: Callable[..., Sequence[object]], primals: Sequence[object]
 def without_dead(lin: Linearized) -> Linearized:
     """The same linear map, without what no result needs, and without the residuals of that."""
     live, _ = dce_jaxpr(lin.jaxpr, [True] * len(lin.jaxpr.outvars))
-    read = {v for atoms in (*[eqn.invars for eqn in live.eqns], live.outvars) for v in atoms if type(v) is not Literal}
+    read = {
+        v
+        for atoms in (*[eqn.invars for eqn in live.eqns], live.outvars)
+        for v in atoms
+        if type(v) is not Literal
+    }
     kept = [v in read for v in lin.jaxpr.constvars]
     jaxpr = live.replace(invars=lin.jaxpr.invars, constvars=filtered(lin.jaxpr.constvars, kept))
     return lin._replace(jaxpr=jaxpr, residuals=filtered(lin.residuals, kept))
@@ -80,8 +106,11 @@ class LinearizeTrace(JVPTrace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
-        # Primitives that are not programs of their own may carry functions of Python, which look at values.
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
+        # Primitives that are not programs of their own may carry functions of Python, which look at
+        # values.
         if not primitive.standalone:
             return super().process(primitive, args, params)
         partial: Any = self.parent
@@ -124,15 +153,22 @@ class LinearizeTrace(JVPTrace):
             outvars = []
             for v in eqn.outvars:
                 outvars.append(Var(v.aval))
-            partial.eqns.append(Eqn(eqn.primitive, list(map(at, places)), outvars, eqn.params, eqn.effects, source))
+            partial.eqns.append(
+                Eqn(eqn.primitive, list(map(at, places)), outvars, eqn.params, eqn.effects, source)
+            )
             atoms += outvars
-        return tuple([y if place is None else JVPTracer(self, y, StageTracer(partial, atoms[place]))
-                      for y, place in zip(values, found.tangents, strict=False)])
+        return tuple(
+            [
+                y if place is None else JVPTracer(self, y, StageTracer(partial, atoms[place]))
+                for y, place in zip(values, found.tangents, strict=False)
+            ]
+        )
 
 
 @final
 class Whole(Primitive):
-    """Several operations that are differentiated as if they were one primitive; nothing records it."""
+    """Several operations that are differentiated as if they were one primitive; nothing records
+    it."""
 
     name = "whole"
 
@@ -140,36 +176,57 @@ class Whole(Primitive):
         """apply: operands -> results, under the current trace."""
         self.calls, self._apply = 0, apply
 
-    def jvp(self, primals: Sequence[Value], tangents: Sequence[Value], **params: object) -> tuple[list[Any], list[Any]]:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value], **params: object
+    ) -> tuple[list[Any], list[Any]]:
         return jvp_flat(self._apply, primals, tangents)
 
     def linearized(self, trace: Trace, args: Sequence[Value]) -> tuple[Any, ...] | None:
-        """The results, if that is a linearization in which an operand moves, and the operations have come often."""
-        if type(trace) is not LinearizeTrace or not any(type(x) is JVPTracer and x._trace is trace for x in args):
+        """The results, if that is a linearization in which an operand moves, and the operations
+        have come often."""
+        if type(trace) is not LinearizeTrace or not any(
+            type(x) is JVPTracer and x._trace is trace for x in args
+        ):
             return None
         self.calls += 1
         return trace.process(self, tuple(args), {}) if self.calls > RARE else None
 
 
 def places_in(jaxpr: Jaxpr) -> tuple[list[Literal], dict[Atom, int]]:
-    """The literals of a jaxpr, and the places of its atoms in a list: literals, constants, arguments, results of the equations."""
-    literals = [v for v in (*(v for eqn in jaxpr.eqns for v in eqn.invars), *jaxpr.outvars) if type(v) is Literal]
-    atoms: Any = (*literals, *jaxpr.constvars, *jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars))
+    """The literals of a jaxpr, and the places of its atoms in a list: literals, constants,
+    arguments, results of the equations."""
+    literals = [
+        v
+        for v in (*(v for eqn in jaxpr.eqns for v in eqn.invars), *jaxpr.outvars)
+        if type(v) is Literal
+    ]
+    atoms: Any = (
+        *literals,
+        *jaxpr.constvars,
+        *jaxpr.invars,
+        *(v for eqn in jaxpr.eqns for v in eqn.outvars),
+    )
     return literals, {v: i for i, v in enumerate(atoms)}
 
 
 @final
 class Routine:
-    """A jaxpr made ready to be evaluated often: its values have places in a list instead of names."""
+    """A jaxpr made ready to be evaluated often: its values have places in a list instead of
+    names."""
 
     __slots__ = ("given", "outs", "runs", "steps")
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         literals, place = places_in(closed.jaxpr)
         self.given = [*(v.value for v in literals), *closed.consts]
-        self.steps = [(eqn.primitive, eqn.params, [place[v] for v in eqn.invars]) for eqn in closed.eqns]
-        self.runs = ([(runner(p, params), places) for p, params, places in self.steps]
-                     if all(p.standalone for p, _, _ in self.steps) else None)
+        self.steps = [
+            (eqn.primitive, eqn.params, [place[v] for v in eqn.invars]) for eqn in closed.eqns
+        ]
+        self.runs = (
+            [(runner(p, params), places) for p, params, places in self.steps]
+            if all(p.standalone for p, _, _ in self.steps)
+            else None
+        )
         self.outs = [place[v] for v in closed.jaxpr.outvars]
 
     def __call__(self, trace: Trace, args: Sequence[Value]) -> list[Any]:
@@ -190,8 +247,9 @@ class Routine:
 class Derivative:
     """The jvp rule of a primitive for operands of some types, cut in two.
 
-    known: operands -> results, residuals. literals, linear: what is recorded of residuals and tangents, equations with the places
-    of their operands. tangents: for each result the place of its tangent, None where it is zero.
+    known: operands -> results, residuals. literals, linear: what is recorded of residuals and
+    tangents, equations with the places of their operands. tangents: for each result the place of
+    its tangent, None where it is zero.
     """
 
     __slots__ = ("calls", "known", "linear", "literals", "tangents")
@@ -200,14 +258,22 @@ class Derivative:
         self.calls = 0
         self.known: Routine | None = None
 
-    def work_out(self, primitive: Primitive, primals: Sequence[Value], types: Sequence[Aval | Zero],
-                 params: Params) -> Routine:
-        """Sets and returns `known`. types: of each operand that moves; a Zero for each that does not."""
+    def work_out(
+        self,
+        primitive: Primitive,
+        primals: Sequence[Value],
+        types: Sequence[Aval | Zero],
+        params: Params,
+    ) -> Routine:
+        """Sets and returns `known`. types: of each operand that moves; a Zero for each that does
+        not."""
         outer = StageTrace(EVAL)
         inner = PartialTrace(outer)
         args = [outer.new_arg(typeof(x)) for x in primals]
         with using(inner):
-            outs, tangents = primitive.jvp(args, [t if type(t) is Zero else inner.new_arg(t) for t in types], **params)
+            outs, tangents = primitive.jvp(
+                args, [t if type(t) is Zero else inner.new_arg(t) for t in types], **params
+            )
         jaxpr, residuals = inner.close([t for t in tangents if type(t) is not Zero])
         self.literals, place = places_in(jaxpr)
         self.linear = [(eqn, [place[v] for v in eqn.invars]) for eqn in jaxpr.eqns]
@@ -217,7 +283,8 @@ class Derivative:
         return self.known
 
 
-# To work a derivative out takes as long as so many calls then save, so a program that is traced once is not slowed down.
+# To work a derivative out takes as long as so many calls then save, so a program that is traced
+# once is not slowed down.
 RARE = 7
 _derivatives: dict[Any, Derivative] = {}
 

@@ -1,4 +1,7 @@
-"""Partial evaluation: what is known is computed by the parent, what depends on unknown values is recorded."""
+"""Partial evaluation.
+
+What is known is computed by the parent, what depends on unknown values is recorded.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ class PartialTrace(StageTrace):
     def staging(self) -> bool:
         return self.parent is not None and self.parent.staging()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         for x in args:
             if type(x) is StageTracer and x._trace is self:
                 break
@@ -61,7 +66,9 @@ class PartialTrace(StageTrace):
             return primitive.partial_eval(self, args, params)  # type: ignore[no-any-return]
         return super().process(primitive, args, params)
 
-    def evaluate_known(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def evaluate_known(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         """Run a primitive on known values in the parent."""
         parent = self.parent
         assert parent is not None
@@ -77,10 +84,11 @@ class PartialTrace(StageTrace):
 
 
 class Split(NamedTuple):
-    """A jaxpr cut in two: `known` maps known inputs to known results and residuals; `staged` maps residuals and unknown
-    inputs to unknown results.
+    """A jaxpr cut in two: `known` maps known inputs to known results and residuals; `staged` maps
+    residuals and unknown inputs to unknown results.
 
-    Residuals that are inputs of the known part are not copied: residual i is input `forwarded[i]` where that is not None.
+    Residuals that are inputs of the known part are not copied: residual i is input `forwarded[i]`
+    where that is not None.
     """
 
     known: ClosedJaxpr
@@ -89,13 +97,21 @@ class Split(NamedTuple):
     forwarded: tuple[int | None, ...]
 
 
-def split_jaxpr(closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool | Sequence[bool] = False) -> Split:
+def split_jaxpr(
+    closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> Split:
     """Cut a jaxpr in what can be computed from its known inputs and the rest. Kept on the jaxpr.
 
     instantiate: which results shall be counted as unknown even if they are known.
     """
-    wanted = (instantiate,) * len(closed.jaxpr.outvars) if isinstance(instantiate, bool) else tuple(instantiate)
-    made: Split = closed.kept(("split", tuple(unknown), wanted), lambda: _split_jaxpr(closed, tuple(unknown), wanted))
+    wanted = (
+        (instantiate,) * len(closed.jaxpr.outvars)
+        if isinstance(instantiate, bool)
+        else tuple(instantiate)
+    )
+    made: Split = closed.kept(
+        ("split", tuple(unknown), wanted), lambda: _split_jaxpr(closed, tuple(unknown), wanted)
+    )
     return made
 
 
@@ -105,7 +121,10 @@ def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[b
     _names.scope = apart(scopes)
     try:
         inner = PartialTrace(outer, closed.jaxpr.debug_info)
-        args = [(inner if u else outer).new_arg(a) for u, a in zip(unknown, closed.in_avals, strict=True)]
+        args = [
+            (inner if u else outer).new_arg(a)
+            for u, a in zip(unknown, closed.in_avals, strict=True)
+        ]
         with using(inner):
             outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
     finally:
@@ -115,11 +134,26 @@ def _split_jaxpr(closed: ClosedJaxpr, unknown: tuple[bool, ...], wanted: tuple[b
     position = {v: i for i, v in enumerate(outer.invars)}
     # Constants of the program itself need not travel: they stay constants of the staged part.
     travelling = [type(r) is StageTracer and r._trace is outer for r in residuals]
-    constants = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if not t]
+    constants = [
+        (v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if not t
+    ]
     moved = [(v, r) for v, r, t in zip(staged.constvars, residuals, travelling, strict=True) if t]
-    staged = Jaxpr([v for v, _ in constants], [*(v for v, _ in moved), *staged.invars], staged.outvars, staged.eqns,
-                   staged.effects, staged.debug_info)
+    staged = Jaxpr(
+        [v for v, _ in constants],
+        [*(v for v, _ in moved), *staged.invars],
+        staged.outvars,
+        staged.eqns,
+        staged.effects,
+        staged.debug_info,
+    )
     forwarded = tuple(position.get(r._var) for _, r in moved)
     known_outs = [y for y, u in zip(outs, unknown_outs, strict=True) if not u]
-    known, consts = outer.close([*known_outs, *(r for (_, r), f in zip(moved, forwarded, strict=True) if f is None)])
-    return Split(ClosedJaxpr(known, consts), ClosedJaxpr(staged, [r for _, r in constants]), unknown_outs, forwarded)
+    known, consts = outer.close(
+        [*known_outs, *(r for (_, r), f in zip(moved, forwarded, strict=True) if f is None)]
+    )
+    return Split(
+        ClosedJaxpr(known, consts),
+        ClosedJaxpr(staged, [r for _, r in constants]),
+        unknown_outs,
+        forwarded,
+    )

@@ -1,4 +1,5 @@
-"""Looking at what a function does (`make_jaxpr`, `eval_shape`), and modes of tracing (`disable_jit`, `named_scope`, ...)."""
+"""Looking at what a function does (`make_jaxpr`, `eval_shape`), and modes of tracing
+(`disable_jit`, `named_scope`, ...)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._arrays.structs import as_struct, described
 from teucer._base import config, tracebacks
 from teucer._core import axes, names
-from teucer._core.calls import StagedCall, as_indices, check_callable, check_leaves, flatten_call, fun_name, stage_user
+from teucer._core.calls import (
+    StagedCall,
+    as_indices,
+    check_callable,
+    check_leaves,
+    flatten_call,
+    fun_name,
+    stage_user,
+)
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, current_trace, using
 from teucer._trees import pytrees
@@ -20,16 +29,26 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["disable_jit", "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope"]
+__all__ = [
+    "disable_jit",
+    "ensure_compile_time_eval",
+    "eval_shape",
+    "make_jaxpr",
+    "named_call",
+    "named_scope",
+]
 
 
-def make_jaxpr(fun: Callable[..., object], static_argnums: int | Sequence[int] = (),
-               axis_env: Iterable[tuple[object, int]] | None = None,
-               return_shape: bool = False) -> Callable[..., Any]:
+def make_jaxpr(
+    fun: Callable[..., object],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Iterable[tuple[object, int]] | None = None,
+    return_shape: bool = False,
+) -> Callable[..., Any]:
     """A function that gives the jaxpr of `fun` on arguments of given types.
 
-    Its arguments are arrays, ShapeDtypeStructs, or anything with shape and dtype. With return_shape it gives (jaxpr, shapes and
-    dtypes of the results).
+    Its arguments are arrays, ShapeDtypeStructs, or anything with shape and dtype. With return_shape
+    it gives (jaxpr, shapes and dtypes of the results).
     axis_env: (name, size) pairs of axes for collectives.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -41,7 +60,9 @@ def make_jaxpr(fun: Callable[..., object], static_argnums: int | Sequence[int] =
 
     @tracebacks.boundary_of(fun)
     def jaxpr_maker(*args: object, **kwargs: object) -> Any:
-        jaxpr, consts, tree, _ = _stage(fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ()))
+        jaxpr, consts, tree, _ = _stage(
+            fun, args, kwargs, "make_jaxpr", numbers, dict(axis_env or ())
+        )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed
@@ -53,8 +74,14 @@ def make_jaxpr(fun: Callable[..., object], static_argnums: int | Sequence[int] =
     return jaxpr_maker
 
 
-def _stage(fun: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], what: str, static: tuple[int, ...] = (),
-           axis_env: dict[object, int] | None = None) -> StagedCall:
+def _stage(
+    fun: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    what: str,
+    static: tuple[int, ...] = (),
+    axis_env: dict[object, int] | None = None,
+) -> StagedCall:
     call = described(flatten_call(args, kwargs, static))
     with axes.extended(axis_env or {}):
         return stage_user(fun, call, check_leaves(call, fun, what), what)
@@ -64,15 +91,17 @@ def _stage(fun: Callable[..., object], args: tuple[object, ...], kwargs: dict[st
 def eval_shape(fun: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Shapes and dtypes of a function's results, as ShapeDtypeStructs, without computing them.
 
-    args, kwargs: arrays, or anything with shape and dtype. Of a jitted function, static arguments as they are; what it was told of
-    where results are is in the structs.
+    args, kwargs: arrays, or anything with shape and dtype. Of a jitted function, static arguments
+    as they are; what it was told of where results are is in the structs.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.eval_shape(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     check_callable(fun, "eval_shape")
-    if isinstance(fun, PjitFunction) and hasattr(fun, "eval_shape"):  # functions of the library have no members
+    if isinstance(fun, PjitFunction) and hasattr(
+        fun, "eval_shape"
+    ):  # functions of the library have no members
         return fun.eval_shape(*args, **kwargs)
     staged = _stage(fun, args, kwargs, "eval_shape")
     return pytrees.tree_unflatten(staged.out_tree, [as_struct(a) for a in staged.jaxpr.out_avals])
@@ -80,7 +109,8 @@ def eval_shape(fun: Callable[..., object], *args: object, **kwargs: object) -> A
 
 @contextlib.contextmanager
 def disable_jit(disable: bool = True) -> Iterator[None]:
-    """In the `with` block, jitted functions run as plain Python, so that one can print and debug their values.
+    """In the `with` block, jitted functions run as plain Python, so that one can print and debug
+    their values.
 
     >>> import teucer as jax
     >>> with jax.disable_jit():
@@ -93,7 +123,8 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """In the `with` block, operations on known values run at once, even while a function is traced; others are traced.
+    """In the `with` block, operations on known values run at once, even while a function is traced;
+    others are traced.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @jax.jit
@@ -115,7 +146,9 @@ class KnownTrace(Trace):
 
     __slots__ = ()
 
-    def process(self, primitive: Primitive, args: tuple[Value, ...], params: Params) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Params
+    ) -> tuple[Any, ...]:
         assert self.parent is not None
         trace = self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
         with using(trace):

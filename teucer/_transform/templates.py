@@ -1,6 +1,10 @@
-"""Templates: what a library function records for operands of certain types, to be written again without running its Python.
+"""Templates.
 
-Programs call `jnp` functions of the same types again and again, once a layer. The equations are the same but for their operands.
+What a library function records for operands of certain types, to be written again without running
+its Python.
+
+Programs call `jnp` functions of the same types again and again, once a layer. The equations are the
+same but for their operands.
 """
 
 from __future__ import annotations
@@ -85,21 +89,32 @@ class Templates:
             found = self._found[key]
         except KeyError:
             template = None
-            with contextlib.suppress(Exception):  # what is wrong the call says, of the values of the user
+            with contextlib.suppress(
+                Exception
+            ):  # what is wrong the call says, of the values of the user
                 template = self._made(args, kwargs, given)
             found = memo.remember(self._found, key, template)
         if found is None:
             return self._fun(*args, **kwargs)
         values = [x for _, x in given.values()]
-        return _written(found, trace, [x._var for x in values]) if type(trace) is StageTrace else _run(found, trace, values)
+        return (
+            _written(found, trace, [x._var for x in values])
+            if type(trace) is StageTrace
+            else _run(found, trace, values)
+        )
 
-    def _made(self, args: tuple[Value, ...], kwargs: Mapping[str, Value], given: _Given) -> _Template | None:
+    def _made(
+        self, args: tuple[Value, ...], kwargs: Mapping[str, Value], given: _Given
+    ) -> _Template | None:
         """The template of a call; None if it closes over arrays, or has effects."""
         trace = StageTrace(current_trace())
         try:
             with using(trace), rehearsal():
                 stand_ins = {key: trace.new_arg(x.aval) for key, (_, x) in given.items()}
-                results = self._fun(*_with(args, stand_ins), **dict(zip(kwargs, _with(kwargs.values(), stand_ins), strict=True)))
+                results = self._fun(
+                    *_with(args, stand_ins),
+                    **dict(zip(kwargs, _with(kwargs.values(), stand_ins), strict=True)),
+                )
             return None if trace.consts else _template(trace, _names.scope, results)
         finally:
             end(trace)
@@ -107,11 +122,19 @@ class Templates:
 
 def _is_plain(aval: Aval) -> bool:
     """Whether a type is that of an array whose place nothing says."""
-    return type(aval) is ShapedArray and aval.partition is None and not aval.vma and aval.memory_space is DEVICE
+    return (
+        type(aval) is ShapedArray
+        and aval.partition is None
+        and not aval.vma
+        and aval.memory_space is DEVICE
+    )
 
 
-def _signature(values: Iterable[Value], trace: Trace, recorded: bool, given: _Given) -> tuple[Any, ...] | None:
-    """What a call depends on: types and sameness of arrays, and other values; None if an array is not traced here, or not plain.
+def _signature(
+    values: Iterable[Value], trace: Trace, recorded: bool, given: _Given
+) -> tuple[Any, ...] | None:
+    """What a call depends on: types and sameness of arrays, and other values; None if an array is
+    not traced here, or not plain.
 
     given: gets the arrays. recorded: whether only variables of the trace may be among them.
     """
@@ -123,7 +146,9 @@ def _signature(values: Iterable[Value], trace: Trace, recorded: bool, given: _Gi
         elif type(x) is float:
             key.append(x.hex())  # which knows -0.0 from 0.0
         elif isinstance(x, Tracer):
-            if (recorded and (x._trace is not trace or type(x._var) is not Var)) or not _is_plain(x.aval):
+            if (recorded and (x._trace is not trace or type(x._var) is not Var)) or not _is_plain(
+                x.aval
+            ):
                 return None
             key += (x.aval, given.setdefault(id(x), (len(given), x))[0])
         elif type(x) is tuple or type(x) is list:
@@ -140,8 +165,14 @@ def _signature(values: Iterable[Value], trace: Trace, recorded: bool, given: _Gi
 
 def _with(values: Iterable[Value], stand_ins: Mapping[int, Value]) -> list[Any]:
     """The values with others in the place of some."""
-    return [tuple(_with(x, stand_ins)) if type(x) is tuple else _with(x, stand_ins) if type(x) is list
-            else stand_ins.get(id(x), x) for x in values]
+    return [
+        tuple(_with(x, stand_ins))
+        if type(x) is tuple
+        else _with(x, stand_ins)
+        if type(x) is list
+        else stand_ins.get(id(x), x)
+        for x in values
+    ]
 
 
 def _template(trace: StageTrace, outer: tuple[str, ...], results: Value) -> _Template | None:
@@ -150,11 +181,19 @@ def _template(trace: StageTrace, outer: tuple[str, ...], results: Value) -> _Tem
     equations = []
     for eqn in trace.eqns:
         scopes = eqn.source[1] if eqn.source is not None else outer
-        if eqn.effects or type(scopes) is not tuple or scopes[:len(outer)] != outer:
+        if eqn.effects or type(scopes) is not tuple or scopes[: len(outer)] != outer:
             return None
         operands = tuple([v if type(v) is Literal else numbers[v] for v in eqn.invars])
         numbers.update({v: len(numbers) + i for i, v in enumerate(eqn.outvars)})
-        equations.append(_Equation(eqn.primitive, operands, tuple([v.aval for v in eqn.outvars]), eqn.params, scopes[len(outer):]))
+        equations.append(
+            _Equation(
+                eqn.primitive,
+                operands,
+                tuple([v.aval for v in eqn.outvars]),
+                eqn.params,
+                scopes[len(outer) :],
+            )
+        )
     several = type(results) is tuple
     found = []
     for x in results if type(results) is tuple else (results,):
@@ -164,6 +203,7 @@ def _template(trace: StageTrace, outer: tuple[str, ...], results: Value) -> _Tem
         found.append(at)
     whole = None
     from teucer._transform.linearize import Whole  # not before a program is traced
+
     if len(equations) > 1 and all(e.primitive.standalone and not e.scopes for e in equations):
         whole = Whole(lambda *values: _applied(equations, found, current_trace(), list(values)))
     return _Template(tuple(equations), tuple(found), several, whole)
@@ -174,8 +214,16 @@ def _written(template: _Template, trace: StageTrace, values: list[Var]) -> Any:
     place, outer, eqns = _names.place or here(), _names.scope, trace.eqns
     for primitive, operands, avals, params, scopes in template.equations:
         outvars = [Var(aval) for aval in avals]
-        eqns.append(Eqn(primitive, [v if isinstance(v, Literal) else values[v] for v in operands], outvars, params, NO_EFFECTS,
-                        (place, outer + scopes if scopes else outer)))
+        eqns.append(
+            Eqn(
+                primitive,
+                [v if isinstance(v, Literal) else values[v] for v in operands],
+                outvars,
+                params,
+                NO_EFFECTS,
+                (place, outer + scopes if scopes else outer),
+            )
+        )
         values += outvars
     results = tuple([StageTracer(trace, values[i]) for i in template.results])
     return results if template.several else results[0]
@@ -193,10 +241,16 @@ def _run(template: _Template, trace: Trace, values: list[Value]) -> Any:
     return results if template.several else results[0]
 
 
-def _applied(equations: Iterable[_Equation], results: Iterable[int], trace: Trace, values: list[Value]) -> tuple[Any, ...]:
+def _applied(
+    equations: Iterable[_Equation], results: Iterable[int], trace: Trace, values: list[Value]
+) -> tuple[Any, ...]:
     """Apply the primitives of equations one after the other; the scopes stay those of the last."""
     outer = _names.scope
     for primitive, operands, _, params, scopes in equations:
         _names.scope = outer + scopes if scopes else outer
-        values += trace.process(primitive, tuple([v.value if isinstance(v, Literal) else values[v] for v in operands]), params)
+        values += trace.process(
+            primitive,
+            tuple([v.value if isinstance(v, Literal) else values[v] for v in operands]),
+            params,
+        )
     return tuple([values[i] for i in results])

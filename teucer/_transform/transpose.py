@@ -1,4 +1,7 @@
-"""Transposition: a linear jaxpr run backwards, from cotangents of its results to cotangents of its inputs."""
+"""Transposition.
+
+A linear jaxpr run backwards, from cotangents of its results to cotangents of its inputs.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["backward_pass", "transpose_jaxpr"]
 
 
-def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], cts: Sequence[Value],
-                  wanted: Sequence[bool] | None = None) -> list[Any]:
+def backward_pass(
+    jaxpr: Jaxpr,
+    consts: Sequence[Value],
+    args: Sequence[Value],
+    cts: Sequence[Value],
+    wanted: Sequence[bool] | None = None,
+) -> list[Any]:
     """Cotangents of the arguments that are Undefined; None for the others.
 
-    Equations that do not depend on Undefined arguments are evaluated first (a remat's recomputation, say).
+    Equations that do not depend on Undefined arguments are evaluated first (a remat's
+    recomputation, say).
     wanted: which arguments' cotangents are used; those of others may be wrong. None: all.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
@@ -58,12 +67,18 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], 
                 if scopes is not own:
                     own, _names.scope = scopes, joined(outer, scopes)
                 operands = tuple([u.val if type(u) is Literal else env[u] for u in eqn.invars])
-                env.update(zip(eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True))
+                env.update(
+                    zip(
+                        eqn.outvars, trace.process(eqn.primitive, operands, eqn.params), strict=True
+                    )
+                )
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if type(out) is not Literal and out in linear:
                 _accumulate(ct_of, out, ct)
         if wanted is not None:
-            linear_eqns = _leading_to(linear_eqns, {v for v, used in zip(jaxpr.invars, wanted, strict=True) if used})
+            linear_eqns = _leading_to(
+                linear_eqns, {v for v, used in zip(jaxpr.invars, wanted, strict=True) if used}
+            )
         # Reversed, because a cotangent is complete only when every later use has added to it.
         for eqn in reversed(linear_eqns):
             place, scopes = eqn.source or NOWHERE
@@ -73,16 +88,22 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Value], args: Sequence[Value], 
             _pull(eqn, env, linear, ct_of)
     finally:
         _names.place, _names.scope = saved, outer
-    return [None if type(x) is not Undefined else ct_of.get(v, v.aval.zero_cotangent)
-            for v, x in zip(jaxpr.invars, args, strict=True)]
+    return [
+        None if type(x) is not Undefined else ct_of.get(v, v.aval.zero_cotangent)
+        for v, x in zip(jaxpr.invars, args, strict=True)
+    ]
 
 
 def _leading_to(eqns: Sequence[Eqn], wanted: set[Var]) -> list[Eqn]:
-    """The equations that pull cotangents to the given variables, or that do more than give results."""
+    """The equations that pull cotangents to the given variables, or that do more than give
+    results."""
     kept = []
     for eqn in eqns:
-        if eqn.effects or eqn.primitive.deferred or any(
-                type(u) is Var and (u in wanted or type(u.aval) is RefType) for u in eqn.invars):
+        if (
+            eqn.effects
+            or eqn.primitive.deferred
+            or any(type(u) is Var and (u in wanted or type(u.aval) is RefType) for u in eqn.invars)
+        ):
             wanted.update(eqn.outvars)
             kept.append(eqn)
     return kept
@@ -103,8 +124,10 @@ def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[
     for u in invars:
         values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
     if references.made:
-        values = [ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
-                  for u, x in zip(invars, values, strict=True)]
+        values = [
+            ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
+            for u, x in zip(invars, values, strict=True)
+        ]
     in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
     for u, value, ct in zip(invars, values, in_cts, strict=True):
         if ct is not None and type(value) is Undefined:
@@ -112,7 +135,8 @@ def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[
 
 
 class Accumulator:
-    """In a transpose rule: a reference of tangents that a linear program reads and writes, as that of their cotangents."""
+    """In a transpose rule: a reference of tangents that a linear program reads and writes, as that
+    of their cotangents."""
 
     __slots__ = ("aval", "_ref")
 
@@ -136,7 +160,8 @@ class Accumulator:
 
 
 def accumulators(ct_of: dict[Any, Any], linear: set[object], invars: Sequence[Atom]) -> bool:
-    """Give each linear reference among operands its accumulator; whether one of them has cotangents."""
+    """Give each linear reference among operands its accumulator; whether one of them has
+    cotangents."""
     refs = [u for u in invars if type(u.aval) is RefType and u in linear]
     found = [ct_of.setdefault(u, Accumulator(u.aval)).used for u in refs]
     return any(found)
@@ -151,26 +176,40 @@ def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
     ct_of[v] = ct if before is None else array_ops.add_cotangents(before, ct)
 
 
-def transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool],
-                    ) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr (values of the non-linear inputs, cotangents of the results given) -> cotangents of the linear inputs.
+def transpose_jaxpr(
+    closed: ClosedJaxpr,
+    linear: Sequence[bool],
+    ct_given: Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr (values of the non-linear inputs, cotangents of the results given) -> cotangents of
+    the linear inputs.
 
     ct_given: which results have a cotangent that is not Zero.
-    Returns it with which linear inputs get a cotangent that is not Zero (only those are results). Kept on the jaxpr.
+    Returns it with which linear inputs get a cotangent that is not Zero (only those are results).
+    Kept on the jaxpr.
     """
-    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(("transpose", tuple(linear), tuple(ct_given)),
-                                                       lambda: _transpose_jaxpr(closed, linear, ct_given))
+    made: tuple[ClosedJaxpr, list[bool]] = closed.kept(
+        ("transpose", tuple(linear), tuple(ct_given)),
+        lambda: _transpose_jaxpr(closed, linear, ct_given),
+    )
     return made
 
 
-def _transpose_jaxpr(closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+def _transpose_jaxpr(
+    closed: ClosedJaxpr, linear: Sequence[bool], ct_given: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
     in_avals, out_avals = closed.in_avals, closed.out_avals
     nonzero: list[bool] = []
 
     def transposed(*args: Value) -> list[Any]:
         rest = iter(args)
-        operands = [Undefined(a) if lin else next(rest) for a, lin in zip(in_avals, linear, strict=True)]
-        cts = [next(rest) if given else a.zero_cotangent for a, given in zip(out_avals, ct_given, strict=True)]
+        operands = [
+            Undefined(a) if lin else next(rest) for a, lin in zip(in_avals, linear, strict=True)
+        ]
+        cts = [
+            next(rest) if given else a.zero_cotangent
+            for a, given in zip(out_avals, ct_given, strict=True)
+        ]
         in_cts = backward_pass(closed.jaxpr, closed.consts, operands, cts)
         found_cts = [ct for ct, lin in zip(in_cts, linear, strict=True) if lin]
         nonzero[:] = [type(ct) is not Zero for ct in found_cts]

@@ -1,4 +1,5 @@
-"""`vjp`: the value of a function, and its backward pass as an object that says what it has saved."""
+"""`vjp`: the value of a function, and its backward pass as an object that says what it has
+saved."""
 
 from __future__ import annotations
 
@@ -23,23 +24,40 @@ from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["VJP", "DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "NotSaveable", "vjp"]
+__all__ = [
+    "VJP",
+    "DidntWant",
+    "DontWant",
+    "GradRef",
+    "GradValue",
+    "NotNeeded",
+    "NotSaveable",
+    "vjp",
+]
 
 boundary = tracebacks.api_boundary
 
 
 @boundary
-def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, reduce_axes: Iterable[object] = (),
-        saveable_args: object = True, in_nzs: object = None) -> Any:
-    """The value of a function, and the function from cotangents of its results to cotangents of its arguments.
+def vjp(
+    fun: Callable[..., object],
+    *primals: Value,
+    has_aux: bool = False,
+    reduce_axes: Iterable[object] = (),
+    saveable_args: object = True,
+    in_nzs: object = None,
+) -> Any:
+    """The value of a function, and the function from cotangents of its results to cotangents of its
+    arguments.
 
-    Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the tree and types of the
-    output, and returns a tuple with one cotangent an argument (dtype float0 for integer arguments). It is an object with
-    what the backward pass needs, `VJP`.
-    saveable_args: a tree of bools, a prefix of `primals` in which only the number of children must agree. Arguments where it
-    is False are not saved: assign them to `vjp_fun.args_res` before calling it.
-    in_nzs: a tree of bools alike. Where it is False the argument's cotangent is zero. Then `vjp_fun.out_nzs` says which
-    outputs depend on the others.
+    Returns (output, vjp_fun), with has_aux (output, vjp_fun, aux). vjp_fun takes one value of the
+    tree and types of the output, and returns a tuple with one cotangent an argument (dtype float0
+    for integer arguments). It is an object with what the backward pass needs, `VJP`.
+    saveable_args: a tree of bools, a prefix of `primals` in which only the number of children must
+    agree. Arguments where it is False are not saved: assign them to `vjp_fun.args_res` before
+    calling it.
+    in_nzs: a tree of bools alike. Where it is False the argument's cotangent is zero. Then
+    `vjp_fun.out_nzs` says which outputs depend on the others.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> y, vjp_fun = jax.vjp(jnp.square, 3.)
@@ -49,24 +67,32 @@ def vjp(fun: Callable[..., object], *primals: Value, has_aux: bool = False, redu
     check_callable(fun, "vjp")
     refuse_reduce_axes(reduce_axes, "vjp")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
-    saveable = None if saveable_args is True else spread_bools(saveable_args, in_tree, "saveable_args", "jax.vjp")
+    saveable = (
+        None
+        if saveable_args is True
+        else spread_bools(saveable_args, in_tree, "saveable_args", "jax.vjp")
+    )
     moving = None if in_nzs is None else spread_bools(in_nzs, in_tree, "in_nzs", "jax.vjp")
     f = FlatFunction(fun, in_tree, "vjp", has_aux)
-    refs = tuple([i for i, x in enumerate(flat) if _is_moving_ref(x) and (moving is None or moving[i])])
+    refs = tuple(
+        [i for i, x in enumerate(flat) if _is_moving_ref(x) and (moving is None or moving[i])]
+    )
     if refs:
         values = [array_ops.read_reference(x) if i in refs else x for i, x in enumerate(flat)]
         pullback = Pullback(f, values, moving, lean=True, run=_on_values(f, refs))
-        for i, final in zip(refs, pullback.outs[-len(refs):], strict=True):
+        for i, final in zip(refs, pullback.outs[-len(refs) :], strict=True):
             array_ops.write_reference(flat[i], final)
     else:
         pullback = Pullback(f, flat, moving, lean=True)
-    out = pytrees.tree_unflatten(f.tree, pullback.outs[:len(pullback.outs) - len(refs)])
+    out = pytrees.tree_unflatten(f.tree, pullback.outs[: len(pullback.outs) - len(refs)])
     vjp_fun = VJP.of(pullback, flat, saveable, refs)
     return (out, vjp_fun, known_part(f.aux)) if has_aux else (out, vjp_fun)
 
 
 def _on_values(f: FlatFunction, refs: tuple[int, ...]) -> Callable[..., list[Any]]:
-    """A function of references as one of their arrays, which gives the arrays that are in them in the end after its results."""
+    """A function of references as one of their arrays, which gives the arrays that are in them in
+    the end after its results."""
+
     def run(*values: Value) -> list[Any]:
         cells = [array_ops.new_reference(x) if i in refs else x for i, x in enumerate(values)]
         outs = f(*cells)
@@ -77,12 +103,14 @@ def _on_values(f: FlatFunction, refs: tuple[int, ...]) -> Callable[..., list[Any
 
 @dataclass(frozen=True, slots=True)
 class NotNeeded:
-    """In the place of an argument that the backward pass does not need as it was. A pytree without leaves."""
+    """In the place of an argument that the backward pass does not need as it was. A pytree without
+    leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSaveable:
-    """In the place of an argument that is to be given again before the backward pass. A pytree without leaves."""
+    """In the place of an argument that is to be given again before the backward pass. A pytree
+    without leaves."""
 
 
 registry.register_static(NotNeeded)
@@ -91,11 +119,12 @@ registry.register_static(NotSaveable)
 
 @final
 class VJP:
-    """The function from cotangents of results to cotangents of arguments, and what it has saved for that.
+    """The function from cotangents of results to cotangents of arguments, and what it has saved for
+    that.
 
-    args_res: one entry an argument, of its tree, with the arguments' arrays that the backward pass needs; `NotNeeded()` for
-    others, and `NotSaveable()` for those that must be assigned first. opaque_residuals: what was computed for it.
-    A pytree, whose leaves are both.
+    args_res: one entry an argument, of its tree, with the arguments' arrays that the backward pass
+    needs; `NotNeeded()` for others, and `NotSaveable()` for those that must be assigned first.
+    opaque_residuals: what was computed for it. A pytree, whose leaves are both.
 
     >>> import teucer as jax
     >>> x, y = jax.numpy.ones(2), jax.numpy.zeros(2)
@@ -109,22 +138,43 @@ class VJP:
 
     __slots__ = ("_places", "_pullback", "_refs", "args_res", "opaque_residuals")
 
-    def __init__(self, pullback: Pullback, places: tuple[int | None, ...], refs: tuple[int, ...],
-                 args_res: list[Value], opaque_residuals: list[Value]) -> None:
-        # places: for each residual the leaf of the arguments that it is. refs: the leaves that are references.
+    def __init__(
+        self,
+        pullback: Pullback,
+        places: tuple[int | None, ...],
+        refs: tuple[int, ...],
+        args_res: list[Value],
+        opaque_residuals: list[Value],
+    ) -> None:
+        # places: for each residual the leaf of the arguments that it is. refs: the leaves that are
+        # references.
         self._pullback, self._places, self._refs = pullback, places, refs
         self.args_res, self.opaque_residuals = args_res, opaque_residuals
 
     @classmethod
-    def of(cls, pullback: Pullback, flat: Sequence[Value], saveable: Sequence[bool] | None, refs: tuple[int, ...]) -> Self:
+    def of(
+        cls,
+        pullback: Pullback,
+        flat: Sequence[Value],
+        saveable: Sequence[bool] | None,
+        refs: tuple[int, ...],
+    ) -> Self:
         """The object of a pullback at flat arguments, of which some may not be saved."""
-        leaves = {id(x): i for i, x in enumerate(flat) if isinstance(x, Array | Tracer | np.ndarray)}
+        leaves = {
+            id(x): i for i, x in enumerate(flat) if isinstance(x, Array | Tracer | np.ndarray)
+        }
         places = tuple([leaves.get(id(r)) for r in pullback.residuals])
         kept: list[Any] = [NotNeeded()] * len(flat)
         for i in {i for i in places if i is not None}:
             kept[i] = flat[i] if saveable is None or saveable[i] else NotSaveable()
         opaque = [r for r, i in zip(pullback.residuals, places, strict=True) if i is None]
-        return cls(Pullback.of(pullback.static(), []), places, refs, list(pullback.in_tree.unflatten(kept)), opaque)
+        return cls(
+            Pullback.of(pullback.static(), []),
+            places,
+            refs,
+            list(pullback.in_tree.unflatten(kept)),
+            opaque,
+        )
 
     @property
     def jaxpr(self) -> Any:
@@ -143,23 +193,29 @@ class VJP:
 
     @property
     def out_nzs(self) -> Any:
-        """Which results depend on the arguments that `in_nzs` says: bools in the tree of the results."""
+        """Which results depend on the arguments that `in_nzs` says: bools in the tree of the
+        results."""
         return tree_of_bools(self.out_tree, self._pullback.moving_outs)
 
     def replace(self, **changes: list[Value]) -> VJP:
         """The same function with another `args_res` or `opaque_residuals`."""
         given = {"args_res": self.args_res, "opaque_residuals": self.opaque_residuals}
         if unknown := changes.keys() - given:
-            raise TypeError(f"VJP.replace: {sorted(unknown)[0]!r} cannot be replaced.\n  Give args_res or opaque_residuals.")
+            raise TypeError(
+                f"VJP.replace: {sorted(unknown)[0]!r} cannot be replaced.\n"
+                "  Give args_res or opaque_residuals."
+            )
         return VJP(self._pullback, self._places, self._refs, **{**given, **changes})
 
     def with_refs(self, *refs: Value) -> Any:
-        """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of the trees of the arguments.
+        """The same function, which adds cotangents to the arrays of references: (grad_ref, ...) of
+        the trees of the arguments.
 
-        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in its place. In that of
-        `jax.ad.DontWant()` it has a DidntWant, and in that of anything else the cotangent.
-        Where the argument was itself a reference, what the reference given here holds is the cotangent of what the argument
-        held in the end, and becomes that of what it held at first.
+        Where a leaf is a reference, its cotangent is added to it, and the result has a GradRef in
+        its place. In that of `jax.ad.DontWant()` it has a DidntWant, and in that of anything else
+        the cotangent.
+        Where the argument was itself a reference, what the reference given here holds is the
+        cotangent of what the argument held in the end, and becomes that of what it held at first.
 
         >>> import teucer as jax
         >>> total = jax.new_ref(1.)
@@ -173,34 +229,53 @@ class VJP:
     def __call__(self, *cts: Value) -> Any:
         if len(cts) != 1:
             name = self._pullback.name
-            raise TypeError(f"The function returned by `jax.vjp` applied to {name} was called with {len(cts)} arguments.\n"
-                            f"  It takes one: the cotangent of what {name} returned, which may be a tuple or another container.")
+            raise TypeError(
+                f"The function returned by `jax.vjp` applied to {name} was called with {len(cts)} "
+                f"arguments.\n  It takes one: the cotangent of what {name} returned, which may be "
+                "a tuple or another container."
+            )
         if self._refs:
             raise self._no_value(self._refs[0], "no gradient ref was provided")
         return self.restored()(*cts)
 
     def _no_value(self, leaf: int, what: str) -> ValueError:
-        (_, path), = self._paths([leaf])
-        return ValueError(f"{path} of {self._pullback.name} is Ref-typed, so its gradient must be accumulated into a ref, but "
-                          f"{what}.\n  Give one with `with_refs`, as in f_vjp.with_refs(grad_ref)(ct), or jax.ad.DontWant() in its "
-                          "place.")
+        ((_, path),) = self._paths([leaf])
+        return ValueError(
+            f"{path} of {self._pullback.name} is Ref-typed, so its gradient must be accumulated "
+            f"into a ref, but {what}.\n  Give one with `with_refs`, as in "
+            "f_vjp.with_refs(grad_ref)(ct), or jax.ad.DontWant() in its place."
+        )
 
     def restored(self) -> Pullback:
         """The pullback on the residuals that `args_res` and `opaque_residuals` hold now."""
         leaves, opaque = self._argument_leaves(), iter(self.opaque_residuals)
         residuals = [next(opaque) if i is None else leaves[i] for i in self._places]
-        missing = [i for i in sorted({i for i in self._places if i is not None})
-                   if leaves[i] is None or type(leaves[i]) in (NotNeeded, NotSaveable)]
+        missing = [
+            i
+            for i in sorted({i for i in self._places if i is not None})
+            if leaves[i] is None or type(leaves[i]) in (NotNeeded, NotSaveable)
+        ]
         if missing:
             raise ValueError(
                 "the VJP function was applied before restoring its not-saveable residuals.\n"
-                + "".join(f"    {path} of {self._pullback.name} is {leaves[i]!r}\n" for i, path in self._paths(missing))
-                + "  Assign the arguments to the VJP function's `args_res` before calling it.")
+                + "".join(
+                    f"    {path} of {self._pullback.name} is {leaves[i]!r}\n"
+                    for i, path in self._paths(missing)
+                )
+                + "  Assign the arguments to the VJP function's `args_res` before calling it."
+            )
         for i, r, v in zip(self._places, residuals, self.jaxpr.constvars, strict=True):
-            if i is not None and not v.aval.is_high and (typeof(r).shape, typeof(r).dtype) != (v.aval.shape, v.aval.dtype):
-                (_, path), = self._paths([i])
-                raise ValueError(f"args_res: {path} of {self._pullback.name} is of type {typeof(r).str_short()}, but it was "
-                                 f"{v.aval.str_short()} in the forward pass.")
+            if (
+                i is not None
+                and not v.aval.is_high
+                and (typeof(r).shape, typeof(r).dtype) != (v.aval.shape, v.aval.dtype)
+            ):
+                ((_, path),) = self._paths([i])
+                raise ValueError(
+                    f"args_res: {path} of {self._pullback.name} is of type "
+                    f"{typeof(r).str_short()}, but it was {v.aval.str_short()} in the forward "
+                    "pass."
+                )
         return Pullback.of(self._pullback.static(), residuals)
 
     def _argument_leaves(self) -> list[Any]:
@@ -208,7 +283,10 @@ class VJP:
         leaves: list[Any] = []
         children = self.in_tree.children()
         if len(self.args_res) != len(children):
-            raise ValueError(f"args_res has {len(self.args_res)} entries, but {self._pullback.name} has {len(children)} arguments.")
+            raise ValueError(
+                f"args_res has {len(self.args_res)} entries, but {self._pullback.name} has "
+                f"{len(children)} arguments."
+            )
         for tree, entry in zip(children, self.args_res, strict=True):
             leaves += [None] * tree.num_leaves if entry is None else tree.flatten_up_to(entry)
         return leaves
@@ -219,14 +297,23 @@ class VJP:
         return ((i, "args" + pytrees.keystr(paths[i][0])) for i in leaves)
 
     def __repr__(self) -> str:
-        return f"VJP({self._pullback}, args_res={self.args_res}, opaque_residuals={self.opaque_residuals})"
+        return (
+            f"VJP({self._pullback}, args_res={self.args_res}, "
+            f"opaque_residuals={self.opaque_residuals})"
+        )
 
 
 def _flatten(pull: VJP) -> tuple[Any, Any]:
-    return (pull.args_res, pull.opaque_residuals), (pull._pullback.static(), pull._places, pull._refs)
+    return (pull.args_res, pull.opaque_residuals), (
+        pull._pullback.static(),
+        pull._places,
+        pull._refs,
+    )
 
 
-pytrees.register_pytree_node(VJP, _flatten, lambda static, children: VJP(Pullback.of(static[0], []), *static[1:], *children))
+pytrees.register_pytree_node(
+    VJP, _flatten, lambda static, children: VJP(Pullback.of(static[0], []), *static[1:], *children)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,24 +345,40 @@ def _pull_into(pull: VJP, refs: Sequence[Value], ct: Value) -> Any:
     pullback = pull.restored()
     leaves, tree = pytrees.tree_flatten(tuple(refs))
     if tree != pullback.in_tree:
-        raise ValueError(f"unexpected tree structure of the arguments of `with_refs`: got {tree}, but expected to match "
-                         f"{pullback.in_tree}, the tree of the arguments of {pullback.name}.\n  Give a reference, "
-                         "jax.ad.GradValue(), or jax.ad.DontWant() for each array.")
+        raise ValueError(
+            f"unexpected tree structure of the arguments of `with_refs`: got {tree}, but expected "
+            f"to match {pullback.in_tree}, the tree of the arguments of {pullback.name}.\n"
+            "  Give a reference, jax.ad.GradValue(), or jax.ad.DontWant() for each array."
+        )
     wanted = [type(ref) is not DontWant for ref in leaves]
     for i in pull._refs:
         if wanted[i] and not _is_ref(leaves[i]):
             raise pull._no_value(i, f"{leaves[i]!r} was given")
-    held = [array_ops.read_reference(leaves[i]) if wanted[i] else array_ops.instantiate(aval.zero_cotangent)
-            for i, aval in zip(pull._refs, pullback.out_avals[len(pullback.out_avals) - len(pull._refs):], strict=True)]
+    held = [
+        array_ops.read_reference(leaves[i])
+        if wanted[i]
+        else array_ops.instantiate(aval.zero_cotangent)
+        for i, aval in zip(
+            pull._refs, pullback.out_avals[len(pullback.out_avals) - len(pull._refs) :], strict=True
+        )
+    ]
     cts = pullback.cotangents(ct, None if all(wanted) else wanted, held)
     for i, (ref, c) in enumerate(zip(leaves, cts, strict=True)):
         if _is_ref(ref) and i in pull._refs:
             array_ops.write_reference(ref, array_ops.instantiate(c))
         elif _is_ref(ref) and type(c) is not Zero:
             array_ops.add_to_reference(ref, c)
-    return pytrees.tree_unflatten(pullback.in_tree, [
-        GradRef() if _is_ref(ref) else DidntWant() if type(ref) is DontWant else array_ops.instantiate(c)
-        for ref, c in zip(leaves, cts, strict=True)])
+    return pytrees.tree_unflatten(
+        pullback.in_tree,
+        [
+            GradRef()
+            if _is_ref(ref)
+            else DidntWant()
+            if type(ref) is DontWant
+            else array_ops.instantiate(c)
+            for ref, c in zip(leaves, cts, strict=True)
+        ],
+    )
 
 
 def _is_ref(x: Value) -> bool:

@@ -1,4 +1,7 @@
-"""Pytree nodes that keep shapes beside their leaves, such as sparse arrays: how `vmap` maps over an axis of their leaves."""
+"""Pytree nodes that keep shapes beside their leaves, such as sparse arrays.
+
+How `vmap` maps over an axis of their leaves.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,25 @@ from typing import Any, NamedTuple
 
 from teucer._trees import pytrees
 
-__all__ = ["Container", "Vmappable", "batched", "containers", "has_container", "has_vmappable", "of_elements", "spec_types",
-           "vmappables"]
+__all__ = [
+    "Container",
+    "Vmappable",
+    "batched",
+    "containers",
+    "has_container",
+    "has_vmappable",
+    "of_elements",
+    "spec_types",
+    "vmappables",
+]
 
 
 class Container(NamedTuple):
     """What is known of a class of such nodes.
 
     element: (node on batches, axis) -> node of one element, whose leaves lack the axis already.
-    batch: (node with the shapes of an element, whose leaves are batches, axis, size) -> node on batches.
+    batch: (node with the shapes of an element, whose leaves are batches, axis, size) -> node on
+    batches.
     """
 
     element: Callable[[Any, int], Any]
@@ -25,8 +38,9 @@ class Container(NamedTuple):
 class Vmappable(NamedTuple):
     """What a library's class says of its objects, pytree nodes (`batching.register_vmappable`).
 
-    to_elt(cont, get_index, batch, spec) -> element, where cont(array, axis) is an element of an array.
-    from_elt(cont, size, element, spec) -> batch, where cont(size, element of an array, axis) is the array.
+    to_elt(cont, get_index, batch, spec) -> element, where cont(array, axis) is an element of an
+    array. from_elt(cont, size, element, spec) -> batch, where cont(size, element of an array, axis)
+    is the array.
     spec_type: of the entries of in_axes and out_axes that stand for such objects.
     """
 

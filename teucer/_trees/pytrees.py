@@ -117,9 +117,11 @@ _UNSPECIFIED: Final = _Unspecified()
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf | None = None) -> tuple[list[Leaf], PyTreeDef]:
     """The leaves of a tree, in order, and its structure.
 
-    Nodes: tuple, list, dict (in the order of its sorted keys), namedtuple, OrderedDict, defaultdict, None (no leaves)
-    and registered classes; anything else is a leaf. is_leaf(node) true makes a node a leaf.
-    Raises ValueError if the keys of a dict cannot be sorted, RecursionError if a tree contains itself.
+    Nodes: tuple, list, dict (in the order of its sorted keys), namedtuple, OrderedDict,
+    defaultdict, None (no leaves) and registered classes; anything else is a leaf. is_leaf(node)
+    true makes a node a leaf.
+    Raises ValueError if the keys of a dict cannot be sorted, RecursionError if a tree contains
+    itself.
 
     >>> tree_flatten({"b": (1, 2), "a": None})
     ([1, 2], PyTreeDef({'a': None, 'b': (*, *)}))
@@ -177,8 +179,8 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf | None = None) -> PyTreeDef:
 def tree_map(f: Function, tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = None) -> PyTree:
     """The tree of f(leaf, *corresponding subtrees of rest).
 
-    Each further tree has the nodes of the first; where the first has a leaf it may have any subtree.
-    Raises ValueError that says where, if it has not.
+    Each further tree has the nodes of the first; where the first has a leaf it may have any
+    subtree. Raises ValueError that says where, if it has not.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2,)}, {"a": 10, "b": (20,)})
     {'a': 11, 'b': (22,)}
@@ -191,14 +193,21 @@ def tree_map(f: Function, tree: PyTree, *rest: PyTree, is_leaf: IsLeaf | None = 
 
 
 def _columns(
-    op: str, treedef: PyTreeDef, rest: tuple[PyTree, ...], tree: PyTree, open_one: tree_errors.Opener
+    op: str,
+    treedef: PyTreeDef,
+    rest: tuple[PyTree, ...],
+    tree: PyTree,
+    open_one: tree_errors.Opener,
 ) -> Iterator[list[Leaf]]:
-    """The subtrees of each further tree; `tree`, opened by `open_one`, is the first, for the error."""
+    """The subtrees of each further tree; `tree`, opened by `open_one`, is the first, for the
+    error."""
     for position, other in enumerate(rest):
         try:
             yield treedef.flatten_up_to(other)
         except ValueError as err:
-            reason = tree_errors.match_error(op, ("tree", f"rest[{position}]"), tree, open_one, other)
+            reason = tree_errors.match_error(
+                op, ("tree", f"rest[{position}]"), tree, open_one, other
+            )
             if reason is None:
                 raise
             raise reason from err
@@ -221,7 +230,9 @@ def tree_reduce(
     if not isinstance(initializer, _Unspecified):
         return functools.reduce(function, leaves, initializer)
     if not leaves:
-        raise TypeError("tree_reduce: reduce() of empty iterable with no initial value.\nPass an initializer.")
+        raise TypeError(
+            "tree_reduce: reduce() of empty iterable with no initial value.\nPass an initializer."
+        )
     return cast(T, functools.reduce(function, leaves))
 
 
@@ -232,7 +243,8 @@ def tree_reduce_associative(
     identity: T | _Unspecified = _UNSPECIFIED,
     is_leaf: IsLeaf | None = None,
 ) -> T:
-    """The leaves combined in a balanced tree, of depth log2 of their number; the identity if there is none.
+    """The leaves combined in a balanced tree, of depth log2 of their number; the identity if there
+    is none.
 
     Raises TypeError if there is no leaf and no identity.
 
@@ -243,7 +255,10 @@ def tree_reduce_associative(
     if leaves:
         return _balanced(operation, leaves)
     if isinstance(identity, _Unspecified):
-        raise TypeError("tree_reduce_associative: Must specify identity for parallel reduction of empty sequence.")
+        raise TypeError(
+            "tree_reduce_associative: Must specify identity for parallel reduction of empty "
+            "sequence."
+        )
     return identity
 
 
@@ -263,11 +278,13 @@ def tree_all(tree: PyTree, *, is_leaf: IsLeaf | None = None) -> bool:
     return all(_flatten("tree_all", tree, is_leaf)[0])
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: PyTree) -> PyTree:
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: PyTree
+) -> PyTree:
     """From an outer tree of inner trees to an inner tree of outer trees.
 
-    inner_treedef None: the structure of the first inner tree. Of the tree given, only the number of leaves is checked.
-    Raises TypeError if it does not have the leaves of outer times inner.
+    inner_treedef None: the structure of the first inner tree. Of the tree given, only the number of
+    leaves is checked. Raises TypeError if it does not have the leaves of outer times inner.
 
     >>> tree_transpose(tree_structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -289,7 +306,8 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
 def _first_inner(op: str, outer: PyTreeDef, tree: PyTree) -> PyTreeDef:
     if not outer.num_leaves:
         raise ValueError(
-            f"{op}: inner_treedef must be given, as outer_treedef has no leaves.\n  outer_treedef: {outer}"
+            f"{op}: inner_treedef must be given, as outer_treedef has no leaves.\n"
+            f"  outer_treedef: {outer}"
         )
     try:
         inner_trees = outer.flatten_up_to(tree)
@@ -310,7 +328,9 @@ def all_leaves(iterable: Iterable[PyTree], is_leaf: IsLeaf | None = None) -> boo
     """
     if is_leaf is None:
         return xla.all_leaves(iterable)
-    return all(treedef_is_strict_leaf(_flatten("all_leaves", item, is_leaf)[1]) for item in iterable)
+    return all(
+        treedef_is_strict_leaf(_flatten("all_leaves", item, is_leaf)[1]) for item in iterable
+    )
 
 
 # Paths
@@ -338,7 +358,8 @@ def _pathless(is_leaf: IsLeaf) -> Callable[[Path, PyTree], bool]:
 def tree_flatten_with_path(
     tree: PyTree, is_leaf: IsLeafAt | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[Pairs, PyTreeDef]:
-    """As `tree_flatten`, with a pair (key path, leaf) for each leaf; is_leaf_takes_path: is_leaf(path, node).
+    """As `tree_flatten`, with a pair (key path, leaf) for each leaf; is_leaf_takes_path:
+    is_leaf(path, node).
 
     >>> pairs, _ = tree_flatten_with_path({"a": [1, 2]})
     >>> [(keystr(path), leaf) for path, leaf in pairs]
@@ -347,7 +368,9 @@ def tree_flatten_with_path(
     return _flatten_with_path("tree_flatten_with_path", tree, is_leaf, is_leaf_takes_path)
 
 
-def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeafAt | None = None, is_leaf_takes_path: bool = False) -> Pairs:
+def tree_leaves_with_path(
+    tree: PyTree, is_leaf: IsLeafAt | None = None, is_leaf_takes_path: bool = False
+) -> Pairs:
     """The pairs (key path, leaf) of a tree, in order.
 
     >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path((1, {"a": 2}))]
@@ -381,8 +404,11 @@ def tree_map_with_path(
 # Prefixes
 
 
-def broadcast_prefix(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None) -> list[Leaf]:
-    """The leaves of the prefix, each as often as the subtree in its place has leaves. is_leaf applies to the prefix.
+def broadcast_prefix(
+    prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None
+) -> list[Leaf]:
+    """The leaves of the prefix, each as often as the subtree in its place has leaves. is_leaf
+    applies to the prefix.
 
     Raises ValueError that says where, if the first tree is no prefix of the second.
 
@@ -404,7 +430,9 @@ def tree_broadcast(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | Non
     return treedef.unflatten(leaves)
 
 
-def _broadcast(op: str, prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None) -> tuple[list[Leaf], PyTreeDef]:
+def _broadcast(
+    op: str, prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None
+) -> tuple[list[Leaf], PyTreeDef]:
     leaves, prefix = _flatten(op, prefix_tree, is_leaf)
     full = _flatten(op, full_tree, None)[1]
     out: list[Leaf] = []
@@ -412,15 +440,20 @@ def _broadcast(op: str, prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf 
         name = f"{op} prefix_tree"
         for error in prefix_errors(prefix_tree, full_tree, is_leaf):
             raise error(name)
-        raise ValueError(f"{name}: pytree structure error.\n  prefix pytree: {prefix}\n  full pytree: {full}")
+        raise ValueError(
+            f"{name}: pytree structure error.\n  prefix pytree: {prefix}\n  full pytree: {full}"
+        )
     return out, full
 
 
-def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool = False) -> list[Leaf]:
-    """A prefix tree such as in_axes as one entry a leaf of treedef. None is an entry, for its whole subtree.
+def flatten_axes(
+    name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool = False
+) -> list[Leaf]:
+    """A prefix tree such as in_axes as one entry a leaf of treedef. None is an entry, for its whole
+    subtree.
 
-    name: of the argument, for the error;  kws: treedef is that of (positional arguments, keyword arguments)
-    Raises ValueError that says where, if axis_tree is no prefix.
+    name: of the argument, for the error;  kws: treedef is that of (positional arguments, keyword
+    arguments) Raises ValueError that says where, if axis_tree is no prefix.
 
     >>> flatten_axes("vmap in_axes", tree_structure(({"a": 0, "b": 0}, 0)), (None, 1))
     [None, None, 1]
@@ -437,7 +470,8 @@ def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool 
 
 
 def _spread(prefix: PyTreeDef, full: PyTreeDef, leaves: Iterator[PyTree], out: list[Leaf]) -> bool:
-    """Appends the leaves of the prefix, repeated, to `out`; False if the structures do not match."""
+    """Appends the leaves of the prefix, repeated, to `out`; False if the structures do not
+    match."""
     if treedef_is_strict_leaf(prefix):
         out += [next(leaves)] * full.num_leaves
         return True

@@ -19,16 +19,19 @@ def register_pytree_node(
     unflatten_func: Callable[[PyTree, PyTree], T],
     flatten_with_keys_func: Callable[[T], tuple[PyTree, PyTree]] | None = None,
 ) -> None:
-    """Makes a class a pytree node; its instances (not those of subclasses) have children from then on.
+    """Makes a class a pytree node; its instances (not those of subclasses) have children from then
+    on.
 
     flatten_func: instance -> (children, aux_data), aux_data hashable and comparable
     unflatten_func: (aux_data, children) -> instance; it may be given children of any type
     flatten_with_keys_func: instance -> ((key, child) pairs, aux_data), for key paths
-    Raises ValueError if the class is registered already, TypeError if an argument is no class or function.
+    Raises ValueError if the class is registered already, TypeError if an argument is no class or
+    function.
 
     >>> from teucer._trees.pytrees import tree_map
     >>> class Pair(list): pass
-    >>> register_pytree_node(Pair, lambda pair: (tuple(pair), None), lambda _, children: Pair(children))
+    >>> register_pytree_node(Pair, lambda pair: (tuple(pair), None), lambda _,
+    ...     children: Pair(children))
     >>> tree_map(lambda x: x + 1, Pair([1, 2]))
     [2, 3]
     """
@@ -50,14 +53,16 @@ def register_pytree_with_keys(
     """As `register_pytree_node`, with the keys of the children.
 
     flatten_with_keys: instance -> ((key, child) pairs, aux_data)
-    flatten_func: instance -> (children, aux_data); derived from flatten_with_keys if absent, and faster if given
-    Raises ValueError if the class is registered already, TypeError if an argument is no class or function.
+    flatten_func: instance -> (children, aux_data); derived from flatten_with_keys if absent, and
+    faster if given Raises ValueError if the class is registered already, TypeError if an argument
+    is no class or function.
 
     >>> from teucer._trees.pytrees import GetAttrKey, keystr, tree_leaves_with_path
     >>> class Box:
     ...     def __init__(self, item): self.item = item
     >>> register_pytree_with_keys(
-    ...     Box, lambda box: (((GetAttrKey("item"), box.item),), None), lambda _, children: Box(*children))
+    ...     Box, lambda box: (((GetAttrKey("item"), box.item),), None), lambda _,
+    ...     children: Box(*children))
     >>> [keystr(path) for path, _ in tree_leaves_with_path([Box(3)])]
     ['[0].item']
     """
@@ -84,7 +89,8 @@ def _without_keys(flatten_with_keys: Callable[[PyTree], PyTree]) -> Callable[[Py
 
 
 def register_pytree_node_class(cls: ClassT) -> ClassT:
-    """Class decorator: a pytree node by its methods tree_flatten() and classmethod tree_unflatten(aux_data, children).
+    """Class decorator: a pytree node by its methods tree_flatten() and classmethod
+    tree_unflatten(aux_data, children).
 
     Raises AttributeError if a method is absent, ValueError if the class is registered already.
 
@@ -106,7 +112,8 @@ def register_pytree_node_class(cls: ClassT) -> ClassT:
 
 
 def register_pytree_with_keys_class(cls: ClassT) -> ClassT:
-    """Class decorator: a pytree node by tree_flatten_with_keys() and classmethod tree_unflatten(aux_data, children).
+    """Class decorator: a pytree node by tree_flatten_with_keys() and classmethod
+    tree_unflatten(aux_data, children).
 
     A method tree_flatten() is used for flattening without paths if the class has one.
     Raises AttributeError if a method is absent, ValueError if the class is registered already.
@@ -123,7 +130,10 @@ def register_pytree_with_keys_class(cls: ClassT) -> ClassT:
     """
     op = "register_pytree_with_keys_class"
     _check_class(op, cls)
-    with_keys, unflatten = _method(op, cls, "tree_flatten_with_keys"), _method(op, cls, "tree_unflatten")
+    with_keys, unflatten = (
+        _method(op, cls, "tree_flatten_with_keys"),
+        _method(op, cls, "tree_unflatten"),
+    )
     plain = getattr(cls, "tree_flatten", None) or _without_keys(with_keys)
     _register(op, cls, plain, unflatten, with_keys)
     return cls
@@ -135,13 +145,14 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> ClassT:
-    """Makes a dataclass, or a class with a constructor by keyword, a pytree node; returns the class.
+    """Makes a dataclass, or a class with a constructor by keyword, a pytree node; returns the
+    class.
 
-    data_fields: the children;  meta_fields: part of the structure, hashable;  drop_fields: neither, and lost
-    For a dataclass with neither list given: fields with metadata {"static": True} are meta, the others data.
-    Together data_fields and meta_fields must be the fields with init=True, without drop_fields.
-    Raises ValueError if they are not, or if the class is registered already; TypeError if only one list is given,
-    or none and the class is not a dataclass.
+    data_fields: the children;  meta_fields: part of the structure, hashable;  drop_fields: neither,
+    and lost For a dataclass with neither list given: fields with metadata {"static": True} are
+    meta, the others data. Together data_fields and meta_fields must be the fields with init=True,
+    without drop_fields. Raises ValueError if they are not, or if the class is registered already;
+    TypeError if only one list is given, or none and the class is not a dataclass.
 
     >>> from teucer._trees.pytrees import tree_leaves
     >>> @register_dataclass
@@ -159,14 +170,15 @@ def register_dataclass(
     if data_fields is None or meta_fields is None:
         raise TypeError(
             f"{op}: data_fields and meta_fields must both be specified when either is specified.\n"
-            f"  data_fields: {data_fields}\n  meta_fields: {meta_fields}\nPass an empty list for the other."
+            f"  data_fields: {data_fields}\n  meta_fields: {meta_fields}\n"
+            "Pass an empty list for the other."
         )
     data, meta = tuple(data_fields), tuple(meta_fields)
     overlap = [name for name in data if name in meta]
     if overlap:
         raise ValueError(
-            f"{op}: data_fields and meta_fields must not overlap. Overlapping fields: {_names(overlap)}.\n"
-            f"  nodetype: {nodetype}"
+            f"{op}: data_fields and meta_fields must not overlap. Overlapping fields: "
+            f"{_names(overlap)}.\n  nodetype: {nodetype}"
         )
     if dataclasses.is_dataclass(nodetype):
         _check_fields(op, nodetype, data + meta, drop_fields)
@@ -177,7 +189,9 @@ def register_dataclass(
     return nodetype
 
 
-def _fields_by_metadata(op: str, nodetype: type, drop_fields: Sequence[str]) -> tuple[list[str], list[str]]:
+def _fields_by_metadata(
+    op: str, nodetype: type, drop_fields: Sequence[str]
+) -> tuple[list[str], list[str]]:
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(
             f"{op}: data_fields and meta_fields are required when nodetype is not a dataclass.\n"
@@ -189,34 +203,49 @@ def _fields_by_metadata(op: str, nodetype: type, drop_fields: Sequence[str]) -> 
     return data, [field.name for field, meta in zip(fields, is_meta, strict=True) if meta]
 
 
-def _check_fields(op: str, nodetype: PyTree, given: tuple[str, ...], drop_fields: Sequence[str]) -> None:
-    expected = [f.name for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields]
+def _check_fields(
+    op: str, nodetype: PyTree, given: tuple[str, ...], drop_fields: Sequence[str]
+) -> None:
+    expected = [
+        f.name for f in dataclasses.fields(nodetype) if f.init and f.name not in drop_fields
+    ]
     missing = [name for name in expected if name not in given]
     unexpected = [name for name in given if name not in expected]
     if not missing and not unexpected:
         return
-    text = f"{op}: data_fields and meta_fields must include all dataclass fields with ``init=True`` and only them."
+    text = (
+        f"{op}: data_fields and meta_fields must include all dataclass fields with ``init=True`` "
+        "and only them."
+    )
     lines = [text, f"  nodetype: {nodetype}"]
     if missing:
-        lines.append(f"  Missing fields: {_names(missing)}. Add them to drop_fields to suppress this error.")
+        lines.append(
+            f"  Missing fields: {_names(missing)}. Add them to drop_fields to suppress this error."
+        )
     if unexpected:
         lines.append(f"  Unexpected fields: {_names(unexpected)}.")
-        if any(not field.init and field.name in unexpected for field in dataclasses.fields(nodetype)):
+        if any(
+            not field.init and field.name in unexpected for field in dataclasses.fields(nodetype)
+        ):
             lines.append("A field with init=False cannot be restored; add it to drop_fields.")
     raise ValueError("\n".join(lines))
 
 
 def static(**kwargs: PyTree) -> PyTree:
-    """A dataclass field that `register_dataclass` makes part of the structure; arguments as `dataclasses.field`.
+    """A dataclass field that `register_dataclass` makes part of the structure; arguments as
+    `dataclasses.field`.
 
     >>> static(default=3).metadata["static"]
     True
     """
-    return dataclasses.field(metadata={"static": True, **(kwargs.pop("metadata", None) or {})}, **kwargs)
+    return dataclasses.field(
+        metadata={"static": True, **(kwargs.pop("metadata", None) or {})}, **kwargs
+    )
 
 
 def register_static(cls: type[T]) -> type[T]:
-    """Class decorator: a node without children, whose instances are part of the structure. They must be hashable.
+    """Class decorator: a node without children, whose instances are part of the structure. They
+    must be hashable.
 
     Raises ValueError if the class is registered already.
 
@@ -265,8 +294,8 @@ def _method(op: str, cls: type, name: str) -> Function:
     method: Function | None = getattr(cls, name, None)
     if method is None:
         raise AttributeError(
-            f"{op}: type object {cls.__name__!r} has no attribute {name!r}.\n"
-            f"  cls: {cls}\nDefine the method, or register the class by functions with register_pytree_node."
+            f"{op}: type object {cls.__name__!r} has no attribute {name!r}.\n  cls: {cls}\n"
+            "Define the method, or register the class by functions with register_pytree_node."
         )
     return method
 
@@ -290,7 +319,9 @@ def _sorted_keys(node: defaultdict[PyTree, PyTree]) -> tuple[PyTree, ...]:
     try:
         return tuple(sorted(node))
     except TypeError as err:
-        raise ValueError("Comparator raised exception while sorting pytree dictionary keys.") from err
+        raise ValueError(
+            "Comparator raised exception while sorting pytree dictionary keys."
+        ) from err
 
 
 def _flatten_defaultdict(node: defaultdict[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -303,7 +334,9 @@ def _flatten_defaultdict_with_keys(node: defaultdict[PyTree, PyTree]) -> tuple[P
     return tuple((DictKey(key), node[key]) for key in keys), (node.default_factory, keys)
 
 
-def _unflatten_defaultdict(aux: tuple[PyTree, PyTree], children: Iterable[PyTree]) -> defaultdict[PyTree, PyTree]:
+def _unflatten_defaultdict(
+    aux: tuple[PyTree, PyTree], children: Iterable[PyTree]
+) -> defaultdict[PyTree, PyTree]:
     factory, keys = aux
     return defaultdict(factory, zip(keys, children, strict=True))
 
@@ -314,11 +347,14 @@ register_pytree_node(
     lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
     _flatten_ordered_dict_with_keys,
 )
-register_pytree_node(defaultdict, _flatten_defaultdict, _unflatten_defaultdict, _flatten_defaultdict_with_keys)
+register_pytree_node(
+    defaultdict, _flatten_defaultdict, _unflatten_defaultdict, _flatten_defaultdict_with_keys
+)
 
 
 class _Opaque:
-    """A partial application as a plain function: functools.partial would merge it into the outer one."""
+    """A partial application as a plain function: functools.partial would merge it into the outer
+    one."""
 
     def __init__(self, function: Function) -> None:
         self.__wrapped__ = function
@@ -337,10 +373,11 @@ class _Opaque:
 
 
 class Partial(functools.partial[PyTree]):
-    """functools.partial as a pytree node: the bound arguments are children, the function part of the structure.
+    """functools.partial as a pytree node: the bound arguments are children, the function part of
+    the structure.
 
-    Structures are equal when the functions compare equal. A partial application as the function is kept whole:
-    its own arguments stay part of the structure, and it compares by identity.
+    Structures are equal when the functions compare equal. A partial application as the function is
+    kept whole: its own arguments stay part of the structure, and it compares by identity.
     Raises TypeError if the function is not callable.
 
     >>> from teucer._trees.pytrees import tree_map

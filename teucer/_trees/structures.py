@@ -26,7 +26,10 @@ def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[PyTree, Py
 
 def _opened(op: str, tree: PyTree, opened: tuple[PyTree, PyTree] | None) -> tuple[PyTree, PyTree]:
     if opened is None:
-        raise ValueError(f"{op}: can't tree-flatten type: {type(tree)}.\nIt is a leaf, unless its class is registered.")
+        raise ValueError(
+            f"{op}: can't tree-flatten type: {type(tree)}.\n"
+            "It is a leaf, unless its class is registered."
+        )
     return opened
 
 
@@ -89,5 +92,6 @@ def check_treedef(op: str, name: str, treedef: PyTree) -> None:
     """TypeError if the argument of this name is not a structure."""
     if not isinstance(treedef, PyTreeDef):
         raise TypeError(
-            f"{op}: {name} is not a PyTreeDef.\n  {name}: {type(treedef)}\ntree_structure gives the one of a tree."
+            f"{op}: {name} is not a PyTreeDef.\n  {name}: {type(treedef)}\n"
+            "tree_structure gives the one of a tree."
         )

@@ -1,4 +1,7 @@
-"""Where two pytrees differ, and where one cannot be flattened: key paths and the texts of the errors."""
+"""Where two pytrees differ, and where one cannot be flattened.
+
+Key paths and the texts of the errors.
+"""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
@@ -20,14 +23,16 @@ from teucer._xla.pytree import (
 KeyEntry = TypeVar("KeyEntry", bound=PyTree)
 KeyPath: TypeAlias = tuple[KeyEntry, ...]
 
-NONE_REMEDY = "None is a pytree node without leaves; to treat it as a leaf, pass is_leaf=lambda x: x is None."
+NONE_REMEDY = (
+    "None is a pytree node without leaves; to treat it as a leaf, pass is_leaf=lambda x: x is None."
+)
 
 
 def keystr(keys: KeyPath[PyTree], *, simple: bool = False, separator: str = "") -> str:
     """The key path as text that reads like the access to the leaf.
 
-    With simple=True only the bare key, index or name of each entry; `separator` stands between the entries.
-    An entry of a type other than the four key types is shown by `str`.
+    With simple=True only the bare key, index or name of each entry; `separator` stands between the
+    entries. An entry of a type other than the four key types is shown by `str`.
 
     >>> path = (SequenceKey(0), DictKey("w"), GetAttrKey("bias"))
     >>> keystr(path)
@@ -128,8 +133,8 @@ def opener(is_leaf: IsLeaf | None) -> Opener:
 def leaf_paths(treedef: PyTreeDef) -> Iterator[Path]:
     """Key paths of the leaves of a treedef, in order.
 
-    The keys of a class registered by functions need an instance, which its function makes of placeholders. Where it
-    refuses these, its children are named by their number.
+    The keys of a class registered by functions need an instance, which its function makes of
+    placeholders. Where it refuses these, its children are named by their number.
     """
     paths = list(_structural_paths(treedef))
     if any(type(key) is FlattenedIndexKey for path in paths for key in path):
@@ -160,16 +165,25 @@ def _paths_of_instance(treedef: PyTreeDef) -> list[Path] | None:
 
 
 def differences(
-    one: PyTree, other: PyTree, open_one: Opener, open_other: Opener, *, prefix: bool, path: Path = ()
+    one: PyTree,
+    other: PyTree,
+    open_one: Opener,
+    open_other: Opener,
+    *,
+    prefix: bool,
+    path: Path = (),
 ) -> Iterator[Difference]:
-    """The roots of the subtrees that differ. With prefix, a leaf of `one` matches any subtree of `other`."""
+    """The roots of the subtrees that differ. With prefix, a leaf of `one` matches any subtree of
+    `other`."""
     a, b = open_one(one), open_other(other)
     if a is None and (prefix or b is None):
         return
     if a is None or b is None or a.kind is not b.kind:
         kind_a, kind_b = _kind(one, a), _kind(other, b)
         has_none = repr(type(None)) in (kind_a, kind_b)
-        yield Difference(path, "different types", kind_a, kind_b, "their Python types differ", has_none)
+        yield Difference(
+            path, "different types", kind_a, kind_b, "their Python types differ", has_none
+        )
         return
     if len(a.children) != len(b.children):
         yield _size_difference(path, a, b)
@@ -186,11 +200,18 @@ def _size_difference(path: Path, a: Level, b: Level) -> Difference:
     name, sizes = a.kind.__name__, (len(a.children), len(b.children))
     if a.kind is list or a.kind is tuple:
         one, other = (f"{name} of length {size}" for size in sizes)
-        return Difference(path, f"different lengths of {name}", one, other, "the lengths do not match")
+        return Difference(
+            path, f"different lengths of {name}", one, other, "the lengths do not match"
+        )
     one, other = (f"{a.kind} with {size} {'child' if size == 1 else 'children'}" for size in sizes)
-    apart = [key for key in a.keys if key not in b.keys] + [key for key in b.keys if key not in a.keys]
+    apart = [key for key in a.keys if key not in b.keys] + [
+        key for key in b.keys if key not in a.keys
+    ]
     shown = ", ".join(repr(_bare(key)) for key in apart)
-    explanation = f"the numbers of children do not match, with the symmetric difference of key sets: {{{shown}}}"
+    explanation = (
+        "the numbers of children do not match, with the symmetric difference of key sets: "
+        f"{{{shown}}}"
+    )
     return Difference(path, "different numbers of pytree children", one, other, explanation)
 
 
@@ -203,7 +224,8 @@ def _kind(tree: PyTree, level: Level | None) -> str:
 def equality_errors(
     tree1: PyTree, tree2: PyTree, is_leaf: IsLeaf | None = None
 ) -> Iterator[tuple[Path, str, str, str]]:
-    """Where two trees differ: (key path, what the first has there, what the second has, why they differ).
+    """Where two trees differ: (key path, what the first has there, what the second has, why they
+    differ).
 
     >>> list(equality_errors([1, (2,)], [1, (2, 3)]))
     [((SequenceKey(idx=1),), 'tuple of length 1', 'tuple of length 2', 'the lengths do not match')]
@@ -213,7 +235,9 @@ def equality_errors(
         yield found.path, found.one, found.other, found.explanation
 
 
-def equality_errors_pytreedef(tree1: PyTreeDef, tree2: PyTreeDef) -> Iterator[tuple[Path, str, str, str]]:
+def equality_errors_pytreedef(
+    tree1: PyTreeDef, tree2: PyTreeDef
+) -> Iterator[tuple[Path, str, str, str]]:
     """As `equality_errors`, of two treedefs."""
     for found in differences(tree1, tree2, open_treedef, open_treedef, prefix=False):
         yield found.path, found.one, found.other, found.explanation
@@ -233,7 +257,8 @@ def _structure_text(root: str, found: Difference, one: str, other: str) -> str:
 def prefix_errors(
     prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf | None = None
 ) -> list[Callable[[str], ValueError]]:
-    """Why the first tree is no prefix of the second: an error a place, made from the argument's name.
+    """Why the first tree is no prefix of the second: an error a place, made from the argument's
+    name.
 
     is_leaf applies to the prefix. An empty list means that it is a prefix.
 
@@ -260,7 +285,8 @@ class _PrefixError:
 
 
 def axes_error(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool) -> ValueError:
-    """The error for an argument such as in_axes that is no tree prefix of the value that it describes."""
+    """The error for an argument such as in_axes that is no tree prefix of the value that it
+    describes."""
     texts = []
     for found in differences(axis_tree, treedef, opener(is_none), open_treedef, prefix=True):
         root = name
@@ -275,8 +301,11 @@ def axes_error(name: str, treedef: PyTreeDef, axis_tree: PyTree, *, kws: bool) -
     return ValueError("\n".join([f"{head};\n  Mismatch details ({len(texts)} found):", *texts]))
 
 
-def match_error(op: str, names: tuple[str, str], one: PyTree, open_one: Opener, other: PyTree) -> Exception | None:
-    """The error of an operation whose second tree must have the nodes of the first; None if nothing is found.
+def match_error(
+    op: str, names: tuple[str, str], one: PyTree, open_one: Opener, other: PyTree
+) -> Exception | None:
+    """The error of an operation whose second tree must have the nodes of the first; None if nothing
+    is found.
 
     names: of the two arguments
     """
@@ -287,14 +316,20 @@ def match_error(op: str, names: tuple[str, str], one: PyTree, open_one: Opener, 
     if found is None:
         return None
     text = f"{op}: {_structure_text(names[0], found, *names)}"
-    remedy = f"{names[1]} must have the nodes of {names[0]}; only in place of a leaf may it have a subtree."
+    remedy = (
+        f"{names[1]} must have the nodes of {names[0]}; only in place of a leaf may it have a "
+        "subtree."
+    )
     return ValueError(f"{text}\n{NONE_REMEDY if found.involves_none else remedy}")
 
 
 def unflatten_error(op: str, treedef: PyTreeDef, size: int) -> ValueError:
     """The error for a number of leaves other than that of the treedef."""
     expected = treedef.num_leaves
-    lines = [f"{op}: Too many leaves for PyTreeDef; expected {expected}, got {size}.", f"  treedef: {treedef}"]
+    lines = [
+        f"{op}: Too many leaves for PyTreeDef; expected {expected}, got {size}.",
+        f"  treedef: {treedef}",
+    ]
     if size < expected:
         lines[0] = f"{op}: Too few leaves for PyTreeDef; expected {expected}, got {size}."
         first = next(path for i, path in enumerate(leaf_paths(treedef)) if i == size)
@@ -304,7 +339,9 @@ def unflatten_error(op: str, treedef: PyTreeDef, size: int) -> ValueError:
 
 def transpose_error(expected: PyTreeDef, actual: PyTreeDef) -> TypeError:
     """The error for a tree that has not the leaves of inner trees inside an outer tree."""
-    lines = ["tree_transpose: Mismatch between pytree_to_transpose and outer_treedef of inner_treedef."]
+    lines = [
+        "tree_transpose: Mismatch between pytree_to_transpose and outer_treedef of inner_treedef."
+    ]
     lines += [f"  pytree_to_transpose: {actual}", f"  outer of inner: {expected}"]
     for found in differences(expected, actual, open_treedef, open_treedef, prefix=False):
         where = f"pytree_to_transpose{keystr(found.path)}"
@@ -317,14 +354,22 @@ def transpose_error(expected: PyTreeDef, actual: PyTreeDef) -> TypeError:
 
 
 def flatten_error(
-    op: str, tree: PyTree, is_leaf: IsLeafAt | None, err: Exception, *, keyed: bool = False, root: str = "tree"
+    op: str,
+    tree: PyTree,
+    is_leaf: IsLeafAt | None,
+    err: Exception,
+    *,
+    keyed: bool = False,
+    root: str = "tree",
 ) -> Exception | None:
     """The error in our form for one that flattening has raised; None if `err` itself says it best.
 
     keyed: flattened with paths; is_leaf then takes a path and a node.  root: the name of the tree
     """
     if not _is_predicate(is_leaf):
-        return TypeError(f"{op}: is_leaf is not a function.\n  is_leaf: {is_leaf!r}\nPass a function or None.")
+        return TypeError(
+            f"{op}: is_leaf is not a function.\n  is_leaf: {is_leaf!r}\nPass a function or None."
+        )
     if isinstance(err, SystemError):
         if not isinstance(err.__cause__, RecursionError):
             return None
@@ -342,8 +387,13 @@ def flatten_error(
     # An error raised inside the class's own functions has frames of theirs below ours.
     if err.__traceback__ is None or err.__traceback__.tb_next is not None:
         return None
-    name, parts = ("to_iterable_with_keys", "key_leaf_pairs") if keyed else ("to_iterable", "children")
-    text = f"{op}: The {name} function for a custom PyTree node should return a ({parts}, aux_data) tuple"
+    name, parts = (
+        ("to_iterable_with_keys", "key_leaf_pairs") if keyed else ("to_iterable", "children")
+    )
+    text = (
+        f"{op}: The {name} function for a custom PyTree node should return a ({parts}, aux_data) "
+        "tuple"
+    )
     what = "(key, child) pairs" if keyed else "children"
     return ValueError(f"{text},\nwhose first item is an iterable of {what}.\n{line}")
 
@@ -352,7 +402,9 @@ def _is_predicate(is_leaf: object) -> bool:
     return is_leaf is None or callable(is_leaf)
 
 
-def _failing_node(tree: PyTree, path: Path, is_leaf: IsLeafAt | None, keyed: bool) -> tuple[Path, PyTree] | None:
+def _failing_node(
+    tree: PyTree, path: Path, is_leaf: IsLeafAt | None, keyed: bool
+) -> tuple[Path, PyTree] | None:
     if is_leaf is not None and (is_leaf(path, tree) if keyed else is_leaf(tree)):
         return None
     try:

@@ -1,7 +1,8 @@
 """Classes of libraries that say themselves what `vmap` maps over of their objects.
 
-Such an object is a pytree node. Its class gives two functions: one makes an element of a batch, one makes a batch of elements. Each
-is handed a function that does so for one array, and leaves alone what is not mapped.
+Such an object is a pytree node. Its class gives two functions: one makes an element of a batch, one
+makes a batch of elements. Each is handed a function that does so for one array, and leaves alone
+what is not mapped.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ def _is_leaf(x: Any) -> bool:
 
 
 def marks(tree: Any, axes: Callable[[Any], Sequence[Any]]) -> tuple[list[Any], list[Any], Any]:
-    """The leaves of a tree of arguments of elements, as batches; the axis of each; and the structure of the tree.
+    """The leaves of a tree of arguments of elements, as batches; the axis of each; and the
+    structure of the tree.
 
     axes(structure, in which such objects are leaves) -> for each leaf its entry of in_axes.
     """
     leaves, structure = pytrees.tree_flatten(tree, is_leaf=_is_vmappable)
-    made = pytrees.tree_unflatten(structure, [_element(x, axis) for x, axis in zip(leaves, axes(structure), strict=True)])
+    made = pytrees.tree_unflatten(
+        structure, [_element(x, axis) for x, axis in zip(leaves, axes(structure), strict=True)]
+    )
     found, structure = pytrees.tree_flatten(made, is_leaf=_is_mark)
     return [m.value for m in found], [m.axis for m in found], structure
 
@@ -49,11 +53,16 @@ def _element(x: Any, axis: Any) -> Any:
     if kind is None or axis is None:
         return pytrees.tree_map(lambda leaf: Mark(leaf, axis), x)
     made = kind.to_elt(_element, lambda: None, x, axis)
-    return pytrees.tree_map(lambda leaf: leaf if _is_mark(leaf) else Mark(leaf, None), made, is_leaf=_is_mark)
+    return pytrees.tree_map(
+        lambda leaf: leaf if _is_mark(leaf) else Mark(leaf, None), made, is_leaf=_is_mark
+    )
 
 
-def batches(tree: Any, axes: Sequence[Any], size: Any, to_axis: Callable[[Any, Any, Any], Any]) -> Any:
-    """A tree of results whose leaves are Marks as one of arrays; objects of such classes become batches.
+def batches(
+    tree: Any, axes: Sequence[Any], size: Any, to_axis: Callable[[Any, Any, Any], Any]
+) -> Any:
+    """A tree of results whose leaves are Marks as one of arrays; objects of such classes become
+    batches.
 
     axes: for each leaf its entry of out_axes. to_axis(array, its axis, wanted axis) -> the array.
     Raises ValueError for a mapped array that a class leaves alone.
@@ -73,6 +82,7 @@ def batches(tree: Any, axes: Sequence[Any], size: Any, to_axis: Callable[[Any, A
     def inner(_: Any, x: Any, axis: Any) -> Any:
         kind = vmappables.get(type(x))
         return to_axis(x.value, x.axis, axis) if kind is None else of_class(kind, x, axis)
+
     return pytrees.tree_map(batch, tree, is_leaf=_is_leaf)
 
 
@@ -84,6 +94,9 @@ def _unmapped(x: Any) -> Any:
     if type(x) is not Mark:
         return x
     if x.axis is not None:
-        raise ValueError("vmap: a result of a class that was registered with register_vmappable is mapped, but its from_elt does "
-                         "not make a batch of it.\n  Call the function that from_elt is given on it.")
+        raise ValueError(
+            "vmap: a result of a class that was registered with register_vmappable is mapped, but "
+            "its from_elt does not make a batch of it.\n"
+            "  Call the function that from_elt is given on it."
+        )
     return x.value

@@ -9,13 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlib import _hlo, _jax
 
-__all__ = ["Array", "ArrayImpl", "assemble", "HloSharding", "HostBufferSemantics", "NamedShardingBase", "OpSharding", "Sharding",
-           "SingleDeviceShardingBase", "block_until_ready", "copy_to_devices", "execute", "execute_with_token",
-           "first_named_sharding", "from_cuda_interface", "from_dlpack", "keep_bytes", "put",
-           "result_handler", "shard_arrays", "to_dlpack"]
+__all__ = [
+    "Array",
+    "ArrayImpl",
+    "assemble",
+    "HloSharding",
+    "HostBufferSemantics",
+    "NamedShardingBase",
+    "OpSharding",
+    "Sharding",
+    "SingleDeviceShardingBase",
+    "block_until_ready",
+    "copy_to_devices",
+    "execute",
+    "execute_with_token",
+    "first_named_sharding",
+    "from_cuda_interface",
+    "from_dlpack",
+    "keep_bytes",
+    "put",
+    "result_handler",
+    "shard_arrays",
+    "to_dlpack",
+]
 
 Array = _jax.Array
 if TYPE_CHECKING:
+
     class ArrayImpl:
         """An array on devices. jaxlib says nothing of its members."""
 
@@ -31,16 +51,21 @@ OpSharding = _hlo.OpSharding
 Sharding = _jax.Sharding
 SingleDeviceShardingBase = _jax.SingleDeviceSharding
 NamedShardingBase = _jax.NamedSharding
-# The module of jax that the first NamedSharding made in C++ asks for `check_pspec`, and those around it.
+# The module of jax that the first NamedSharding made in C++ asks for `check_pspec`, and those
+# around it.
 _CHECKING = ("jax", "jax._src", "jax._src.named_sharding")
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
-# jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of later versions do not check.
-_SKIP_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
+# jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of
+# later versions do not check.
+_SKIP_CHECKS = (
+    {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
+)
 
 
 def keep_bytes(carried: type) -> None:
-    """Have arrays of such a type give NumPy no bytes, so that it asks `__array__`, which may refuse.
+    """Have arrays of such a type give NumPy no bytes, so that it asks `__array__`, which may
+    refuse.
 
     C++ gives them by the buffer protocol, which Python lets classes replace from version 3.12 on.
     """
@@ -50,20 +75,36 @@ def keep_bytes(carried: type) -> None:
 
     def __buffer__(x: Any, flags: int) -> memoryview:
         if type(x._carried) is carried:
-            raise BufferError(f"the words of keys are no numbers; jax.random.key_data(x) gives them.\n    x: {x._carried!r}")
+            raise BufferError(
+                "the words of keys are no numbers; jax.random.key_data(x) gives them.\n"
+                f"    x: {x._carried!r}"
+            )
         return given(x, flags)
 
     ArrayImpl.__buffer__ = __buffer__  # type: ignore[attr-defined]  # a method in Python 3.12
 
 
-def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], *, committed: bool, share: bool = False) -> Any:
+def put(
+    aval: Any,
+    sharding: Any,
+    shards: Sequence[Any],
+    devices: Sequence[Any],
+    *,
+    committed: bool,
+    share: bool = False,
+) -> Any:
     """An array from its shards, host or device values, one for each device.
 
-    Host values are copied where there is one shard. Of several, or with `share`, they are used in place: they must never change.
+    Host values are copied where there is one shard. Of several, or with `share`, they are used in
+    place: they must never change.
     """
     copied = len(devices) == 1 and not share
-    semantics = HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL if copied else HostBufferSemantics.ZERO_COPY
-    return _jax.batched_device_put(aval, sharding, shards, devices, committed, host_buffer_semantics=semantics)
+    semantics = (
+        HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL if copied else HostBufferSemantics.ZERO_COPY
+    )
+    return _jax.batched_device_put(
+        aval, sharding, shards, devices, committed, host_buffer_semantics=semantics
+    )
 
 
 def shard_arrays(array: Any) -> list[Any]:
@@ -88,19 +129,23 @@ def execute(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> li
     return results
 
 
-def execute_with_token(executable: Any, args: Sequence[Any], handlers: Sequence[Any]) -> tuple[list[Any], Any]:
+def execute_with_token(
+    executable: Any, args: Sequence[Any], handlers: Sequence[Any]
+) -> tuple[list[Any], Any]:
     """As `execute`; also a token that is ready when the program has ended."""
     outcome = executable.execute_sharded(args, with_tokens=True)
     token = outcome.consume_token()
     return outcome.consume_with_handlers(handlers), token
 
 
-def copy_to_devices(arrays: Sequence[Any], device_lists: Sequence[Any], shardings: Sequence[Any], *,
-                    copy: bool) -> list[Any]:
+def copy_to_devices(
+    arrays: Sequence[Any], device_lists: Sequence[Any], shardings: Sequence[Any], *, copy: bool
+) -> list[Any]:
     """Arrays with the same shards on other devices."""
     semantics = _jax.ArrayCopySemantics.ALWAYS_COPY if copy else _jax.ArrayCopySemantics.REUSE_INPUT
     results: list[Any] = _jax.batched_copy_array_to_devices_with_sharding(
-        arrays, device_lists, shardings, [semantics] * len(arrays))
+        arrays, device_lists, shardings, [semantics] * len(arrays)
+    )
     return results
 
 
@@ -120,9 +165,11 @@ def from_dlpack(capsule: Any, device: Any, stream: Any) -> Any:
 
 
 def first_named_sharding(make: Callable[[], Any]) -> None:
-    """Make the first NamedSharding of the process. C++ looks for a function of jax then, and keeps what it finds.
+    """Make the first NamedSharding of the process. C++ looks for a function of jax then, and keeps
+    what it finds.
 
-    It finds one that checks nothing, in modules that stand in the place of jax's as long as that takes.
+    It finds one that checks nothing, in modules that stand in the place of jax's as long as that
+    takes.
     """
     before = {name: sys.modules.get(name) for name in _CHECKING}
     for name in _CHECKING:

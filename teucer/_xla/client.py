@@ -13,12 +13,38 @@ import numpy as np
 from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["CALLS_MISS_COPIES", "EIGEN_CONVOLUTIONS", "INSPECTED", "LEAN_CODE", "OF_THIS_PROCESS", "PARTITIONED",
-           "Client", "CompileOptions",
-           "CompilerEffortLevel", "Device", "DeviceList", "Effort", "LoadedExecutable", "XlaRuntimeError",
-           "compile_options", "compile_text", "cost_analysis", "cpu_client", "deserialize", "device_or_platform",
-           "errors_only", "jaxlib_extension_version", "jaxlib_version", "little_effort", "platform_of", "plugin_client",
-           "loaded_plugins", "plugin_listeners", "raised_while_compiling", "raw_options"]
+__all__ = [
+    "CALLS_MISS_COPIES",
+    "EIGEN_CONVOLUTIONS",
+    "INSPECTED",
+    "LEAN_CODE",
+    "OF_THIS_PROCESS",
+    "PARTITIONED",
+    "Client",
+    "CompileOptions",
+    "CompilerEffortLevel",
+    "Device",
+    "DeviceList",
+    "Effort",
+    "LoadedExecutable",
+    "XlaRuntimeError",
+    "compile_options",
+    "compile_text",
+    "cost_analysis",
+    "cpu_client",
+    "deserialize",
+    "device_or_platform",
+    "errors_only",
+    "jaxlib_extension_version",
+    "jaxlib_version",
+    "little_effort",
+    "platform_of",
+    "plugin_client",
+    "loaded_plugins",
+    "plugin_listeners",
+    "raised_while_compiling",
+    "raw_options",
+]
 
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
@@ -44,21 +70,33 @@ def errors_only() -> Iterator[None]:
 
 
 def cpu_client(num_devices: int | None, *, asynchronous: bool, **processes: Any) -> Any:
-    """A client for this machine's CPU, seen as `num_devices` devices; processes: how it finds the others."""
-    return xla_client.make_cpu_client(asynchronous=asynchronous, num_devices=num_devices, **processes)
+    """A client for this machine's CPU, seen as `num_devices` devices; processes: how it finds the
+    others."""
+    return xla_client.make_cpu_client(
+        asynchronous=asynchronous, num_devices=num_devices, **processes
+    )
 
 
 def device_or_platform(value: Any) -> Any:
-    """A device, or the name of a platform, whether or not it is there; ValueError for anything else."""
-    from teucer._xla.platforms.plugins import plugin_libraries  # `import teucer` would take longer with it
-    if isinstance(value, Device) or (isinstance(value, str) and (value in _PLATFORMS or value in plugin_libraries())):
+    """A device, or the name of a platform, whether or not it is there; ValueError for anything
+    else."""
+    from teucer._xla.platforms.plugins import (
+        plugin_libraries,
+    )  # `import teucer` would take longer with it
+
+    if isinstance(value, Device) or (
+        isinstance(value, str) and (value in _PLATFORMS or value in plugin_libraries())
+    ):
         return value
-    raise ValueError("jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) or a platform name "
-                     f"string like 'cpu' or 'gpu', got: {value!r}")
+    raise ValueError(
+        "jax.default_device must be passed either a Device object (e.g. `jax.devices('cpu')[0]`) "
+        f"or a platform name string like 'cpu' or 'gpu', got: {value!r}"
+    )
 
 
 def platform_of(device: Any) -> str:
-    """The platform that programs for a device are written for: 'cpu', 'cuda', 'rocm', 'tpu'. Devices call both GPUs 'gpu'."""
+    """The platform that programs for a device are written for: 'cpu', 'cuda', 'rocm', 'tpu'.
+    Devices call both GPUs 'gpu'."""
     name: str = device.platform
     return device.client.platform_version.partition(" ")[0] if name == "gpu" else name
 
@@ -66,13 +104,16 @@ def platform_of(device: Any) -> str:
 def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
     """A client of the PJRT plugin in the shared library at `library`."""
     if not xla_client.pjrt_plugin_loaded(name):
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # the plugin has a log of its own, which reads this when it is loaded
+        os.environ.setdefault(
+            "TF_CPP_MIN_LOG_LEVEL", "1"
+        )  # the plugin has a log of its own, which reads this when it is loaded
         plugin = xla_client.load_pjrt_plugin_dynamically(name, library)
         loaded_plugins.append(plugin)
         for listener in plugin_listeners:
             listener(plugin)
         if name in ("cuda", "rocm"):
             from teucer._xla.platforms import gpu
+
             gpu.register(name, plugin)
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
@@ -82,12 +123,14 @@ def plugin_client(name: str, library: str, options: Mapping[str, Any]) -> Any:
 
 
 class CompilerEffortLevel(enum.Enum):
-    """How hard the compiler tries: the values of its options `optimization_level` and `memory_fitting_level`.
+    """How hard the compiler tries: the values of its options `optimization_level` and
+    `memory_fitting_level`.
 
     More effort costs compile time. https://openxla.org/xla/effort_levels says what each level does.
 
     >>> import teucer as jax
-    >>> jax.jit(lambda x: x + 1, compiler_options={"optimization_level": CompilerEffortLevel.O1})(1.)
+    >>> jax.jit(lambda x: x + 1,
+    ...     compiler_options={"optimization_level": CompilerEffortLevel.O1})(1.)
     Array(2., dtype=float32, weak_type=True)
     """
 
@@ -118,29 +161,46 @@ def little_effort(platform: str) -> dict[str, Any]:
     return options
 
 
-jaxlib_extension_version: int = xla_client._version  # the count of changes to what jaxlib offers Python
-# Whether XLA forgets the copy that changes an operand's layout on the way from one call to the next, of functions that it does
-# not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in 0.10.2 and 0.11.2.
+jaxlib_extension_version: int = (
+    xla_client._version
+)  # the count of changes to what jaxlib offers Python
+# Whether XLA forgets the copy that changes an operand's layout on the way from one call to the
+# next, of functions that it does not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in
+# 0.10.2 and 0.11.2.
 CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
-# Switches of the CPU backend with which programs compile a quarter sooner, and those with plain loops to code as fast.
+# Switches of the CPU backend with which programs compile a quarter sooner, and those with plain
+# loops to code as fast.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
-# Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest of XLA's default.
-EIGEN_CONVOLUTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
-# Where XLA's protocol buffers have the switches of a backend: CompileOptionsProto.executable_build_options.debug_options
-# .xla_backend_extra_options, a map, whose entries have a key and a value.
+# Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest
+# of XLA's default.
+EIGEN_CONVOLUTIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+}
+# Where XLA's protocol buffers have the switches of a backend:
+# CompileOptionsProto.executable_build_options.debug_options .xla_backend_extra_options, a map,
+# whose entries have a key and a value.
 _EXTRA_OPTIONS, _KEY, _VALUE = (500, 3, 3), 1, 2
 
 
-def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_shardy: bool = False,
-                    overrides: Mapping[str, Any] | None = None, effort: Effort = Effort(), switches: Sequence[str] = ()) -> Any:
-    """Options for a program on the given devices; `overrides` are XLA debug options by name, or fields of `Effort`, `switches`
-    the backend's own.
+def compile_options(
+    device_ids: Sequence[int],
+    *,
+    num_replicas: int = 1,
+    use_shardy: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    effort: Effort = Effort(),
+    switches: Sequence[str] = (),
+) -> Any:
+    """Options for a program on the given devices; `overrides` are XLA debug options by name, or
+    fields of `Effort`, `switches` the backend's own.
 
     Raises the runtime's error if an option is not known; a switch that is not known does nothing.
     """
     options = CompileOptions()
     if switches:  # no attribute leads to them
-        options = CompileOptions.ParseFromString(options.SerializeAsString() + _extra_options(tuple(switches)))
+        options = CompileOptions.ParseFromString(
+            options.SerializeAsString() + _extra_options(tuple(switches))
+        )
     options.num_replicas = num_replicas
     options.num_partitions = len(device_ids) // num_replicas
     build = options.executable_build_options
@@ -158,8 +218,15 @@ def compile_options(device_ids: Sequence[int], *, num_replicas: int = 1, use_sha
     return options
 
 
-def raw_options(num_replicas: int, num_partitions: int, device_ids: Any, *, overrides: Mapping[str, Any], profile: bytes | None,
-                log: bool) -> Any:
+def raw_options(
+    num_replicas: int,
+    num_partitions: int,
+    device_ids: Any,
+    *,
+    overrides: Mapping[str, Any],
+    profile: bytes | None,
+    log: bool,
+) -> Any:
     """Options for a program that a user hands to a client.
 
     device_ids: int[replicas, partitions], or None for the client's choice.
@@ -184,23 +251,34 @@ def _set_effort(build: Any, name: str, value: Any) -> None:
     if isinstance(value, enum.Enum):
         value = value.value
     try:
-        number = _LEVELS[value] if is_level and value in _LEVELS else (int if is_level else float)(value)
+        number = (
+            _LEVELS[value] if is_level and value in _LEVELS else (int if is_level else float)(value)
+        )
     except (TypeError, ValueError) as err:
         wanted = f"one of {', '.join(_LEVELS)}, or XLA's number of it" if is_level else "a number"
         raise ValueError(f"compile: {name} is {wanted}, got {value!r}.") from err
     if is_level or number:
         if not hasattr(build, name):
-            raise ValueError(f"compile: jaxlib {jaxlib_version} has no option {name}. Use jax_optimization_level.")
+            raise ValueError(
+                f"compile: jaxlib {jaxlib_version} has no option {name}. Use "
+                "jax_optimization_level."
+            )
         setattr(build, name, number)
 
 
 @functools.cache
 def _extra_options(switches: tuple[str, ...]) -> bytes:
-    return b"".join([_field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true")) for s in switches])
+    return b"".join(
+        [
+            _field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true"))
+            for s in switches
+        ]
+    )
 
 
 def _field(path: Sequence[int], content: bytes) -> bytes:
-    """A field of a protocol buffer, inside of messages inside of others; numbers are written seven bits a byte, lowest first."""
+    """A field of a protocol buffer, inside of messages inside of others; numbers are written seven
+    bits a byte, lowest first."""
     for number in path:
         for n in (len(content), number << 3 | 2):
             digits = [n >> shift & 127 for shift in range(0, max(n.bit_length(), 1), 7)]
@@ -208,20 +286,29 @@ def _field(path: Sequence[int], content: bytes) -> bytes:
     return content
 
 
-def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
-    """Compile a StableHLO module and load it on its devices; one with symbolic dimensions is refined to static shapes first.
+def compile_text(
+    client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any] = ()
+) -> Any:
+    """Compile a StableHLO module and load it on its devices; one with symbolic dimensions is
+    refined to static shapes first.
 
     callbacks: the Python functions that the module's host callbacks refer to by index.
     """
-    from teucer._xla.platforms.lapack import start_if_called  # here and below: `import teucer` would take longer with it
+    from teucer._xla.platforms.lapack import (
+        start_if_called,
+    )  # here and below: `import teucer` would take longer with it
     from teucer._xla.platforms.sparse import register_if_called
+
     start_if_called(text)
     register_if_called(text)
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
+
         return client.compile_and_load(mlir.parse(text), devices, options, list(callbacks))
     if "jax.uses_shape_polymorphism" in text.partition("\n")[0]:
-        return client.compile_and_load(_jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options)
+        return client.compile_and_load(
+            _jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options
+        )
     try:
         return client.compile_and_load(text, devices, options)
     except XlaRuntimeError as err:
@@ -230,7 +317,8 @@ def compile_text(client: Any, text: str, devices: Any, options: Any, callbacks: 
         raise
 
 
-# Targets of calls of Python while a program is compiled, which divides them or is told of shardings; `InspectSharding` is XLA's.
+# Targets of calls of Python while a program is compiled, which divides them or is told of
+# shardings; `InspectSharding` is XLA's.
 PARTITIONED, INSPECTED = "PartitionedByPython", "InspectSharding"
 # What such functions raised: the compiler turns it into an error of its own.
 raised_while_compiling: list[BaseException] = []
@@ -239,7 +327,8 @@ loaded_plugins: list[Any] = []
 plugin_listeners: list[Callable[[Any], None]] = []
 
 
-# What modules have in them that name Python functions which run while it is compiled: they mean nothing to another process.
+# What modules have in them that name Python functions which run while it is compiled: they mean
+# nothing to another process.
 OF_THIS_PROCESS = f'call_target_name = "{PARTITIONED}"', f'call_target_name = "{INSPECTED}"'
 
 
@@ -248,10 +337,16 @@ def cost_analysis(client: Any, computation: Any) -> Any:
     return _jax.hlo_module_cost_analysis(client, computation.get_hlo_module())
 
 
-def deserialize(client: Any, data: bytes, devices: Any, options: Any, callbacks: Sequence[Any] = ()) -> Any:
-    """Load an executable from what `LoadedExecutable.serialize` wrote; callbacks: as of `compile_text`, all that it has."""
+def deserialize(
+    client: Any, data: bytes, devices: Any, options: Any, callbacks: Sequence[Any] = ()
+) -> Any:
+    """Load an executable from what `LoadedExecutable.serialize` wrote; callbacks: as of
+    `compile_text`, all that it has."""
     from teucer._xla.platforms.lapack import start_if_called
     from teucer._xla.platforms.sparse import register_if_called
+
     start_if_called(data)
     register_if_called(data)
-    return client.deserialize_executable(data, devices, options, *([list(callbacks)] if callbacks else []))
+    return client.deserialize_executable(
+        data, devices, options, *([list(callbacks)] if callbacks else [])
+    )

@@ -6,7 +6,8 @@ from typing import Any
 
 from jaxlib import _jax
 
-# Config(name, value, include_in_jit_key=, include_in_trace_context=) with value, set_local, swap_local, set_global.
+# Config(name, value, include_in_jit_key=, include_in_trace_context=) with value, set_local,
+# swap_local, set_global.
 Config = _jax.config.Config
 unset: object = _jax.config.unset
 """What a cell holds locally while the thread follows the global value."""
@@ -26,7 +27,8 @@ def register_dispatcher_cells(enable_x64: Any, disable_jit: Any, post_hook: Any)
 
 
 def set_guard(kind: str, level: str | None, *, local: bool) -> None:
-    """Set the C++ guard `kind` ("host_to_device", ..., "garbage_collect_array") for this thread or for all."""
+    """Set the C++ guard `kind` ("host_to_device", ..., "garbage_collect_array") for this thread or
+    for all."""
     state = _jax.guard_lib.thread_local_state() if local else _jax.guard_lib.global_state()
     levels = _COLLECTION_LEVELS if kind == "garbage_collect_array" else _TRANSFER_LEVELS
     setattr(state, kind, None if level is None else getattr(levels, level.upper()))

@@ -1,4 +1,7 @@
-"""The C++ call dispatcher: flattens arguments, matches the signature, runs the executable; a miss calls Python."""
+"""The C++ call dispatcher.
+
+Flattens arguments, matches the signature, runs the executable; a miss calls Python.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class FastPath(NamedTuple):
-    """What the dispatcher keeps of a call so that the next alike one need not come to Python. C++ reads the names."""
+    """What the dispatcher keeps of a call so that the next alike one need not come to Python. C++
+    reads the names."""
 
     xla_executable: Any
     out_pytree_def: Any
@@ -31,11 +35,29 @@ class FastPath(NamedTuple):
     const_args: Sequence[Any]
 
 
-def dispatcher(name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], *, static_argnums: Sequence[int] = (),
-               static_argnames: Sequence[str] = (), key: Any = None, shard_arg_fallback: Callable[..., Any]) -> Any:
-    """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None)."""
-    made = _jax.pjit(name, fun, cache_miss, list(static_argnums), list(static_argnames),
-                     object() if key is None else key, pytree.call_registry, shard_arg_fallback, None)
+def dispatcher(
+    name: str,
+    fun: Callable[..., Any],
+    cache_miss: Callable[..., Any],
+    *,
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+    key: Any = None,
+    shard_arg_fallback: Callable[..., Any],
+) -> Any:
+    """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or
+    None)."""
+    made = _jax.pjit(
+        name,
+        fun,
+        cache_miss,
+        list(static_argnums),
+        list(static_argnames),
+        object() if key is None else key,
+        pytree.call_registry,
+        shard_arg_fallback,
+        None,
+    )
     _made.add(made)
     return made
 

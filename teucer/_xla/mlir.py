@@ -1,6 +1,9 @@
-"""Modules of MLIR as objects: for programs with host callbacks, which the compiler takes as objects only; for reading; for export.
+"""Modules of MLIR as objects.
 
-What is kept outside the process is StableHLO's portable artifact: bytecode that later versions of StableHLO read.
+For programs with host callbacks, which the compiler takes as objects only; for reading; for export.
+
+What is kept outside the process is StableHLO's portable artifact: bytecode that later versions of
+StableHLO read.
 """
 
 from __future__ import annotations
@@ -16,8 +19,20 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = ["JaxIrContext", "custom_call_targets", "functions", "hlo_text", "mesh_of", "oldest", "parse", "portable", "pretty",
-           "read_portable", "upstream_dialects", "xla_computation"]
+__all__ = [
+    "JaxIrContext",
+    "custom_call_targets",
+    "functions",
+    "hlo_text",
+    "mesh_of",
+    "oldest",
+    "parse",
+    "portable",
+    "pretty",
+    "read_portable",
+    "upstream_dialects",
+    "xla_computation",
+]
 
 
 # The dialects of MLIR itself that jaxlib brings.
@@ -52,7 +67,8 @@ def parse(text: str) -> Any:
 def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -> str:
     """A module's text in the notation of its dialects, as people read it.
 
-    results: what to call the results of the main function. locations: whether to say where operations come from.
+    results: what to call the results of the main function. locations: whether to say where
+    operations come from.
     """
     module = parse(text)
     with module.context:
@@ -62,26 +78,42 @@ def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -
                 module.operation.attributes[attribute] = ir.IntegerAttr.get(number, 1)
         main = _function(module, "main")
         if results:
-            said = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [{}] * len(results)
-            main.attributes["res_attrs"] = ir.ArrayAttr.get([
-                ir.DictAttr.get({**{item.name: item.attr for item in attrs}, "jax.result_info": ir.StringAttr.get(name)})
-                for attrs, name in zip(said, results, strict=True)])
+            said = (
+                main.attributes["res_attrs"]
+                if "res_attrs" in main.attributes
+                else [{}] * len(results)
+            )
+            main.attributes["res_attrs"] = ir.ArrayAttr.get(
+                [
+                    ir.DictAttr.get(
+                        {
+                            **{item.name: item.attr for item in attrs},
+                            "jax.result_info": ir.StringAttr.get(name),
+                        }
+                    )
+                    for attrs, name in zip(said, results, strict=True)
+                ]
+            )
     shown: str = module.operation.get_asm(enable_debug_info=locations)
     # What has no place in the user's program has one in the text that was read here.
     return re.sub(r'loc\("-":\d+:\d+\)', "loc(unknown)", shown)
 
 
 def portable(text: str) -> bytes:
-    """A module as StableHLO's portable artifact, of the oldest version that has all of what is written here."""
+    """A module as StableHLO's portable artifact, of the oldest version that has all of what is
+    written here."""
     module = parse(text)
     with module.context:
-        target = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
+        target = stablehlo.get_version_from_compatibility_requirement(
+            stablehlo.StablehloCompatibilityRequirement.WEEK_4
+        )
     artifact: bytes = _jax.mlir.serialize_portable_artifact(module, target, True)
     return artifact
 
 
 def oldest(artifact: bytes) -> bytes:
-    """An artifact in the oldest of some versions of StableHLO that have all of it, for readers that are behind."""
+    """An artifact in the oldest of some versions of StableHLO that have all of it, for readers that
+    are behind."""
     module = read_portable(artifact)
     for version in ("0.9.0", "1.0.0", "1.4.0", "1.8.0"):
         with contextlib.suppress(ValueError, _jax.JaxRuntimeError):
@@ -95,7 +127,9 @@ def read_portable(artifact: bytes) -> Any:
     try:
         return _jax.mlir.deserialize_portable_artifact(artifact, _context())
     except Exception as err:
-        raise ValueError("the bytes are not a StableHLO artifact that this version of jaxlib reads.") from err
+        raise ValueError(
+            "the bytes are not a StableHLO artifact that this version of jaxlib reads."
+        ) from err
 
 
 def custom_call_targets(module: Any) -> dict[str, str]:
@@ -103,14 +137,18 @@ def custom_call_targets(module: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for op in _operations(module.operation):
         if op.name == "stablehlo.custom_call":
-            found.setdefault(ir.StringAttr(op.attributes["call_target_name"]).value, str(op.location))
+            found.setdefault(
+                ir.StringAttr(op.attributes["call_target_name"]).value, str(op.location)
+            )
     return found
 
 
 def functions(artifact: bytes, prefix: str) -> tuple[str, tuple[Any, ...]]:
-    """The functions of an artifact as private functions: text to be put into a module, with `prefix` before their names.
+    """The functions of an artifact as private functions: text to be put into a module, with
+    `prefix` before their names.
 
-    Its meshes are left out, and spoken of as `mesh_of(prefix, i)`; returned are their axes, pairs of a name and a size.
+    Its meshes are left out, and spoken of as `mesh_of(prefix, i)`; returned are their axes, pairs
+    of a name and a size.
     """
     module = read_portable(artifact)
     meshes: list[Any] = []
@@ -118,7 +156,9 @@ def functions(artifact: bytes, prefix: str) -> tuple[str, tuple[Any, ...]]:
         for op in list(module.body.operations):
             name = ir.StringAttr(op.attributes["sym_name"]).value
             if op.operation.name == "sdy.mesh":
-                ir.SymbolTable.replace_all_symbol_uses(name, mesh_of(prefix, len(meshes)), module.operation)
+                ir.SymbolTable.replace_all_symbol_uses(
+                    name, mesh_of(prefix, len(meshes)), module.operation
+                )
                 axes = map(sdy.MeshAxisAttr, sdy.MeshAttr(op.attributes["mesh"]).axes)
                 meshes.append(tuple((axis.name, axis.size) for axis in axes))
                 op.operation.erase()
@@ -126,7 +166,10 @@ def functions(artifact: bytes, prefix: str) -> tuple[str, tuple[Any, ...]]:
             ir.SymbolTable.replace_all_symbol_uses(name, prefix + name, module.operation)
             ir.SymbolTable.set_symbol_name(op, prefix + name)
             ir.SymbolTable.set_visibility(op, "private")
-        shown = "\n".join(op.get_asm(print_generic_op_form=True, use_local_scope=True) for op in module.body.operations)
+        shown = "\n".join(
+            op.get_asm(print_generic_op_form=True, use_local_scope=True)
+            for op in module.body.operations
+        )
     return shown, tuple(meshes)
 
 
@@ -141,7 +184,8 @@ def xla_computation(text: str) -> Any:
 
 
 def hlo_text(computation: Any, *, locations: bool) -> str:
-    """An XLA computation as text; locations: with the names and places that operations come from."""
+    """An XLA computation as text; locations: with the names and places that operations come
+    from."""
     options = HloPrintOptions.short_parsable()
     options.print_metadata, options.print_large_constants = locations, False
     shown: str = computation.get_hlo_module().to_string(options)
@@ -149,7 +193,9 @@ def hlo_text(computation: Any, *, locations: bool) -> str:
 
 
 def _function(module: Any, name: str) -> Any:
-    return next(op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == name)
+    return next(
+        op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == name
+    )
 
 
 def _operations(op: Any) -> Iterator[Any]:

@@ -22,6 +22,12 @@ def join(separator: Any, docs: Sequence[Any]) -> Any:
 
 def layout(doc: Any, width: int) -> str:
     """The document as text of at most `width` columns where its breaks allow."""
-    result: str = doc._format(width, use_color=False, output_format=pp.OutputFormat.TEXT, separable_lines=False,
-                              annotation_prefix=" # ", source_map=None)
+    result: str = doc._format(
+        width,
+        use_color=False,
+        output_format=pp.OutputFormat.TEXT,
+        separable_lines=False,
+        annotation_prefix=" # ",
+        source_map=None,
+    )
     return result

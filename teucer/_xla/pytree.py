@@ -1,4 +1,7 @@
-"""jaxlib's C++ pytree registry: the one registry of the process, which the C++ dispatcher uses too."""
+"""jaxlib's C++ pytree registry.
+
+The one registry of the process, which the C++ dispatcher uses too.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -69,10 +72,11 @@ default_registry: Any = _pytree.default_registry()
 default_registry.__module__ = __name__
 default_registry.__name__ = "default_registry"
 
-# By this registry the C++ dispatcher takes arguments apart. It has all nodes of the other one, and such classes as are leaves
-# elsewhere, of which a program is given parts.
-call_registry: Any = _pytree.PyTreeRegistry(enable_none=True, enable_tuple=True, enable_namedtuple=True, enable_list=True,
-                                            enable_dict=True)
+# By this registry the C++ dispatcher takes arguments apart. It has all nodes of the other one, and
+# such classes as are leaves elsewhere, of which a program is given parts.
+call_registry: Any = _pytree.PyTreeRegistry(
+    enable_none=True, enable_tuple=True, enable_namedtuple=True, enable_list=True, enable_dict=True
+)
 
 # (tree, is_leaf) -> (leaves, treedef), and (tree, is_leaf of path and node) -> (pairs, treedef).
 flatten: Callable[..., tuple[list[Any], PyTreeDef]] = default_registry.flatten
@@ -80,11 +84,14 @@ flatten_with_path: Callable[..., tuple[list[tuple[tuple[Any, ...], Any]], PyTree
     default_registry.flatten_with_path
 )
 # node -> (children, metadata), None for a leaf.
-flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = default_registry.flatten_one_level
+flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = (
+    default_registry.flatten_one_level
+)
 is_node: Callable[[type], bool] = default_registry.is_node
 
 _no_tree: Any = default_registry.flatten(None)[1]
-# The registry does not tell the data fields of a dataclass without an instance; a key path from a treedef needs them.
+# The registry does not tell the data fields of a dataclass without an instance; a key path from a
+# treedef needs them.
 _data_fields: dict[type, tuple[str, ...]] = {}
 
 
@@ -95,7 +102,8 @@ def make_treedef(node_data: tuple[type, Any], children: Sequence[PyTreeDef]) -> 
 
 
 def is_namedtuple(kind: type) -> bool:
-    """Whether the registry treats `kind` as a namedtuple; this is its criterion, for want of a common base class."""
+    """Whether the registry treats `kind` as a namedtuple; this is its criterion, for want of a
+    common base class."""
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
@@ -106,12 +114,16 @@ def namedtuple_fields(kind: Any) -> tuple[str, ...]:
 
 def flatten_one_level_with_keys(node: Any) -> tuple[Iterable[tuple[Any, Any]], Any] | None:
     """node -> ((key, child) pairs, metadata); None for a leaf."""
-    result: tuple[Iterable[tuple[Any, Any]], Any] | None = default_registry.flatten_one_level_with_keys(node)
+    result: tuple[Iterable[tuple[Any, Any]], Any] | None = (
+        default_registry.flatten_one_level_with_keys(node)
+    )
     if result is not None and is_namedtuple(type(node)):
         # jaxlib 0.10.2 gives every child the key of the first field.
         pairs, meta = result
         names = namedtuple_fields(type(node))
-        return [(GetAttrKey(name), child) for name, (_, child) in zip(names, pairs, strict=True)], meta
+        return [
+            (GetAttrKey(name), child) for name, (_, child) in zip(names, pairs, strict=True)
+        ], meta
     return result
 
 
@@ -137,7 +149,9 @@ def register_node(
     call_registry.register_node(kind, to_children, from_children, to_pairs)
 
 
-def register_dataclass_node(kind: type, data_fields: Sequence[str], meta_fields: Sequence[str]) -> None:
+def register_dataclass_node(
+    kind: type, data_fields: Sequence[str], meta_fields: Sequence[str]
+) -> None:
     """Registers a class by its attributes; ValueError if it is registered already."""
     default_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
     call_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
@@ -145,7 +159,8 @@ def register_dataclass_node(kind: type, data_fields: Sequence[str], meta_fields:
 
 
 def register_argument(kind: type, to_children: Callable[[Any], Any]) -> None:
-    """Registers a class of leaves of which the dispatcher gives programs the children: value -> (children, part of the key)."""
+    """Registers a class of leaves of which the dispatcher gives programs the children: value ->
+    (children, part of the key)."""
     call_registry.register_node(kind, to_children, _no_way_back, None)
 
 

@@ -1,4 +1,5 @@
-"""The exception that XLA raises when compiling or running a program fails, and the calls that are being made.
+"""The exception that XLA raises when compiling or running a program fails, and the calls that are
+being made.
 
 C++ takes down calls sooner than Python walks through frames.
 """

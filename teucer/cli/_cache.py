@@ -1,4 +1,7 @@
-"""`teucer cache`: where the compilation cache on disk is, how large, how much it is used, and how to empty it."""
+"""`teucer cache`.
+
+Where the compilation cache on disk is, how large, how much it is used, and how to empty it.
+"""
 
 from pathlib import Path
 
@@ -8,13 +11,17 @@ from teucer.cli._errors import CommandError
 
 
 def cache(*, clear: bool) -> int:
-    """Print the folder of the cache, its size, its hits and misses; with clear, remove its entries and counts instead."""
+    """Print the folder of the cache, its size, its hits and misses; with clear, remove its entries
+    and counts instead."""
     if not config.enable_compilation_cache.value:
         print("The cache is off (JAX_ENABLE_COMPILATION_CACHE).")
         return 0
     folder = disk_cache.cache_dir()
     if folder is None:
-        print("There is no cache, since there is no home folder for it. TEUCER_CACHE_DIR names another folder.")
+        print(
+            "There is no cache, since there is no home folder for it. TEUCER_CACHE_DIR names "
+            "another folder."
+        )
         return 0
     try:
         if clear:
@@ -33,7 +40,10 @@ def _print_size(folder: Path) -> None:
     bound = f" of {most / 2**20:.1f}" if most < 1 << 62 else ""
     print(f"{folder}: {_number(len(found), 'entry', 'entries')}, {size / 2**20:.1f}{bound} MiB")
     used = disk_cache.counts(folder)
-    print(f"{_number(used.hits, 'hit', 'hits')}, {_number(used.misses, 'miss', 'misses')} since it was last cleared")
+    print(
+        f"{_number(used.hits, 'hit', 'hits')}, {_number(used.misses, 'miss', 'misses')} since it "
+        "was last cleared"
+    )
 
 
 def _number(number: int, one: str, many: str) -> str:

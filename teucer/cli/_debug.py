@@ -9,7 +9,8 @@ from teucer.debug._stepping import Stepper
 
 
 def debug(script: str, args: Sequence[str]) -> int:
-    """Run the file as `teucer run` does; ask at its first line, and after an exception where it was raised."""
+    """Run the file as `teucer run` does; ask at its first line, and after an exception where it was
+    raised."""
     stepper = Stepper()
     stepper.begin()
     try:

@@ -1,4 +1,7 @@
-"""`teucer demo`: the devices, then two trainings with a progress bar, a picture of a loss curve and a summary."""
+"""`teucer demo`.
+
+The devices, then two trainings with a progress bar, a picture of a loss curve and a summary.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +19,8 @@ REPORT_EVERY = 50  # steps; to read a loss is to wait for the device
 
 
 def demo(*, steps: int | None, picture: Path) -> int:
-    """Run both programs, for as many steps as each needs if steps is None, and save the first one's loss curve."""
+    """Run both programs, for as many steps as each needs if steps is None, and save the first one's
+    loss curve."""
     if not picture.parent.is_dir():
         raise CommandError(f"there is no folder {picture.parent} for the picture.")
     for device in _devices.found():
@@ -32,7 +36,8 @@ def demo(*, steps: int | None, picture: Path) -> int:
     window = max(1, count // 20)
     print(f"{count} steps in {time.perf_counter() - start:.1f} s")
     print(
-        f"loss: {losses[:10].mean():.3f} at the start, {losses[-window:].mean():.3f} at the end; curve in {picture}"
+        f"loss: {losses[:10].mean():.3f} at the start, {losses[-window:].mean():.3f} at the end; "
+        f"curve in {picture}"
     )
 
     print("\nA perceptron reads the handwritten digits of scikit-learn.")
@@ -56,7 +61,9 @@ def _progress(total: int) -> Iterator[Callable[[int, jax.Array], None]]:
     columns = (
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[rate]:.0f} steps/s  loss {task.fields[loss]:.3f}  time left"),
+        progress.TextColumn(
+            "{task.fields[rate]:.0f} steps/s  loss {task.fields[loss]:.3f}  time left"
+        ),
         progress.TimeRemainingColumn(),
     )
     with progress.Progress(*columns) as bar:
@@ -73,7 +80,8 @@ def _progress(total: int) -> Iterator[Callable[[int, jax.Array], None]]:
 
 
 def _save_curve(losses: np.ndarray, path: Path) -> None:
-    """Save a picture of the loss over the steps: every value, and the mean of each stretch of a hundredth of them."""
+    """Save a picture of the loss over the steps: every value, and the mean of each stretch of a
+    hundredth of them."""
     try:
         from matplotlib.figure import Figure
     except ImportError as err:
@@ -85,7 +93,10 @@ def _save_curve(losses: np.ndarray, path: Path) -> None:
     axes = figure.subplots()
     axes.plot(losses, linewidth=0.3, color="tab:blue", alpha=0.5, label="each batch")
     axes.plot(
-        (np.arange(len(stretches)) + 0.5) * width, stretches.mean(axis=1), color="tab:blue", label=f"mean of {width}"
+        (np.arange(len(stretches)) + 0.5) * width,
+        stretches.mean(axis=1),
+        color="tab:blue",
+        label=f"mean of {width}",
     )
     axes.set(
         xlabel="step",

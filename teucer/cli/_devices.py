@@ -5,7 +5,8 @@ from teucer.cli._errors import CommandError
 
 
 def devices() -> int:
-    """Print all devices of the default platform, with their kind and, where the platform tells it, their memory."""
+    """Print all devices of the default platform, with their kind and, where the platform tells it,
+    their memory."""
     for device in found():
         print(describe(device))
     return 0

@@ -1,4 +1,7 @@
-"""What goes wrong with a command because of how it was called: printed as one message, without a traceback."""
+"""What goes wrong with a command because of how it was called.
+
+Printed as one message, without a traceback.
+"""
 
 
 class CommandError(Exception):
@@ -8,5 +11,6 @@ class CommandError(Exception):
 def missing_extra(what: str, extra: str, err: ImportError) -> CommandError:
     """The error for an optional package that is not installed."""
     return CommandError(
-        f"{what} needs the package {err.name}, which is not installed.\nInstall it with: pip install 'teucer[{extra}]'"
+        f"{what} needs the package {err.name}, which is not installed.\n"
+        f"Install it with: pip install 'teucer[{extra}]'"
     )

@@ -1,4 +1,7 @@
-"""`teucer export FILE:FUNCTION --args TYPES`: a function as StableHLO or HLO, for programs in other languages."""
+"""`teucer export FILE:FUNCTION --args TYPES`.
+
+A function as StableHLO or HLO, for programs in other languages.
+"""
 
 import re
 import sys
@@ -15,12 +18,19 @@ FORMS = ("stablehlo", "hlo", "hlo-text", "artifact", "exported")
 _TYPE = re.compile(r"([a-z]\w*)\[([^\]]*)\]\s*(?:,\s*|$)")
 
 
-def export(target: str, types: str, output: Path | None, form: str, platforms: Sequence[str] | None,
-           constraints: Sequence[str]) -> int:
+def export(
+    target: str,
+    types: str,
+    output: Path | None,
+    form: str,
+    platforms: Sequence[str] | None,
+    constraints: Sequence[str],
+) -> int:
     """Write target, FILE:FUNCTION, on arguments of the given types, such as 'f32[batch,4],i32[]'.
 
-    form: stablehlo (text), hlo (a serialized HloModuleProto), hlo-text, artifact (StableHLO's portable artifact), or exported
-    (what `export.deserialize` reads). output: a file; None prints text.
+    form: stablehlo (text), hlo (a serialized HloModuleProto), hlo-text, artifact (StableHLO's
+    portable artifact), or exported (what `export.deserialize` reads). output: a file; None prints
+    text.
     Raises CommandError for what cannot be read, exported, or printed.
     """
     function = load(target)
@@ -28,7 +38,12 @@ def export(target: str, types: str, output: Path | None, form: str, platforms: S
     try:
         exported = _export.export(jitted, platforms=platforms)(*_types(types, constraints))
         data = _written(exported, form)
-    except (ValueError, TypeError, NotImplementedError, jax.errors.InconclusiveDimensionOperation) as err:
+    except (
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        jax.errors.InconclusiveDimensionOperation,
+    ) as err:
         raise CommandError(f"{target} cannot be exported.\n{err}") from err
     if output is not None:
         try:
@@ -49,9 +64,16 @@ def _types(text: str, constraints: Sequence[str]) -> list[jax.ShapeDtypeStruct]:
     while rest:
         match = _TYPE.match(rest)
         if match is None or match[1] not in DTYPES:
-            raise CommandError(f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as 'f32[batch,4],i32[]'.")
-        types.append(jax.ShapeDtypeStruct(_export.symbolic_shape(match[2], scope=scope), read_dtype(match[1])))
-        rest = rest[match.end():]
+            raise CommandError(
+                f"cannot read the types at '{rest}'.\nWrite each as dtype[shape], such as "
+                "'f32[batch,4],i32[]'."
+            )
+        types.append(
+            jax.ShapeDtypeStruct(
+                _export.symbolic_shape(match[2], scope=scope), read_dtype(match[1])
+            )
+        )
+        rest = rest[match.end() :]
     return types
 
 
@@ -63,6 +85,13 @@ def _written(exported: _export.Exported, form: str) -> bytes:
     if form == "stablehlo":
         return exported.mlir_module().encode()
     if exported.uses_global_constants:
-        raise ValueError("HLO has no symbolic sizes, and is for one platform. Give sizes that are numbers, or the form stablehlo.")
+        raise ValueError(
+            "HLO has no symbolic sizes, and is for one platform. Give sizes that are numbers, or "
+            "the form stablehlo."
+        )
     computation = mlir.xla_computation(exported.mlir_module())
-    return computation.as_serialized_hlo_module_proto() if form == "hlo" else computation.as_hlo_text().encode()
+    return (
+        computation.as_serialized_hlo_module_proto()
+        if form == "hlo"
+        else computation.as_hlo_text().encode()
+    )

@@ -1,4 +1,7 @@
-"""`teucer ffi new NAME`: write a project of a foreign function in C++, with its Python side, its build and its test."""
+"""`teucer ffi new NAME`.
+
+Write a project of a foreign function in C++, with its Python side, its build and its test.
+"""
 
 import re
 from pathlib import Path
@@ -122,15 +125,24 @@ def new(name: str, folder: Path | None) -> int:
     """Write the project into a folder, by default one of its name; prints what to do next."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise CommandError(
-            f"{name!r} is no name of a function in C++ and Python: letters a to z, digits and _, a letter first."
+            f"{name!r} is no name of a function in C++ and Python: letters a to z, digits and _, "
+            "a letter first."
         )
     target = folder or Path(name)
-    paths = {target / file.replace("NAME", name): text.replace("NAME", name) for file, text in _FILES.items()}
+    paths = {
+        target / file.replace("NAME", name): text.replace("NAME", name)
+        for file, text in _FILES.items()
+    }
     there = [str(path) for path in paths if path.exists()]
     if there:
-        raise CommandError(f"{', '.join(there)} is there already. Give another name or --output FOLDER.")
+        raise CommandError(
+            f"{', '.join(there)} is there already. Give another name or --output FOLDER."
+        )
     target.mkdir(parents=True, exist_ok=True)
     for path, text in paths.items():
         path.write_text(text)
-    print(f"wrote {', '.join(path.name for path in paths)} to {target}/\nmake -C {target} test builds and tries it")
+    print(
+        f"wrote {', '.join(path.name for path in paths)} to {target}/\n"
+        f"make -C {target} test builds and tries it"
+    )
     return 0

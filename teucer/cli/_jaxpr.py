@@ -1,4 +1,7 @@
-"""`teucer jaxpr FILE:FUNCTION --args TYPES`: the jaxpr of a function for arguments of the given types."""
+"""`teucer jaxpr FILE:FUNCTION --args TYPES`.
+
+The jaxpr of a function for arguments of the given types.
+"""
 
 import ast
 import inspect
@@ -25,7 +28,8 @@ _NO_AXES = re.compile(r"([a-z]\w*)\[\s*\]")
 
 
 def jaxpr(target: str, types: str, *, passes: bool) -> int:
-    """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as 'f32[3,4],i32[]'.
+    """Print the jaxpr of target, FILE:FUNCTION, on arguments of the given types, such as
+    'f32[3,4],i32[]'.
 
     passes: also what each pass makes of it before it is lowered.
     """
@@ -48,14 +52,20 @@ def check_count(target: str, function: Callable[..., Any], args: Sequence[Any]) 
     try:
         signature.bind(*args)
     except TypeError as err:
-        raise CommandError(f"{target} cannot be called with {len(args)} argument{'s' * (len(args) != 1)}: {err}.\nGive the types "
-                           "of all of them: --args 'f32[3,4],i32[]'.") from err
+        raise CommandError(
+            f"{target} cannot be called with {len(args)} argument{'s' * (len(args) != 1)}: "
+            f"{err}.\nGive the types of all of them: --args 'f32[3,4],i32[]'."
+        ) from err
 
 
 def _print_passes(program: Jaxpr) -> None:
-    """Print a program, and what is left of it after each pass that changes it; constants are its first arguments."""
+    """Print a program, and what is left of it after each pass that changes it; constants are its
+    first arguments."""
     print(f"traced: {_count(program)}\n{program}")
-    outline = Pass("outline what repeats", lambda jaxpr: target_of(jax.default_backend()).prepare(jaxpr, config.outline.value))
+    outline = Pass(
+        "outline what repeats",
+        lambda jaxpr: target_of(jax.default_backend()).prepare(jaxpr, config.outline.value),
+    )
     for whole in (*PASSES, outline):
         for one in (*whole.parts, whole):
             after = one.apply(program)
@@ -83,8 +93,12 @@ def load(target: str) -> Callable[..., Any]:
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     names = runpy.run_path(path, run_name="teucer_jaxpr")
     if not callable(names.get(name)):
-        functions = sorted(n for n, value in names.items() if callable(value) and not n.startswith("_"))
-        raise CommandError(f"{path} has no function {name}.\nIt has: {', '.join(functions) or 'none'}")
+        functions = sorted(
+            n for n, value in names.items() if callable(value) and not n.startswith("_")
+        )
+        raise CommandError(
+            f"{path} has no function {name}.\nIt has: {', '.join(functions) or 'none'}"
+        )
     return names[name]
 
 
@@ -93,15 +107,19 @@ def read_dtype(name: str) -> Any:
     dtype = DTYPES[name]
     narrower = short_name(canonicalize_dtype(dtype))
     if narrower != name:
-        raise CommandError(f"{name} would be {narrower}, since types of 64 bits are off.\nSwitch them on, JAX_ENABLE_X64=1, or "
-                           f"write {narrower}.")
+        raise CommandError(
+            f"{name} would be {narrower}, since types of 64 bits are off.\n"
+            f"Switch them on, JAX_ENABLE_X64=1, or write {narrower}."
+        )
     return dtype
 
 
 def parse_types(text: str) -> list[Any]:
-    """The arguments in a list such as 'f32[3,4], {"w": i32[]}, 2.0'. Raises CommandError for anything else.
+    """The arguments in a list such as 'f32[3,4], {"w": i32[]}, 2.0'. Raises CommandError for
+    anything else.
 
-    An argument is a type, or a tree of types and of numbers, strings and None, as Python writes tuples, lists and dicts.
+    An argument is a type, or a tree of types and of numbers, strings and None, as Python writes
+    tuples, lists and dicts.
 
     >>> parse_types("f32[3,4],i32[]")
     [ShapeDtypeStruct(shape=(3, 4), dtype=float32), ShapeDtypeStruct(shape=(), dtype=int32)]
@@ -129,12 +147,18 @@ def _argument(node: ast.expr, source: str) -> Any:
         case ast.List(elts=parts):
             return [_argument(part, source) for part in parts]
         case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {_constant(key, source): _argument(value, source) for key, value in zip(keys, values, strict=True) if key}
+            return {
+                _constant(key, source): _argument(value, source)
+                for key, value in zip(keys, values, strict=True)
+                if key
+            }
     return _constant(node, source)
 
 
 def _constant(node: ast.expr, source: str) -> Any:
-    if (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)) or isinstance(node, ast.Constant):
+    if (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)) or isinstance(
+        node, ast.Constant
+    ):
         try:
             return ast.literal_eval(node)
         except ValueError:
@@ -150,5 +174,8 @@ def _shape(node: ast.Subscript, source: str) -> tuple[int, ...]:
 
 
 def _unreadable(text: str) -> CommandError:
-    return CommandError(f"cannot read the types at '{text.replace('[()]', '[]')}'.\nWrite each as dtype[shape], such as "
-                        "'f32[3,4],i32[]', and trees of them as Python does: '{\"w\": f32[3,4]}, (f32[], 2)'.")
+    return CommandError(
+        f"cannot read the types at '{text.replace('[()]', '[]')}'.\n"
+        "Write each as dtype[shape], such as 'f32[3,4],i32[]', and trees of them as Python does: "
+        "'{\"w\": f32[3,4]}, (f32[], 2)'."
+    )

@@ -1,4 +1,7 @@
-"""`teucer launch -n N PROGRAM [ARGS]`: N processes of one program on this machine, as on a cluster."""
+"""`teucer launch -n N PROGRAM [ARGS]`.
+
+N processes of one program on this machine, as on a cluster.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,19 @@ class _Process:
     def __init__(self, number: int, command: Sequence[str], env: dict[str, str]) -> None:
         self.number, self.started, self.ended = number, time.monotonic(), None  # type: int, float, float | None
         self.errors: deque[str] = deque(maxlen=_LAST_LINES)
-        self.popen = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      errors="replace", stdin=subprocess.DEVNULL)
-        self._readers = [threading.Thread(target=self._copy, args=pair, daemon=True)
-                         for pair in ((self.popen.stdout, sys.stdout), (self.popen.stderr, sys.stderr))]
+        self.popen = subprocess.Popen(
+            command,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
+        self._readers = [
+            threading.Thread(target=self._copy, args=pair, daemon=True)
+            for pair in ((self.popen.stdout, sys.stdout), (self.popen.stderr, sys.stderr))
+        ]
         for reader in self._readers:
             reader.start()
 
@@ -38,7 +50,9 @@ class _Process:
         for line in source:
             if target is sys.stderr:
                 self.errors.append(line.rstrip())
-            target.write(f"[{self.number}] {line}" if line.endswith("\n") else f"[{self.number}] {line}\n")
+            target.write(
+                f"[{self.number}] {line}" if line.endswith("\n") else f"[{self.number}] {line}\n"
+            )
             target.flush()
 
     def poll(self) -> int | None:
@@ -51,8 +65,13 @@ class _Process:
         return status
 
     def why(self) -> str:
-        """The line of its last words that says most: that of an exception, or of the watch over processes."""
-        lines = [line for line in self.errors if line and not line.startswith((" ", "(Teucer's own frames"))]
+        """The line of its last words that says most: that of an exception, or of the watch over
+        processes."""
+        lines = [
+            line
+            for line in self.errors
+            if line and not line.startswith((" ", "(Teucer's own frames"))
+        ]
         said = [line for line in lines if line.startswith("teucer: process")]
         return (said or lines or [""])[-1]
 
@@ -65,7 +84,8 @@ class _Process:
 def launch(count: int, devices: int | None, port: int | None, program: Sequence[str]) -> int:
     """Run a program in `count` processes; the exit status of the first that failed, or 0.
 
-    devices: CPU devices in each. port: where the coordination service listens; a free one by default.
+    devices: CPU devices in each. port: where the coordination service listens; a free one by
+    default.
     """
     if not program:
         raise CommandError("a program is missing: teucer launch -n 4 program.py.")
@@ -73,8 +93,13 @@ def launch(count: int, devices: int | None, port: int | None, program: Sequence[
     command = [sys.executable, "-u", "-m", "teucer", "run", *program]
     processes: list[_Process] = []
     for number in range(count):
-        env = {**os.environ, "JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": str(count),
-               "JAX_PROCESS_ID": str(number), "JAX_LOCAL_PROCESS_ID": str(number)}
+        env = {
+            **os.environ,
+            "JAX_COORDINATOR_ADDRESS": address,
+            "JAX_NUM_PROCESSES": str(count),
+            "JAX_PROCESS_ID": str(number),
+            "JAX_LOCAL_PROCESS_ID": str(number),
+        }
         if devices is not None:
             env["JAX_NUM_CPU_DEVICES"] = str(devices)
         processes.append(_Process(number, command, env))
@@ -132,9 +157,13 @@ def _report(processes: Sequence[_Process]) -> int:
     for p in sorted(processes, key=lambda p: p.ended or 0.0):
         status, after = p.poll() or 0, (p.ended or 0.0) - p.started
         how = f"status {status}" if status >= 0 else signal.Signals(-status).name
-        print(f"{p.number:7}  {how:9}  {after:4.1f} s  {p.why() if status else ''}", file=sys.stderr)
+        print(
+            f"{p.number:7}  {how:9}  {after:4.1f} s  {p.why() if status else ''}", file=sys.stderr
+        )
     by_number = {p.number: p for p in processes}
-    first = next((p for p in failed if p.blamed() is None), by_number.get(failed[0].blamed() or 0, failed[0]))
+    first = next(
+        (p for p in failed if p.blamed() is None), by_number.get(failed[0].blamed() or 0, failed[0])
+    )
     status = first.poll() or 1
     print(f"teucer launch: process {first.number} failed first.", file=sys.stderr)
     return status if status > 0 else 128 - status

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import teucer as jax
-from teucer.cli import _cache, _debug, _devices, _export, _ffi, _jaxpr, _launch, _pallas, _profile, _run, _show
+from teucer.cli import (
+    _cache,
+    _debug,
+    _devices,
+    _export,
+    _ffi,
+    _jaxpr,
+    _launch,
+    _pallas,
+    _profile,
+    _run,
+    _show,
+)
 from teucer.cli._errors import CommandError
 
 _TYPES = "types of the arguments, and trees of them: 'f32[3,4], {\"w\": i32[]}'"
@@ -16,7 +28,8 @@ _VERSION = jax.__version__  # before a program runs, for which it is that of JAX
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the given arguments, those of the process if None; returns the exit status.
+    """Run the command with the given arguments, those of the process if None; returns the exit
+    status.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -27,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = options.command(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # who reads has seen enough; what Python still writes as it ends goes nowhere
+    except (
+        BrokenPipeError
+    ):  # who reads has seen enough; what Python still writes as it ends goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except CommandError as err:
@@ -40,16 +55,27 @@ def _parser() -> argparse.ArgumentParser:
         prog="teucer", description="Composable transformations of NumPy programs, run through XLA."
     )
     parser.add_argument(
-        "--version", action=_PrintVersion, nargs=0, help="print the versions of teucer, jaxlib and Python"
+        "--version",
+        action=_PrintVersion,
+        nargs=0,
+        help="print the versions of teucer, jaxlib and Python",
     )
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="train two small networks, as a check of the installation")
-    demo.add_argument(
-        "--steps", type=_positive, default=None, help="steps of each training (default: all that it takes)"
+    demo = commands.add_parser(
+        "demo", help="train two small networks, as a check of the installation"
     )
     demo.add_argument(
-        "--output", type=Path, default=Path("teucer-demo.png"), help="where the picture goes (default: %(default)s)"
+        "--steps",
+        type=_positive,
+        default=None,
+        help="steps of each training (default: all that it takes)",
+    )
+    demo.add_argument(
+        "--output",
+        type=Path,
+        default=Path("teucer-demo.png"),
+        help="where the picture goes (default: %(default)s)",
     )
     demo.set_defaults(command=_demo)
 
@@ -71,19 +97,46 @@ def _parser() -> argparse.ArgumentParser:
     _add_looking(commands)
     export = commands.add_parser("export", help="write a function of a file as StableHLO or HLO")
     export.add_argument("function", metavar="FILE:FUNCTION")
-    export.add_argument("--args", default="", metavar="TYPES", help="types of the arguments, such as 'f32[batch,4],i32[]'")
-    export.add_argument("-o", "--output", type=Path, default=None, help="where it goes (default: text is printed)")
-    export.add_argument("--form", choices=_export.FORMS, default="stablehlo", help="what is written (default: %(default)s)")
-    export.add_argument("--platforms", nargs="+", default=None, metavar="PLATFORM", help="cpu, cuda, rocm, tpu")
-    export.add_argument("--constraints", nargs="+", default=(), metavar="TEXT", help="what is known of sizes: 'a >= 8'")
+    export.add_argument(
+        "--args",
+        default="",
+        metavar="TYPES",
+        help="types of the arguments, such as 'f32[batch,4],i32[]'",
+    )
+    export.add_argument(
+        "-o", "--output", type=Path, default=None, help="where it goes (default: text is printed)"
+    )
+    export.add_argument(
+        "--form",
+        choices=_export.FORMS,
+        default="stablehlo",
+        help="what is written (default: %(default)s)",
+    )
+    export.add_argument(
+        "--platforms", nargs="+", default=None, metavar="PLATFORM", help="cpu, cuda, rocm, tpu"
+    )
+    export.add_argument(
+        "--constraints",
+        nargs="+",
+        default=(),
+        metavar="TEXT",
+        help="what is known of sizes: 'a >= 8'",
+    )
     export.set_defaults(
         command=lambda options: _export.export(
-            options.function, options.args, options.output, options.form, options.platforms, options.constraints
+            options.function,
+            options.args,
+            options.output,
+            options.form,
+            options.platforms,
+            options.constraints,
         )
     )
 
     _ffi_parser(commands)
-    kernels = commands.add_parser("pallas", help="kernels: --targets lists what they are compiled to, and what each lacks")
+    kernels = commands.add_parser(
+        "pallas", help="kernels: --targets lists what they are compiled to, and what each lacks"
+    )
     kernels.add_argument("--targets", action="store_true", required=True, help="list the targets")
     kernels.set_defaults(command=lambda options: _pallas.targets())
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
@@ -93,36 +146,60 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_looking(commands: argparse._SubParsersAction) -> None:
-    show = commands.add_parser("show", help="look at a function of a file: by line, with bytes and operations")
+    show = commands.add_parser(
+        "show", help="look at a function of a file: by line, with bytes and operations"
+    )
     show.add_argument("function", metavar="FILE:FUNCTION")
     show.add_argument("--args", default="", metavar="TYPES", help=_TYPES)
-    show.add_argument("-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)")
-    show.set_defaults(command=lambda options: _show.show(options.function, options.args, options.output))
+    show.add_argument(
+        "-o", "--output", type=Path, default=None, help="an HTML page (default: text is printed)"
+    )
+    show.set_defaults(
+        command=lambda options: _show.show(options.function, options.args, options.output)
+    )
 
-    debug = commands.add_parser("debug", help="run a program line by line, also within functions that are compiled")
+    debug = commands.add_parser(
+        "debug", help="run a program line by line, also within functions that are compiled"
+    )
     debug.add_argument("script", help="a Python file")
     debug.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
     debug.set_defaults(command=lambda options: _debug.debug(options.script, options.args))
 
-    profile = commands.add_parser("profile", help="run a program, and say where its time goes, by source line")
-    profile.add_argument("-o", "--output", type=Path, default=Path("profile"), help="folder of page and trace (default: profile)")
+    profile = commands.add_parser(
+        "profile", help="run a program, and say where its time goes, by source line"
+    )
+    profile.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("profile"),
+        help="folder of page and trace (default: profile)",
+    )
     profile.add_argument("script", help="a Python file")
     profile.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
-    profile.set_defaults(command=lambda options: _profile.profile(options.script, options.args, options.output))
+    profile.set_defaults(
+        command=lambda options: _profile.profile(options.script, options.args, options.output)
+    )
 
 
 def _ffi_parser(commands: argparse._SubParsersAction) -> None:
-    ffi = commands.add_parser("ffi", help="foreign functions: new NAME writes a project of one in C++")
+    ffi = commands.add_parser(
+        "ffi", help="foreign functions: new NAME writes a project of one in C++"
+    )
     actions = ffi.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="write the project: source, Python side, Makefile, test")
     new.add_argument("function", metavar="NAME")
-    new.add_argument("-o", "--output", type=Path, default=None, help="its folder (default: one of that name)")
+    new.add_argument(
+        "-o", "--output", type=Path, default=None, help="its folder (default: one of that name)"
+    )
     new.set_defaults(command=lambda options: _ffi.new(options.function, options.output))
 
 
 def _add_programs(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser("run", help="run a program, in which `import jax` gives Teucer")
-    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module, and its arguments")
+    run.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, help="a module, and its arguments"
+    )
     run.add_argument("script", nargs="?", help="a Python file")
     run.add_argument("args", nargs=argparse.REMAINDER, help="the program's own arguments")
     run.set_defaults(command=_run_program)
@@ -131,16 +208,28 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     wheel = compat.add_subparsers(dest="what", required=True, metavar="COMMAND").add_parser(
         "wheel", help="build a wheel named jax, whose installation makes `import jax` give Teucer"
     )
-    wheel.add_argument("--output", type=Path, default=Path(), help="the folder where it goes (default: this one)")
+    wheel.add_argument(
+        "--output", type=Path, default=Path(), help="the folder where it goes (default: this one)"
+    )
     wheel.set_defaults(command=_build_wheel)
 
-    launch = commands.add_parser("launch", help="run a program in several processes on this machine")
+    launch = commands.add_parser(
+        "launch", help="run a program in several processes on this machine"
+    )
     launch.add_argument("-n", "--processes", type=_positive, required=True, help="how many")
-    launch.add_argument("--devices", type=_positive, default=None, help="CPU devices in each process")
-    launch.add_argument("--port", type=_positive, default=None, help="of the coordinator (default: a free one)")
-    launch.add_argument("program", nargs=argparse.REMAINDER, help="a Python file, or what else `teucer run` takes")
+    launch.add_argument(
+        "--devices", type=_positive, default=None, help="CPU devices in each process"
+    )
+    launch.add_argument(
+        "--port", type=_positive, default=None, help="of the coordinator (default: a free one)"
+    )
+    launch.add_argument(
+        "program", nargs=argparse.REMAINDER, help="a Python file, or what else `teucer run` takes"
+    )
     launch.set_defaults(
-        command=lambda options: _launch.launch(options.processes, options.devices, options.port, options.program)
+        command=lambda options: _launch.launch(
+            options.processes, options.devices, options.port, options.program
+        )
     )
 
 

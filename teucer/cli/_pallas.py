@@ -8,7 +8,8 @@ _WIDTH = 100
 
 
 def targets() -> int:
-    """Print each target: its platforms, how it runs kernels, and the primitives that it has no rule for."""
+    """Print each target: its platforms, how it runs kernels, and the primitives that it has no rule
+    for."""
     for target in TARGETS:
         print(describe(target))
     return 0
@@ -22,7 +23,12 @@ def describe(target: Target) -> str:
         names = kernel_primitives()
         lacks = target.rules.lacking(names.values())
         lines.append(f"    rules for {len(names) - len(lacks)} of {len(names)} primitives")
-        lines += textwrap.wrap(f"lacks: {', '.join(lacks)}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
+        lines += textwrap.wrap(
+            f"lacks: {', '.join(lacks)}",
+            _WIDTH,
+            initial_indent="    ",
+            subsequent_indent="        ",
+        )
     elif target.lower is not None:
         lines.append("    every primitive that XLA compiles there")
     return "\n".join(lines)

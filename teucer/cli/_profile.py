@@ -8,7 +8,8 @@ from teucer.debug._profile import Recording
 
 
 def profile(script: str, args: Sequence[str], output: Path) -> int:
-    """Run the file as `teucer run` does; print the table, and write page and trace to the folder."""
+    """Run the file as `teucer run` does; print the table, and write page and trace to the
+    folder."""
     recording = Recording().start()
     try:
         status = _run.run(script, args, at_end=recording.wait)
@@ -18,5 +19,8 @@ def profile(script: str, args: Sequence[str], output: Path) -> int:
         output.mkdir(parents=True, exist_ok=True)
         (output / "profile.html").write_text(found.html, encoding="utf-8")
         recording.export(output)
-        print(f"\n{output / 'profile.html'}: this table; {output / 'plugins'}: the trace, for https://ui.perfetto.dev")
+        print(
+            f"\n{output / 'profile.html'}: this table; {output / 'plugins'}: the trace, for "
+            "https://ui.perfetto.dev"
+        )
     return status

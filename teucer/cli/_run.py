@@ -1,4 +1,7 @@
-"""`teucer run SCRIPT` and `teucer run -m MODULE`: run a program as `python` would; in it, `import jax` gives Teucer."""
+"""`teucer run SCRIPT` and `teucer run -m MODULE`.
+
+Run a program as `python` would; in it, `import jax` gives Teucer.
+"""
 
 import importlib.util
 import os
@@ -23,7 +26,8 @@ def run_module(name: str, args: Sequence[str]) -> int:
 
 
 def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: None) -> int:
-    """Run the file as __main__; returns 1, after printing the traceback, if it ends with an exception.
+    """Run the file as __main__; returns 1, after printing the traceback, if it ends with an
+    exception.
 
     at_end: is called when the program has ended, and its variables still hold what they held.
     """
@@ -51,7 +55,8 @@ def as_jax() -> None:
 
 
 def _from_file(frames: TracebackType | None, path: str) -> TracebackType | None:
-    """The traceback from the first frame in the file on; None, for a syntax error in the file, if there is none."""
+    """The traceback from the first frame in the file on; None, for a syntax error in the file, if
+    there is none."""
     while frames is not None and frames.tb_frame.f_code.co_filename != path:
         frames = frames.tb_next
     return frames

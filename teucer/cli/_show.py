@@ -7,7 +7,8 @@ from teucer.debug._show import show as picture_of
 
 
 def show(target: str, types: str, output: Path | None) -> int:
-    """Print target, FILE:FUNCTION, on arguments of the given types, by line; with an output write the page there."""
+    """Print target, FILE:FUNCTION, on arguments of the given types, by line; with an output write
+    the page there."""
     function, args = load(target), parse_types(types)
     check_count(target, function, args)
     picture = picture_of(function, *args)

@@ -1,7 +1,10 @@
-"""Programs and libraries written for JAX, unmodified: after `import teucer.compat`, `import jax` gives Teucer.
+"""Programs and libraries written for JAX, unmodified.
 
-Put the import on the first line of a program, or leave the program alone and use `teucer run program.py`, or install what
-`teucer compat wheel` builds. Processes that the program starts get the alias too.
+After `import teucer.compat`, `import jax` gives Teucer.
+
+Put the import on the first line of a program, or leave the program alone and use `teucer run
+program.py`, or install what `teucer compat wheel` builds. Processes that the program starts get the
+alias too.
 
 >>> import teucer, teucer.compat
 >>> import jax, jax.numpy as jnp

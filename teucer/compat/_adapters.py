@@ -17,11 +17,39 @@ from teucer._xla.pytree import is_node
 from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
 
-__all__ = ["DType", "DTypeLike", "JaxException", "Out", "Shape", "State", "TypedComplex", "TypedFloat", "TypedInt",
-           "TypedNdArray", "canonicalize_sharding", "check_close", "dtype", "full_lower", "get_backend",
-           "global_state", "include_frame", "infer_argnums_and_argnames", "merge_lists", "partition_list",
-           "physical_aval", "register_exclusion", "safe_map", "safe_zip", "split_list", "stop_gradient_p",
-           "supports_inf", "to_complex_dtype", "trace_state_clean", "unzip2", "unzip3"]
+__all__ = [
+    "DType",
+    "DTypeLike",
+    "JaxException",
+    "Out",
+    "Shape",
+    "State",
+    "TypedComplex",
+    "TypedFloat",
+    "TypedInt",
+    "TypedNdArray",
+    "canonicalize_sharding",
+    "check_close",
+    "dtype",
+    "full_lower",
+    "get_backend",
+    "global_state",
+    "include_frame",
+    "infer_argnums_and_argnames",
+    "merge_lists",
+    "partition_list",
+    "physical_aval",
+    "register_exclusion",
+    "safe_map",
+    "safe_zip",
+    "split_list",
+    "stop_gradient_p",
+    "supports_inf",
+    "to_complex_dtype",
+    "trace_state_clean",
+    "unzip2",
+    "unzip3",
+]
 
 Out = TypeVar("Out")
 DType = np.dtype
@@ -56,14 +84,24 @@ class TypedNdArray(_Never):
 
 
 def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
-    """Check that two trees have the same structure and shapes, and values that are as close as their dtypes allow.
+    """Check that two trees have the same structure and shapes, and values that are as close as
+    their dtypes allow.
 
-    atol, rtol: a number, or a dictionary by dtype. Integers must be equal. Raises AssertionError, ValueError for different trees.
+    atol, rtol: a number, or a dictionary by dtype. Integers must be equal. Raises AssertionError,
+    ValueError for different trees.
     """
+
     def within(given: Any, kinds: Sequence[Any]) -> float:
-        chosen = {np.dtype(kind): value for kind, value in given.items()} if isinstance(given, Mapping) else {}
+        chosen = (
+            {np.dtype(kind): value for kind, value in given.items()}
+            if isinstance(given, Mapping)
+            else {}
+        )
         found = given if given is not None and not isinstance(given, Mapping) else None
-        return max((chosen.get(kind, _closeness(kind)) if found is None else found for kind in kinds), default=0)
+        return max(
+            (chosen.get(kind, _closeness(kind)) if found is None else found for kind in kinds),
+            default=0,
+        )
 
     def check(x: Any, y: Any) -> None:
         x, y = np.asarray(x), np.asarray(y)
@@ -72,14 +110,20 @@ def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: s
         if kinds:  # NumPy knows little of bfloat16 and its like
             wide = np.complex128 if any(kind.kind == "c" for kind in kinds) else np.float64
             x, y = x.astype(wide), y.astype(wide)
-        np.testing.assert_allclose(x, y, rtol=within(rtol, kinds), atol=within(atol, kinds), err_msg=err_msg)
+        np.testing.assert_allclose(
+            x, y, rtol=within(rtol, kinds), atol=within(atol, kinds), err_msg=err_msg
+        )
 
     jax.tree.map(check, xs, ys)
 
 
 def _closeness(kind: Any) -> float:
     eps = float(jnp.finfo(jax.dtypes.canonicalize_dtype(kind)).eps)
-    return next(value for bound, value in ((1e-15, 1e-15), (1e-6, 1e-6), (1e-3, 1e-3), (1e-2, 1e-2), (2, 1e-1)) if eps <= bound)
+    return next(
+        value
+        for bound, value in ((1e-15, 1e-15), (1e-6, 1e-6), (1e-3, 1e-3), (1e-2, 1e-2), (2, 1e-1))
+        if eps <= bound
+    )
 
 
 def trace_state_clean() -> bool:
@@ -111,11 +155,16 @@ def supports_inf(kind: Any) -> bool:
 def to_complex_dtype(kind: Any) -> np.dtype[Any]:
     """The complex dtype of a real one: complex128 for numbers of eight bytes, else complex64."""
     kind = np.dtype(kind)
-    return kind if kind.kind == "c" else np.dtype(np.complex128 if kind.itemsize == 8 else np.complex64)
+    return (
+        kind
+        if kind.kind == "c"
+        else np.dtype(np.complex128 if kind.itemsize == 8 else np.complex64)
+    )
 
 
 def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: bool = True) -> Any:
-    """A sharding over the abstract mesh in force, of a PartitionSpec or a NamedSharding; None of None.
+    """A sharding over the abstract mesh in force, of a PartitionSpec or a NamedSharding; None of
+    None.
 
     Raises ValueError for a PartitionSpec where no mesh is in force.
     """
@@ -124,30 +173,46 @@ def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: 
     if isinstance(sharding, jax.sharding.PartitionSpec):
         mesh = jax.sharding.get_abstract_mesh()
         if mesh.empty:
-            raise ValueError(f"{api_name}: a PartitionSpec needs a mesh in force, set by jax.set_mesh, and there is none.\n"
-                             f"  got: {sharding}\nSet a mesh, or pass a NamedSharding.")
+            raise ValueError(
+                f"{api_name}: a PartitionSpec needs a mesh in force, set by jax.set_mesh, and "
+                f"there is none.\n  got: {sharding}\nSet a mesh, or pass a NamedSharding."
+            )
         return jax.sharding.NamedSharding(mesh, sharding)
-    return jax.sharding.NamedSharding(getattr(sharding.mesh, "abstract_mesh", sharding.mesh), sharding.spec)
+    return jax.sharding.NamedSharding(
+        getattr(sharding.mesh, "abstract_mesh", sharding.mesh), sharding.spec
+    )
 
 
-def infer_argnums_and_argnames(signature: inspect.Signature, argnums: int | Iterable[int] | None,
-                               argnames: str | Iterable[str] | None) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def infer_argnums_and_argnames(
+    signature: inspect.Signature,
+    argnums: int | Iterable[int] | None,
+    argnames: str | Iterable[str] | None,
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of the same arguments, where one of the two is given."""
     numbers = () if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    names = (
+        () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    )
     parameters = list(signature.parameters.values())
     positional = [p.name for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if argnums is None:
         numbers = tuple(positional.index(n) for n in names if n in positional)
     if argnames is None:
-        names = tuple(parameters[i].name for i in numbers if -len(parameters) <= i < len(parameters)
-                      and parameters[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = tuple(
+            parameters[i].name
+            for i in numbers
+            if -len(parameters) <= i < len(parameters)
+            and parameters[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        )
     return numbers, names
 
 
 def include_frame(frame: FrameType) -> bool:
-    """Whether a frame is shown to users: it is neither Teucer's nor of a file that a library excludes."""
-    return not source.is_internal(frame.f_code.co_filename) and not tracebacks.is_excluded(frame.f_code.co_filename)
+    """Whether a frame is shown to users: it is neither Teucer's nor of a file that a library
+    excludes."""
+    return not source.is_internal(frame.f_code.co_filename) and not tracebacks.is_excluded(
+        frame.f_code.co_filename
+    )
 
 
 def register_exclusion(path: str) -> None:
@@ -157,7 +222,8 @@ def register_exclusion(path: str) -> None:
 
 @final
 class State:
-    """What processes that work together know of each other; there is one process where nothing was set up."""
+    """What processes that work together know of each other; there is one process where nothing was
+    set up."""
 
     process_id = 0
     num_processes: int | None = None
@@ -211,7 +277,9 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any
     return tuple(first), tuple(second)
 
 
-def unzip3(triples: Iterable[tuple[Any, Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+def unzip3(
+    triples: Iterable[tuple[Any, Any, Any]],
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """The first, second and third elements."""
     columns: tuple[list[Any], list[Any], list[Any]] = [], [], []
     for triple in triples:

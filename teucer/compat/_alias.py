@@ -1,4 +1,7 @@
-"""The alias: `jax` and `jax.X` are Teucer's own module objects, under the names that JAX gives them."""
+"""The alias.
+
+`jax` and `jax.X` are Teucer's own module objects, under the names that JAX gives them.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,25 @@ __all__ = ["STARTUP", "install"]
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 # Modules of JAX that Teucer has for the sake of the alias only.
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}
-_UNSUPPORTED = ("jax.experimental.colocated_python.func", "jax.experimental.colocated_python.serialization")
+_UNSUPPORTED = (
+    "jax.experimental.colocated_python.func",
+    "jax.experimental.colocated_python.serialization",
+)
 _HIDDEN = ("teucer.cli", "teucer.compat")
 # The modules that JAX gives as the home of what several of them hand on.
-_HOMES = {"teucer._core.specs": "jax.sharding", "teucer._base.errors": "jax.errors", "teucer._devices.shardings": "jax.sharding",
-          "teucer._devices.meshes": "jax.sharding", "teucer._trees.pytrees": "jax.tree_util",
-          "teucer._trees.registry": "jax.tree_util"}
+_HOMES = {
+    "teucer._core.specs": "jax.sharding",
+    "teucer._base.errors": "jax.errors",
+    "teucer._devices.shardings": "jax.sharding",
+    "teucer._devices.meshes": "jax.sharding",
+    "teucer._trees.pytrees": "jax.tree_util",
+    "teucer._trees.registry": "jax.tree_util",
+}
 
 
 def install() -> None:
-    """Make `import jax` and `import jax.X` give Teucer, in this process and in those that it starts.
+    """Make `import jax` and `import jax.X` give Teucer, in this process and in those that it
+    starts.
 
     Calling it again changes nothing. `import teucer.compat` calls it.
     """
@@ -54,9 +66,12 @@ def install() -> None:
 
 @final
 class _Finder:
-    """Finds `jax.X` as the module `teucer.X`, and `jax._src.X` as an adapter (`teucer.compat._private`)."""
+    """Finds `jax.X` as the module `teucer.X`, and `jax._src.X` as an adapter
+    (`teucer.compat._private`)."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != "jax" and not name.startswith("jax."):
             return None
         if name not in _OWN and not name.startswith("jax._src"):
@@ -96,7 +111,11 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_public(name: str) -> bool:
-    return (name == "teucer" or name.startswith("teucer.")) and "._" not in name and not _is_hidden(name)
+    return (
+        (name == "teucer" or name.startswith("teucer."))
+        and "._" not in name
+        and not _is_hidden(name)
+    )
 
 
 def _give_name(module: ModuleType, name: str) -> None:
@@ -109,7 +128,8 @@ def _give_name(module: ModuleType, name: str) -> None:
 
 
 def _give_home(value: Any, module: str) -> None:
-    """Let a class or function say that it is of a public module, as JAX's do, if it says that it is of Teucer."""
+    """Let a class or function say that it is of a public module, as JAX's do, if it says that it is
+    of Teucer."""
     if not isinstance(value, type | FunctionType | _Compiled):
         return
     home = value.__module__

@@ -1,8 +1,11 @@
-"""Pickles under the alias: what JAX wrote is read, and what is written names nothing but JAX's modules, so that JAX reads it.
+"""Pickles under the alias.
 
-Arrays, keys, dtypes and scalar types, treedefs, Partials, PartitionSpec, ShapeDtypeStruct, and shardings over an AbstractMesh.
-Types (ShapedArray) and dtypes of keys too. Keys are written as calls of `jax.random.wrap_key_data`, and their dtypes as an
-attribute of one. Shardings over devices cannot be pickled, in JAX neither.
+What JAX wrote is read, and what is written names nothing but JAX's modules, so that JAX reads it.
+
+Arrays, keys, dtypes and scalar types, treedefs, Partials, PartitionSpec, ShapeDtypeStruct, and
+shardings over an AbstractMesh. Types (ShapedArray) and dtypes of keys too. Keys are written as
+calls of `jax.random.wrap_key_data`, and their dtypes as an attribute of one. Shardings over devices
+cannot be pickled, in JAX neither.
 """
 
 from __future__ import annotations
@@ -26,18 +29,34 @@ from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
 from teucer.lax._random_keys import KeyDType
 
-__all__ = ["KeyTy", "PRNGImpl", "PRNGKeyArray", "_get_default_unconstrained", "_reconstruct_array", "_unpickle_named_sharding",
-           "install"]
+__all__ = [
+    "KeyTy",
+    "PRNGImpl",
+    "PRNGKeyArray",
+    "_get_default_unconstrained",
+    "_reconstruct_array",
+    "_unpickle_named_sharding",
+    "install",
+]
 
 # JAX's names of the fields of a ShapeDtypeStruct, where they are others.
 _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}
 
 
 class PRNGImpl:
-    """A generator of keys as JAX's pickles of keys name it. Its name says which it is, and its functions are not called."""
+    """A generator of keys as JAX's pickles of keys name it. Its name says which it is, and its
+    functions are not called."""
 
-    def __new__(cls, key_shape: tuple[int, ...], seed: None, split: None, random_bits: None, fold_in: None,
-                name: str, tag: str) -> PRNGImpl:
+    def __new__(
+        cls,
+        key_shape: tuple[int, ...],
+        seed: None,
+        split: None,
+        random_bits: None,
+        fold_in: None,
+        name: str,
+        tag: str,
+    ) -> PRNGImpl:
         made = super().__new__(cls)
         made.name = name
         return made
@@ -46,7 +65,9 @@ class PRNGImpl:
 
 
 threefry_fold_in = threefry_random_bits = threefry_seed = threefry_split = None
-_rbg_fold_in = _rbg_random_bits = _rbg_seed = _rbg_split = _unsafe_rbg_fold_in = _unsafe_rbg_split = None
+_rbg_fold_in = _rbg_random_bits = _rbg_seed = _rbg_split = _unsafe_rbg_fold_in = (
+    _unsafe_rbg_split
+) = None
 
 
 class PRNGKeyArray:
@@ -84,7 +105,8 @@ def install() -> None:
 
 
 def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, Any]) -> Any:
-    """An array of the NumPy array function(*args) with a state; about: whether it is weakly typed."""
+    """An array of the NumPy array function(*args) with a state; about: whether it is weakly
+    typed."""
     value = function(*args)
     value.__setstate__(state)
     return _unpickle(value, bool(about.get("weak_type")))
@@ -93,21 +115,25 @@ def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, An
 def _reduce_array(x: Any) -> Any:
     if type(x._carried) is KeyCarrier:
         random = _random()
-        return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (random.key_data(x),)
+        return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (
+            random.key_data(x),
+        )
     function, args, state = np.asarray(x).__reduce__()
     return _reconstruct_array, (function, args, state, {"weak_type": x.aval.weak_type})
 
 
 def _set_keys(x: Any, state: dict[str, Any]) -> None:
     from teucer import random
+
     words = state["_base_array"]
     dtype = random.key_dtype(state["_impl"].name)
-    aval = ShapedArray(words.shape[:words.ndim - dtype.physical.ndim], dtype)
+    aval = ShapedArray(words.shape[: words.ndim - dtype.physical.ndim], dtype)
     x.__init__(aval.carrier, words.sharding, [words], committed=False, _skip_checks=True)
 
 
 def _random() -> Any:
-    """The module of keys, under the name that JAX gives it: it may have been loaded by Teucer alone."""
+    """The module of keys, under the name that JAX gives it: it may have been loaded by Teucer
+    alone."""
     return importlib.import_module("jax.random")
 
 
@@ -123,7 +149,11 @@ def _reduce_aval(aval: ShapedArray) -> Any:
 
 
 def _reduce_manual(mat: ManualAxisType) -> Any:
-    return copyreg.__newobj_ex__, (ManualAxisType, (), {"varying": mat.varying, "unreduced": mat.unreduced, "reduced": mat.reduced})
+    return copyreg.__newobj_ex__, (
+        ManualAxisType,
+        (),
+        {"varying": mat.varying, "unreduced": mat.unreduced, "reduced": mat.reduced},
+    )
 
 
 def _reduce_key_dtype(dtype: KeyDType) -> Any:
@@ -138,15 +168,19 @@ def _set_key_dtype(dtype: KeyDType, state: dict[str, Any]) -> None:
         setattr(dtype, name, getattr(found, name))
 
 
-def _unpickle_named_sharding(mesh: AbstractMesh, spec: PartitionSpec, memory_kind: str | None,
-                             logical_device_ids: None) -> NamedSharding:
+def _unpickle_named_sharding(
+    mesh: AbstractMesh, spec: PartitionSpec, memory_kind: str | None, logical_device_ids: None
+) -> NamedSharding:
     """The sharding that JAX pickles so."""
     return NamedSharding(mesh, spec, memory_kind)
 
 
 def _reduce_abstract_mesh(mesh: AbstractMesh) -> Any:
-    return copyreg.__newobj_ex__, (AbstractMesh, (mesh.axis_sizes, mesh.axis_names, mesh.axis_types),
-                                   {"abstract_device": mesh.abstract_device})
+    return copyreg.__newobj_ex__, (
+        AbstractMesh,
+        (mesh.axis_sizes, mesh.axis_names, mesh.axis_types),
+        {"abstract_device": mesh.abstract_device},
+    )
 
 
 def _get_default_unconstrained() -> Any:
@@ -159,16 +193,34 @@ def _reduce_unconstrained(_: Any) -> Any:
 
 
 def _reduce_spec(spec: PartitionSpec) -> Any:
-    return copyreg.__newobj_ex__, (PartitionSpec, tuple(spec), {"unreduced": spec.unreduced, "reduced": spec.reduced})
+    return copyreg.__newobj_ex__, (
+        PartitionSpec,
+        tuple(spec),
+        {"unreduced": spec.unreduced, "reduced": spec.reduced},
+    )
 
 
 def _reduce_struct(x: ShapeDtypeStruct) -> Any:
-    state = {"shape": x.shape, "dtype": x.dtype, "_sharding": x.sharding, "_dll": None, "weak_type": x.weak_type,
-             "manual_axis_type": None, "is_ref": x.is_ref}
+    state = {
+        "shape": x.shape,
+        "dtype": x.dtype,
+        "_sharding": x.sharding,
+        "_dll": None,
+        "weak_type": x.weak_type,
+        "manual_axis_type": None,
+        "is_ref": x.is_ref,
+    }
     return copyreg.__newobj__, (ShapeDtypeStruct,), (None, state)
 
 
 def _set_struct(x: ShapeDtypeStruct, state: Any) -> None:
-    found = {_FIELDS.get(name, name): value for name, value in (state[1] if isinstance(state, tuple) else state).items()}
-    x.__init__(found["shape"], found["dtype"], sharding=found.get("sharding"),  # type: ignore[misc]
-               weak_type=bool(found.get("weak_type")))
+    found = {
+        _FIELDS.get(name, name): value
+        for name, value in (state[1] if isinstance(state, tuple) else state).items()
+    }
+    x.__init__(
+        found["shape"],
+        found["dtype"],
+        sharding=found.get("sharding"),  # type: ignore[misc]
+        weak_type=bool(found.get("weak_type")),
+    )

@@ -1,4 +1,7 @@
-"""What private names of JAX say of several processes: the clusters that they run on, and which parts of arrays each holds."""
+"""What private names of JAX say of several processes.
+
+The clusters that they run on, and which parts of arrays each holds.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,18 @@ from typing import Any, ClassVar
 
 from teucer._devices import clusters
 
-__all__ = ["ClusterEnv", "GceTpuCluster", "Index", "K8sCluster", "NonUniformShardingError", "OmpiCluster", "Shape",
-           "SlurmCluster", "get_process_index_and_count", "local_to_global_shape"]
+__all__ = [
+    "ClusterEnv",
+    "GceTpuCluster",
+    "Index",
+    "K8sCluster",
+    "NonUniformShardingError",
+    "OmpiCluster",
+    "Shape",
+    "SlurmCluster",
+    "get_process_index_and_count",
+    "local_to_global_shape",
+]
 
 Index = tuple[slice, ...]
 Shape = tuple[int, ...]
@@ -58,8 +71,10 @@ class ClusterEnv:
     def _cluster(cls) -> clusters.Cluster:
         found = cls._found()
         if found is None:
-            raise RuntimeError(f"This process does not run on a cluster of the kind {cls.name!r}; its environment says nothing "
-                               "of one.")
+            raise RuntimeError(
+                f"This process does not run on a cluster of the kind {cls.name!r}; its "
+                "environment says nothing of one."
+            )
         return found
 
 
@@ -94,7 +109,8 @@ class NonUniformShardingError(ValueError):
 def get_process_index_and_count(tensor_sharding: Any, dim: int, ndims: int) -> tuple[int, int]:
     """Which part along an axis this process holds, and how many different parts there are.
 
-    Raises NonUniformShardingError where the parts of two processes overlap without being the same, or differ in size.
+    Raises NonUniformShardingError where the parts of two processes overlap without being the same,
+    or differ in size.
     """
     # A size that every number of parts divides, since each is a product of sizes of mesh axes.
     size = len(tensor_sharding.device_set)
@@ -104,17 +120,23 @@ def get_process_index_and_count(tensor_sharding: Any, dim: int, ndims: int) -> t
     parts = sorted({tuple(sorted(part)) for part in held.values()})
     pieces = [piece for part in parts for piece in part]
     if len({len(part) for part in parts}) > 1 or len(set(pieces)) != len(pieces):
-        raise NonUniformShardingError(f"The parts that processes hold of axis {dim} overlap or differ in size: "
-                                      f"sharding {tensor_sharding}.")
+        raise NonUniformShardingError(
+            f"The parts that processes hold of axis {dim} overlap or differ in size: "
+            f"sharding {tensor_sharding}."
+        )
     here = next(iter(tensor_sharding.addressable_devices)).process_index
     return parts.index(tuple(sorted(held[here]))), len(parts)
 
 
 def local_to_global_shape(sharding: Any, local_shape: Shape) -> tuple[int | None, ...]:
-    """The shape of the array of which each process holds a part of `local_shape`; None for sizes that this does not tell."""
+    """The shape of the array of which each process holds a part of `local_shape`; None for sizes
+    that this does not tell."""
+
     def size(dim: int) -> int | None:
         try:
-            return local_shape[dim] * get_process_index_and_count(sharding, dim, len(local_shape))[1]
+            return (
+                local_shape[dim] * get_process_index_and_count(sharding, dim, len(local_shape))[1]
+            )
         except NonUniformShardingError:
             return None
 

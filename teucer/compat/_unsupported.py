@@ -1,4 +1,6 @@
-"""Modules of JAX that libraries import and most of their users do without: the names are there, and raise when they are used.
+"""Modules of JAX that libraries import and most of their users do without.
+
+The names are there, and raise when they are used.
 
 colocated_python: how functions travel to the hosts of remote accelerators (orbax, with Pathways).
 """
@@ -12,13 +14,16 @@ __all__ = ["LISTED", "module"]
 
 LISTED = {
     "jax.experimental.colocated_python.func": "_make_prng_wrapped_fun",
-    "jax.experimental.colocated_python.serialization": "DeviceList _get_cpu_device_map _reduce_device_list _reduce_mesh "
-                                                       "_reduce_single_device_sharding",
+    "jax.experimental.colocated_python.serialization": (
+        "DeviceList _get_cpu_device_map _reduce_device_list _reduce_mesh "
+        "_reduce_single_device_sharding"
+    ),
 }
 
 
 def module(name: str) -> ModuleType:
-    """The module of that name, whose names raise NotImplementedError when they are called or made an object of."""
+    """The module of that name, whose names raise NotImplementedError when they are called or made
+    an object of."""
     made = ModuleType(name, "Names of JAX that Teucer does not support.")
     made.__path__ = []  # type: ignore[attr-defined]  # it may hold others
     for item in LISTED[name].split():
@@ -34,4 +39,6 @@ def _absent(name: str) -> type:
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
         _refuse(name)
 
-    return type(name.rpartition(".")[2], (), {"__new__": __new__, "__module__": name.rpartition(".")[0]})
+    return type(
+        name.rpartition(".")[2], (), {"__new__": __new__, "__module__": name.rpartition(".")[0]}
+    )

@@ -1,4 +1,7 @@
-"""The wheel named jax: metadata, a finder, and a line that installs the finder as Python starts. It has no code of JAX."""
+"""The wheel named jax: metadata, a finder, and a line that installs the finder as Python starts.
+
+It has no code of JAX.
+"""
 
 from __future__ import annotations
 

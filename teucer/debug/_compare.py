@@ -1,4 +1,5 @@
-"""The first operation of a program whose compiled form gives something else than the operation alone."""
+"""The first operation of a program whose compiled form gives something else than the operation
+alone."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _ROUNDINGS = 1000
 class Difference(NamedTuple):
     """An operation whose compiled form differs, with its operands and both results.
 
-    found: whether the operation is known; else fusion with others makes the difference, and `place` is of the result.
+    found: whether the operation is known; else fusion with others makes the difference, and `place`
+    is of the result.
     """
 
     operation: str
@@ -138,7 +140,8 @@ def _excess(y: Any, other: Any, tolerance: float | None) -> float:
 
 
 def _difference(y: Any, other: Any) -> float:
-    """The largest difference beside the largest value; inf where one is not finite and the other is, or they are not numbers."""
+    """The largest difference beside the largest value; inf where one is not finite and the other
+    is, or they are not numbers."""
     a, b = (np.asarray(x) for x in (y, other))
     if not is_inexact(y):
         return float(np.inf)

@@ -12,19 +12,55 @@ from teucer._derived.liveness import bytes_of
 __all__ = ["bytes_moved", "count_text", "operations", "total_operations"]
 
 # Elementwise, but nothing is computed.
-_NO_ARITHMETIC = frozenset({
-    "bitcast_convert_type", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "copy_p",
-    "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "imag", "iota", "pad", "real",
-    "reshape", "rev", "select_n", "slice", "split", "squeeze", "stack", "stop_gradient", "tile", "transpose",
-    "unstack"})
-# Operations for a matrix of n rows: G. H. Golub, C. F. Van Loan, Matrix Computations (2013), chapters 3 to 5, 8.
-_CUBES = {"cholesky": 1 / 3, "lu": 2 / 3, "geqrf": 4 / 3, "eigh": 9.0, "svd": 21.0, "eig": 25.0, "triangular_solve": 1.0}
+_NO_ARITHMETIC = frozenset(
+    {
+        "bitcast_convert_type",
+        "broadcast_in_dim",
+        "concatenate",
+        "convert_element_type",
+        "copy",
+        "copy_p",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "imag",
+        "iota",
+        "pad",
+        "real",
+        "reshape",
+        "rev",
+        "select_n",
+        "slice",
+        "split",
+        "squeeze",
+        "stack",
+        "stop_gradient",
+        "tile",
+        "transpose",
+        "unstack",
+    }
+)
+# Operations for a matrix of n rows: G. H. Golub, C. F. Van Loan, Matrix Computations (2013),
+# chapters 3 to 5, 8.
+_CUBES = {
+    "cholesky": 1 / 3,
+    "lu": 2 / 3,
+    "geqrf": 4 / 3,
+    "eigh": 9.0,
+    "svd": 21.0,
+    "eig": 25.0,
+    "triangular_solve": 1.0,
+}
 
 
 def operations(eqn: Eqn) -> float:
-    """Operations on numbers: two for each product of a matrix product, one for each element of others."""
+    """Operations on numbers: two for each product of a matrix product, one for each element of
+    others."""
     name, params = eqn.primitive.name, eqn.params
-    if not eqn.outvars or any(getattr(v.aval, "symbolic", False) for v in (*eqn.invars, *eqn.outvars)):
+    if not eqn.outvars or any(
+        getattr(v.aval, "symbolic", False) for v in (*eqn.invars, *eqn.outvars)
+    ):
         return 0.0
     out = _size(eqn.outvars[0].aval)
     if name == "dot_general":
@@ -55,7 +91,9 @@ def _inside(eqn: Eqn) -> float:
         return 0.0
     if eqn.primitive.name == "scan":
         return float(eqn.params["length"]) * inner[0]
-    return max(inner) if eqn.primitive.name == "cond" else inner[0] if len(inner) == 1 else sum(inner)
+    return (
+        max(inner) if eqn.primitive.name == "cond" else inner[0] if len(inner) == 1 else sum(inner)
+    )
 
 
 def bytes_moved(eqn: Eqn) -> int:

@@ -38,7 +38,8 @@ def widened(dtype: Any) -> Any:
 
 
 def in_double(eqn: Eqn, operands: Sequence[Any]) -> list[Any] | None:
-    """The results of an equation on operands of double precision; None where there is no such thing, such as for a kernel."""
+    """The results of an equation on operands of double precision; None where there is no such
+    thing, such as for a kernel."""
     if str(eqn.primitive) in _OF_BITS:
         return None
     try:
@@ -56,7 +57,8 @@ def _params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _param(value: Any) -> Any:
-    """A parameter for operands of double precision: dtypes and programs are those of double precision too."""
+    """A parameter for operands of double precision: dtypes and programs are those of double
+    precision too."""
     if isinstance(value, np.dtype):
         return widened(value)
     if isinstance(value, type) and issubclass(value, np.inexact):

@@ -1,4 +1,7 @@
-"""What a program is said to do that looks at values: the classes that libraries look for among its effects."""
+"""What a program is said to do that looks at values.
+
+The classes that libraries look for among its effects.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ class _Kind(type):
 
 
 class DebugEffect(metaclass=_Kind):
-    """The effect of a callback of `debug`: it happens once for each time that the program comes by, in any order.
+    """The effect of a callback of `debug`: it happens once for each time that the program comes by,
+    in any order.
 
     >>> import teucer as jax
     >>> closed = jax.make_jaxpr(lambda x: jax.debug.print("{}", x))(1.)

@@ -1,4 +1,7 @@
-"""`explain`: where a program loses digits, or makes NaN and infinity, and where its compiled form differs."""
+"""`explain`.
+
+Where a program loses digits, or makes NaN and infinity, and where its compiled form differs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ __all__ = ["Explanation", "Line", "explain"]
 class Line(NamedTuple):
     """A line of the user's program that loses digits.
 
-    digits: decimal digits that its worst operation loses. times: how many operations of the line lose some.
+    digits: decimal digits that its worst operation loses. times: how many operations of the line
+    lose some.
     """
 
     place: str
@@ -41,9 +45,12 @@ class Line(NamedTuple):
 class Explanation:
     """What `explain` has found; as text by `str`.
 
-    digits: for each result, by its path, how many decimal digits agree with double precision, of `possible`.
-    difference: the first operation whose compiled form differs. nan, inf: the first operation that makes such a value.
-    lines: the lines that lose digits, the worst first. not_in_double: operations that have no form of double precision.
+    digits: for each result, by its path, how many decimal digits agree with double precision, of
+    `possible`.
+    difference: the first operation whose compiled form differs. nan, inf: the first operation that
+    makes such a value.
+    lines: the lines that lose digits, the worst first. not_in_double: operations that have no form
+    of double precision.
     """
 
     name: str
@@ -56,7 +63,8 @@ class Explanation:
 
     @property
     def clean(self) -> bool:
-        """Whether there is nothing to mend: no NaN, no infinity, no difference, no line that loses two digits."""
+        """Whether there is nothing to mend: no NaN, no infinity, no difference, no line that loses
+        two digits."""
         worst = max((line.digits for line in self.lines), default=0.0)
         return self.difference is None and self.nan is None and self.inf is None and worst < 2
 

@@ -1,4 +1,7 @@
-"""Compiled programs read as text: from which line each instruction comes, how many operations it does, how many bytes it moves."""
+"""Compiled programs read as text.
+
+From which line each instruction comes, how many operations it does, how many bytes it moves.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,35 @@ _FIELD = re.compile(r"(\w+)=(\d+)")
 _SHAPE = re.compile(r"\b(pred|bf16|[a-z]\d+(?:e\d\w*)?|c\d+)\[([\d,]*)\]")
 _HEAD = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
 _LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)$")
-_NO_ARITHMETIC = frozenset({
-    "bitcast", "broadcast", "concatenate", "constant", "convert", "copy", "dynamic-slice", "dynamic-update-slice", "gather",
-    "get-tuple-element", "iota", "pad", "parameter", "reshape", "reverse", "select", "slice", "transpose", "tuple"})
+_NO_ARITHMETIC = frozenset(
+    {
+        "bitcast",
+        "broadcast",
+        "concatenate",
+        "constant",
+        "convert",
+        "copy",
+        "dynamic-slice",
+        "dynamic-update-slice",
+        "gather",
+        "get-tuple-element",
+        "iota",
+        "pad",
+        "parameter",
+        "reshape",
+        "reverse",
+        "select",
+        "slice",
+        "transpose",
+        "tuple",
+    }
+)
 _BITS = {"pred": 8, "bf16": 16}
 
 
 class Instruction(NamedTuple):
-    """An instruction: its place, (file, line) or None, its name in the program, operations, and bytes of operands and result."""
+    """An instruction: its place, (file, line) or None, its name in the program, operations, and
+    bytes of operands and result."""
 
     place: tuple[str, int] | None
     scope: str
@@ -59,7 +83,11 @@ def instructions(text: str) -> dict[str, Instruction]:
             axes = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", row.rest)
             lhs = re.match(r"[^%]*%?([\w.\-]+)", row.rest)
             sizes = _sizes(shapes.get(lhs[1], "")) if lhs else []
-            contracted = [sizes[int(i)] for i in axes[1].split(",") if int(i) < len(sizes)] if axes and axes[1] else []
+            contracted = (
+                [sizes[int(i)] for i in axes[1].split(",") if int(i) < len(sizes)]
+                if axes and axes[1]
+                else []
+            )
             return 2.0 * _elements(row.shape) * math.prod(contracted)
         if row.opcode in ("reduce", "reduce-window"):
             first = re.match(r"[^%]*%?([\w.\-]+)", row.rest)
@@ -72,14 +100,20 @@ def instructions(text: str) -> dict[str, Instruction]:
         for row in rows:
             moved = _bytes(row.shape) + sum(_bytes(shapes.get(name, "")) for name in _operands(row))
             # What runs within a loop or a call is counted by itself.
-            done = 0.0 if row.opcode in ("while", "call", "conditional") else operations(row, shapes)
-            found[row.name] = Instruction(places.get(row.name), _scope(row.rest), done, moved if done else 0)
+            done = (
+                0.0 if row.opcode in ("while", "call", "conditional") else operations(row, shapes)
+            )
+            found[row.name] = Instruction(
+                places.get(row.name), _scope(row.rest), done, moved if done else 0
+            )
     return found
 
 
-def _places(rows: list[_Read], tables: dict[int, tuple[str, int]],
-            computations: dict[str, list[_Read]]) -> dict[str, tuple[str, int]]:
-    """Where the instructions of a computation come from: what does not say it, from where what uses it comes, or its operands."""
+def _places(
+    rows: list[_Read], tables: dict[int, tuple[str, int]], computations: dict[str, list[_Read]]
+) -> dict[str, tuple[str, int]]:
+    """Where the instructions of a computation come from: what does not say it, from where what uses
+    it comes, or its operands."""
     found: dict[str, tuple[str, int]] = {}
     for row in rows:
         place = _place(row, tables, computations)
@@ -99,8 +133,11 @@ def _operands(row: _Read) -> list[str]:
     return re.findall(r"%([\w.\-]+)", row.rest.partition("), ")[0])
 
 
-def _place(row: _Read, tables: dict[int, tuple[str, int]], computations: dict[str, list[_Read]]) -> tuple[str, int] | None:
-    """Where an instruction comes from; a fusion that does not say it, from where most of what it does comes."""
+def _place(
+    row: _Read, tables: dict[int, tuple[str, int]], computations: dict[str, list[_Read]]
+) -> tuple[str, int] | None:
+    """Where an instruction comes from; a fusion that does not say it, from where most of what it
+    does comes."""
     frame = re.search(r"stack_frame_id=(\d+)", row.rest)
     if frame:
         return tables.get(int(frame[1]))
@@ -127,7 +164,10 @@ def frames(text: str) -> dict[int, tuple[str, int]]:
         elif line:
             current = None
     files = {i: name.strip('"') for i, name in sections.get("FileNames", {}).items()}
-    locations = {i: {k: int(v) for k, v in _FIELD.findall(row)} for i, row in sections.get("FileLocations", {}).items()}
+    locations = {
+        i: {k: int(v) for k, v in _FIELD.findall(row)}
+        for i, row in sections.get("FileLocations", {}).items()
+    }
     found = {}
     for i, row in sections.get("StackFrames", {}).items():
         at = locations.get({k: int(v) for k, v in _FIELD.findall(row)}.get("file_location_id", 0))

@@ -1,4 +1,5 @@
-"""`memory`: how much a program needs at once, what that is, and what `checkpoint` would take off it."""
+"""`memory`: how much a program needs at once, what that is, and what `checkpoint` would take off
+it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Compiled:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Memory:
-    """What `memory` has found; as text by `str`. `peak` is predicted from the program, `compiled` comes from the compiler."""
+    """What `memory` has found; as text by `str`. `peak` is predicted from the program, `compiled`
+    comes from the compiler."""
 
     name: str
     peak: Peak
@@ -51,11 +53,16 @@ class Memory:
         said = [f"memory: {self.name}"]
         if self.compiled is not None:
             c = self.compiled
-            said.append(f"the compiler: {size_text(c.total)} (arguments {size_text(c.arguments)}, results "
-                        f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})")
+            said.append(
+                f"the compiler: {size_text(c.total)} (arguments {size_text(c.arguments)}, results "
+                f"{size_text(c.results)}, temporaries {size_text(c.temporaries)})"
+            )
         said.append(str(self.peak))
         if self.savings:
-            said.append("(XLA for the CPU merges what a checkpoint outside of loops computes again: there it helps in loops only)")
+            said.append(
+                "(XLA for the CPU merges what a checkpoint outside of loops computes again: there "
+                "it helps in loops only)"
+            )
         return "\n".join(said)
 
     def __repr__(self) -> str:
@@ -78,11 +85,14 @@ def memory(fun: Callable[..., Any], *args: Any, compiled: bool = True, **kwargs:
     function: Any = fun if hasattr(fun, "trace") else jit(fun)
     traced = function.trace(*args, **kwargs)
     names = [f"argument {name}" for name in traced.arg_names]
-    peak = peak_of(traced.jaxpr, names, traced.staged.donated[len(traced.staged.consts):])
+    peak = peak_of(traced.jaxpr, names, traced.staged.donated[len(traced.staged.consts) :])
     stats = None
     if compiled:
         found = traced.lower().compile().memory_analysis()
-        stats = Compiled(found.argument_size_in_bytes, found.output_size_in_bytes, found.temp_size_in_bytes,
-                         found.alias_size_in_bytes)
+        stats = Compiled(
+            found.argument_size_in_bytes,
+            found.output_size_in_bytes,
+            found.temp_size_in_bytes,
+            found.alias_size_in_bytes,
+        )
     return Memory(fun_name(fun), peak, stats)
-

@@ -31,7 +31,8 @@ _ROWS = 25
 
 @dataclasses.dataclass
 class ProfileLine:
-    """What a line of the user's program cost while programs ran: seconds, times, operations and bytes."""
+    """What a line of the user's program cost while programs ran: seconds, times, operations and
+    bytes."""
 
     place: tuple[str, int] | None
     seconds: float = 0.0
@@ -58,7 +59,8 @@ class Profile:
     """Where the time went. `str` is a table for a terminal, `html` a page that stands alone.
 
     wall: seconds from beginning to end. running: seconds of operations, on all threads and devices.
-    made: seconds to trace, lower and compile, by function. peak: operations and bytes a second that this machine can do.
+    made: seconds to trace, lower and compile, by function. peak: operations and bytes a second that
+    this machine can do.
     """
 
     lines: tuple[ProfileLine, ...]
@@ -78,28 +80,58 @@ class Profile:
         return named / self.running if self.running else 1.0
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The table: share, milliseconds, times, operations and bytes a second with their shares, line, text."""
+        """The table: share, milliseconds, times, operations and bytes a second with their shares,
+        line, text."""
         for line in self.lines:
-            rate, moved = (n / line.seconds if line.seconds else 0.0 for n in (line.operations, line.bytes))
+            rate, moved = (
+                n / line.seconds if line.seconds else 0.0 for n in (line.operations, line.bytes)
+            )
             share = line.seconds / self.running if self.running else 0.0
-            of_machine = max(rate / self.peak[0], moved / self.peak[1]) if min(self.peak) > 0 else 0.0
-            back = f" ({100 * line.backward / line.seconds:.0f} % backward)" if line.backward and line.seconds else ""
-            yield (f"{100 * share:.1f}", f"{1e3 * line.seconds:.2f}", str(line.times), f"{count_text(rate)}",
-                   f"{size_text(moved)}", f"{100 * of_machine:.0f}", line.name, line.text + back)
+            of_machine = (
+                max(rate / self.peak[0], moved / self.peak[1]) if min(self.peak) > 0 else 0.0
+            )
+            back = (
+                f" ({100 * line.backward / line.seconds:.0f} % backward)"
+                if line.backward and line.seconds
+                else ""
+            )
+            yield (
+                f"{100 * share:.1f}",
+                f"{1e3 * line.seconds:.2f}",
+                str(line.times),
+                f"{count_text(rate)}",
+                f"{size_text(moved)}",
+                f"{100 * of_machine:.0f}",
+                line.name,
+                line.text + back,
+            )
 
     def __str__(self) -> str:
         head = ("%", "ms", "times", "ops/s", "bytes/s", "% of machine", "line", "")
         rows = [head, *list(self.rows())[:_ROWS]]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
-        said = [f"wall {self.wall:.2f} s; operations {self.running:.2f} s on all threads, of which "
-                f"{100 * self.attributed:.0f} % have a line", ""]
-        said += ["  ".join([*(cell.rjust(w) for cell, w in zip(row[:6], widths, strict=False)), row[6].ljust(widths[6]), row[7]])
-                 for row in rows]
+        said = [
+            f"wall {self.wall:.2f} s; operations {self.running:.2f} s on all threads, of which "
+            f"{100 * self.attributed:.0f} % have a line",
+            "",
+        ]
+        said += [
+            "  ".join(
+                [
+                    *(cell.rjust(w) for cell, w in zip(row[:6], widths, strict=False)),
+                    row[6].ljust(widths[6]),
+                    row[7],
+                ]
+            )
+            for row in rows
+        ]
         if self.made:
             said += ["", "made:", "  trace ms  lower ms  compile ms  programs  function"]
             ordered = sorted(self.made.items(), key=lambda item: -sum(item[1][:3]))
-            said += [f"  {1e3 * t:8.1f}  {1e3 * low:8.1f}  {1e3 * c:10.1f}  {n:8d}  {name}"
-                     for name, (t, low, c, n) in ordered[:_ROWS]]
+            said += [
+                f"  {1e3 * t:8.1f}  {1e3 * low:8.1f}  {1e3 * c:10.1f}  {n:8d}  {name}"
+                for name, (t, low, c, n) in ordered[:_ROWS]
+            ]
         return "\n".join(said)
 
     @property
@@ -107,17 +139,24 @@ class Profile:
         """The page."""
         head = ("%", "ms", "times", "ops/s", "bytes/s", "% of machine", "line", "")
         cells = "".join(f"<th>{name}</th>" for name in head)
-        body = "".join('<tr style="background:linear-gradient(to right,#4a90d944 {0}%,transparent {0}%)">{1}</tr>'.format(
-            row[0], "".join(f"<td>{html.escape(cell)}</td>" for cell in row)) for row in self.rows())
-        return ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
-                "<title>profile</title><style>"
-                "body { font: 14px system-ui; margin: 1.5em }"
-                "table { border-collapse: collapse; font: 13px ui-monospace, monospace }"
-                "td, th { padding: .15em .8em; text-align: right }"
-                "td:nth-child(n+7), th:nth-child(n+7) { text-align: left }"
-                "</style></head><body><h1>Where the time goes</h1>"
-                f"<table><tr>{cells}</tr>{body}</table>"
-                f"<pre>{html.escape(str(self))}</pre></body></html>")
+        body = "".join(
+            (
+                '<tr style="background:linear-gradient(to right,#4a90d944 {0}%,transparent '
+                '{0}%)">{1}</tr>'
+            ).format(row[0], "".join(f"<td>{html.escape(cell)}</td>" for cell in row))
+            for row in self.rows()
+        )
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            "<title>profile</title><style>"
+            "body { font: 14px system-ui; margin: 1.5em }"
+            "table { border-collapse: collapse; font: 13px ui-monospace, monospace }"
+            "td, th { padding: .15em .8em; text-align: right }"
+            "td:nth-child(n+7), th:nth-child(n+7) { text-align: left }"
+            "</style></head><body><h1>Where the time goes</h1>"
+            f"<table><tr>{cells}</tr>{body}</table>"
+            f"<pre>{html.escape(str(self))}</pre></body></html>"
+        )
 
 
 class Recording:
@@ -136,7 +175,9 @@ class Recording:
     def wait(self) -> None:
         """Wait for programs that run behind, as far as somebody holds their results."""
         for array in live_arrays():
-            with contextlib.suppress(Exception):  # the program has heard of it, or dropped the array
+            with contextlib.suppress(
+                Exception
+            ):  # the program has heard of it, or dropped the array
                 array.block_until_ready()
 
     def stop(self) -> Profile:
@@ -147,7 +188,9 @@ class Recording:
         config.locations.set_global(False)
         known = _known()
         lines: dict[Any, ProfileLine] = {}
-        for module, name, seconds in _own_times(data, {name for found in known.values() for one in found for name in one}):
+        for module, name, seconds in _own_times(
+            data, {name for found in known.values() for one in found for name in one}
+        ):
             found = next((one[name] for one in known.get(module, ()) if name in one), None)
             place = found.place if found is not None else None
             line = lines.setdefault(place, ProfileLine(place))
@@ -160,7 +203,12 @@ class Recording:
         made: dict[str, tuple[float, float, float, int]] = {}
         for row in compilations.compilations:
             t, low, c, n = made.get(row.function, (0.0, 0.0, 0.0, 0))
-            made[row.function] = (t + row.trace_time, low + row.lower_time, c + row.compile_time, n + 1)
+            made[row.function] = (
+                t + row.trace_time,
+                low + row.lower_time,
+                c + row.compile_time,
+                n + 1,
+            )
         ordered = tuple(sorted(lines.values(), key=lambda line: -line.seconds))
         return Profile(ordered, wall, made, _machine())
 
@@ -186,8 +234,13 @@ def _own_times(data: Any, names: set[str]) -> Iterator[tuple[str, str, float]]:
     for plane in data.planes:
         on_host = plane.name.startswith("/host:")
         for line in plane.lines:
-            asked = (e for e in line.events if e.duration_ns > 0 and (not on_host or e.name in names))
-            events = sorted(((e.start_ns, e.start_ns + e.duration_ns, e) for e in asked), key=lambda item: (item[0], -item[1]))
+            asked = (
+                e for e in line.events if e.duration_ns > 0 and (not on_host or e.name in names)
+            )
+            events = sorted(
+                ((e.start_ns, e.start_ns + e.duration_ns, e) for e in asked),
+                key=lambda item: (item[0], -item[1]),
+            )
             yield from _nested(events)
 
 
@@ -202,7 +255,14 @@ def _nested(events: Iterable[tuple[float, float, Any]]) -> Iterator[tuple[str, s
             continue
         if open_:
             open_[-1][3] -= (end - start) / 1e9
-        open_.append([end, module.partition("(")[0], str(stats.get("hlo_op", event.name)), (end - start) / 1e9])
+        open_.append(
+            [
+                end,
+                module.partition("(")[0],
+                str(stats.get("hlo_op", event.name)),
+                (end - start) / 1e9,
+            ]
+        )
     while open_:
         yield from _closed(open_.pop())
 
@@ -212,7 +272,8 @@ def _closed(entry: list[Any]) -> Iterator[tuple[str, str, float]]:
 
 
 def _machine() -> tuple[float, float]:
-    """Operations and bytes a second of a large matrix product and a large copy on the host, measured by NumPy."""
+    """Operations and bytes a second of a large matrix product and a large copy on the host,
+    measured by NumPy."""
     a = np.ones((1024, 1024), np.float32)
     source = np.ones(2**23, np.float32)
     products, copies = [], []

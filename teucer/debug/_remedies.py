@@ -1,4 +1,7 @@
-"""What to do about operations that lose digits, or make NaN and infinity: the usual remedies, by what the operation is of."""
+"""What to do about operations that lose digits, or make NaN and infinity.
+
+The usual remedies, by what the operation is of.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,8 @@ def _always(x: Made) -> bool:
     return True
 
 
-# The first that holds is named. Sources: N. J. Higham, Accuracy and Stability of Numerical Algorithms (2002), chapters 1, 3, 4.
+# The first that holds is named. Sources: N. J. Higham, Accuracy and Stability of Numerical
+# Algorithms (2002), chapters 1, 3, 4.
 _LOSSES: tuple[Remedy, ...] = (
     _rule(
         "log",
@@ -173,7 +177,10 @@ _LOSSES: tuple[Remedy, ...] = (
     _rule(
         "sub add add_any",
         _always,
-        "the operands nearly cancel: rearrange so that they are subtracted before digits are lost, or compute them in float64",
+        (
+            "the operands nearly cancel: rearrange so that they are subtracted before digits are "
+            "lost, or compute them in float64"
+        ),
     ),
     _rule(
         "reduce_sum cumsum reduce_window_sum scatter-add",
@@ -183,7 +190,10 @@ _LOSSES: tuple[Remedy, ...] = (
     _rule(
         "dot_general conv_general_dilated",
         _always,
-        "precision='highest', or preferred_element_type=jnp.float64, keeps more digits of the sum of products",
+        (
+            "precision='highest', or preferred_element_type=jnp.float64, keeps more digits of the "
+            "sum of products"
+        ),
     ),
     _rule("acos asin", _always, "near 1 the angle is jnp.arctan2(sqrt((1 - x) * (1 + x)), x)"),
     _rule(
@@ -272,7 +282,10 @@ _NANS: tuple[Remedy, ...] = (
     _rule(
         "mul dot_general",
         _always,
-        "0 * inf, often where a derivative is infinite: choose a harmless argument with jnp.where before the function, too",
+        (
+            "0 * inf, often where a derivative is infinite: choose a harmless argument with "
+            "jnp.where before the function, too"
+        ),
     ),
     _rule("rem", _always, "the remainder by zero: choose a divisor that is not zero before"),
     _rule("cholesky", _always, "the matrix is not positive definite: add to its diagonal"),

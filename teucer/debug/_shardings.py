@@ -17,7 +17,8 @@ __all__ = ["inspect_array_sharding", "visualize_array_sharding", "visualize_shar
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
     """Call `callback` with the sharding of each array of a pytree.
 
-    Within a program it is called while that is compiled, when the compiler has chosen; so each program calls it once.
+    Within a program it is called while that is compiled, when the compiler has chosen; so each
+    program calls it once.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> inspect_array_sharding(jnp.ones(2), callback=print)
@@ -31,30 +32,51 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> No
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Print how an array of one or two axes lies over devices; options as of `visualize_sharding`."""
+    """Print how an array of one or two axes lies over devices; options as of
+    `visualize_sharding`."""
     shape = arr.shape
-    inspect_array_sharding(arr, callback=lambda sharding: visualize_sharding(shape, sharding, **kwargs))
+    inspect_array_sharding(
+        arr, callback=lambda sharding: visualize_sharding(shape, sharding, **kwargs)
+    )
 
 
 class _Cell(NamedTuple):
-    """A part of an array: the devices that hold it, and the colour that stands for them, red, green and blue up to 255."""
+    """A part of an array: the devices that hold it, and the colour that stands for them, red, green
+    and blue up to 255."""
 
     label: str
     colour: tuple[int, int, int]
 
 
 # Colours that are told apart, and on which black can be read: a hue each.
-_HUES = [(166, 206, 227), (178, 223, 138), (251, 154, 153), (253, 191, 111), (202, 178, 214), (255, 255, 153), (141, 211, 199),
-         (217, 217, 217)]
+_HUES = [
+    (166, 206, 227),
+    (178, 223, 138),
+    (251, 154, 153),
+    (253, 191, 111),
+    (202, 178, 214),
+    (255, 255, 153),
+    (141, 211, 199),
+    (217, 217, 217),
+]
 
 
-def visualize_sharding(shape: Any, sharding: Any, *, use_color: bool = True, scale: float = 1.0, min_width: int = 9,
-                       max_width: int = 80, color_map: Any = None) -> None:
-    """Print which devices hold which part of an array of one or two axes; in a notebook, show it as a table.
+def visualize_sharding(
+    shape: Any,
+    sharding: Any,
+    *,
+    use_color: bool = True,
+    scale: float = 1.0,
+    min_width: int = 9,
+    max_width: int = 80,
+    color_map: Any = None,
+) -> None:
+    """Print which devices hold which part of an array of one or two axes; in a notebook, show it as
+    a table.
 
-    use_color: a colour a part, where the output is a terminal or a notebook. scale: of the cells' width; min_width, max_width: of
-    the picture. color_map: from a number from 0 to 1, or the number of a part, to red, green and blue from 0 to 1, such as a
-    colour map of matplotlib.
+    use_color: a colour a part, where the output is a terminal or a notebook. scale: of the cells'
+    width; min_width, max_width: of the picture. color_map: from a number from 0 to 1, or the number
+    of a part, to red, green and blue from 0 to 1, such as a colour map of matplotlib.
     Raises ValueError for other numbers of axes.
 
     >>> import teucer as jax
@@ -64,7 +86,10 @@ def visualize_sharding(shape: Any, sharding: Any, *, use_color: bool = True, sca
     └───────┘
     """
     if len(shape) not in (1, 2):
-        raise ValueError(f"visualize_sharding: only arrays of one or two axes can be drawn, got shape {tuple(shape)}.")
+        raise ValueError(
+            "visualize_sharding: only arrays of one or two axes can be drawn, got shape "
+            f"{tuple(shape)}."
+        )
     rows = _cells(tuple(shape), sharding, color_map)
     if _in_notebook():
         _show_table(rows, use_color)
@@ -75,20 +100,32 @@ def visualize_sharding(shape: Any, sharding: Any, *, use_color: bool = True, sca
     below = max(height - 1 - above, 0)
     drawn = []
     for row in rows:
-        empty, labels = (("│" + "│".join([_painted(text, cell, width, coloured) for text, cell, width in
-                                           zip(texts, row, widths, strict=True)]) + "│")
-                         for texts in ([""] * len(row), [cell.label for cell in row]))
+        empty, labels = (
+            (
+                "│"
+                + "│".join(
+                    [
+                        _painted(text, cell, width, coloured)
+                        for text, cell, width in zip(texts, row, widths, strict=True)
+                    ]
+                )
+                + "│"
+            )
+            for texts in ([""] * len(row), [cell.label for cell in row])
+        )
         drawn.append("\n".join([empty] * above + [labels] + [empty] * below))
     bars = [edge.join(["─" * width for width in widths]) for edge in "┬┼┴"]
     inner = f"\n├{bars[1]}┤\n".join(drawn)
     print(f"┌{bars[0]}┐\n{inner}\n└{bars[2]}┘")
 
 
-def _extent(rows: list[list[_Cell]], shape: tuple[int, ...], scale: float, min_width: int,
-            max_width: int) -> tuple[list[int], int]:
+def _extent(
+    rows: list[list[_Cell]], shape: tuple[int, ...], scale: float, min_width: int, max_width: int
+) -> tuple[list[int], int]:
     """The width of each column and the height of each row, without borders.
 
-    A picture of two axes has ten lines, and is as wide as the array's form asks for: a letter is 2.5 times as high as wide.
+    A picture of two axes has ten lines, and is as wide as the array's form asks for: a letter is
+    2.5 times as high as wide.
     """
     columns = len(rows[0])
     whole = 25 * scale * shape[1] / max(shape[0], 1) if len(shape) == 2 else 5 * scale
@@ -112,7 +149,12 @@ def _cells(shape: tuple[int, ...], sharding: Any, color_map: Any) -> list[list[_
     def cell(row: int, column: int) -> _Cell:
         devices, number = held[row, column], row * columns + column
         label = f"{devices[0].platform.upper()} {','.join(str(d.id) for d in devices)}"
-        return _Cell(label, _HUES[number % len(_HUES)] if color_map is None else _from_map(color_map, number, rows * columns))
+        return _Cell(
+            label,
+            _HUES[number % len(_HUES)]
+            if color_map is None
+            else _from_map(color_map, number, rows * columns),
+        )
 
     return [[cell(row, column) for column in range(columns)] for row in range(rows)]
 
@@ -150,7 +192,10 @@ class _Table(NamedTuple):
     def _repr_html_(self) -> str:
         def cell(c: _Cell) -> str:
             paint = f"background:rgb{c.colour};color:black;" if self.coloured else ""
-            return f'<td style="{paint}border:1px solid;padding:0.5em 1em;text-align:center">{html.escape(c.label)}</td>'
+            return (
+                f'<td style="{paint}border:1px solid;padding:0.5em '
+                f'1em;text-align:center">{html.escape(c.label)}</td>'
+            )
 
         rows = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in self.rows)
         return f'<table style="border-collapse:collapse">{rows}</table>'
@@ -158,4 +203,5 @@ class _Table(NamedTuple):
 
 def _show_table(rows: list[list[_Cell]], coloured: bool) -> None:
     from IPython.display import display  # there, since the notebook has loaded it
+
     display(_Table(rows, coloured))

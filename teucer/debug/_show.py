@@ -22,7 +22,8 @@ __all__ = ["Picture", "show"]
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Picture:
-    """A program to be looked at: `str` is text for a terminal, `html` a page that stands alone; notebooks show the page."""
+    """A program to be looked at: `str` is text for a terminal, `html` a page that stands alone;
+    notebooks show the page."""
 
     name: str
     jaxpr: ClosedJaxpr
@@ -40,7 +41,10 @@ class Picture:
         return _page(self)
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="600" style="border:0"></iframe>'
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="600" '
+            'style="border:0"></iframe>'
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file; returns its path."""
@@ -51,7 +55,8 @@ class Picture:
 
 @tracebacks.api_boundary
 def show(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Picture:
-    """A program to be looked at: equations folded by function and by line, with shapes, bytes and operations.
+    """A program to be looked at: equations folded by function and by line, with shapes, bytes and
+    operations.
 
     args: arrays, or their types (ShapeDtypeStruct). Print the result in a terminal, save its page
     with `.save(path)`, or leave it to a notebook. The forward and the backward pass stand side by
@@ -69,13 +74,17 @@ def show(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Picture:
 
 
 def _count(jaxpr: Jaxpr) -> int:
-    return len(jaxpr.eqns) + sum(_count(inner) for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params))
+    return len(jaxpr.eqns) + sum(
+        _count(inner) for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params)
+    )
 
 
 def _title(picture: Picture) -> str:
     jaxpr = picture.jaxpr.jaxpr
-    return (f"{picture.name}: {_count(jaxpr)} equations, {count_text(total_operations(jaxpr))} operations, "
-            f"predicted peak {size_text(picture.peak.size)}")
+    return (
+        f"{picture.name}: {_count(jaxpr)} equations, {count_text(total_operations(jaxpr))} "
+        f"operations, predicted peak {size_text(picture.peak.size)}"
+    )
 
 
 @dataclasses.dataclass
@@ -84,13 +93,16 @@ class _Line:
 
     place: str
     text: str
-    eqns: list[tuple[Eqn, bool]] = dataclasses.field(default_factory=list)  # and whether it is of the backward pass
+    eqns: list[tuple[Eqn, bool]] = dataclasses.field(
+        default_factory=list
+    )  # and whether it is of the backward pass
     operations: float = 0.0
     bytes: int = 0
 
 
 def _lines(jaxpr: Jaxpr) -> list[_Line]:
-    """The lines of a program in the order in which they first run, those of functions that it calls in their place."""
+    """The lines of a program in the order in which they first run, those of functions that it calls
+    in their place."""
     found: dict[Any, _Line] = {}
 
     def visit(jaxpr: Jaxpr, times: float, backward: bool) -> None:
@@ -106,7 +118,9 @@ def _lines(jaxpr: Jaxpr) -> list[_Line]:
             key = (place.file, place.line) if place is not None else None
             if key not in found:
                 shown = source.describe(eqn.place)
-                found[key] = _Line(shown, linecache.getline(*key).strip() if key is not None else "")
+                found[key] = _Line(
+                    shown, linecache.getline(*key).strip() if key is not None else ""
+                )
             line = found[key]
             line.eqns.append((eqn, back))
             line.operations += times * operations(eqn)
@@ -131,8 +145,10 @@ def _text(picture: Picture) -> str:
         backward = sum(back for _, back in line.eqns)
         way = f", {backward} in the backward pass" if backward else ""
         said.append(f"{line.place}  {line.text}")
-        said.append(f"    {len(line.eqns)} equations{way}; {count_text(line.operations)} operations; "
-                    f"{size_text(line.bytes)} read and written")
+        said.append(
+            f"    {len(line.eqns)} equations{way}; {count_text(line.operations)} operations; "
+            f"{size_text(line.bytes)} read and written"
+        )
         for eqn, back in line.eqns:
             outs = ", ".join(v.aval.str_short(True) for v in eqn.outvars)
             said.append(f"      {'<' if back else '>'} {eqn.primitive.name}: {outs}")
@@ -185,20 +201,27 @@ def _page(picture: Picture) -> str:
     forward = [eqn for eqn in jaxpr.eqns if not is_backward(eqn)]
     backward = [eqn for eqn in jaxpr.eqns if is_backward(eqn)]
     arguments = " ".join(map(rows.printer.binder, (*jaxpr.constvars, *jaxpr.invars)))
-    passes = [("Forward" if backward else "Equations", forward), *([("Backward", backward)] if backward else [])]
-    columns = "".join(f'<section><h2>{name}</h2><div class="tj">{"".join(rows.equations(eqns))}</div></section>'
-                      for name, eqns in passes)
+    passes = [
+        ("Forward" if backward else "Equations", forward),
+        *([("Backward", backward)] if backward else []),
+    ]
+    columns = "".join(
+        f'<section><h2>{name}</h2><div class="tj">{"".join(rows.equations(eqns))}</div></section>'
+        for name, eqns in passes
+    )
     results = ", ".join(map(rows.printer.name, jaxpr.outvars))
-    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f"<style>{_PAGE_STYLE}{STYLE}</style></head><body><h1>{title}</h1>"
-            '<p><input id="search" placeholder="search: an operation, a shape, a line"> '
-            '<span id="found"></span> '
-            '<button id="open">unfold all</button> <button id="close">fold all</button></p>'
-            f'<p class="tj"><span class="h">λ {html.escape(arguments)} → '
-            f"({html.escape(results)})</span></p>"
-            f'<div class="passes">{columns}</div>'
-            f"<h2>By line</h2>{_table(jaxpr)}<h2>Memory</h2>{_chart(picture.peak)}"
-            f"<pre>{html.escape(str(picture.peak))}</pre><script>{_SCRIPT}</script></body></html>")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_PAGE_STYLE}{STYLE}</style></head><body><h1>{title}</h1>"
+        '<p><input id="search" placeholder="search: an operation, a shape, a line"> '
+        '<span id="found"></span> '
+        '<button id="open">unfold all</button> <button id="close">fold all</button></p>'
+        f'<p class="tj"><span class="h">λ {html.escape(arguments)} → '
+        f"({html.escape(results)})</span></p>"
+        f'<div class="passes">{columns}</div>'
+        f"<h2>By line</h2>{_table(jaxpr)}<h2>Memory</h2>{_chart(picture.peak)}"
+        f"<pre>{html.escape(str(picture.peak))}</pre><script>{_SCRIPT}</script></body></html>"
+    )
 
 
 def _table(jaxpr: Jaxpr) -> str:
@@ -208,8 +231,13 @@ def _table(jaxpr: Jaxpr) -> str:
         f'<tr class="l"><td>{html.escape(line.place)}</td><td>{html.escape(line.text)}</td>'
         f'<td class="r">{len(line.eqns)}</td><td class="r">{count_text(line.operations)}</td>'
         f'<td class="r">{size_text(line.bytes)}</td>'
-        f'<td><span class="bar" style="width:{8 * line.bytes / most:.2f}em"></span></td></tr>' for line in lines)
-    head = "".join(f"<th>{name}</th>" for name in ("line", "", "equations", "operations", "read and written", ""))
+        f'<td><span class="bar" style="width:{8 * line.bytes / most:.2f}em"></span></td></tr>'
+        for line in lines
+    )
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("line", "", "equations", "operations", "read and written", "")
+    )
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
@@ -224,6 +252,8 @@ def _chart(peak: Peak) -> str:
         kind = ' class="top"' if eqn is peak.at else ""
         place = eqn.where("")
         said = html.escape(f"{size_text(size)}: {eqn.primitive.name} {place}")
-        bars.append(f'<rect{kind} x="{i}" y="{100 - height:.2f}" width="0.9" height="{height:.2f}">'
-                    f"<title>{said}</title></rect>")
+        bars.append(
+            f'<rect{kind} x="{i}" y="{100 - height:.2f}" width="0.9" height="{height:.2f}">'
+            f"<title>{said}</title></rect>"
+        )
     return f'<svg viewBox="0 0 {len(levels)} 100" preserveAspectRatio="none">{"".join(bars)}</svg>'

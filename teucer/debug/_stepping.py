@@ -1,8 +1,12 @@
-"""`teucer debug`: a program stops at its lines, also within functions that are compiled, with the values of their variables.
+"""`teucer debug`.
 
-While Python runs a function that is traced, every line of the program leaves a call in what is recorded, with the traced values of
-the local variables. The compiled program comes to these calls in its order, as often as it comes to the line; where the user does
-not wait for that line they do nothing.
+A program stops at its lines, also within functions that are compiled, with the values of their
+variables.
+
+While Python runs a function that is traced, every line of the program leaves a call in what is
+recorded, with the traced values of the local variables. The compiled program comes to these calls
+in its order, as often as it comes to the line; where the user does not wait for that line they do
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ _PROMPTING = threading.Lock()
 
 @final
 class Stepper:
-    """Stops at lines of a program: at every line, at those of the function that it is in, or at breakpoints."""
+    """Stops at lines of a program: at every line, at those of the function that it is in, or at
+    breakpoints."""
 
     def __init__(self) -> None:
         self.depth: float = float("inf")  # stop where no more functions than these have been called
@@ -64,7 +69,11 @@ class Stepper:
             self.stop(frames, depth)
             return
         lifted, operands = lift(frames)
-        debug_callback(lambda *values: self.stop(lifted.filled(values), depth), *operands, ordered=not axes.manual_axes())
+        debug_callback(
+            lambda *values: self.stop(lifted.filled(values), depth),
+            *operands,
+            ordered=not axes.manual_axes(),
+        )
 
     def stop(self, frames: list[Frame], depth: int) -> None:
         """Ask, if the user waits for this line."""
@@ -99,7 +108,10 @@ class StepPrompt(Prompt):
     def run(self) -> None:
         """Ask until the user lets the program go on."""
         at = self.frames[0]
-        self.cmdloop(f"> {at.file}({at.line}){at.function}()\n-> {linecache.getline(at.file, at.line).strip()}")
+        self.cmdloop(
+            f"> {at.file}({at.line}){at.function}()\n-> "
+            f"{linecache.getline(at.file, at.line).strip()}"
+        )
 
     def do_s(self, _: str) -> bool:
         """s: go on to the next line, also in a function that is called."""
@@ -145,7 +157,9 @@ class StepPrompt(Prompt):
     def do_cl(self, text: str) -> None:
         """cl LINE, cl FILE:LINE: do not stop there any more; cl alone: nowhere."""
         place = self._place(text) if text else None
-        self.stepper.breakpoints -= {place} if place is not None else self.stepper.breakpoints if not text else set()
+        self.stepper.breakpoints -= (
+            {place} if place is not None else self.stepper.breakpoints if not text else set()
+        )
 
     do_clear = do_cl
 

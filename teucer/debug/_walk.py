@@ -304,7 +304,8 @@ def _stacked(column: list[Pair], aval: Any) -> Pair:
 
 
 def relative_error(y: Any, double: Any) -> float:
-    """The relative error of nine elements in ten, at most 1, which is also that of a number that is finite in one only."""
+    """The relative error of nine elements in ten, at most 1, which is also that of a number that is
+    finite in one only."""
     b = np.asarray(double)
     a = np.asarray(y).astype(b.dtype)
     finite = np.isfinite(a) & np.isfinite(b)

@@ -5,9 +5,9 @@
     for index, batch in enumerate(batches):
         state = update_fn(index, grad(loss)(params_fn(state), batch), state)
 
-An optimiser is written for one array; the decorator `optimizer` makes it work on any pytree of arrays. States are
-pytrees, so that update_fn can be compiled with jit and a state can be carried by lax.scan. Step sizes are numbers or
-schedules: functions of the step's index.
+An optimiser is written for one array; the decorator `optimizer` makes it work on any pytree of
+arrays. States are pytrees, so that update_fn can be compiled with jit and a state can be carried by
+lax.scan. Step sizes are numbers or schedules: functions of the step's index.
 """
 
 import functools
@@ -19,11 +19,37 @@ from teucer import tree_util
 from teucer._base.lazy import listing
 
 __all__ = [
-    "Array", "InitFn", "JoinPoint", "Optimizer", "OptimizerState", "Params", "ParamsFn",
-    "Schedule", "State", "Step", "UpdateFn", "Updates", "adagrad", "adam", "adamax",
-    "clip_grads", "constant", "exponential_decay", "inverse_time_decay", "l2_norm",
-    "make_schedule", "momentum", "nesterov", "optimizer", "pack_optimizer_state",
-    "piecewise_constant", "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3",
+    "Array",
+    "InitFn",
+    "JoinPoint",
+    "Optimizer",
+    "OptimizerState",
+    "Params",
+    "ParamsFn",
+    "Schedule",
+    "State",
+    "Step",
+    "UpdateFn",
+    "Updates",
+    "adagrad",
+    "adam",
+    "adamax",
+    "clip_grads",
+    "constant",
+    "exponential_decay",
+    "inverse_time_decay",
+    "l2_norm",
+    "make_schedule",
+    "momentum",
+    "nesterov",
+    "optimizer",
+    "pack_optimizer_state",
+    "piecewise_constant",
+    "polynomial_decay",
+    "rmsprop",
+    "rmsprop_momentum",
+    "sgd",
+    "sm3",
     "unpack_optimizer_state",
 ]
 __dir__ = listing(__name__, __all__)
@@ -37,7 +63,8 @@ Schedule = Callable[[Step], float]
 
 
 class OptimizerState(NamedTuple):
-    """The states of all arrays of a parameter tree, flat, with what it takes to rebuild the tree. A pytree."""
+    """The states of all arrays of a parameter tree, flat, with what it takes to rebuild the tree. A
+    pytree."""
 
     packed_state: Any
     tree_def: Any
@@ -63,12 +90,14 @@ class Optimizer(NamedTuple):
     params_fn: ParamsFn
 
 
-def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> Callable[..., Optimizer]:
+def optimizer(
+    opt_maker: Callable[..., tuple[Callable, Callable, Callable]],
+) -> Callable[..., Optimizer]:
     """Turn a maker of an optimiser of one array into a maker of an optimiser of pytrees of arrays.
 
-    opt_maker(*args) returns init(array) -> state, update(index, gradient, state) -> state and get_params(state) ->
-    array; the state is a pytree. The update of the result raises TypeError if the gradients are not a tree like the
-    parameters, or if update changes the form of the state.
+    opt_maker(*args) returns init(array) -> state, update(index, gradient, state) -> state and
+    get_params(state) -> array; the state is a pytree. The update of the result raises TypeError if
+    the gradients are not a tree like the parameters, or if update changes the form of the state.
 
     >>> @optimizer
     ... def descent(rate):
@@ -93,12 +122,18 @@ def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> 
                     f"{opt_maker.__name__}: the gradients are not a tree like the parameters.\n"
                     f"  parameters: {state.tree_def}\n  gradients:  {tree}"
                 )
-            updated = _pack([update(index, leaf, old) for leaf, old in zip(leaves, _states(state), strict=True)], tree)
+            updated = _pack(
+                [
+                    update(index, leaf, old)
+                    for leaf, old in zip(leaves, _states(state), strict=True)
+                ],
+                tree,
+            )
             for before, after in zip(state.subtree_defs, updated.subtree_defs, strict=True):
                 if before != after:
                     raise TypeError(
-                        f"{opt_maker.__name__}: update returned a state of another form than it was given.\n"
-                        f"  given:    {before}\n  returned: {after}"
+                        f"{opt_maker.__name__}: update returned a state of another form than it "
+                        f"was given.\n  given:    {before}\n  returned: {after}"
                     )
             return updated
 
@@ -112,7 +147,9 @@ def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> 
 
 def _pack(states: Sequence[State], tree: Any) -> OptimizerState:
     flat = [tree_util.tree_flatten(state) for state in states]
-    return OptimizerState(tuple(leaves for leaves, _ in flat), tree, tuple(subtree for _, subtree in flat))
+    return OptimizerState(
+        tuple(leaves for leaves, _ in flat), tree, tuple(subtree for _, subtree in flat)
+    )
 
 
 def _states(state: OptimizerState) -> list[State]:
@@ -147,7 +184,8 @@ def sgd(step_size):
 
 @optimizer
 def momentum(step_size, mass):
-    """Gradient descent with momentum: velocity = mass * velocity + gradient; x -= step_size * velocity.
+    """Gradient descent with momentum: velocity = mass * velocity + gradient; x -= step_size *
+    velocity.
 
     >>> init_fn, update_fn, params_fn = momentum(0.25, mass=0.9)
     >>> float(params_fn(update_fn(0, 2.0, init_fn(1.0))))
@@ -170,7 +208,8 @@ def momentum(step_size, mass):
 
 @optimizer
 def nesterov(step_size, mass):
-    """Momentum that looks ahead: velocity = mass * velocity + gradient; x -= step_size * (mass * velocity + gradient).
+    """Momentum that looks ahead: velocity = mass * velocity + gradient; x -= step_size * (mass *
+    velocity + gradient).
 
     Method: Sutskever, Martens, Dahl & Hinton, ICML 2013.
     """
@@ -209,7 +248,8 @@ def adagrad(step_size, momentum=0.9):
 
 @optimizer
 def rmsprop(step_size, gamma=0.9, eps=1e-8):
-    """Steps divided by the root of a decaying mean of squared gradients: x -= step_size * gradient / sqrt(mean + eps).
+    """Steps divided by the root of a decaying mean of squared gradients: x -= step_size * gradient
+    / sqrt(mean + eps).
 
     Method: Tieleman & Hinton, Neural Networks for Machine Learning (2012), lecture 6.5.
     """
@@ -228,7 +268,8 @@ def rmsprop(step_size, gamma=0.9, eps=1e-8):
 
 @optimizer
 def rmsprop_momentum(step_size, gamma=0.9, eps=1e-8, momentum=0.9):
-    """The step of rmsprop, accumulated with momentum: velocity = momentum * velocity + step; x -= velocity."""
+    """The step of rmsprop, accumulated with momentum: velocity = momentum * velocity + step; x -=
+    velocity."""
     step_size = make_schedule(step_size)
 
     def init(x0):
@@ -245,7 +286,8 @@ def rmsprop_momentum(step_size, gamma=0.9, eps=1e-8, momentum=0.9):
 
 @optimizer
 def adam(step_size, b1=0.9, b2=0.999, eps=1e-8):
-    """x -= step_size * mean / (sqrt(square) + eps), of decaying means of the gradient and of its square.
+    """x -= step_size * mean / (sqrt(square) + eps), of decaying means of the gradient and of its
+    square.
 
     Both means are corrected for their start at zero.
 
@@ -264,7 +306,9 @@ def adam(step_size, b1=0.9, b2=0.999, eps=1e-8):
         x, mean, square = state
         mean = (1 - b1) * g + b1 * mean
         square = (1 - b2) * jnp.square(g) + b2 * square
-        direction = (mean / _started(b1, i, mean)) / (jnp.sqrt(square / _started(b2, i, mean)) + eps)
+        direction = (mean / _started(b1, i, mean)) / (
+            jnp.sqrt(square / _started(b2, i, mean)) + eps
+        )
         return x - step_size(i) * direction, mean, square
 
     return init, update, _first
@@ -292,14 +336,19 @@ def adamax(step_size, b1=0.9, b2=0.999, eps=1e-8):
 
 @optimizer
 def sm3(step_size, momentum=0.9):
-    """Adagrad in little memory: of an array's sums of squares only the maxima along each axis are kept.
+    """Adagrad in little memory: of an array's sums of squares only the maxima along each axis are
+    kept.
 
     Method: Anil, Gupta, Koren & Singer, arXiv:1901.11150.
     """
     step_size = make_schedule(step_size)
 
     def init(x0):
-        return x0, jnp.zeros_like(x0), [jnp.zeros(size, jnp.result_type(x0)) for size in jnp.shape(x0) or (1,)]
+        return (
+            x0,
+            jnp.zeros_like(x0),
+            [jnp.zeros(size, jnp.result_type(x0)) for size in jnp.shape(x0) or (1,)],
+        )
 
     def update(i, g, state):
         x, mean, maxima = state
@@ -318,7 +367,8 @@ def _first(state):
 
 
 def _started(decay, i, mean):
-    """What a decaying mean that started at zero must be divided by after step i, in the dtype of the mean."""
+    """What a decaying mean that started at zero must be divided by after step i, in the dtype of
+    the mean."""
     return 1 - jnp.asarray(decay, mean.dtype) ** (i + 1)
 
 
@@ -353,7 +403,8 @@ def exponential_decay(step_size, decay_steps, decay_rate) -> Schedule:
 
 
 def inverse_time_decay(step_size, decay_steps, decay_rate, staircase=False) -> Schedule:
-    """step_size / (1 + decay_rate * i / decay_steps); with staircase, i / decay_steps is rounded down.
+    """step_size / (1 + decay_rate * i / decay_steps); with staircase, i / decay_steps is rounded
+    down.
 
     >>> inverse_time_decay(1.0, decay_steps=10, decay_rate=1.0)(10)
     0.5
@@ -367,7 +418,8 @@ def inverse_time_decay(step_size, decay_steps, decay_rate, staircase=False) -> S
 
 
 def polynomial_decay(step_size, decay_steps, final_step_size, power=1.0) -> Schedule:
-    """From step_size to final_step_size at decay_steps and after, as (1 - i / decay_steps) ** power.
+    """From step_size to final_step_size at decay_steps and after, as (1 - i / decay_steps) **
+    power.
 
     >>> float(polynomial_decay(1.0, decay_steps=4, final_step_size=0.0)(3))
     0.25
@@ -381,10 +433,11 @@ def polynomial_decay(step_size, decay_steps, final_step_size, power=1.0) -> Sche
 
 
 def piecewise_constant(boundaries, values) -> Schedule:
-    """values[k] after the first k boundaries: a step equal to a boundary still has the value before it.
+    """values[k] after the first k boundaries: a step equal to a boundary still has the value before
+    it.
 
-    boundaries: n increasing steps; values: n + 1 step sizes. Raises ValueError for other lengths or more than one
-    dimension.
+    boundaries: n increasing steps; values: n + 1 step sizes. Raises ValueError for other lengths or
+    more than one dimension.
 
     >>> float(piecewise_constant([100], [0.5, 0.125])(101))
     0.125
@@ -393,8 +446,8 @@ def piecewise_constant(boundaries, values) -> Schedule:
     values = jnp.asarray(values)
     if boundaries.ndim != 1 or values.ndim != 1 or len(values) != len(boundaries) + 1:
         raise ValueError(
-            "piecewise_constant: boundaries and values must be sequences, values one longer than boundaries.\n"
-            f"  boundaries: shape {boundaries.shape}\n  values: shape {values.shape}"
+            "piecewise_constant: boundaries and values must be sequences, values one longer than "
+            f"boundaries.\n  boundaries: shape {boundaries.shape}\n  values: shape {values.shape}"
         )
 
     def schedule(i):
@@ -404,7 +457,8 @@ def piecewise_constant(boundaries, values) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule) -> Schedule:
-    """A schedule unchanged, or a number as the schedule that is always that number. Raises TypeError for anything else.
+    """A schedule unchanged, or a number as the schedule that is always that number. Raises
+    TypeError for anything else.
 
     >>> make_schedule(0.5)(7)
     0.5
@@ -434,14 +488,17 @@ def l2_norm(tree):
 def clip_grads(grad_tree, max_norm):
     """The gradients, all scaled by one factor if their l2_norm exceeds max_norm."""
     norm = l2_norm(grad_tree)
-    return tree_util.tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
+    return tree_util.tree_map(
+        lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree
+    )
 
 
 # States as trees, to save and load them
 
 
 class JoinPoint:
-    """Marks where, in the tree of the parameters, the state of one array hangs. A leaf to tree functions."""
+    """Marks where, in the tree of the parameters, the state of one array hangs. A leaf to tree
+    functions."""
 
     def __init__(self, subtree: State) -> None:
         self.subtree = subtree
@@ -451,8 +508,11 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState):
-    """The state as a tree like the parameters, with a JoinPoint at every leaf that holds the state of that array."""
-    return tree_util.tree_unflatten(opt_state.tree_def, [JoinPoint(state) for state in _states(opt_state)])
+    """The state as a tree like the parameters, with a JoinPoint at every leaf that holds the state
+    of that array."""
+    return tree_util.tree_unflatten(
+        opt_state.tree_def, [JoinPoint(state) for state in _states(opt_state)]
+    )
 
 
 def pack_optimizer_state(marked_pytree) -> OptimizerState:
@@ -460,7 +520,7 @@ def pack_optimizer_state(marked_pytree) -> OptimizerState:
     points, tree = tree_util.tree_flatten(marked_pytree)
     if not all(isinstance(point, JoinPoint) for point in points):
         raise TypeError(
-            "pack_optimizer_state: every leaf must be a JoinPoint, as unpack_optimizer_state makes them.\n"
-            f"  tree: {tree}"
+            "pack_optimizer_state: every leaf must be a JoinPoint, as unpack_optimizer_state "
+            f"makes them.\n  tree: {tree}"
         )
     return _pack([point.subtree for point in points], tree)

@@ -3,8 +3,8 @@
     output_shape, params = init_fun(rng, input_shape)
     outputs = apply_fun(params, inputs, rng=None)
 
-`serial` and `parallel` make a layer of several layers; FanOut, FanInSum and FanInConcat split and join what flows
-between them. Of an input shape the batch size may be -1, unknown: it is passed on.
+`serial` and `parallel` make a layer of several layers; FanOut, FanInSum and FanInConcat split and
+join what flows between them. Of an input shape the batch size may be -1, unknown: it is passed on.
 """
 
 import functools
@@ -16,11 +16,40 @@ from teucer._base.lazy import listing
 from teucer.nn.initializers import glorot_normal, normal, ones, zeros
 
 __all__ = [
-    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout",
-    "Elu", "Exp", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv",
-    "GeneralConvTranspose", "Identity", "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu",
-    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "glorot", "logsoftmax",
-    "parallel", "randn", "serial", "shape_dependent",
+    "AvgPool",
+    "BatchNorm",
+    "Conv",
+    "Conv1DTranspose",
+    "ConvTranspose",
+    "Dense",
+    "Dropout",
+    "Elu",
+    "Exp",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "Gelu",
+    "GeneralConv",
+    "GeneralConvTranspose",
+    "Identity",
+    "LeakyRelu",
+    "LogSoftmax",
+    "MaxPool",
+    "Relu",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "SumPool",
+    "Tanh",
+    "elementwise",
+    "glorot",
+    "logsoftmax",
+    "parallel",
+    "randn",
+    "serial",
+    "shape_dependent",
 ]
 __dir__ = listing(__name__, __all__)
 
@@ -53,27 +82,47 @@ def Dense(out_dim, W_init=glorot_normal(), b_init=normal()):
 
 
 def GeneralConv(
-    dimension_numbers, out_chan, filter_shape, strides=None, padding="VALID", W_init=None, b_init=normal(1e-6)
+    dimension_numbers,
+    out_chan,
+    filter_shape,
+    strides=None,
+    padding="VALID",
+    W_init=None,
+    b_init=normal(1e-6),
 ):
     """Convolution and bias.
 
     dimension_numbers: the layouts of inputs, filter and outputs, such as ("NHWC", "HWIO", "NHWC").
 
-    filter_shape: the sizes of the spatial axes; strides: one for each of them, 1 if None; W_init: Glorot's if None.
+    filter_shape: the sizes of the spatial axes; strides: one for each of them, 1 if None; W_init:
+    Glorot's if None.
     """
     strides = strides or (1,) * len(filter_shape)
 
     def convolve(inputs, W):
-        return lax.conv_general_dilated(inputs, W, strides, padding, dimension_numbers=dimension_numbers)
+        return lax.conv_general_dilated(
+            inputs, W, strides, padding, dimension_numbers=dimension_numbers
+        )
 
     shape_rule = functools.partial(
-        lax.conv_general_shape_tuple, window_strides=strides, padding=padding, dimension_numbers=dimension_numbers
+        lax.conv_general_shape_tuple,
+        window_strides=strides,
+        padding=padding,
+        dimension_numbers=dimension_numbers,
     )
-    return _convolution(convolve, shape_rule, dimension_numbers, (out_chan, filter_shape), W_init, b_init)
+    return _convolution(
+        convolve, shape_rule, dimension_numbers, (out_chan, filter_shape), W_init, b_init
+    )
 
 
 def GeneralConvTranspose(
-    dimension_numbers, out_chan, filter_shape, strides=None, padding="VALID", W_init=None, b_init=normal(1e-6)
+    dimension_numbers,
+    out_chan,
+    filter_shape,
+    strides=None,
+    padding="VALID",
+    W_init=None,
+    b_init=normal(1e-6),
 ):
     """Transposed convolution (it enlarges by the strides) and bias; arguments as of GeneralConv."""
     strides = strides or (1,) * len(filter_shape)
@@ -82,9 +131,14 @@ def GeneralConvTranspose(
         return lax.conv_transpose(inputs, W, strides, padding, dimension_numbers=dimension_numbers)
 
     shape_rule = functools.partial(
-        lax.conv_transpose_shape_tuple, window_strides=strides, padding=padding, dimension_numbers=dimension_numbers
+        lax.conv_transpose_shape_tuple,
+        window_strides=strides,
+        padding=padding,
+        dimension_numbers=dimension_numbers,
     )
-    return _convolution(convolve, shape_rule, dimension_numbers, (out_chan, filter_shape), W_init, b_init)
+    return _convolution(
+        convolve, shape_rule, dimension_numbers, (out_chan, filter_shape), W_init, b_init
+    )
 
 
 def _convolution(convolve, shape_rule, dimension_numbers, sizes, W_init, b_init):
@@ -114,8 +168,11 @@ Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
 ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
 
 
-def BatchNorm(axis=(0, 1, 2), epsilon=1e-5, center=True, scale=True, beta_init=zeros, gamma_init=ones):
-    """Zero mean and unit variance over the given axes of the batch, then * gamma (if scale) + beta (if center)."""
+def BatchNorm(
+    axis=(0, 1, 2), epsilon=1e-5, center=True, scale=True, beta_init=zeros, gamma_init=ones
+):
+    """Zero mean and unit variance over the given axes of the batch, then * gamma (if scale) + beta
+    (if center)."""
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init_fun(rng, input_shape):
@@ -165,10 +222,12 @@ Identity = elementwise(lambda inputs: inputs)
 
 
 def _pooling(reducer, init_value, rescale=None):
-    """A maker of layers that reduce windows; rescale(outputs, inputs, spatial axes, window) follows if given."""
+    """A maker of layers that reduce windows; rescale(outputs, inputs, spatial axes, window) follows
+    if given."""
 
     def layer(window_shape, strides=None, padding="VALID", spec=None):
-        """Pool over windows of the spatial axes. strides: 1 if None; spec: the layout, "NHWC" and alike if None."""
+        """Pool over windows of the spatial axes. strides: 1 if None; spec: the layout, "NHWC" and
+        alike if None."""
         strides = strides or (1,) * len(window_shape)
         spec = spec or "N" + "_" * len(window_shape) + "C"
         spatial = [axis for axis, name in enumerate(spec) if name not in "NC"]
@@ -176,9 +235,15 @@ def _pooling(reducer, init_value, rescale=None):
         steps = _spread(strides, spatial, len(spec))
 
         def init_fun(rng, input_shape):
-            pads = lax.padtype_to_pads(input_shape, dims, steps, padding) if isinstance(padding, str) else padding
+            pads = (
+                lax.padtype_to_pads(input_shape, dims, steps, padding)
+                if isinstance(padding, str)
+                else padding
+            )
             reduced = lax.reduce_window_shape_tuple(input_shape, dims, steps, pads)
-            return tuple(int(reduced[a]) if a in spatial else size for a, size in enumerate(input_shape)), ()
+            return tuple(
+                int(reduced[a]) if a in spatial else size for a, size in enumerate(input_shape)
+            ), ()
 
         def apply_fun(params, inputs, **kwargs):
             outputs = lax.reduce_window(inputs, init_value, reducer, dims, steps, padding)
@@ -197,7 +262,9 @@ def _spread(values, axes, rank):
 
 def _divide_by_window(outputs, inputs, spatial, window):
     """A mean counts what lies inside of the inputs only, not the padding."""
-    inside = jnp.ones([size if axis in spatial else 1 for axis, size in enumerate(inputs.shape)], inputs.dtype)
+    inside = jnp.ones(
+        [size if axis in spatial else 1 for axis, size in enumerate(inputs.shape)], inputs.dtype
+    )
     return outputs / lax.reduce_window(inside, 0.0, lax.add, *window)
 
 
@@ -259,10 +326,11 @@ def FanInConcat(axis=-1):
 
 
 def Dropout(rate, mode="train"):
-    """Keep each entry with probability rate, divided by rate, and set the others to 0, if mode is "train".
+    """Keep each entry with probability rate, divided by rate, and set the others to 0, if mode is
+    "train".
 
-    Note that rate is the share that is kept. Needs a key: apply_fun(params, inputs, rng=key). Raises ValueError
-    without.
+    Note that rate is the share that is kept. Needs a key: apply_fun(params, inputs, rng=key).
+    Raises ValueError without.
     """
 
     def init_fun(rng, input_shape):
@@ -273,7 +341,8 @@ def Dropout(rate, mode="train"):
         if rng is None:
             raise ValueError(
                 "Dropout: apply_fun was called without a random key.\n"
-                "Call apply_fun(params, inputs, rng=key), where key comes for example from random.key(0)."
+                "Call apply_fun(params, inputs, rng=key), where key comes for example from "
+                "random.key(0)."
             )
         if mode != "train":
             return inputs
@@ -314,13 +383,18 @@ def parallel(*layers):
 
     def init_fun(rng, input_shape):
         keys = random.split(rng, len(layers))
-        pairs = [init(key, shape) for (init, _), key, shape in zip(layers, keys, input_shape, strict=True)]
+        pairs = [
+            init(key, shape)
+            for (init, _), key, shape in zip(layers, keys, input_shape, strict=True)
+        ]
         return tuple(shape for shape, _ in pairs), tuple(params for _, params in pairs)
 
     def apply_fun(params, inputs, **kwargs):
         keys = _split_key(kwargs.pop("rng", None), len(layers))
         parts = zip(layers, params, inputs, keys, strict=True)
-        return [apply(layer_params, x, rng=key, **kwargs) for (_, apply), layer_params, x, key in parts]
+        return [
+            apply(layer_params, x, rng=key, **kwargs) for (_, apply), layer_params, x, key in parts
+        ]
 
     return init_fun, apply_fun
 

@@ -1,4 +1,8 @@
-"""What may still change: callbacks with side effects (`io_callback`), the compilation cache by functions, layouts, and more."""
+"""What may still change.
+
+Callbacks with side effects (`io_callback`), the compilation cache by functions, layouts, and
+more.
+"""
 
 from teucer._core.high_types import cur_qdd
 from teucer.experimental import compilation_cache

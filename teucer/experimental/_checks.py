@@ -1,4 +1,7 @@
-"""Errors as values: the places where something may fail, what failed first, and the primitive that says so."""
+"""Errors as values.
+
+The places where something may fail, what failed first, and the primitive that says so.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,22 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._trees import pytrees
 
-__all__ = ["EFFECTS", "PASSED", "CheckifyError", "DivisionByZeroError", "Error", "FailedCheckError", "JaxRuntimeError", "NaNError",
-           "OOBError", "Site", "State", "check_error", "check_p", "state_of"]
+__all__ = [
+    "EFFECTS",
+    "PASSED",
+    "CheckifyError",
+    "DivisionByZeroError",
+    "Error",
+    "FailedCheckError",
+    "JaxRuntimeError",
+    "NaNError",
+    "OOBError",
+    "Site",
+    "State",
+    "check_error",
+    "check_p",
+    "state_of",
+]
 
 
 class JaxRuntimeError(ValueError):
@@ -50,14 +67,20 @@ class OOBError(CheckifyError):
 
 @final
 class Site:
-    """A place where something may fail, compared by identity: the kind of error, and the message for what it shows.
+    """A place where something may fail, compared by identity: the kind of error, and the message
+    for what it shows.
 
     place: the user's line, for checks that the user did not write.
     """
 
     __slots__ = ("category", "message", "place")
 
-    def __init__(self, category: type[CheckifyError], message: Callable[..., str], place: source.Place | None = None) -> None:
+    def __init__(
+        self,
+        category: type[CheckifyError],
+        message: Callable[..., str],
+        place: source.Place | None = None,
+    ) -> None:
         self.category, self.message, self.place = category, message, place
 
     def error(self, shown: Sequence[Any]) -> CheckifyError:
@@ -69,7 +92,8 @@ class Site:
 
 
 class State(NamedTuple):
-    """Whether something failed, at which site first (its number), and for each site the values that its message shows."""
+    """Whether something failed, at which site first (its number), and for each site the values that
+    its message shows."""
 
     failed: Any
     code: Any
@@ -79,7 +103,8 @@ class State(NamedTuple):
 @final
 @pytrees.register_pytree_node_class
 class Error:
-    """What `checkify` found: the first check that failed, if any. A pytree, so that it may be a result of any transformation."""
+    """What `checkify` found: the first check that failed, if any. A pytree, so that it may be a
+    result of any transformation."""
 
     def __init__(self, state: State, sites: tuple[Site, ...]) -> None:
         self._state, self._sites = state, sites
@@ -93,16 +118,23 @@ class Error:
         return cls(state, metadata)
 
     def get(self) -> str | None:
-        """The message, None if no check failed; of a batch the messages of all its elements that failed."""
+        """The message, None if no check failed; of a batch the messages of all its elements that
+        failed."""
         failed = np.asarray(self._state.failed)
         if not failed.ndim:
             error = self.get_exception()
             return None if error is None else str(error)
-        return "\n".join(f"at mapped index {', '.join(map(str, i))}: {self._exception(tuple(i))}"
-                         for i in np.argwhere(failed).tolist()) or None
+        return (
+            "\n".join(
+                f"at mapped index {', '.join(map(str, i))}: {self._exception(tuple(i))}"
+                for i in np.argwhere(failed).tolist()
+            )
+            or None
+        )
 
     def get_exception(self) -> CheckifyError | None:
-        """The exception, not raised; None if no check failed. Of a batch, that of the first element that failed."""
+        """The exception, not raised; None if no check failed. Of a batch, that of the first element
+        that failed."""
         where = np.argwhere(np.asarray(self._state.failed))
         return self._exception(tuple(where[0].tolist())) if len(where) else None
 
@@ -127,7 +159,8 @@ PASSED = State(False, np.int32(-1))
 
 @final
 class Check(Primitive):
-    """check(failed, code, *shown): raises the error of the site `code` of `sites`, which show `counts` values each, if failed."""
+    """check(failed, code, *shown): raises the error of the site `code` of `sites`, which show
+    `counts` values each, if failed."""
 
     __slots__ = ()
     name = "check"
@@ -150,9 +183,11 @@ class Check(Primitive):
 
     def lower(self, ctx: Any, *values: Any, sites: Any, counts: Any, debug: bool) -> Any:
         if not debug:
-            raise ValueError("Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you "
-                             "tried to stage (jit/scan/pmap/...) a `check` without functionalizing it through "
-                             "`checkify.checkify`.")
+            raise ValueError(
+                "Cannot abstractly evaluate a checkify.check which was not functionalized. This "
+                "probably means you tried to stage (jit/scan/pmap/...) a `check` without "
+                "functionalizing it through `checkify.checkify`."
+            )
         return ()
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
@@ -161,7 +196,10 @@ class Check(Primitive):
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
         failed = args[0]  # a scalar of each element of the batch
         last = 0 if dims[0] is None else axis.size - 1 - jnp.argmax(failed[::-1])
-        one = [x if d is None else lax.dynamic_index_in_dim(x, last, d, keepdims=False) for x, d in zip(args, dims, strict=True)]
+        one = [
+            x if d is None else lax.dynamic_index_in_dim(x, last, d, keepdims=False)
+            for x, d in zip(args, dims, strict=True)
+        ]
         self.call(*one, **params)
         return (), ()
 
@@ -185,6 +223,10 @@ def check_error(error: Error) -> None:
     state, counts = error._state, tuple(map(len, error._state.shown))
     for _ in typeof(state.failed).shape:
         # Of a batch, as in the batching rule.
-        last = len(state.failed) - 1 - jnp.argmax(state.failed.reshape(len(state.failed), -1).any(1)[::-1])
+        last = (
+            len(state.failed)
+            - 1
+            - jnp.argmax(state.failed.reshape(len(state.failed), -1).any(1)[::-1])
+        )
         state = pytrees.tree_map(operator.itemgetter(last), state)
     check_p.call(*pytrees.tree_leaves(state), sites=error._sites, counts=counts, debug=False)

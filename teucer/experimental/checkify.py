@@ -1,7 +1,10 @@
-"""Checks of values in transformed programs: `check` says what must hold, `checkify` makes what fails a result of the function.
+"""Checks of values in transformed programs.
 
-A program of checks is interpreted: each place where something may fail is a `Site`, and beside its results the program computes
-whether something failed, at which site first, and what the message of each site shows (`Checked`).
+`check` says what must hold, `checkify` makes what fails a result of the function.
+
+A program of checks is interpreted: each place where something may fail is a `Site`, and beside its
+results the program computes whether something failed, at which site first, and what the message of
+each site shows (`Checked`).
 """
 
 from __future__ import annotations
@@ -54,8 +57,23 @@ from teucer.lax._control.solves import linear_solve_p
 from teucer.lax._windows import select_and_scatter_p
 from teucer.sharding._manual_call import shard_map_p
 
-__all__ = ["Error", "ErrorCategory", "JaxRuntimeError", "all_checks", "automatic_checks", "check", "check_error", "checkify",
-           "debug_check", "div_checks", "float_checks", "index_checks", "init_error", "nan_checks", "user_checks"]
+__all__ = [
+    "Error",
+    "ErrorCategory",
+    "JaxRuntimeError",
+    "all_checks",
+    "automatic_checks",
+    "check",
+    "check_error",
+    "checkify",
+    "debug_check",
+    "div_checks",
+    "float_checks",
+    "index_checks",
+    "init_error",
+    "nan_checks",
+    "user_checks",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -85,11 +103,13 @@ class Checked(NamedTuple):
 
 @tracebacks.api_boundary
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Say that pred must hold: where `checkify` is around, what fails is part of its error; elsewhere it is raised at once.
+    """Say that pred must hold: where `checkify` is around, what fails is part of its error;
+    elsewhere it is raised at once.
 
-    msg: with {} for fmt_args and {name} for fmt_kwargs, pytrees of arrays. debug: only where `checkify` is around.
-    Raises TypeError if pred is no scalar, or a value to be shown no array; JaxRuntimeError if pred is False outside `checkify`;
-    ValueError, when it is compiled, under `jit` and its like without `checkify` around them.
+    msg: with {} for fmt_args and {name} for fmt_kwargs, pytrees of arrays. debug: only where
+    `checkify` is around. Raises TypeError if pred is no scalar, or a value to be shown no array;
+    JaxRuntimeError if pred is False outside `checkify`; ValueError, when it is compiled, under
+    `jit` and its like without `checkify` around them.
 
     >>> import teucer as jax
     >>> from teucer.experimental import checkify
@@ -105,15 +125,19 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     shown, tree = pytrees.tree_flatten((fmt_args, fmt_kwargs))
     for x in shown:
         if not hasattr(x, "dtype"):
-            raise TypeError("Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
-                            f"{x!r} of type {type(x)}.")
+            raise TypeError(
+                "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
+                f"{x!r} of type {type(x)}."
+            )
 
     def message(*values: Any) -> str:
         args, kwargs = pytrees.tree_unflatten(tree, values)
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
     site = Site(FailedCheckError, message)
-    check_p.call(jnp.logical_not(pred), np.int32(0), *shown, sites=(site,), counts=(len(shown),), debug=debug)
+    check_p.call(
+        jnp.logical_not(pred), np.int32(0), *shown, sites=(site,), counts=(len(shown),), debug=debug
+    )
 
 
 @tracebacks.api_boundary
@@ -122,13 +146,17 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
-def checkify(f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user_checks) -> Callable[..., tuple[Error, Any]]:
-    """A function that returns (Error, result of f) and raises nothing: what failed first, if anything, is in the Error.
+def checkify(
+    f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user_checks
+) -> Callable[..., tuple[Error, Any]]:
+    """A function that returns (Error, result of f) and raises nothing: what failed first, if
+    anything, is in the Error.
 
-    errors: what to look for: user_checks (`check`), nan_checks, div_checks, index_checks, or unions of them.
-    The program goes on after an error, as if nothing had failed.
-    Of a batch of loops, elements that are done are not looked at. Under `shard_map` and `pmap` each device is; the message
-    says which failed. Of functions with derivatives of their own, the rules are not checked before they run.
+    errors: what to look for: user_checks (`check`), nan_checks, div_checks, index_checks, or unions
+    of them. The program goes on after an error, as if nothing had failed.
+    Of a batch of loops, elements that are done are not looked at. Under `shard_map` and `pmap` each
+    device is; the message says which failed. Of functions with derivatives of their own, the rules
+    are not checked before they run.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import checkify
@@ -202,35 +230,58 @@ class _Checks:
         rule = _INNER.of(eqn)
         if rule is not None:
             programs = _programs(params)
-            with shard_map_p.within(params) if primitive is shard_map_p else contextlib.nullcontext():
+            with (
+                shard_map_p.within(params) if primitive is shard_map_p else contextlib.nullcontext()
+            ):
                 inner = [_checked(program, self.wanted) for program in programs]
-            if any(program.sites for program in inner) or any(program.effects >= EFFECTS for program in programs):
+            if any(program.sites for program in inner) or any(
+                program.effects >= EFFECTS for program in programs
+            ):
                 return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
         outs: Sequence[Any] = primitive.call(*args, **params)
         self.place = eqn.place
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
-            self.fails(DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero")
+            self.fails(
+                DivisionByZeroError, jnp.any(jnp.equal(args[1], 0)), lambda: "division by zero"
+            )
         if OOBError in self.wanted and primitive in _STARTS:
             self.out_of_bounds(*_STARTS[primitive](args, params))
         if NaNError in self.wanted and not primitive.rearranges:
             nans = [jnp.any(jnp.isnan(y)) for y in outs if jnp.issubdtype(y.dtype, jnp.inexact)]
             if nans:
                 name = str(primitive)
-                self.fails(NaNError, functools.reduce(jnp.logical_or, nans), lambda: f"nan generated by primitive: {name}.")
+                self.fails(
+                    NaNError,
+                    functools.reduce(jnp.logical_or, nans),
+                    lambda: f"nan generated by primitive: {name}.",
+                )
         return outs
 
-    def fails(self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Any) -> None:
-        self.join(State(failed, np.int32(0), (tuple(shown),)), (Site(category, message, self.place),))
+    def fails(
+        self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Any
+    ) -> None:
+        self.join(
+            State(failed, np.int32(0), (tuple(shown),)), (Site(category, message, self.place),)
+        )
 
     def join(self, state: State, sites: Sequence[Site]) -> None:
         """What happens next: it counts if nothing has failed before."""
         before = self.state
-        code = jnp.where(before.failed, before.code, jnp.where(state.failed, state.code + np.int32(len(self.sites)), np.int32(-1)))
-        self.state = State(jnp.logical_or(before.failed, state.failed), code, before.shown + state.shown)
+        code = jnp.where(
+            before.failed,
+            before.code,
+            jnp.where(state.failed, state.code + np.int32(len(self.sites)), np.int32(-1)),
+        )
+        self.state = State(
+            jnp.logical_or(before.failed, state.failed), code, before.shown + state.shown
+        )
         self.sites += sites
 
-    def out_of_bounds(self, shape: tuple[int, ...], starts: Any, axes: Sequence[int], last: Sequence[int]) -> None:
-        """starts: int[..., len(axes)], from which slices are taken; last: the last start along each axis that fits."""
+    def out_of_bounds(
+        self, shape: tuple[int, ...], starts: Any, axes: Sequence[int], last: Sequence[int]
+    ) -> None:
+        """starts: int[..., len(axes)], from which slices are taken; last: the last start along each
+        axis that fits."""
         if not axes or not starts.size:
             return
         starts = jnp.asarray(starts)
@@ -240,8 +291,11 @@ class _Checks:
 
         def message(index: Any, which: Any) -> str:
             axis = axes[int(which)]
-            return (f"out-of-bounds indexing for array of shape {shape}: index {int(index)} is out of bounds for axis {axis} with "
-                    f"size {shape[axis]}. ")
+            return (
+                f"out-of-bounds indexing for array of shape {shape}: index {int(index)} is out of "
+                f"bounds for axis {axis} with size {shape[axis]}. "
+            )
+
         self.fails(OOBError, jnp.any(wrong), message, index, which)
 
     # Programs within the program
@@ -262,7 +316,11 @@ class _Checks:
 
     def told(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
         program = inner[0]
-        return self.called(xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}), program, args)
+        return self.called(
+            xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}),
+            program,
+            args,
+        )
 
     def called(self, call: Callable[..., Any], program: Checked, args: Any) -> Any:
         state, outs = call(*args)
@@ -270,12 +328,19 @@ class _Checks:
         return outs
 
     def mapped(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
-        """Each device has a State; they come out side by side. The first place where one failed counts."""
+        """Each device has a State; they come out side by side. The first place where one failed
+        counts."""
         program, n = inner[0], inner[0].state.num_leaves
-        names = tuple(name for name in params["mesh"].axis_names if name in params["newly_manual_axes"])
+        names = tuple(
+            name for name in params["mesh"].axis_names if name in params["newly_manual_axes"]
+        )
 
         def laid(x: Any) -> Any:
-            missing = tuple(name for name in names if name not in typeof(x).vma) if params["check_vma"] else ()
+            missing = (
+                tuple(name for name in names if name not in typeof(x).vma)
+                if params["check_vma"]
+                else ()
+            )
             return jnp.expand_dims(lax.pcast(x, missing, to="varying") if missing else x, 0)
 
         def run(*args: Any) -> list[Any]:
@@ -289,7 +354,10 @@ class _Checks:
         each: State = pytrees.tree_unflatten(program.state, outs[:n])
         code = jnp.min(jnp.where(each.failed, each.code, np.int32(len(program.sites))))
         shown = tuple((each.failed, each.code, *values) for values in each.shown)
-        self.join(State(jnp.any(each.failed), code, shown), [_of_devices(site, i) for i, site in enumerate(program.sites)])
+        self.join(
+            State(jnp.any(each.failed), code, shown),
+            [_of_devices(site, i) for i, site in enumerate(program.sites)],
+        )
         return outs[n:]
 
     def scanned(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
@@ -298,11 +366,17 @@ class _Checks:
         def body(carry: Any, x: Any) -> Any:
             before, values = carry
             state, outs = program(*args[:n], *values, *x)
-            return (_first(before, state), outs[:m - n]), outs[m - n:]
+            return (_first(before, state), outs[: m - n]), outs[m - n :]
 
         start = _nothing(program), list(args[n:m])
-        (state, carry), ys = lax.scan(body, start, list(args[m:]), length=params["length"], reverse=params["reverse"],
-                                      unroll=params["unroll"])
+        (state, carry), ys = lax.scan(
+            body,
+            start,
+            list(args[m:]),
+            length=params["length"],
+            reverse=params["reverse"],
+            unroll=params["unroll"],
+        )
         self.join(state, program.sites)
         return [*carry, *ys]
 
@@ -322,7 +396,12 @@ class _Checks:
             of_body = _first(of_body, state._replace(failed=jnp.logical_and(state.failed, ~either)))
             state, pred = holds(values)
             either = jnp.logical_or(either, of_body.failed)
-            return _first(of_cond, state._replace(failed=jnp.logical_and(state.failed, ~either))), of_body, values, pred
+            return (
+                _first(of_cond, state._replace(failed=jnp.logical_and(state.failed, ~either))),
+                of_body,
+                values,
+                pred,
+            )
 
         state, pred = holds(args[b:])
         start = state, _nothing(body), list(args[b:]), pred
@@ -335,7 +414,10 @@ class _Checks:
         def branch(own: int) -> Callable[..., Any]:
             def run(*operands: Any) -> Any:
                 state, outs = inner[own](*operands)
-                return [state if i == own else _nothing(program) for i, program in enumerate(inner)], outs
+                return [
+                    state if i == own else _nothing(program) for i, program in enumerate(inner)
+                ], outs
+
             return run
 
         states, outs = lax.switch(args[0], [branch(i) for i in range(len(inner))], *args[1:])
@@ -343,40 +425,56 @@ class _Checks:
             self.join(state, program.sites)
         return outs
 
-    def with_rule(self, primitive: Primitive, inner: Sequence[Checked], args: Any, params: Any) -> Any:
-        """A function with a derivative of its own: that is kept, and what is checked is computed beside it."""
+    def with_rule(
+        self, primitive: Primitive, inner: Sequence[Checked], args: Any, params: Any
+    ) -> Any:
+        """A function with a derivative of its own: that is kept, and what is checked is computed
+        beside it."""
         program = inner[0]
-        silent = stage_jaxpr(lambda *args: _Checks(frozenset()).run(params["call_jaxpr"], args), program.jaxpr.in_avals)
+        silent = stage_jaxpr(
+            lambda *args: _Checks(frozenset()).run(params["call_jaxpr"], args),
+            program.jaxpr.in_avals,
+        )
         self.join(program(*map(lax.stop_gradient, args))[0], program.sites)
         return primitive.call(*args, **{**params, "call_jaxpr": silent})
 
 
 def _of_devices(site: Site, number: int) -> Site:
-    """A site of a program that each device runs: its message is that of each device which failed there."""
+    """A site of a program that each device runs: its message is that of each device which failed
+    there."""
 
     def message(failed: Any, code: Any, *shown: Any) -> str:
         where = np.flatnonzero(np.logical_and(failed, np.equal(code, number)))
-        return "\n".join(f"at mapped index {i}: {site.message(*[np.asarray(x)[i] for x in shown])}" for i in where)
+        return "\n".join(
+            f"at mapped index {i}: {site.message(*[np.asarray(x)[i] for x in shown])}"
+            for i in where
+        )
 
     return Site(site.category, message)
 
 
 def _programs(params: dict[str, Any]) -> list[ClosedJaxpr]:
     """The programs that an equation carries, in the order of its parameters."""
-    items = [x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))]
+    items = [
+        x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))
+    ]
     return [x for x in items if isinstance(x, ClosedJaxpr)]
 
 
 def _nothing(program: Checked) -> State:
     """The State of a program that has not run."""
-    avals = program.jaxpr.out_avals[:program.state.num_leaves]
-    blank: State = pytrees.tree_unflatten(program.state, [jnp.zeros(a.shape, a.dtype) for a in avals])
+    avals = program.jaxpr.out_avals[: program.state.num_leaves]
+    blank: State = pytrees.tree_unflatten(
+        program.state, [jnp.zeros(a.shape, a.dtype) for a in avals]
+    )
     return blank
 
 
 def _first(before: State, state: State) -> State:
     """Of one program run again and again: the State of the first run that failed."""
-    later: State = pytrees.tree_map(lambda old, new: jnp.where(before.failed, old, new).astype(typeof(old).dtype), before, state)
+    later: State = pytrees.tree_map(
+        lambda old, new: jnp.where(before.failed, old, new).astype(typeof(old).dtype), before, state
+    )
     return later
 
 
@@ -398,20 +496,47 @@ def _scattered(args: Any, params: Any) -> Any:
 
 def _sliced(args: Any, sizes: Sequence[int], starts: Sequence[Any]) -> Any:
     shape = args[0].shape
-    return shape, jnp.stack(starts) if starts else jnp.zeros(0, int), tuple(range(len(shape))), np.subtract(shape, sizes)
+    return (
+        shape,
+        jnp.stack(starts) if starts else jnp.zeros(0, int),
+        tuple(range(len(shape))),
+        np.subtract(shape, sizes),
+    )
 
 
 _DIVISIONS = {lax.div_p, lax.rem_p}
 _STARTS: dict[Primitive, Callable[..., Any]] = {
     lax.gather_p: _gathered,
-    **dict.fromkeys((lax.scatter_p, lax.scatter_add_p, lax.scatter_mul_p, lax.scatter_min_p, lax.scatter_max_p), _scattered),
+    **dict.fromkeys(
+        (lax.scatter_p, lax.scatter_add_p, lax.scatter_mul_p, lax.scatter_min_p, lax.scatter_max_p),
+        _scattered,
+    ),
     lax.dynamic_slice_p: lambda args, params: _sliced(args, params["slice_sizes"], args[1:]),
     lax.dynamic_update_slice_p: lambda args, params: _sliced(args, args[1].shape, args[2:]),
 }
-_INNER: Rules[Callable[..., Any]] = Rules("checkify", {
-    jit_p: _Checks.jitted, remat_p: _Checks.recomputed, xla_metadata_call_p: _Checks.told,
-    lax.scan_p: _Checks.scanned, lax.while_p: _Checks.looped,
-    lax.cond_p: _Checks.branched, shard_map_p: _Checks.mapped,
-    **{p: functools.partial(_Checks.with_rule, primitive=p) for p in (custom_jvp_call_p, custom_vjp_call_p)},
-}, opaque=(composite_p, custom_lin_p, custom_vmap_call_p, linear_call_p, linear_solve_p, lax.reduce_p, lax.reduce_window_p,
-           select_and_scatter_p))
+_INNER: Rules[Callable[..., Any]] = Rules(
+    "checkify",
+    {
+        jit_p: _Checks.jitted,
+        remat_p: _Checks.recomputed,
+        xla_metadata_call_p: _Checks.told,
+        lax.scan_p: _Checks.scanned,
+        lax.while_p: _Checks.looped,
+        lax.cond_p: _Checks.branched,
+        shard_map_p: _Checks.mapped,
+        **{
+            p: functools.partial(_Checks.with_rule, primitive=p)
+            for p in (custom_jvp_call_p, custom_vjp_call_p)
+        },
+    },
+    opaque=(
+        composite_p,
+        custom_lin_p,
+        custom_vmap_call_p,
+        linear_call_p,
+        linear_solve_p,
+        lax.reduce_p,
+        lax.reduce_window_p,
+        select_and_scatter_p,
+    ),
+)

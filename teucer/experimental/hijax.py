@@ -1,4 +1,6 @@
-"""Types of libraries: values that are made of arrays, primitives on them, and values that change (docs/high_types.md).
+"""Types of libraries.
+
+Values that are made of arrays, primitives on them, and values that change (docs/high_types.md).
 
 >>> from dataclasses import dataclass
 >>> import teucer as jax, teucer.numpy as jnp
@@ -23,7 +25,15 @@
 
 from teucer._base.lazy import listing
 from teucer._core.array_ops import instantiate as instantiate_zeros
-from teucer._core.high_types import AvalMutableQDD, AvalQDD, MappingSpec, aval_method, aval_property, cur_qdd, register_hitype
+from teucer._core.high_types import (
+    AvalMutableQDD,
+    AvalQDD,
+    MappingSpec,
+    aval_method,
+    aval_property,
+    cur_qdd,
+    register_hitype,
+)
 from teucer._core.high_types import HighSpec as HiPspec
 from teucer._core.high_types import HighType as HiType
 from teucer._core.high_types import MutableHighType as MutableHiType
@@ -48,12 +58,45 @@ from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, Va
 from teucer.interpreters.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 
-__all__ = ["AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "Box", "GradAccum", "HiPrim", "HiPrimitive",
-           "HiPspec", "HiType", "MappingSpec", "MutableHiType", "NullAccum", "RefAccum", "ShapedArray",
-           "TransformedRef", "VJPHiPrimitive", "ValAccum", "Zero", "aval_method", "aval_property", "bdims_at_front",
-           "box_effect", "box_get", "box_set", "control_flow_allowed_effects", "cur_qdd", "instantiate_zeros",
-           "is_undefined_primal", "jvp_from_lin", "linearize_from_jvp", "new_box", "register_hitype", "unmap_avals",
-           "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
+__all__ = [
+    "AbstractRef",
+    "AbstractValue",
+    "AvalMutableQDD",
+    "AvalQDD",
+    "Box",
+    "GradAccum",
+    "HiPrim",
+    "HiPrimitive",
+    "HiPspec",
+    "HiType",
+    "MappingSpec",
+    "MutableHiType",
+    "NullAccum",
+    "RefAccum",
+    "ShapedArray",
+    "TransformedRef",
+    "VJPHiPrimitive",
+    "ValAccum",
+    "Zero",
+    "aval_method",
+    "aval_property",
+    "bdims_at_front",
+    "box_effect",
+    "box_get",
+    "box_set",
+    "control_flow_allowed_effects",
+    "cur_qdd",
+    "instantiate_zeros",
+    "is_undefined_primal",
+    "jvp_from_lin",
+    "linearize_from_jvp",
+    "new_box",
+    "register_hitype",
+    "unmap_avals",
+    "vjp_from_jvp",
+    "vjp_from_lin",
+    "vmap_rule",
+]
 __dir__ = listing(__name__, __all__)
 
 VJPHiPrimitive = HiPrim

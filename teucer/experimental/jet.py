@@ -1,4 +1,7 @@
-"""Taylor series of functions: derivatives of high order in one direction, in one pass over the function."""
+"""Taylor series of functions.
+
+Derivatives of high order in one direction, in one pass over the function.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,16 @@ from teucer._base.lazy import listing
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
-from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, typeof, using
+from teucer._core.trace import (
+    Trace,
+    Tracer,
+    check_alive,
+    check_leaks,
+    current_trace,
+    end,
+    typeof,
+    using,
+)
 from teucer._core.types import Zero
 from teucer._trees import pytrees
 from teucer.lax import _structure
@@ -36,14 +48,19 @@ zero_series = _ZeroSeries()
 
 
 @tracebacks.api_boundary
-def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]], factorial_scaled: bool = True,
-        **_: Any) -> tuple[Any, Any]:
+def jet(
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    series: Sequence[Sequence[Any]],
+    factorial_scaled: bool = True,
+    **_: Any,
+) -> tuple[Any, Any]:
     """The value of a function, and its derivatives along a curve.
 
-    primals: arguments, arrays. series: for each of them as many terms: the derivatives of the curve, from the first on;
-    or `zero_series`.
-    factorial_scaled: whether terms are derivatives; else they are coefficients of the Taylor series.
-    Returns (results, terms of the results): a list of terms in the place of each result.
+    primals: arguments, arrays. series: for each of them as many terms: the derivatives of the
+    curve, from the first on; or `zero_series`.
+    factorial_scaled: whether terms are derivatives; else they are coefficients of the Taylor
+    series. Returns (results, terms of the results): a list of terms in the place of each result.
     Raises ValueError if arguments are no arrays, or numbers of terms differ.
 
     >>> import teucer.numpy as jnp
@@ -51,39 +68,55 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
     >>> float(value), float(first), float(second)
     (1.0, 1.0, 1.0)
 
-    Method: the series of a primitive's derivative, which its jvp rule gives, has one term less and is found in the same way;
-    linear and bilinear primitives and quotients have rules of their own. A. Griewank and A. Walther, "Evaluating Derivatives",
-    SIAM, 2008, chapter 13.
+    Method: the series of a primitive's derivative, which its jvp rule gives, has one term less and
+    is found in the same way; linear and bilinear primitives and quotients have rules of their own.
+    A. Griewank and A. Walther, "Evaluating Derivatives", SIAM, 2008, chapter 13.
     """
     check_callable(fun, "jet")
     known = [len(terms) for terms in series if not isinstance(terms, _ZeroSeries)]
     primals = tuple(primals)
-    series = [[0.0] * max(known, default=0) if isinstance(terms, _ZeroSeries) else list(terms) for terms in series]
+    series = [
+        [0.0] * max(known, default=0) if isinstance(terms, _ZeroSeries) else list(terms)
+        for terms in series
+    ]
     if len(primals) != len(series):
         raise ValueError(f"jet: there are {len(primals)} primal values and {len(series)} series.")
     orders = {len(terms) for terms in series}
     if len(orders) > 1:
-        raise ValueError(f"jet terms have inconsistent lengths for different arguments: {sorted(orders)}")
+        raise ValueError(
+            f"jet terms have inconsistent lengths for different arguments: {sorted(orders)}"
+        )
     order = orders.pop() if orders else 0
     for i, (x, terms) in enumerate(zip(primals, series, strict=True)):
         for what, values in (("primal value", [x]), ("term", terms)):
             if not all(pytrees.all_leaves([v]) and v is not None for v in values):
                 raise ValueError(f"{what} at position {i} is not an array")
     scales = [math.factorial(k + 1) if factorial_scaled else 1 for k in range(order)]
-    given = [[_term(x, t, scale) for t, scale in zip(terms, scales, strict=True)]
-             for x, terms in zip(primals, series, strict=True)]
+    given = [
+        [_term(x, t, scale) for t, scale in zip(terms, scales, strict=True)]
+        for x, terms in zip(primals, series, strict=True)
+    ]
     f = FlatFunction(fun, pytrees.tree_structure(primals), "jet", False)
     outs, out_terms = _jet_flat(f, order, list(primals), given)
     results = []
     for y, terms in zip(outs, out_terms, strict=True):
         terms = [_zero(y)] * order if terms is None else terms
-        results.append([t if scale == 1 else lax.mul(t, _like(t, scale)) for t, scale in zip(terms, scales, strict=True)])
+        results.append(
+            [
+                t if scale == 1 else lax.mul(t, _like(t, scale))
+                for t, scale in zip(terms, scales, strict=True)
+            ]
+        )
     return pytrees.tree_unflatten(f.tree, outs), pytrees.tree_unflatten(f.tree, results)
 
 
 def _term(x: Any, term: Any, scale: int) -> Any:
     """A coefficient, of the dtype of derivatives of the argument."""
-    dtype = typeof(x).dtype if dtypes.issubdtype(typeof(x).dtype, np.inexact) else typeof(array_ops.instantiate(_zero(x))).dtype
+    dtype = (
+        typeof(x).dtype
+        if dtypes.issubdtype(typeof(x).dtype, np.inexact)
+        else typeof(array_ops.instantiate(_zero(x))).dtype
+    )
     value = _structure.convert_element_type(term, dtype)
     if not typeof(value).shape and typeof(x).shape:
         value = _structure.broadcast_to(value, typeof(x).shape, ())
@@ -97,7 +130,11 @@ def _like(x: Any, value: float) -> Any:
 def _zero(x: Any) -> Any:
     """A zero term of a value; of integers and booleans a zero float."""
     aval = typeof(x)
-    dtype = aval.dtype if dtypes.issubdtype(aval.dtype, np.inexact) else dtypes.canonicalize_dtype(float)
+    dtype = (
+        aval.dtype
+        if dtypes.issubdtype(aval.dtype, np.inexact)
+        else dtypes.canonicalize_dtype(float)
+    )
     return _structure.full(aval.shape, 0, dtype)
 
 
@@ -130,7 +167,9 @@ class JetTrace(Trace):
         super().__init__(parent)
         self.order = order
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> tuple[Any, ...]:
         primals, series = [], []
         for x in args:
             mine = type(x) is JetTracer and x._trace is self
@@ -146,7 +185,12 @@ class JetTrace(Trace):
             if all(terms is None for terms in series):
                 return parent.process(primitive, tuple(primals), params)
             outs, out_terms = _series(primitive, params, self.order, primals, series)
-        return tuple([y if terms is None else JetTracer(self, y, terms) for y, terms in zip(outs, out_terms, strict=True)])
+        return tuple(
+            [
+                y if terms is None else JetTracer(self, y, terms)
+                for y, terms in zip(outs, out_terms, strict=True)
+            ]
+        )
 
     def split(self, x: Any) -> tuple[Any, list[Any] | None]:
         """The value and the terms of what a function returned."""
@@ -159,11 +203,18 @@ class JetTrace(Trace):
         return "a function expanded in a series (jet)"
 
 
-def _jet_flat(f: Callable[..., Sequence[Any]], order: int, primals: Sequence[Any], series: Sequence[list[Any] | None],
-              ) -> tuple[list[Any], list[list[Any] | None]]:
+def _jet_flat(
+    f: Callable[..., Sequence[Any]],
+    order: int,
+    primals: Sequence[Any],
+    series: Sequence[list[Any] | None],
+) -> tuple[list[Any], list[list[Any] | None]]:
     """Results and their terms of a function of flat values; no terms where they are constant."""
     trace = JetTrace(current_trace(), order)
-    args = [x if not terms else JetTracer(trace, x, terms) for x, terms in zip(primals, series, strict=True)]
+    args = [
+        x if not terms else JetTracer(trace, x, terms)
+        for x, terms in zip(primals, series, strict=True)
+    ]
     with using(trace):
         outs = f(*args)
     pairs = [trace.split(y) for y in outs]
@@ -173,15 +224,30 @@ def _jet_flat(f: Callable[..., Sequence[Any]], order: int, primals: Sequence[Any
     return [y for y, _ in pairs], [terms for _, terms in pairs]
 
 
-# Primitives that are linear in the operands at these places together, the others being constant; None: in all.
+# Primitives that are linear in the operands at these places together, the others being constant;
+# None: in all.
 _LINEAR: dict[str, tuple[int, ...] | None] = {
-    "add": None, "sub": None, "add_any": None, "concatenate": None, "pad": (0, 1), "dynamic_slice": (0,),
-    "dynamic_update_slice": (0, 1), "gather": (0,), "scatter-add": (0, 2), "complex": None}
+    "add": None,
+    "sub": None,
+    "add_any": None,
+    "concatenate": None,
+    "pad": (0, 1),
+    "dynamic_slice": (0,),
+    "dynamic_update_slice": (0, 1),
+    "gather": (0,),
+    "scatter-add": (0, 2),
+    "complex": None,
+}
 _BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 
 
-def _series(primitive: Any, params: dict[str, Any], order: int, primals: list[Any], series: list[list[Any] | None],
-            ) -> tuple[Sequence[Any], Sequence[list[Any] | None]]:
+def _series(
+    primitive: Any,
+    params: dict[str, Any],
+    order: int,
+    primals: list[Any],
+    series: list[list[Any] | None],
+) -> tuple[Sequence[Any], Sequence[list[Any] | None]]:
     """Results of a primitive and their terms."""
     name = primitive.name
     moving = [i for i, terms in enumerate(series) if terms is not None]
@@ -206,18 +272,35 @@ def _series(primitive: Any, params: dict[str, Any], order: int, primals: list[An
     return _by_derivative(primitive, params, order, primals, series)
 
 
-def _linear(results: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None], places: Any,
-            ) -> list[list[Any]]:
+def _linear(
+    results: Callable[..., Any],
+    order: int,
+    primals: list[Any],
+    series: list[list[Any] | None],
+    places: Any,
+) -> list[list[Any]]:
     """The terms of each result: of terms of one order those of that order."""
-    by_order = [results(*(x if i not in places else _zero(x) if terms is None else terms[k]
-                          for i, (x, terms) in enumerate(zip(primals, series, strict=True)))) for k in range(order)]
+    by_order = [
+        results(
+            *(
+                x if i not in places else _zero(x) if terms is None else terms[k]
+                for i, (x, terms) in enumerate(zip(primals, series, strict=True))
+            )
+        )
+        for k in range(order)
+    ]
     return [list(terms) for terms in zip(*by_order, strict=True)]
 
 
-def _convolved(call: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None]) -> tuple[Any, Any]:
+def _convolved(
+    call: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None]
+) -> tuple[Any, Any]:
     """Of a product each term is the sum of products of terms whose orders sum to its own."""
     x, y = ([primal, *(terms or ())] for primal, terms in zip(primals, series, strict=True))
-    outs = [_sum([call(x[j], y[k - j]) for j in range(k + 1) if j < len(x) and k - j < len(y)]) for k in range(order + 1)]
+    outs = [
+        _sum([call(x[j], y[k - j]) for j in range(k + 1) if j < len(x) and k - j < len(y)])
+        for k in range(order + 1)
+    ]
     return [outs[0]], [outs[1:]]
 
 
@@ -239,27 +322,47 @@ def _sum(values: list[Any]) -> Any:
     return total
 
 
-def _by_derivative(primitive: Any, params: dict[str, Any], order: int, primals: list[Any], series: list[list[Any] | None],
-                   ) -> tuple[list[Any], list[list[Any] | None]]:
-    """y' = derivative(x) x': the series of y' has one term less, and its coefficients are those of y times their order."""
-    moving = [i for i, terms in enumerate(series) if terms is not None
-              and dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact)]
+def _by_derivative(
+    primitive: Any,
+    params: dict[str, Any],
+    order: int,
+    primals: list[Any],
+    series: list[list[Any] | None],
+) -> tuple[list[Any], list[list[Any] | None]]:
+    """y' = derivative(x) x': the series of y' has one term less, and its coefficients are those of
+    y times their order."""
+    moving = [
+        i
+        for i, terms in enumerate(series)
+        if terms is not None and dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact)
+    ]
 
     def values_and_slopes(*args: Any) -> list[Any]:
         """Results and their tangents, of all operands, and the tangents of those that move."""
         slopes: list[Any] = [typeof(x).zero for x in primals]
-        for i, slope in zip(moving, args[len(primals):], strict=True):
+        for i, slope in zip(moving, args[len(primals) :], strict=True):
             slopes[i] = slope
-        outs, tangents = primitive.jvp(list(args[:len(primals)]), slopes, **params)
-        moves[:] = [type(t) is not Zero and dtypes.issubdtype(typeof(y).dtype, np.inexact)
-                    for y, t in zip(outs, tangents, strict=True)]
+        outs, tangents = primitive.jvp(list(args[: len(primals)]), slopes, **params)
+        moves[:] = [
+            type(t) is not Zero and dtypes.issubdtype(typeof(y).dtype, np.inexact)
+            for y, t in zip(outs, tangents, strict=True)
+        ]
         return [*outs, *(t for t, m in zip(tangents, moves, strict=True) if m)]
 
     moves: list[bool] = []
-    rates = [[t if k == 1 else lax.mul(t, _like(t, k)) for k, t in enumerate(series[i] or (), 1)] for i in moving]
-    given = [None if terms is None or i not in moving else terms[:-1] for i, terms in enumerate(series)]
-    values, terms = _jet_flat(values_and_slopes, order - 1, [*primals, *(rate[0] for rate in rates)],
-                              [*given, *(rate[1:] for rate in rates)])
+    rates = [
+        [t if k == 1 else lax.mul(t, _like(t, k)) for k, t in enumerate(series[i] or (), 1)]
+        for i in moving
+    ]
+    given = [
+        None if terms is None or i not in moving else terms[:-1] for i, terms in enumerate(series)
+    ]
+    values, terms = _jet_flat(
+        values_and_slopes,
+        order - 1,
+        [*primals, *(rate[0] for rate in rates)],
+        [*given, *(rate[1:] for rate in rates)],
+    )
     count = len(moves)
     slopes = iter(zip(values[count:], terms[count:], strict=True))
     out_terms: list[list[Any] | None] = []
@@ -269,5 +372,7 @@ def _by_derivative(primitive: Any, params: dict[str, Any], order: int, primals: 
             continue
         first, rest = next(slopes)
         coefficients = [first, *(rest or [_zero(first)] * (order - 1))]
-        out_terms.append([t if k == 1 else lax.div(t, _like(t, k)) for k, t in enumerate(coefficients, 1)])
+        out_terms.append(
+            [t if k == 1 else lax.div(t, _like(t, k)) for k, t in enumerate(coefficients, 1)]
+        )
     return values[:count], out_terms

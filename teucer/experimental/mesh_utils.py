@@ -16,12 +16,17 @@ __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 __dir__ = listing(__name__, __all__)
 
 
-def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *, contiguous_submeshes: bool = False,
-                       allow_split_physical_axes: bool = False) -> Any:
+def create_device_mesh(
+    mesh_shape: Sequence[int],
+    devices: Sequence[Any] | None = None,
+    *,
+    contiguous_submeshes: bool = False,
+    allow_split_physical_axes: bool = False,
+) -> Any:
     """The devices, by default all, in a grid of the given sizes, for `jax.sharding.Mesh`.
 
-    They are in the order in which the platform numbers them, which is that of nearness on CPU and GPU; so the two options, which
-    are for the wiring of TPUs, change nothing.
+    They are in the order in which the platform numbers them, which is that of nearness on CPU and
+    GPU; so the two options, which are for the wiring of TPUs, change nothing.
     Raises ValueError unless there are as many devices as places.
 
     >>> import teucer as jax
@@ -31,24 +36,38 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
     found = backends.devices() if devices is None else list(devices)
     sizes = tuple(mesh_shape)
     if math.prod(sizes) != len(found):
-        raise ValueError(f"Number of devices {len(found)} must equal the product of mesh_shape {sizes}")
+        raise ValueError(
+            f"Number of devices {len(found)} must equal the product of mesh_shape {sizes}"
+        )
     if provided.target(found[0].platform).wired:
-        raise NotImplementedError("create_device_mesh: the wiring of TPUs is not known here.\n  Give jax.sharding.Mesh a grid "
-                                  "of devices.")
+        raise NotImplementedError(
+            "create_device_mesh: the wiring of TPUs is not known here.\n"
+            "  Give jax.sharding.Mesh a grid of devices."
+        )
     grid = np.empty(len(found), object)
     grid[:] = found
     return grid.reshape(sizes)
 
 
-def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequence[int], devices: Sequence[Any] | None = None,
-                              *, process_is_granule: bool = False, should_sort_granules_by_key: bool = True,
-                              allow_split_physical_axes: bool = False) -> Any:
-    """The devices in a grid whose axes lie within granules and over them: granules are connected by a slower network.
+def create_hybrid_device_mesh(
+    mesh_shape: Sequence[int],
+    dcn_mesh_shape: Sequence[int],
+    devices: Sequence[Any] | None = None,
+    *,
+    process_is_granule: bool = False,
+    should_sort_granules_by_key: bool = True,
+    allow_split_physical_axes: bool = False,
+) -> Any:
+    """The devices in a grid whose axes lie within granules and over them: granules are connected by
+    a slower network.
 
-    mesh_shape: of the devices of one granule. dcn_mesh_shape: of the granules, with as many axes. The grid has their product.
-    process_is_granule: whether the granules are processes, rather than what devices call `slice_index`.
-    should_sort_granules_by_key: whether they stand by number, rather than as they come in `devices`.
-    Raises ValueError unless there are as many granules, and as many devices in each, as the shapes say.
+    mesh_shape: of the devices of one granule. dcn_mesh_shape: of the granules, with as many axes.
+    The grid has their product.
+    process_is_granule: whether the granules are processes, rather than what devices call
+    `slice_index`.
+    should_sort_granules_by_key: whether they stand by number, rather than as they come in
+    `devices`. Raises ValueError unless there are as many granules, and as many devices in each, as
+    the shapes say.
 
     >>> import teucer as jax
     >>> create_hybrid_device_mesh((1,), (1,), jax.devices()[:1], process_is_granule=True).shape
@@ -56,18 +75,32 @@ def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequenc
     """
     inner, outer = tuple(mesh_shape), tuple(dcn_mesh_shape)
     if len(inner) != len(outer):
-        raise ValueError(f"create_hybrid_device_mesh: mesh_shape {inner} and dcn_mesh_shape {outer} must have as many axes.")
+        raise ValueError(
+            f"create_hybrid_device_mesh: mesh_shape {inner} and dcn_mesh_shape {outer} must have "
+            "as many axes."
+        )
     key = "process_index" if process_is_granule else "slice_index"
     granules: dict[int, list[Any]] = {}
     for d in backends.devices() if devices is None else devices:
         if not hasattr(d, key):
-            raise ValueError(f"Device {d} does not have attribute {key}.\n  On this platform granules are processes: "
-                             "process_is_granule=True.")
+            raise ValueError(
+                f"Device {d} does not have attribute {key}.\n"
+                "  On this platform granules are processes: process_is_granule=True."
+            )
         granules.setdefault(getattr(d, key), []).append(d)
     numbers = sorted(granules) if should_sort_granules_by_key else list(granules)
     if len(numbers) != math.prod(outer):
-        raise ValueError(f"Number of slices {len(numbers)} must equal the product of dcn_mesh_shape {outer}")
-    grids = [create_device_mesh(inner, granules[i], allow_split_physical_axes=allow_split_physical_axes) for i in numbers]
+        raise ValueError(
+            f"Number of slices {len(numbers)} must equal the product of dcn_mesh_shape {outer}"
+        )
+    grids = [
+        create_device_mesh(inner, granules[i], allow_split_physical_axes=allow_split_physical_axes)
+        for i in numbers
+    ]
     stacked = np.stack(grids).reshape(*outer, *inner)
-    axes = [axis for pair in zip(range(len(outer)), range(len(outer), 2 * len(outer)), strict=True) for axis in pair]
+    axes = [
+        axis
+        for pair in zip(range(len(outer)), range(len(outer), 2 * len(outer)), strict=True)
+        for axis in pair
+    ]
     return stacked.transpose(axes).reshape([m * n for m, n in zip(outer, inner, strict=True)])

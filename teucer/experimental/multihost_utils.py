@@ -1,6 +1,7 @@
 """Values that processes exchange, and places where they meet: for programs of several processes.
 
-Every process must call each of these functions, in the same order. With one process they do what is left.
+Every process must call each of these functions, in the same order. With one process they do what is
+left.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base.lazy import listing
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
-from teucer._derived.assembly import make_array_from_process_local_data, make_array_from_single_device_arrays
+from teucer._derived.assembly import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from teucer._derived.stages import jit
 from teucer._devices import backends, processes
 from teucer._devices.meshes import AxisType, Mesh
@@ -25,8 +29,14 @@ from teucer._devices.shardings import NamedSharding
 from teucer._trees import pytrees
 
 __all__ = [
-    "ProcessFailureError", "assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
-    "host_local_array_to_global_array", "live_devices", "process_allgather", "reached_preemption_sync_point",
+    "ProcessFailureError",
+    "assert_equal",
+    "broadcast_one_to_all",
+    "global_array_to_host_local_array",
+    "host_local_array_to_global_array",
+    "live_devices",
+    "process_allgather",
+    "reached_preemption_sync_point",
     "sync_global_devices",
 ]
 __dir__ = listing(__name__, __all__)
@@ -40,7 +50,10 @@ class ProcessFailureError(ProcessFailure):
 
     def __init__(self, failed_devices: set[Any]) -> None:
         numbers = tuple(sorted({d.process_index for d in failed_devices}))
-        super().__init__(f"processes failed: {numbers}, with devices {sorted(d.id for d in failed_devices)}.", numbers)
+        super().__init__(
+            f"processes failed: {numbers}, with devices {sorted(d.id for d in failed_devices)}.",
+            numbers,
+        )
         self.failed_devices = failed_devices
 
 
@@ -50,7 +63,9 @@ def _one_a_process() -> NamedSharding:
     for d in backends.devices():
         by_process.setdefault(d.process_index, d)
     devices = np.array([by_process[i] for i in sorted(by_process)])
-    return NamedSharding(Mesh(devices, ("processes",), axis_types=(AxisType.Auto,)), PartitionSpec("processes"))
+    return NamedSharding(
+        Mesh(devices, ("processes",), axis_types=(AxisType.Auto,)), PartitionSpec("processes")
+    )
 
 
 def _everywhere(x: Any) -> np.ndarray[Any, Any]:
@@ -64,7 +79,8 @@ def _same(x: Any) -> Any:
 
 
 def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The arrays of all processes, stacked. They travel as bytes, so that no dtype and no NaN is changed."""
+    """The arrays of all processes, stacked. They travel as bytes, so that no dtype and no NaN is
+    changed."""
     content = np.ascontiguousarray(x).reshape(1, -1).view(np.uint8)
     rows = _everywhere(make_array_from_process_local_data(_one_a_process(), content))
     return rows.view(x.dtype).reshape(len(rows), *x.shape)
@@ -73,21 +89,24 @@ def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The values that each process has, in all processes.
 
-    in_tree: a pytree of arrays or numbers, T[shape] in each process; or arrays that lie over several
-    processes, for which `tiled` must be True.
+    in_tree: a pytree of arrays or numbers, T[shape] in each process; or arrays that lie over
+    several processes, for which `tiled` must be True.
     tiled: whether the values are joined along their first axis, rather than along a new one.
-    Returns a tree of NumPy arrays: T[processes, *shape], or joined T[processes * shape[0], ...]; of arrays over
-    several processes the whole.
+    Returns a tree of NumPy arrays: T[processes, *shape], or joined T[processes * shape[0], ...]; of
+    arrays over several processes the whole.
     Raises ValueError for an array over several processes without `tiled`.
 
     >>> process_allgather(np.arange(3))
     array([[0, 1, 2]])
     """
+
     def gather(x: Any) -> np.ndarray[Any, Any]:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not tiled:
-                raise ValueError("Gathering global non-fully-addressable arrays only supports tiled=True: the array is the whole "
-                                 f"already.\n    x: {x.aval!r}")
+                raise ValueError(
+                    "Gathering global non-fully-addressable arrays only supports tiled=True: the "
+                    f"array is the whole already.\n    x: {x.aval!r}"
+                )
             return _everywhere(x)
         value = np.asarray(x)
         if backends.process_count() == 1:
@@ -114,8 +133,10 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     source = backends.process_index() == 0 if is_source is None else bool(is_source)
     sources = np.flatnonzero(_rows(np.array(source)))
     if len(sources) != 1:
-        raise ValueError("broadcast_one_to_all: exactly one process is the source of the values.\n    is_source is True in "
-                         f"processes {sources.tolist()}.")
+        raise ValueError(
+            "broadcast_one_to_all: exactly one process is the source of the values.\n"
+            f"    is_source is True in processes {sources.tolist()}."
+        )
     return pytrees.tree_map(lambda x: _rows(np.asarray(x))[sources[0]], in_tree)
 
 
@@ -128,10 +149,14 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """
     expected = broadcast_one_to_all(in_tree)
     own, others = pytrees.tree_leaves(in_tree), pytrees.tree_leaves(expected)
-    if not all(np.array_equal(np.asarray(x), y, equal_nan=np.asarray(x).dtype.kind in "fc")
-               for x, y in zip(own, others, strict=True)):
-        raise AssertionError(f"{fail_message}. Expected: {expected}; got: {in_tree}.\n  The values are those of process 0 and "
-                             f"process {backends.process_index()}.")
+    if not all(
+        np.array_equal(np.asarray(x), y, equal_nan=np.asarray(x).dtype.kind in "fc")
+        for x, y in zip(own, others, strict=True)
+    ):
+        raise AssertionError(
+            f"{fail_message}. Expected: {expected}; got: {in_tree}.\n"
+            f"  The values are those of process 0 and process {backends.process_index()}."
+        )
 
 
 def sync_global_devices(name: str) -> None:
@@ -140,25 +165,31 @@ def sync_global_devices(name: str) -> None:
     Raises AssertionError if another process is at a place of another name.
     """
     if backends.process_count() > 1:
-        assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}')")
+        assert_equal(
+            np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}')"
+        )
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
     """Arrays over a mesh of all processes, of what each of them has.
 
-    local_inputs: a pytree of arrays, T[shape] in each process. global_mesh: each process has a block of it.
-    pspecs: a PartitionSpec, or a tree prefix of them. An axis that lies over mesh axes is as many times
-    longer in the result as the mesh is longer there than this process's part of it.
+    local_inputs: a pytree of arrays, T[shape] in each process. global_mesh: each process has a
+    block of it.
+    pspecs: a PartitionSpec, or a tree prefix of them. An axis that lies over mesh axes is as many
+    times longer in the result as the mesh is longer there than this process's part of it.
     Raises ValueError for None as a spec.
 
     >>> import teucer as jax
     >>> host_local_array_to_global_array(np.arange(2), jax.make_mesh((1,), ("x",)), jax.P("x"))
     Array([0, 1], dtype=int32)
     """
+
     def to_global(x: Any, spec: PartitionSpec) -> Any:
         if isinstance(x, Tracer):
-            raise TypeError(f"host_local_array_to_global_array: a traced value has no parts on the host: {x}.\n  Call it outside "
-                            "of jit.")
+            raise TypeError(
+                "host_local_array_to_global_array: a traced value has no parts on the host: "
+                f"{x}.\n  Call it outside of jit."
+            )
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             return x
         return make_array_from_process_local_data(NamedSharding(global_mesh, spec), np.asarray(x))
@@ -173,6 +204,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     global_inputs: a pytree of arrays over global_mesh, T[shape]. pspecs: as there.
     Raises ValueError for None as a spec.
     """
+
     def to_local(x: Any, spec: PartitionSpec) -> Any:
         sharding = NamedSharding(global_mesh, spec)
         if not (isinstance(x, ArrayImpl) and x.sharding.is_equivalent_to(sharding, x.ndim)):
@@ -181,34 +213,40 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         part, cuts = sharding.shard_shape(x.shape), local._parts(x.ndim)
         shape = tuple(size * n for size, n in zip(part, cuts, strict=True))
         data = {s.device: s.data for s in x.addressable_shards}
-        return make_array_from_single_device_arrays(shape, local, [data[d] for d in global_mesh.local_mesh.devices.flat],
-                                                    dtype=x.dtype)
+        return make_array_from_single_device_arrays(
+            shape, local, [data[d] for d in global_mesh.local_mesh.devices.flat], dtype=x.dtype
+        )
 
     return _with_specs("global_array_to_host_local_array", to_local, global_inputs, pspecs)
 
 
 def _with_specs(name: str, f: Any, tree: Any, specs: Any) -> Any:
     if specs is None:
-        raise ValueError("`None` is not a valid input to the pspecs argument. Please use jax.sharding.PartitionSpec() if you "
-                         "wanted to replicate your input.")
+        raise ValueError(
+            "`None` is not a valid input to the pspecs argument. Please use "
+            "jax.sharding.PartitionSpec() if you wanted to replicate your input."
+        )
     leaves, treedef = pytrees.tree_flatten(tree)
     given = pytrees.flatten_axes(f"{name} pspecs", treedef, specs)
     return treedef.unflatten([f(x, spec) for x, spec in zip(leaves, given, strict=True)])
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether all processes are at the step at which they should save their state, since one will be preempted.
+    """Whether all processes are at the step at which they should save their state, since one will
+    be preempted.
 
-    step_id: the number of the step, the same in all processes, which call this at every step. When the cluster
-    announces the preemption of one (SIGTERM), the processes agree on the next step that none has begun.
-    Without the option jax_enable_preemption_service there is no such step.
+    step_id: the number of the step, the same in all processes, which call this at every step. When
+    the cluster announces the preemption of one (SIGTERM), the processes agree on the next step that
+    none has begun. Without the option jax_enable_preemption_service there is no such step.
     Raises RuntimeError if the processes are not connected (jax.distributed.initialize).
     """
     if processes.state.client is None:
         if backends.process_count() == 1:
             return False
-        raise RuntimeError("reached_preemption_sync_point: the processes are not connected.\n  Call "
-                           "jax.distributed.initialize first.")
+        raise RuntimeError(
+            "reached_preemption_sync_point: the processes are not connected.\n  Call "
+            "jax.distributed.initialize first."
+        )
     manager = processes.state.preemption_sync_manager
     if manager is None:
         return False
@@ -217,20 +255,27 @@ def reached_preemption_sync_point(step_id: int) -> bool:
 
 @contextmanager
 def live_devices(devices: Sequence[Any]) -> Iterator[list[Any]]:
-    """Those of the devices whose processes have not failed, as all of these processes agree, for a `with` block.
+    """Those of the devices whose processes have not failed, as all of these processes agree, for a
+    `with` block.
 
-    devices: of several processes, and some of this one. It waits for each of them that has not failed. At the end of the
-    block it waits again: if one has failed, or its block raised, then all of them raise.
+    devices: of several processes, and some of this one. It waits for each of them that has not
+    failed. At the end of the block it waits again: if one has failed, or its block raised, then all
+    of them raise.
     For programs that go on without those that fail: set the option jax_enable_recoverability.
-    Raises RuntimeError if the processes are not connected, ValueError if no device is this process's,
-    ProcessFailureError if a process failed in the block.
+    Raises RuntimeError if the processes are not connected, ValueError if no device is this
+    process's, ProcessFailureError if a process failed in the block.
     """
     watching = processes.state.watch
     if watching is None:
-        raise RuntimeError("Distributed JAX not initialized.\n  Call jax.distributed.initialize first.")
+        raise RuntimeError(
+            "Distributed JAX not initialized.\n  Call jax.distributed.initialize first."
+        )
     group = sorted({d.process_index for d in devices})
     if processes.state.process_id not in group:
-        raise ValueError("live_devices: no device is one of this process.\n  Give some of jax.local_devices(), too.")
+        raise ValueError(
+            "live_devices: no device is one of this process.\n"
+            "  Give some of jax.local_devices(), too."
+        )
     alive = watching.alive_of(group, "")
     try:
         yield [d for d in devices if d.process_index in alive]

@@ -18,31 +18,70 @@ from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
 
-__all__ = ["abs2", "fit_4th_order_polynomial", "initial_step_size", "interp_fit_dopri", "mean_error_ratio", "odeint",
-           "optimal_step_size", "runge_kutta_step"]
+__all__ = [
+    "abs2",
+    "fit_4th_order_polynomial",
+    "initial_step_size",
+    "interp_fit_dopri",
+    "mean_error_ratio",
+    "odeint",
+    "optimal_step_size",
+    "runge_kutta_step",
+]
 __dir__ = listing(__name__, __all__)
 
-# The method of Dormand and Prince: times of stages, their weights, those of the solution, of its error, and of its middle.
+# The method of Dormand and Prince: times of stages, their weights, those of the solution, of its
+# error, and of its middle.
 _TIMES = np.array([1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0, 0.0])
-_STAGES = np.array([
-    [1 / 5, 0, 0, 0, 0, 0, 0],
-    [3 / 40, 9 / 40, 0, 0, 0, 0, 0],
-    [44 / 45, -56 / 15, 32 / 9, 0, 0, 0, 0],
-    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0, 0],
-    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0, 0],
-    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0]])
+_STAGES = np.array(
+    [
+        [1 / 5, 0, 0, 0, 0, 0, 0],
+        [3 / 40, 9 / 40, 0, 0, 0, 0, 0],
+        [44 / 45, -56 / 15, 32 / 9, 0, 0, 0, 0],
+        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0, 0],
+        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0, 0],
+        [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0],
+    ]
+)
 _SOLUTION = np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0])
-_ERROR = np.array([35 / 384 - 1951 / 21600, 0, 500 / 1113 - 22642 / 50085, 125 / 192 - 451 / 720, -2187 / 6784 + 12231 / 42400,
-                   11 / 84 - 649 / 6300, -1 / 60])
-_MIDDLE = np.array([6025192743 / 30085553152 / 2, 0, 51252292925 / 65400821598 / 2, -2691868925 / 45128329728 / 2,
-                    187940372067 / 1594534317056 / 2, -1776094331 / 19743644256 / 2, 11237099 / 235043384 / 2])
+_ERROR = np.array(
+    [
+        35 / 384 - 1951 / 21600,
+        0,
+        500 / 1113 - 22642 / 50085,
+        125 / 192 - 451 / 720,
+        -2187 / 6784 + 12231 / 42400,
+        11 / 84 - 649 / 6300,
+        -1 / 60,
+    ]
+)
+_MIDDLE = np.array(
+    [
+        6025192743 / 30085553152 / 2,
+        0,
+        51252292925 / 65400821598 / 2,
+        -2691868925 / 45128329728 / 2,
+        187940372067 / 1594534317056 / 2,
+        -1776094331 / 19743644256 / 2,
+        11237099 / 235043384 / 2,
+    ]
+)
 
 
-def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, atol: float = 1.4e-8,
-           mxstep: float = jnp.inf, hmax: float = jnp.inf) -> Any:
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    rtol: float = 1.4e-8,
+    atol: float = 1.4e-8,
+    mxstep: float = jnp.inf,
+    hmax: float = jnp.inf,
+) -> Any:
     """The solution of dy/dt = func(y, t, *args) at times t, of which the first is that of y0.
 
-    y0: tree of arrays. t: real[n], strictly increasing. args: trees of arrays, to which gradients are taken.
+    y0: tree of arrays. t: real[n], strictly increasing. args: trees of arrays, to which gradients
+    are taken.
     rtol, atol: of the error of a step. mxstep: steps between two times. hmax: the greatest step.
     Returns the tree of y0, of arrays with a first axis for times.
     Raises TypeError if args or y0 have something else than arrays of numbers.
@@ -50,12 +89,18 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
     >>> round(float(odeint(lambda y, t: -y, jnp.array(1.), jnp.array([0., 1.]))[1]), 4)
     0.3679
 
-    Method: Dormand-Prince 5(4) with adaptive steps and interpolation of fourth order; gradients solve the adjoint equation
-    backwards (R. T. Q. Chen et al., "Neural Ordinary Differential Equations", 2018).
+    Method: Dormand-Prince 5(4) with adaptive steps and interpolation of fourth order; gradients
+    solve the adjoint equation backwards (R. T. Q. Chen et al., "Neural Ordinary Differential
+    Equations", 2018).
     """
     for leaf in pytrees.tree_leaves((y0, args)):
-        if not isinstance(leaf, jnp.ndarray | np.ndarray | np.generic | int | float | complex | bool):
-            raise TypeError(f"The contents of odeint's y0 and *args must be arrays or scalars, but got {leaf!r}.")
+        if not isinstance(
+            leaf, jnp.ndarray | np.ndarray | np.generic | int | float | complex | bool
+        ):
+            raise TypeError(
+                "The contents of odeint's y0 and *args must be arrays or scalars, but got "
+                f"{leaf!r}."
+            )
     flat, unravel = ravel_pytree(y0)
     flat = flat if jnp.issubdtype(flat.dtype, np.inexact) else flat.astype(float)
 
@@ -86,7 +131,8 @@ class _Options(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Where the solution is: its value and slope at t, the length of the next step, and how many were tried for this time.
+    """Where the solution is: its value and slope at t, the length of the next step, and how many
+    were tried for this time.
 
     start, polynomial: what interpolates the last step, in shares of its length from its start on.
     """
@@ -109,7 +155,9 @@ def _odeint(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args
         dt = jnp.minimum(step.dt, options.hmax)
         y, slope, error, stages = runge_kutta_step(slope_of, step.y, step.slope, step.t, dt)
         ratio = mean_error_ratio(error, options.rtol, options.atol, step.y, y)
-        new = _Step(y, slope, step.t + dt, dt, step.t, interp_fit_dopri(step.y, y, stages, dt), step.count)
+        new = _Step(
+            y, slope, step.t + dt, dt, step.t, interp_fit_dopri(step.y, y, stages, dt), step.count
+        )
         accepted = ratio <= 1
         following = jnp.clip(optimal_step_size(dt, ratio), 0.0, options.hmax)
         kept = [jnp.where(accepted, after, before) for before, after in zip(step, new, strict=True)]
@@ -125,19 +173,34 @@ def _odeint(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args
         return step, jnp.polyval(step.polynomial, share.astype(step.t.dtype))
 
     f0 = slope_of(y0, ts[0])
-    dt = jnp.clip(initial_step_size(slope_of, ts[0], y0, 4, options.rtol, options.atol, f0), 0.0, options.hmax)
-    start = _Step(y0, f0, ts[0], dt.astype(ts.dtype), ts[0], jnp.stack([jnp.zeros_like(y0)] * 4 + [y0]), jnp.int32(0))
+    dt = jnp.clip(
+        initial_step_size(slope_of, ts[0], y0, 4, options.rtol, options.atol, f0), 0.0, options.hmax
+    )
+    start = _Step(
+        y0,
+        f0,
+        ts[0],
+        dt.astype(ts.dtype),
+        ts[0],
+        jnp.stack([jnp.zeros_like(y0)] * 4 + [y0]),
+        jnp.int32(0),
+    )
     _, ys = lax.scan(to_time, start, ts[1:])
     return jnp.concatenate([y0[None], ys])
 
 
-def _odeint_fwd(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args: Any) -> tuple[Any, Any]:
+def _odeint_fwd(
+    func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args: Any
+) -> tuple[Any, Any]:
     ys = _odeint(func, options, y0, ts, *args)
     return ys, (ys, ts, args)
 
 
-def _odeint_bwd(func: Callable[..., Any], options: _Options, residuals: Any, cts: Any) -> tuple[Any, ...]:
-    """The cotangent of y obeys the adjoint equation, which is solved backwards with y; that of args is an integral along it."""
+def _odeint_bwd(
+    func: Callable[..., Any], options: _Options, residuals: Any, cts: Any
+) -> tuple[Any, ...]:
+    """The cotangent of y obeys the adjoint equation, which is solved backwards with y; that of args
+    is an integral along it."""
     (ys, ts), args = map(jnp.asarray, residuals[:2]), residuals[2]
     cts = jnp.asarray(cts)
     floats = [x for x, moves in zip(args, options.moving, strict=True) if moves]
@@ -156,13 +219,23 @@ def _odeint_bwd(func: Callable[..., Any], options: _Options, residuals: Any, cts
         y_bar, t_bar, floats_bar = carry
         along = jnp.sum(func(ys[i], ts[i], *args) * cts[i]).real.astype(ts.dtype)
         end = jnp.stack([-ts[i], -ts[i - 1]])
-        state = odeint(backwards, (ys[i], y_bar, t_bar - along, floats_bar), end, *floats, rtol=options.rtol, atol=options.atol,
-                       mxstep=options.mxstep, hmax=options.hmax)
+        state = odeint(
+            backwards,
+            (ys[i], y_bar, t_bar - along, floats_bar),
+            end,
+            *floats,
+            rtol=options.rtol,
+            atol=options.atol,
+            mxstep=options.mxstep,
+            hmax=options.hmax,
+        )
         _, y_bar, t_bar, floats_bar = pytrees.tree_map(lambda x: x[1], state)
         return (y_bar + cts[i - 1], t_bar, floats_bar), along
 
     zeros = jnp.zeros((), ts.dtype), tuple(jnp.zeros_like(x) for x in floats)
-    (y_bar, t0_bar, floats_bar), along = lax.scan(segment, (cts[-1], *zeros), jnp.arange(len(ts) - 1, 0, -1))
+    (y_bar, t0_bar, floats_bar), along = lax.scan(
+        segment, (cts[-1], *zeros), jnp.arange(len(ts) - 1, 0, -1)
+    )
     given = iter(floats_bar)
     args_bar = [next(given) if moves else None for moves in options.moving]
     return y_bar, jnp.concatenate([t0_bar[None], along[::-1]]), *args_bar
@@ -171,13 +244,17 @@ def _odeint_bwd(func: Callable[..., Any], options: _Options, residuals: Any, cts
 _odeint.defvjp(_odeint_fwd, _odeint_bwd)
 
 
-def runge_kutta_step(func: Callable[[Any, Any], Any], y0: Any, f0: Any, t0: Any, dt: Any) -> tuple[Any, Any, Any, Any]:
-    """A step of Dormand and Prince: the value and slope after it, an estimate of its error, and the slopes at its stages.
+def runge_kutta_step(
+    func: Callable[[Any, Any], Any], y0: Any, f0: Any, t0: Any, dt: Any
+) -> tuple[Any, Any, Any, Any]:
+    """A step of Dormand and Prince: the value and slope after it, an estimate of its error, and the
+    slopes at its stages.
 
     >>> y, _, _, _ = runge_kutta_step(lambda y, t: y, jnp.array([1.]), jnp.array([1.]), 0., 0.1)
     >>> round(float(y[0]), 4)
     1.1052
     """
+
     def stage(i: Any, k: Any) -> Any:
         y = y0 + dt.astype(y0.dtype) * jnp.matmul(stages[i - 1], k, precision="highest")
         return k.at[i].set(func(y, (t0 + dt * times[i - 1])))
@@ -200,8 +277,11 @@ def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
     return jnp.stack(fit_4th_order_polynomial(y0, y1, middle, k[0], k[-1], dt))
 
 
-def fit_4th_order_polynomial(y0: Any, y1: Any, y_mid: Any, dy0: Any, dy1: Any, dt: Any) -> tuple[Any, ...]:
-    """Coefficients, highest power first, in shares of dt, of the polynomial with given ends, slopes and middle.
+def fit_4th_order_polynomial(
+    y0: Any, y1: Any, y_mid: Any, dy0: Any, dy1: Any, dt: Any
+) -> tuple[Any, ...]:
+    """Coefficients, highest power first, in shares of dt, of the polynomial with given ends, slopes
+    and middle.
 
     >>> fit_4th_order_polynomial(0., 1., 0.0625, 0., 4., 1.)
     (1.0, 0.0, 0.0, 0.0, 0.0)
@@ -213,19 +293,27 @@ def fit_4th_order_polynomial(y0: Any, y1: Any, y_mid: Any, dy0: Any, dy1: Any, d
     return fourth, third, rise - fourth - third, first, y0
 
 
-def initial_step_size(fun: Callable[[Any, Any], Any], t0: Any, y0: Any, order: int, rtol: float, atol: float, f0: Any) -> Any:
+def initial_step_size(
+    fun: Callable[[Any, Any], Any], t0: Any, y0: Any, order: int, rtol: float, atol: float, f0: Any
+) -> Any:
     """The length of a first step.
 
-    Method: E. Hairer, S. P. Norsett and G. Wanner, "Solving Ordinary Differential Equations I", Springer, 1993, II.4.
+    Method: E. Hairer, S. P. Norsett and G. Wanner, "Solving Ordinary Differential Equations I",
+    Springer, 1993, II.4.
     """
     scale = atol + jnp.abs(y0) * rtol
     size, slope = jnp.linalg.norm(y0 / scale), jnp.linalg.norm(f0 / scale)
-    first = jnp.where((size < 1e-5) | (slope < 1e-5), 1e-6, 0.01 * size / jnp.where(slope == 0, 1.0, slope))
+    first = jnp.where(
+        (size < 1e-5) | (slope < 1e-5), 1e-6, 0.01 * size / jnp.where(slope == 0, 1.0, slope)
+    )
     after = fun(y0 + first.astype(y0.dtype) * f0, t0 + first.astype(jnp.result_type(t0)))
     curvature = jnp.linalg.norm((after - f0) / scale) / first
     greatest = jnp.maximum(slope, curvature)
-    second = jnp.where(greatest <= 1e-15, jnp.maximum(1e-6, first * 1e-3),
-                       (0.01 / jnp.where(greatest == 0, 1.0, greatest)) ** (1 / (order + 1)))
+    second = jnp.where(
+        greatest <= 1e-15,
+        jnp.maximum(1e-6, first * 1e-3),
+        (0.01 / jnp.where(greatest == 0, 1.0, greatest)) ** (1 / (order + 1)),
+    )
     return jnp.minimum(100 * first, second)
 
 
@@ -239,9 +327,16 @@ def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1:
     return jnp.sqrt(jnp.mean(abs2(error_estimate / tolerated)))
 
 
-def optimal_step_size(last_step: Any, mean_error_ratio: Any, safety: float = 0.9, ifactor: float = 10.0, dfactor: float = 0.2,
-                      order: float = 5.0) -> Any:
-    """The length of the next step: by at most ifactor longer or, after a step that is not accepted, dfactor shorter.
+def optimal_step_size(
+    last_step: Any,
+    mean_error_ratio: Any,
+    safety: float = 0.9,
+    ifactor: float = 10.0,
+    dfactor: float = 0.2,
+    order: float = 5.0,
+) -> Any:
+    """The length of the next step: by at most ifactor longer or, after a step that is not accepted,
+    dfactor shorter.
 
     >>> round(float(optimal_step_size(1.0, jnp.array(1.0))), 3)
     0.9
@@ -249,7 +344,9 @@ def optimal_step_size(last_step: Any, mean_error_ratio: Any, safety: float = 0.9
     least = jnp.where(mean_error_ratio < 1, 1.0, dfactor)
     safe = jnp.where(mean_error_ratio == 0, 1.0, mean_error_ratio)
     factor = jnp.clip(safe ** (-1.0 / order) * safety, least, ifactor)
-    return last_step * jnp.where(mean_error_ratio == 0, ifactor, jnp.where(jnp.isfinite(mean_error_ratio), factor, dfactor))
+    return last_step * jnp.where(
+        mean_error_ratio == 0, ifactor, jnp.where(jnp.isfinite(mean_error_ratio), factor, dfactor)
+    )
 
 
 def abs2(x: Any) -> Any:

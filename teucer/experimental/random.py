@@ -25,7 +25,8 @@ __dir__ = listing(__name__, __all__)
 @register_dataclass
 @dataclass(frozen=True)
 class StatefulPRNG:
-    """A generator, made by `stateful_rng`: each draw takes a key from its base key and its counter, a reference that it increments.
+    """A generator, made by `stateful_rng`: each draw takes a key from its base key and its counter,
+    a reference that it increments.
 
     It is a pytree: functions that are transformed take it, and draw from it, but do not return it.
     """
@@ -35,7 +36,9 @@ class StatefulPRNG:
 
     def __post_init__(self) -> None:
         # A tree of something else than arrays, such as axes, may stand in this form too.
-        if isinstance(self._base_key, jnp.ndarray) and not jnp.issubdtype(self._base_key.dtype, dtypes.prng_key):
+        if isinstance(self._base_key, jnp.ndarray) and not jnp.issubdtype(
+            self._base_key.dtype, dtypes.prng_key
+        ):
             raise ValueError(f"Expected base_key to be a typed PRNG key; got {self._base_key!r}")
         if isinstance(self._base_key, jnp.ndarray) and isinstance(self._counter, int | np.ndarray):
             raise ValueError(f"Expected counter to be a scalar integer ref; got {self._counter!r}")
@@ -49,8 +52,10 @@ class StatefulPRNG:
         False
         """
         if self._base_key.shape:
-            raise ValueError(f"StatefulPRNG.key: this generator is an array of generators, of shape {self._base_key.shape}.\n"
-                             "  Draw from it within jax.vmap.")
+            raise ValueError(
+                "StatefulPRNG.key: this generator is an array of generators, of shape "
+                f"{self._base_key.shape}.\n  Draw from it within jax.vmap."
+            )
         _refuse_shared(self._counter)
         count = self._counter[...]
         self._counter[...] = count + 1
@@ -65,7 +70,14 @@ class StatefulPRNG:
         """
         return random.uniform(self.key(), _shape(size or ()), dtype)
 
-    def uniform(self, low: Any = 0, high: Any = 1, size: int | Sequence[int] | None = None, *, dtype: Any = float) -> Any:
+    def uniform(
+        self,
+        low: Any = 0,
+        high: Any = 1,
+        size: int | Sequence[int] | None = None,
+        *,
+        dtype: Any = float,
+    ) -> Any:
         """Uniform floats from low, included, to high, excluded.
 
         >>> stateful_rng(42).uniform()
@@ -73,7 +85,14 @@ class StatefulPRNG:
         """
         return random.uniform(self.key(), _common(size, low, high), dtype, minval=low, maxval=high)
 
-    def normal(self, loc: Any = 0, scale: Any = 1, size: int | Sequence[int] | None = None, *, dtype: Any = float) -> Any:
+    def normal(
+        self,
+        loc: Any = 0,
+        scale: Any = 1,
+        size: int | Sequence[int] | None = None,
+        *,
+        dtype: Any = float,
+    ) -> Any:
         """Normal floats of mean loc and standard deviation scale.
 
         >>> stateful_rng(42).normal(size=(2, 3)).shape
@@ -82,7 +101,14 @@ class StatefulPRNG:
         drawn = random.normal(self.key(), _common(size, loc, scale), dtype)
         return jnp.asarray(loc, drawn.dtype) + jnp.asarray(scale, drawn.dtype) * drawn
 
-    def integers(self, low: Any, high: Any = None, size: int | Sequence[int] | None = None, *, dtype: Any = int) -> Any:
+    def integers(
+        self,
+        low: Any,
+        high: Any = None,
+        size: int | Sequence[int] | None = None,
+        *,
+        dtype: Any = int,
+    ) -> Any:
         """Integers from low, included, to high, excluded; from 0 to low where high is None.
 
         >>> bool(stateful_rng(42).integers(5) < 5)
@@ -123,8 +149,10 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     """
     if seed is None:
         if current_trace() is not EVAL:
-            raise TypeError("When used within transformed code, jax.experimental.random.stateful_rng() requires an explicit "
-                            "seed to be set.")
+            raise TypeError(
+                "When used within transformed code, jax.experimental.random.stateful_rng() "
+                "requires an explicit seed to be set."
+            )
         seed = int(np.random.default_rng().integers(2**31))
     return _generator(random.key(seed, impl=impl))
 
@@ -134,16 +162,23 @@ def _generator(key: Any) -> StatefulPRNG:
 
 
 def _refuse_shared(counter: Any) -> None:
-    """Raise ValueError where all elements of a batch would draw the same numbers from one generator."""
+    """Raise ValueError where all elements of a batch would draw the same numbers from one
+    generator."""
     trace = current_trace()
-    if type(trace) is BatchTrace and not (type(counter) is BatchTracer and (counter._trace is trace or trace.continues(counter))):
-        raise ValueError("performing an addupdate operation with vmapped value on an unbatched array reference: each element of "
-                         "the batch would draw the same numbers from one StatefulPRNG.\n  Map over generators of their own: "
-                         "jax.vmap(f)(rng.split(n), ...).")
+    if type(trace) is BatchTrace and not (
+        type(counter) is BatchTracer and (counter._trace is trace or trace.continues(counter))
+    ):
+        raise ValueError(
+            "performing an addupdate operation with vmapped value on an unbatched array "
+            "reference: each element of the batch would draw the same numbers from one "
+            "StatefulPRNG.\n  Map over generators of their own: jax.vmap(f)(rng.split(n), ...)."
+        )
 
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
-    return (operator.index(size),) if hasattr(size, "__index__") else tuple(map(operator.index, size))
+    return (
+        (operator.index(size),) if hasattr(size, "__index__") else tuple(map(operator.index, size))
+    )
 
 
 def _common(size: int | Sequence[int] | None, *parameters: Any) -> tuple[int, ...]:

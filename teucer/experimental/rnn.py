@@ -19,26 +19,36 @@ from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.lax import PrecisionLike
 
-__all__ = ["get_num_params_in_lstm", "init_lstm_weight", "lstm", "lstm_ref", "swap_lstm_gates",
-           "unpack_lstm_weights"]
+__all__ = [
+    "get_num_params_in_lstm",
+    "init_lstm_weight",
+    "lstm",
+    "lstm_ref",
+    "swap_lstm_gates",
+    "unpack_lstm_weights",
+]
 __dir__ = listing(__name__, __all__)
 
 Parts: TypeAlias = dict[int, Array]
 AllParts: TypeAlias = tuple[Parts, Parts, Parts, Parts]
 
 
-def _shapes(input_size: int, hidden_size: int, num_layers: int,
-            bidirectional: bool) -> list[list[tuple[int, ...]]]:
+def _shapes(
+    input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> list[list[tuple[int, ...]]]:
     """The shapes of all W_ih, W_hh, b_ih and b_hh, for each layer and direction."""
     directions, rows = 1 + bool(bidirectional), 4 * hidden_size
-    columns = [input_size if i < directions else directions * hidden_size
-               for i in range(directions * num_layers)]
+    columns = [
+        input_size if i < directions else directions * hidden_size
+        for i in range(directions * num_layers)
+    ]
     biases: list[tuple[int, ...]] = [(rows,) for _ in columns]
     return [[(rows, n) for n in columns], [(rows, hidden_size) for _ in columns], biases, biases]
 
 
-def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int,
-                           bidirectional: bool) -> int:
+def get_num_params_in_lstm(
+    input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> int:
     """The length of the vector of weights.
 
     >>> get_num_params_in_lstm(2, 3, 1, False)
@@ -48,8 +58,9 @@ def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int,
     return sum(math.prod(shape) for kind in kinds for shape in kind)
 
 
-def init_lstm_weight(rng: Any, input_size: int, hidden_size: int, num_layers: int,
-                     bidirectional: bool) -> Array:
+def init_lstm_weight(
+    rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> Array:
     """Weights uniform in [-k, k) for k = 1 / sqrt(hidden_size), as one vector of float32.
 
     rng: a key of `jax.random`.
@@ -63,8 +74,9 @@ def init_lstm_weight(rng: Any, input_size: int, hidden_size: int, num_layers: in
     return random.uniform(rng, (count,), jnp.float32, minval=-k, maxval=k)
 
 
-def unpack_lstm_weights(weights: Array, input_size: int, hidden_size: int, num_layers: int,
-                        bidirectional: bool) -> AllParts:
+def unpack_lstm_weights(
+    weights: Array, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> AllParts:
     """W_ih, W_hh, b_ih and b_hh: a dict each, from the number of layer and direction to an array.
 
     Layer l has number l; where there are two directions, 2 l and, backwards, 2 l + 1.
@@ -81,33 +93,52 @@ def unpack_lstm_weights(weights: Array, input_size: int, hidden_size: int, num_l
     if jnp.shape(weights) != (sum(sizes),):
         raise ValueError(
             f"unpack_lstm_weights: weights must have shape ({sum(sizes)},), got "
-            f"{jnp.shape(weights)}.\n  get_num_params_in_lstm gives the length.")
+            f"{jnp.shape(weights)}.\n  get_num_params_in_lstm gives the length."
+        )
     parts: AllParts = ({}, {}, {}, {})
     for (k, i), end, size in zip(order, itertools.accumulate(sizes), sizes, strict=True):
-        parts[k][i] = weights[end - size:end].reshape(kinds[k][i])
+        parts[k][i] = weights[end - size : end].reshape(kinds[k][i])
     return parts
 
 
-def swap_lstm_gates(weights: Array, input_size: int, hidden_size: int, num_layers: int,
-                    bidirectional: bool) -> Array:
+def swap_lstm_gates(
+    weights: Array, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+) -> Array:
     """The weights with the rows of cell and output gates exchanged, as MIOpen wants them.
 
     >>> from teucer import numpy as jnp
     >>> swap_lstm_gates(jnp.arange(16), 1, 1, 1, False)
     Array([ 0,  1,  3,  2,  4,  5,  7,  6,  8,  9, 11, 10, 12, 13, 15, 14], dtype=int32)
     """
+
     def swapped(x: Array) -> Array:
         i, f, g, o = jnp.split(x, 4)
         return jnp.concatenate([i, f, o, g])
 
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
-    return jnp.concatenate([swapped(part[i]).ravel() for pair in (parts[:2], parts[2:])
-                            for i in parts[0] for part in pair])
+    return jnp.concatenate(
+        [
+            swapped(part[i]).ravel()
+            for pair in (parts[:2], parts[2:])
+            for i in parts[0]
+            for part in pair
+        ]
+    )
 
 
-def lstm(x: Array, h_0: Array, c_0: Array, weights: Array, seq_lengths: Array, input_size: int,
-         hidden_size: int, num_layers: int, dropout: float, bidirectional: bool,
-         precision: PrecisionLike = None) -> tuple[Array, Array, Array]:
+def lstm(
+    x: Array,
+    h_0: Array,
+    c_0: Array,
+    weights: Array,
+    seq_lengths: Array,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    precision: PrecisionLike = None,
+) -> tuple[Array, Array, Array]:
     """Run a network of long short-term memory over a batch of sequences.
 
     x: T[batch, time, input_size]
@@ -130,9 +161,21 @@ def lstm(x: Array, h_0: Array, c_0: Array, weights: Array, seq_lengths: Array, i
     return _run(x, (h_0, c_0), parts, seq_lengths, num_layers, bidirectional, precision)
 
 
-def lstm_ref(x: Array, h_0: Array, c_0: Array, W_ih: Parts, W_hh: Parts, b_ih: Parts, b_hh: Parts,
-             seq_lengths: Array, input_size: int, hidden_size: int, num_layers: int,
-             dropout: float, bidirectional: bool) -> tuple[Array, Array, Array]:
+def lstm_ref(
+    x: Array,
+    h_0: Array,
+    c_0: Array,
+    W_ih: Parts,
+    W_hh: Parts,
+    b_ih: Parts,
+    b_hh: Parts,
+    seq_lengths: Array,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+) -> tuple[Array, Array, Array]:
     """As `lstm`, with the weights that `unpack_lstm_weights` gives."""
     _check_dropout("lstm_ref", dropout)
     parts = (W_ih, W_hh, b_ih, b_hh)
@@ -141,12 +184,21 @@ def lstm_ref(x: Array, h_0: Array, c_0: Array, W_ih: Parts, W_hh: Parts, b_ih: P
 
 def _check_dropout(name: str, dropout: float) -> None:
     if dropout:
-        raise NotImplementedError(f"{name}: dropout {dropout} is not supported.\n"
-                                  "  Run the layers one by one, and apply it between them.")
+        raise NotImplementedError(
+            f"{name}: dropout {dropout} is not supported.\n"
+            "  Run the layers one by one, and apply it between them."
+        )
 
 
-def _run(x: Array, state: tuple[Array, Array], parts: AllParts, lengths: Array, num_layers: int,
-         bidirectional: bool, precision: PrecisionLike) -> tuple[Array, Array, Array]:
+def _run(
+    x: Array,
+    state: tuple[Array, Array],
+    parts: AllParts,
+    lengths: Array,
+    num_layers: int,
+    bidirectional: bool,
+    precision: PrecisionLike,
+) -> tuple[Array, Array, Array]:
     directions = 1 + bool(bidirectional)
     steps = jnp.arange(x.shape[1])[None]
     within = steps < lengths[:, None]
@@ -167,22 +219,31 @@ def _run(x: Array, state: tuple[Array, Array], parts: AllParts, lengths: Array, 
     return x, jnp.stack(last_h), jnp.stack(last_c)
 
 
-def _layer(x: Array, start: tuple[Array, Array], parts: list[Array], within: Array,
-           precision: PrecisionLike) -> tuple[Array, Array, Array]:
+def _layer(
+    x: Array,
+    start: tuple[Array, Array],
+    parts: list[Array],
+    within: Array,
+    precision: PrecisionLike,
+) -> tuple[Array, Array, Array]:
     """One direction of a layer: y of shape (batch, time, hidden_size), and the last h and c."""
     w_ih, w_hh, b_ih, b_hh = parts
 
-    def step(state: tuple[Array, Array],
-             inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+    def step(
+        state: tuple[Array, Array], inputs: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], Array]:
         h, c = state
         gates, counts = inputs
         i, f, g, o = jnp.split(
-            gates + jnp.matmul(h, w_hh.T, precision=precision) + b_hh[None], 4, axis=1)
+            gates + jnp.matmul(h, w_hh.T, precision=precision) + b_hh[None], 4, axis=1
+        )
         new_c = lax.logistic(f) * c + lax.logistic(i) * jnp.tanh(g)
         new_h = lax.logistic(o) * jnp.tanh(new_c)
         counts = counts[:, None]
-        return ((jnp.where(counts, new_h, h), jnp.where(counts, new_c, c)),
-                jnp.where(counts, new_h, 0))
+        return (
+            (jnp.where(counts, new_h, h), jnp.where(counts, new_c, c)),
+            jnp.where(counts, new_h, 0),
+        )
 
     projected = jnp.matmul(x, w_ih.T, precision=precision) + b_ih[None, None]
     (h, c), y = lax.scan(step, start, (projected.swapaxes(0, 1), within.T))

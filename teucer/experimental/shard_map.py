@@ -12,8 +12,17 @@ __all__ = ["shard_map"]
 __dir__ = listing(__name__, __all__)
 
 
-def shard_map(f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, check_rep: bool = True,
-              auto: frozenset[Any] = frozenset()) -> Any:
-    """As `jax.shard_map`. check_rep: its check_vma. auto: the mesh axes that are not in its axis_names."""
+def shard_map(
+    f: Callable[..., Any],
+    mesh: Any,
+    in_specs: Any,
+    out_specs: Any,
+    check_rep: bool = True,
+    auto: frozenset[Any] = frozenset(),
+) -> Any:
+    """As `jax.shard_map`. check_rep: its check_vma. auto: the mesh axes that are not in its
+    axis_names."""
     names = frozenset(mesh.axis_names) - auto if auto else frozenset()
-    return _shard_map.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep, axis_names=names)
+    return _shard_map.shard_map(
+        f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep, axis_names=names
+    )

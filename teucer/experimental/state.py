@@ -1,4 +1,7 @@
-"""References and programs on values: `run_state` and `discharge_state`, and the effects of references."""
+"""References and programs on values.
+
+`run_state` and `discharge_state`, and the effects of references.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ __dir__ = listing(__name__, __all__)
 
 @tracebacks.api_boundary
 def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A pure function out of one that changes references: (tree of arrays) -> tree of the arrays as `fun` leaves them.
+    """A pure function out of one that changes references: (tree of arrays) -> tree of the arrays as
+    `fun` leaves them.
 
     fun: takes one tree of references, and returns nothing.
 
@@ -29,6 +33,7 @@ def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     >>> run_state(bump)(jnp.zeros(2))
     Array([1., 0.], dtype=float32)
     """
+
     def on_arrays(state: Any) -> Any:
         refs = pytrees.tree_map(new_ref, state)
         fun(refs)
@@ -37,9 +42,14 @@ def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     return on_arrays
 
 
-def discharge_state(jaxpr: Jaxpr, consts: Sequence[Any] = (), *, should_discharge: bool | Sequence[bool] = True,
-                    ) -> tuple[Jaxpr, list[Any]]:
-    """A jaxpr with arrays in the place of references: its results are followed by the last arrays of all references.
+def discharge_state(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any] = (),
+    *,
+    should_discharge: bool | Sequence[bool] = True,
+) -> tuple[Jaxpr, list[Any]]:
+    """A jaxpr with arrays in the place of references: its results are followed by the last arrays
+    of all references.
 
     should_discharge: which of its inputs, where they are references, become arrays.
     Returns it with the values of its constants.
@@ -49,8 +59,16 @@ def discharge_state(jaxpr: Jaxpr, consts: Sequence[Any] = (), *, should_discharg
     >>> discharge_state(closed.jaxpr)[0]
     { lambda ; a:f32[]. let b:f32[] = add_any a 1.0:f32[] in (b,) }
     """
-    chosen = [should_discharge] * len(jaxpr.invars) if isinstance(should_discharge, bool) else list(should_discharge)
-    numbers = [i for i, (v, c) in enumerate(zip(jaxpr.invars, chosen, strict=True)) if c and type(v.aval) is RefType]
+    chosen = (
+        [should_discharge] * len(jaxpr.invars)
+        if isinstance(should_discharge, bool)
+        else list(should_discharge)
+    )
+    numbers = [
+        i
+        for i, (v, c) in enumerate(zip(jaxpr.invars, chosen, strict=True))
+        if c and type(v.aval) is RefType
+    ]
     groups = tuple(numbers.index(i) if i in numbers else None for i in range(len(jaxpr.invars)))
     found = discharged(ClosedJaxpr(jaxpr, consts), groups, tuple(range(len(numbers))))
     return found.jaxpr.jaxpr, found.jaxpr.consts

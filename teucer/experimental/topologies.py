@@ -1,7 +1,8 @@
 """Devices of an accelerator as a description, over which programs are lowered and compiled.
 
-Attached devices have one. Of devices that are not there jaxlib compiles only what is given to it by another door, so those are
-refused; a program is lowered for them all the same, over a `jax.sharding.AbstractMesh`.
+Attached devices have one. Of devices that are not there jaxlib compiles only what is given to it by
+another door, so those are refused; a program is lowered for them all the same, over a
+`jax.sharding.AbstractMesh`.
 """
 
 from __future__ import annotations
@@ -38,22 +39,35 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
     return TopologyDescription(backends.devices(platform))
 
 
-def get_topology_desc(topology_name: str = "", platform: str | None = None, **kwargs: Any) -> NoReturn:
-    """The description of devices that need not be attached, by a name such as 'v5e:2x2' of a platform, by default 'tpu'.
+def get_topology_desc(
+    topology_name: str = "", platform: str | None = None, **kwargs: Any
+) -> NoReturn:
+    """The description of devices that need not be attached, by a name such as 'v5e:2x2' of a
+    platform, by default 'tpu'.
 
     Raises NotImplementedError: no program is compiled for them here.
     """
     name = "tpu" if platform is None else platform
-    asked = f"get_topology_desc({topology_name!r}, platform={platform!r}{''.join(f', {k}={v!r}' for k, v in kwargs.items())})"
+    asked = (
+        f"get_topology_desc({topology_name!r}, "
+        f"platform={platform!r}{''.join(f', {k}={v!r}' for k, v in kwargs.items())})"
+    )
     raise NotImplementedError(
-        f"{asked}: topology not implemented for {name}: devices that are not attached cannot be compiled for.\n"
-        "  get_attached_topology describes those that are; jax_num_cpu_devices says how many CPUs are simulated.\n"
-        "  Lower a program for others over a jax.sharding.AbstractMesh: "
-        f"jit(f).trace(...).lower(lowering_platforms=({name!r},)), or jax.export.")
+        f"{asked}: topology not implemented for {name}: devices that are not attached cannot be "
+        "compiled for.\n  get_attached_topology describes those that are; jax_num_cpu_devices "
+        "says how many CPUs are simulated.\n  Lower a program for others over a "
+        f"jax.sharding.AbstractMesh: jit(f).trace(...).lower(lowering_platforms=({name!r},)), or "
+        "jax.export."
+    )
 
 
-def make_mesh(topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: tuple[str, ...], *,
-              contiguous_submeshes: bool = False) -> Mesh:
+def make_mesh(
+    topo: TopologyDescription,
+    mesh_shape: Sequence[int],
+    axis_names: tuple[str, ...],
+    *,
+    contiguous_submeshes: bool = False,
+) -> Mesh:
     """A mesh of the devices of a description, of the given sizes and names of axes.
 
     contiguous_submeshes: is for the wiring of TPUs, and changes nothing elsewhere.
@@ -62,4 +76,7 @@ def make_mesh(topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: 
     >>> make_mesh(TopologyDescription(get_attached_topology().devices[:1]), (1,), ("x",)).size
     1
     """
-    return Mesh(create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes), axis_names)
+    return Mesh(
+        create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes),
+        axis_names,
+    )

@@ -1,5 +1,17 @@
 """What the compiler is told of operations."""
 
-from teucer._derived.metadata import fuse_limit, must_fuse_call, set_xla_metadata, xla_metadata_call, xla_metadata_call2
+from teucer._derived.metadata import (
+    fuse_limit,
+    must_fuse_call,
+    set_xla_metadata,
+    xla_metadata_call,
+    xla_metadata_call2,
+)
 
-__all__ = ["fuse_limit", "must_fuse_call", "set_xla_metadata", "xla_metadata_call", "xla_metadata_call2"]
+__all__ = [
+    "fuse_limit",
+    "must_fuse_call",
+    "set_xla_metadata",
+    "xla_metadata_call",
+    "xla_metadata_call2",
+]

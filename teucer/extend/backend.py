@@ -13,9 +13,18 @@ from teucer._executables.compile import clear_memory as _clear_memory
 from teucer._transform.caches import clear_backends, register
 from teucer._xla import client as _xla
 
-__all__ = ["backend_xla_version", "backends", "clear_backends", "clear_in_memory_compilation_cache", "get_backend",
-           "get_compile_options", "get_default_device", "ifrt_proxy", "register_backend_cache",
-           "register_backend_factory"]
+__all__ = [
+    "backend_xla_version",
+    "backends",
+    "clear_backends",
+    "clear_in_memory_compilation_cache",
+    "get_backend",
+    "get_compile_options",
+    "get_default_device",
+    "ifrt_proxy",
+    "register_backend_cache",
+    "register_backend_factory",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -40,7 +49,8 @@ def get_backend(platform: Any = None) -> Any:
 
 
 def get_default_device() -> Any:
-    """The device on which programs run that name none: that of `jax_default_device`, else the first.
+    """The device on which programs run that name none: that of `jax_default_device`, else the
+    first.
 
     >>> import teucer as jax
     >>> get_default_device() in jax.devices()
@@ -50,7 +60,8 @@ def get_default_device() -> Any:
 
 
 def backend_xla_version(platform: Any = None) -> int | None:
-    """The version of XLA in the plugin of a platform; None where the plugin does not say, and on the CPU.
+    """The version of XLA in the plugin of a platform; None where the plugin does not say, and on
+    the CPU.
 
     Raises RuntimeError if there is no such platform.
 
@@ -60,19 +71,29 @@ def backend_xla_version(platform: Any = None) -> int | None:
 
 
 def clear_in_memory_compilation_cache() -> None:
-    """Forget the executables that are kept in memory by their text; those that functions hold stay."""
+    """Forget the executables that are kept in memory by their text; those that functions hold
+    stay."""
     _clear_memory()
 
 
-def get_compile_options(num_replicas: int, num_partitions: int, device_assignment: Any = None,
-                        env_options_overrides: Mapping[str, Any] | None = None, fdo_profile: bytes | None = None,
-                        detailed_logging: bool = True, backend: Any = None) -> Any:
+def get_compile_options(
+    num_replicas: int,
+    num_partitions: int,
+    device_assignment: Any = None,
+    env_options_overrides: Mapping[str, Any] | None = None,
+    fdo_profile: bytes | None = None,
+    detailed_logging: bool = True,
+    backend: Any = None,
+) -> Any:
     """The options by which a client compiles a program: `CompileOptions` of jaxlib.
 
-    device_assignment: numbers of devices, int[replicas, partitions] or, for one partition, int[replicas].
-    env_options_overrides: XLA's debug options by name. fdo_profile: a profile that guides the compiler.
-    detailed_logging: whether the compiler may log the program. backend: accepted for programs written for JAX.
-    Raises ValueError if the assignment has another shape, and the runtime's error for an option that is not known.
+    device_assignment: numbers of devices, int[replicas, partitions] or, for one partition,
+    int[replicas].
+    env_options_overrides: XLA's debug options by name. fdo_profile: a profile that guides the
+    compiler.
+    detailed_logging: whether the compiler may log the program. backend: accepted for programs
+    written for JAX. Raises ValueError if the assignment has another shape, and the runtime's error
+    for an option that is not known.
 
     >>> get_compile_options(1, 2).num_partitions
     2
@@ -82,10 +103,18 @@ def get_compile_options(num_replicas: int, num_partitions: int, device_assignmen
         ids = np.asarray(device_assignment)
         ids = ids[:, None] if ids.ndim == 1 and num_partitions == 1 else ids
         if ids.shape != (num_replicas, num_partitions):
-            raise ValueError(f"device_assignment does not match num_replicas and num_partitions: {device_assignment} vs "
-                             f"{num_replicas}, {num_partitions}.")
-    return _xla.raw_options(num_replicas, num_partitions, ids, overrides=env_options_overrides or {}, profile=fdo_profile,
-                            log=detailed_logging)
+            raise ValueError(
+                "device_assignment does not match num_replicas and num_partitions: "
+                f"{device_assignment} vs {num_replicas}, {num_partitions}."
+            )
+    return _xla.raw_options(
+        num_replicas,
+        num_partitions,
+        ids,
+        overrides=env_options_overrides or {},
+        profile=fdo_profile,
+        log=detailed_logging,
+    )
 
 
 def register_backend_cache(cache: Any, for_what: str) -> None:
@@ -95,26 +124,42 @@ def register_backend_cache(cache: Any, for_what: str) -> None:
     Raises TypeError for another object.
     """
     if not callable(getattr(cache, "cache_clear", None)):
-        raise TypeError(f"register_backend_cache: the cache for {for_what!r} has no method cache_clear: {cache!r:.100}")
+        raise TypeError(
+            f"register_backend_cache: the cache for {for_what!r} has no method cache_clear: "
+            f"{cache!r:.100}"
+        )
     register(cache.cache_clear)
 
 
-def register_backend_factory(name: str, factory: Callable[[], Any], *, priority: int = 0, fail_quietly: bool = True,
-                             experimental: bool = False, make_topology: Any = None, c_api: Any = None) -> None:
+def register_backend_factory(
+    name: str,
+    factory: Callable[[], Any],
+    *,
+    priority: int = 0,
+    fail_quietly: bool = True,
+    experimental: bool = False,
+    make_topology: Any = None,
+    c_api: Any = None,
+) -> None:
     """Have a platform made by a function, when backends are made for the next time.
 
-    factory: returns a client of jaxlib, or None where there is no such hardware. priority: of the default platform; CUDA has 200,
-        the CPU 0. fail_quietly: whether the other platforms do where the function raises, and the option jax_platforms is not
-        set. experimental, make_topology, c_api: accepted for programs written for JAX.
+    factory: returns a client of jaxlib, or None where there is no such hardware. priority: of the
+        default platform; CUDA has 200, the CPU 0. fail_quietly: whether the other platforms do
+        where the function raises, and the option jax_platforms is not set. experimental,
+        make_topology, c_api: accepted for programs written for JAX.
     Raises TypeError for what is no function.
     """
     if not callable(factory):
-        raise TypeError(f"register_backend_factory: factory must be a function that returns a client, got {factory!r}")
+        raise TypeError(
+            "register_backend_factory: factory must be a function that returns a client, got "
+            f"{factory!r}"
+        )
     _backends.register_factory(name, _backends.Factory(factory, priority, fail_quietly))
 
 
 def __getattr__(name: str) -> Any:
     if name == "ifrt_proxy":
         from teucer._xla.platforms import proxy  # loads a library that hardly anybody needs
+
         return proxy
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,8 @@
-"""Functions wrapped in transformations of their arguments and results, for libraries that trace functions of flat values.
+"""Functions wrapped in transformations of their arguments and results, for libraries that trace
+functions of flat values.
 
-A transformation may hand out a value beside the results (the tree of the results, say): it stores it while the function
-runs, and the caller reads it afterwards.
+A transformation may hand out a value beside the results (the tree of the results, say): it stores
+it while the function runs, and the caller reads it afterwards.
 """
 
 from __future__ import annotations
@@ -14,8 +15,18 @@ from teucer._base import config, memo
 from teucer._base.lazy import listing
 from teucer._core.stage import DebugInfo
 
-__all__ = ["Callable", "StoreException", "WrappedFun", "cache", "merge_linear_aux", "transformation", "transformation2",
-           "transformation_with_aux", "transformation_with_aux2", "wrap_init"]
+__all__ = [
+    "Callable",
+    "StoreException",
+    "WrappedFun",
+    "cache",
+    "merge_linear_aux",
+    "transformation",
+    "transformation2",
+    "transformation_with_aux",
+    "transformation_with_aux2",
+    "wrap_init",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -58,27 +69,60 @@ class Store:
 class WrappedFun:
     """A function with transformations around it, the outermost first; `call_wrapped` calls it.
 
-    f: the function itself. f_transformed: that with its transformations. transforms: (transformation, its arguments) each.
+    f: the function itself. f_transformed: that with its transformations. transforms:
+    (transformation, its arguments) each.
     stores: where each transformation keeps what it hands out, None for one that hands out nothing.
-    params: (name, value) pairs of the function. in_type: the types of its arguments if they are fixed.
+    params: (name, value) pairs of the function. in_type: the types of its arguments if they are
+    fixed.
     """
 
-    __slots__ = ("__weakref__", "debug_info", "f", "f_transformed", "in_type", "params", "stores", "transforms")
+    __slots__ = (
+        "__weakref__",
+        "debug_info",
+        "f",
+        "f_transformed",
+        "in_type",
+        "params",
+        "stores",
+        "transforms",
+    )
 
-    def __init__(self, f: Callable[..., Any], f_transformed: Callable[..., Any], transforms: tuple[Any, ...],
-                 stores: tuple[Store | None, ...], params: tuple[tuple[str, Any], ...], in_type: Any, debug_info: Any) -> None:
-        self.f, self.f_transformed, self.transforms, self.stores = f, f_transformed, transforms, stores
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        f_transformed: Callable[..., Any],
+        transforms: tuple[Any, ...],
+        stores: tuple[Store | None, ...],
+        params: tuple[tuple[str, Any], ...],
+        in_type: Any,
+        debug_info: Any,
+    ) -> None:
+        self.f, self.f_transformed, self.transforms, self.stores = (
+            f,
+            f_transformed,
+            transforms,
+            stores,
+        )
         self.params, self.in_type, self.debug_info = params, in_type, debug_info
 
     @property
     def __name__(self) -> str:
         return getattr(self.f, "__name__", "<unnamed function>")
 
-    def wrap(self, gen: Callable[..., Any], gen_static_args: tuple[Any, ...], out_store: Store | None) -> WrappedFun:
+    def wrap(
+        self, gen: Callable[..., Any], gen_static_args: tuple[Any, ...], out_store: Store | None
+    ) -> WrappedFun:
         """This function inside gen(f, [out_store,] *gen_static_args, *args, **kwargs)."""
         first = (self.f_transformed,) if out_store is None else (self.f_transformed, out_store)
-        return WrappedFun(self.f, functools.partial(gen, *first, *gen_static_args), ((gen, gen_static_args), *self.transforms),
-                          (out_store, *self.stores), self.params, None, self.debug_info)
+        return WrappedFun(
+            self.f,
+            functools.partial(gen, *first, *gen_static_args),
+            ((gen, gen_static_args), *self.transforms),
+            (out_store, *self.stores),
+            self.params,
+            None,
+            self.debug_info,
+        )
 
     def call_wrapped(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function inside its transformations."""
@@ -92,11 +136,15 @@ class WrappedFun:
 
     def replace_debug_info(self, dbg: Any) -> WrappedFun:
         """The same with another debug info."""
-        return WrappedFun(self.f, self.f_transformed, self.transforms, self.stores, self.params, self.in_type, dbg)
+        return WrappedFun(
+            self.f, self.f_transformed, self.transforms, self.stores, self.params, self.in_type, dbg
+        )
 
     def with_unknown_names(self) -> WrappedFun:
         """The same, whose arguments have no names in messages."""
-        return self.replace_debug_info(DebugInfo(self.f, (), getattr(self.debug_info, "transform", "jit")))
+        return self.replace_debug_info(
+            DebugInfo(self.f, (), getattr(self.debug_info, "transform", "jit"))
+        )
 
     def _key(self) -> tuple[Any, ...]:
         return self.transforms, self.params, self.in_type
@@ -108,11 +156,16 @@ class WrappedFun:
         return hash((self.f, self._key()))
 
     def __repr__(self) -> str:
-        lines = [f"{i}   : {getattr(gen, '__name__', gen)}   {static}" for i, (gen, static) in enumerate(self.transforms)]
+        lines = [
+            f"{i}   : {getattr(gen, '__name__', gen)}   {static}"
+            for i, (gen, static) in enumerate(self.transforms)
+        ]
         return "\n".join(["Wrapped function:", *lines, f"Core: {self.__name__}", ""])
 
 
-def wrap_init(f: Callable[..., Any], params: dict[str, Any] | None = None, *, debug_info: Any = None) -> WrappedFun:
+def wrap_init(
+    f: Callable[..., Any], params: dict[str, Any] | None = None, *, debug_info: Any = None
+) -> WrappedFun:
     """A function without transformations yet.
 
     params: parameters of it. debug_info: what messages say of it, from `jax.api_util.debug_info`.
@@ -121,20 +174,25 @@ def wrap_init(f: Callable[..., Any], params: dict[str, Any] | None = None, *, de
     2
     """
     fixed = tuple(sorted((params or {}).items()))
-    return WrappedFun(f, functools.partial(f, **dict(fixed)), (), (), fixed, None, debug_info or DebugInfo(f))
+    return WrappedFun(
+        f, functools.partial(f, **dict(fixed)), (), (), fixed, None, debug_info or DebugInfo(f)
+    )
 
 
 def _decorator(wrapped: Callable[..., Any]) -> Callable[..., Any]:
     """`wrapped(gen, ...)` as a decorator of gen."""
+
     @functools.wraps(wrapped)
     def of(gen: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(wrapped, gen)
+
     return of
 
 
 @_decorator
 def transformation2(gen: Callable[..., Any], fun: WrappedFun, *gen_static_args: Any) -> WrappedFun:
-    """A decorator: makes of gen(f, *static, *args, **kwargs) a function that wraps a WrappedFun, given static.
+    """A decorator: makes of gen(f, *static, *args, **kwargs) a function that wraps a WrappedFun,
+    given static.
 
     >>> @transformation2
     ... def scaled(f, factor, x):
@@ -146,11 +204,18 @@ def transformation2(gen: Callable[..., Any], fun: WrappedFun, *gen_static_args: 
 
 
 @_decorator
-def transformation_with_aux2(gen: Callable[..., Any], fun: WrappedFun, *gen_static_args: Any, use_eq_store: bool = False,
-                             unk_names: bool = False) -> tuple[WrappedFun, Callable[[], Any]]:
-    """As `transformation2` for gen(f, store, *static, ...), which calls store.store(value); returns the reader of it too.
+def transformation_with_aux2(
+    gen: Callable[..., Any],
+    fun: WrappedFun,
+    *gen_static_args: Any,
+    use_eq_store: bool = False,
+    unk_names: bool = False,
+) -> tuple[WrappedFun, Callable[[], Any]]:
+    """As `transformation2` for gen(f, store, *static, ...), which calls store.store(value); returns
+    the reader of it too.
 
-    use_eq_store: an equal value may be stored again. unk_names: names of arguments mean nothing in messages.
+    use_eq_store: an equal value may be stored again. unk_names: names of arguments mean nothing in
+    messages.
 
     >>> @transformation_with_aux2
     ... def counted(f, store, *args):
@@ -166,8 +231,11 @@ def transformation_with_aux2(gen: Callable[..., Any], fun: WrappedFun, *gen_stat
 
 
 @_decorator
-def transformation(gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Any) -> WrappedFun:
-    """As `transformation2` for a generator: it yields (args, kwargs), is sent the result, and yields what becomes of it.
+def transformation(
+    gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Any
+) -> WrappedFun:
+    """As `transformation2` for a generator: it yields (args, kwargs), is sent the result, and
+    yields what becomes of it.
 
     >>> @transformation
     ... def scaled(factor, x):
@@ -180,20 +248,29 @@ def transformation(gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFu
 
 
 @_decorator
-def transformation_with_aux(gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Any,
-                            use_eq_store: bool = False) -> tuple[WrappedFun, Callable[[], Any]]:
-    """As `transformation` for a generator that yields (result, value to hand out) at last; returns the reader of it too."""
+def transformation_with_aux(
+    gen: Callable[..., Generator[Any, Any, None]],
+    fun: WrappedFun,
+    *gen_static_args: Any,
+    use_eq_store: bool = False,
+) -> tuple[WrappedFun, Callable[[], Any]]:
+    """As `transformation` for a generator that yields (result, value to hand out) at last; returns
+    the reader of it too."""
     store = Store(use_eq_store)
     return fun.wrap(_run_storing, (gen, *gen_static_args), store), store.read
 
 
-def _run(f: Callable[..., Any], gen: Callable[..., Generator[Any, Any, None]], *args: Any, **kwargs: Any) -> Any:
+def _run(
+    f: Callable[..., Any], gen: Callable[..., Generator[Any, Any, None]], *args: Any, **kwargs: Any
+) -> Any:
     steps = gen(*args, **kwargs)
     inner_args, inner_kwargs = next(steps)
     return steps.send(f(*inner_args, **inner_kwargs))
 
 
-def _run_storing(f: Callable[..., Any], store: Store, gen: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _run_storing(
+    f: Callable[..., Any], store: Store, gen: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
     result, value = _run(f, gen, *args, **kwargs)
     store.store(value)
     return result
@@ -216,7 +293,8 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
 
 
 def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any]:
-    """Of call(fun, *args), where fun is a WrappedFun, keep the results as long as its function lives.
+    """Of call(fun, *args), where fun is a WrappedFun, keep the results as long as its function
+    lives.
 
     What the transformations hand out is kept too. explain: accepted for programs written for JAX.
 
@@ -240,4 +318,5 @@ def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any
         else:
             fun.populate_stores(found[1])
         return found[0]
+
     return cached

@@ -1,4 +1,5 @@
-"""Contexts of MLIR and of lowering rules, for libraries that write StableHLO through jaxlib's bindings."""
+"""Contexts of MLIR and of lowering rules, for libraries that write StableHLO through jaxlib's
+bindings."""
 
 from typing import Any
 
@@ -10,7 +11,11 @@ __dir__ = listing(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("JaxIrContext", "upstream_dialects"):  # jaxlib's bindings of MLIR, which take 0.15 s to load
+    if name in (
+        "JaxIrContext",
+        "upstream_dialects",
+    ):  # jaxlib's bindings of MLIR, which take 0.15 s to load
         from teucer._xla import mlir
+
         return getattr(mlir, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,12 @@ from teucer._devices.chosen import GSPMDSharding
 from teucer._xla.arrays import HloSharding
 from teucer._xla.arrays import OpSharding as _OpSharding
 
-__all__ = ["GSPMDSharding", "get_hlo_sharding_from_serialized_proto", "get_op_sharding_from_serialized_proto",
-           "get_serialized_proto_from_hlo_sharding"]
+__all__ = [
+    "GSPMDSharding",
+    "get_hlo_sharding_from_serialized_proto",
+    "get_op_sharding_from_serialized_proto",
+    "get_serialized_proto_from_hlo_sharding",
+]
 __dir__ = listing(__name__, __all__)
 
 

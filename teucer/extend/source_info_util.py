@@ -11,9 +11,24 @@ from teucer._base.lazy import listing
 from teucer._core import names
 from teucer._core.places import NameStack, SourceInfo
 
-__all__ = ["Frame", "NameStack", "SourceInfo", "current", "current_name_stack", "extend_name_stack", "new_name_stack",
-           "new_source_info", "register_exclusion", "reset_name_stack", "set_name_stack", "summarize", "transform_name_stack",
-           "user_context", "user_frame", "user_frames"]
+__all__ = [
+    "Frame",
+    "NameStack",
+    "SourceInfo",
+    "current",
+    "current_name_stack",
+    "extend_name_stack",
+    "new_name_stack",
+    "new_source_info",
+    "register_exclusion",
+    "reset_name_stack",
+    "set_name_stack",
+    "summarize",
+    "transform_name_stack",
+    "user_context",
+    "user_frame",
+    "user_frames",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -71,11 +86,19 @@ def user_frames(traceback: Any) -> Iterator[Frame]:
     """The calls of a `SourceInfo`, its `traceback`, spelled out, the innermost first."""
     for record in source.records(traceback):
         place = source.spelled_out(record)
-        yield Frame(place.file, record[0].co_qualname, place.line, place.column - 1, place.end_line, place.end_column - 1)
+        yield Frame(
+            place.file,
+            record[0].co_qualname,
+            place.line,
+            place.column - 1,
+            place.end_line,
+            place.end_column - 1,
+        )
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
-    """A place as text, such as 'program.py:12:5 (train)'; num_frames: of how many calls, a line each, the innermost last.
+    """A place as text, such as 'program.py:12:5 (train)'; num_frames: of how many calls, a line
+    each, the innermost last.
 
     >>> summarize(new_source_info())
     'unknown'
@@ -125,7 +148,8 @@ def transform_name_stack(name: str) -> Iterator[NameStack]:
 
 @contextmanager
 def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iterator[None]:
-    """Scopes in force in a `with` block; errors keep their own places, so that of `traceback` is not used."""
+    """Scopes in force in a `with` block; errors keep their own places, so that of `traceback` is
+    not used."""
     with set_name_stack(current_name_stack() if name_stack is None else name_stack):
         yield
 

@@ -38,20 +38,27 @@ def _checked(op: str, stage: Any) -> PipelineStage:
     return stage
 
 
-def register_hlo_module_transformation(callback: Callable[[bytes], bytes | None], *, name: str,
-                                       stage: PipelineStage = PipelineStage.PRE_SCHEDULER,
-                                       platforms: Sequence[str] | str | None = None) -> None:
+def register_hlo_module_transformation(
+    callback: Callable[[bytes], bytes | None],
+    *,
+    name: str,
+    stage: PipelineStage = PipelineStage.PRE_SCHEDULER,
+    platforms: Sequence[str] | str | None = None,
+) -> None:
     """Have the compiler run a pass over each program that it compiles from now on.
 
-    callback: takes a serialized `HloModuleProto` and returns another, or None where it changes nothing. It may run in any
-        thread. name: what the pass is called; passes of one stage run in the order in which they were given.
+    callback: takes a serialized `HloModuleProto` and returns another, or None where it changes
+        nothing. It may run in any thread. name: what the pass is called; passes of one stage run in
+        the order in which they were given.
     platforms: names of platforms; by default all that there are.
     Raises TypeError for a stage or callback of another kind, RuntimeError for an unknown platform.
-    Programs that were compiled before are forgotten, and while there are such passes no program is read from disk or kept there.
+    Programs that were compiled before are forgotten, and while there are such passes no program is
+    read from disk or kept there.
 
     >>> import teucer as jax
     >>> sizes = []
-    >>> register_hlo_module_transformation(lambda module: sizes.append(len(module)), name="sizes", platforms="cpu")
+    >>> register_hlo_module_transformation(lambda module: sizes.append(len(module)), name="sizes",
+    ...     platforms="cpu")
     >>> _ = jax.jit(lambda x: x + 1)(1.0)
     >>> clear_hlo_module_transformation("sizes", platforms="cpu"), len(sizes) > 0
     (True, True)
@@ -66,8 +73,11 @@ def register_hlo_module_transformation(callback: Callable[[bytes], bytes | None]
     clear_caches()
 
 
-def clear_hlo_module_transformation(name: str, stage: PipelineStage = PipelineStage.PRE_SCHEDULER,
-                                    platforms: Sequence[str] | str | None = None) -> bool:
+def clear_hlo_module_transformation(
+    name: str,
+    stage: PipelineStage = PipelineStage.PRE_SCHEDULER,
+    platforms: Sequence[str] | str | None = None,
+) -> bool:
     """Take a pass back from the compiler; whether it had one of this name and stage.
 
     platforms: as for `register_hlo_module_transformation`.

@@ -11,7 +11,8 @@ __all__ = ["GradAccum", "NullAccum", "RefAccum", "ValAccum"]
 
 
 class GradAccum:
-    """What a backward rule gives cotangents of an argument of type `aval` to, with `accum`. `freeze` gives their sum."""
+    """What a backward rule gives cotangents of an argument of type `aval` to, with `accum`.
+    `freeze` gives their sum."""
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
@@ -50,7 +51,8 @@ class ValAccum(GradAccum):
 
 @final
 class RefAccum(GradAccum):
-    """Cotangents are added to the array of a reference, which is made when the first comes if there is none."""
+    """Cotangents are added to the array of a reference, which is made when the first comes if there
+    is none."""
 
     def __init__(self, aval: Any, ref: Any = None) -> None:
         super().__init__(aval)

@@ -1,8 +1,10 @@
-"""Contexts of lowering rules that build operations with jaxlib's bindings of MLIR, and how such rules are called.
+"""Contexts of lowering rules that build operations with jaxlib's bindings of MLIR, and how such
+rules are called.
 
-A rule builds in a module of its own (`_xla/platforms/mlir_building.py`), in a function that becomes one of the program's and is
-called where the rule was. What a rule has Teucer write (`lower_fun`, `jaxpr_subcomp`, foreign calls) becomes a function of the
-program's as well, which the rule's module declares.
+A rule builds in a module of its own (`_xla/platforms/mlir_building.py`), in a function that becomes
+one of the program's and is called where the rule was. What a rule has Teucer write (`lower_fun`,
+`jaxpr_subcomp`, foreign calls) becomes a function of the program's as well, which the rule's module
+declares.
 """
 
 from __future__ import annotations
@@ -19,8 +21,15 @@ from teucer._devices import backends
 from teucer._lower import text
 from teucer._lower.context import PLATFORM, Context, Value
 
-__all__ = ["LoweringParameters", "LoweringRuleContext", "ModuleContext", "SPMDAxisContext", "ShardingContext", "TokenSet",
-           "lowered_by"]
+__all__ = [
+    "LoweringParameters",
+    "LoweringRuleContext",
+    "ModuleContext",
+    "SPMDAxisContext",
+    "ShardingContext",
+    "TokenSet",
+    "lowered_by",
+]
 
 # What rules ask to be kept: an executable may be loaded again as long as the process lives.
 _kept: list[Any] = []
@@ -85,7 +94,9 @@ class TokenSet:
 
     def update_tokens(self, tokens: TokenSet) -> TokenSet:
         """These tokens, with those of `tokens` in place of them."""
-        return TokenSet({effect: tokens._tokens.get(effect, token) for effect, token in self._tokens.items()})
+        return TokenSet(
+            {effect: tokens._tokens.get(effect, token) for effect, token in self._tokens.items()}
+        )
 
 
 @final
@@ -133,16 +144,28 @@ class ModuleContext:
         """A context with other fields."""
         return dataclasses.replace(self, **fields)
 
-    def through(self, name: str, avals_in: Sequence[Any], avals_out: Sequence[Any], write: Callable[..., Sequence[Value]],
-                values: Sequence[Any]) -> list[Any]:
+    def through(
+        self,
+        name: str,
+        avals_in: Sequence[Any],
+        avals_out: Sequence[Any],
+        write: Callable[..., Sequence[Value]],
+        values: Sequence[Any],
+    ) -> list[Any]:
         """Call a function of values of MLIR that `write`, a rule for `Context`, writes."""
         function, sizes = self.function(name, avals_in, avals_out, write)
         results: list[Any] = self.draft.call(function, [*sizes, *values])
         return results
 
-    def function(self, name: str, avals_in: Sequence[Any], avals_out: Sequence[Any],
-                 write: Callable[..., Sequence[Value]]) -> tuple[Any, Sequence[Any]]:
-        """A declared function that `write` writes into the program, and the scalars that it takes before its operands."""
+    def function(
+        self,
+        name: str,
+        avals_in: Sequence[Any],
+        avals_out: Sequence[Any],
+        write: Callable[..., Sequence[Value]],
+    ) -> tuple[Any, Sequence[Any]]:
+        """A declared function that `write` writes into the program, and the scalars that it takes
+        before its operands."""
         writer, scalars = self.writer, dict(self.writer.scalars)
         symbol = writer.module.unique_name(name)
         outs: list[Value] = []
@@ -150,18 +173,23 @@ class ModuleContext:
         def body(*args: Value) -> Sequence[Value]:
             writer.scalars = dict(zip(scalars, args, strict=False))
             writer.avals_out = avals_out
-            outs.extend(write(writer, *args[len(scalars):]))
+            outs.extend(write(writer, *args[len(scalars) :]))
             return outs
+
         around = writer.scalars, writer.avals_out
         takes = [*(v.aval for v in scalars.values()), *avals_in]
         try:
             region = writer.region(takes, body, "func.return")
         finally:
             writer.scalars, writer.avals_out = around
-        types, kinds = [text.tensor_type(a) for a in takes], [text.tensor_type(v.aval) for v in outs]
+        types, kinds = (
+            [text.tensor_type(a) for a in takes],
+            [text.tensor_type(v.aval) for v in outs],
+        )
         writer.module.functions.append(
             f'"func.func"() <{{sym_name = "{symbol}", sym_visibility = "private", '
-            f"function_type = ({', '.join(types)}) -> ({', '.join(kinds)})}}> ({region}) : () -> ()")
+            f"function_type = ({', '.join(types)}) -> ({', '.join(kinds)})}}> ({region}) : () -> ()"
+        )
         return self.draft.declare(symbol, types, kinds), self.draft.scalars
 
 
@@ -185,10 +213,13 @@ class LoweringRuleContext:
     platforms: Sequence[str] | None = None
 
     def set_tokens_out(self, tokens_out: TokenSet) -> None:
-        """Say the tokens after the call, once. Raises ValueError if they are not those of `tokens_in`."""
+        """Say the tokens after the call, once. Raises ValueError if they are not those of
+        `tokens_in`."""
         if self.tokens_out is not None or tokens_out.effects() != self.tokens_in.effects():
-            raise ValueError(f"tokens_out is set once, for the effects of tokens_in: {self.tokens_in.effects()}, "
-                             f"got {tokens_out.effects()}.")
+            raise ValueError(
+                "tokens_out is set once, for the effects of tokens_in: "
+                f"{self.tokens_in.effects()}, got {tokens_out.effects()}."
+            )
         self.tokens_out = tokens_out
 
     def replace(self, **fields: Any) -> LoweringRuleContext:
@@ -196,14 +227,22 @@ class LoweringRuleContext:
         return dataclasses.replace(self, **fields)
 
     def is_forward_compat(self) -> bool:
-        """Whether earlier versions must be able to read the program: never, a program is written for this one."""
+        """Whether earlier versions must be able to read the program: never, a program is written
+        for this one."""
         return False
 
-    def through(self, write: Callable[..., Sequence[Value]], *values: Any, **params: Any) -> list[Any]:
+    def through(
+        self, write: Callable[..., Sequence[Value]], *values: Any, **params: Any
+    ) -> list[Any]:
         """Call what a rule for `Context` writes, on values of MLIR."""
-        avals = [_aval_of(v, self.avals_in[i] if i < len(self.avals_in) else None) for i, v in enumerate(values)]
+        avals = [
+            _aval_of(v, self.avals_in[i] if i < len(self.avals_in) else None)
+            for i, v in enumerate(values)
+        ]
         name = "rule" if self.primitive is None else self.primitive.name
-        return self.module_context.through(name, avals, self.avals_out, lambda ctx, *args: write(ctx, *args, **params), values)
+        return self.module_context.through(
+            name, avals, self.avals_out, lambda ctx, *args: write(ctx, *args, **params), values
+        )
 
 
 def _aval_of(value: Any, expected: Any) -> Any:
@@ -214,10 +253,18 @@ def _aval_of(value: Any, expected: Any) -> Any:
     return ShapedArray(tuple(value.type.shape), text.dtype_of(str(value.type.element_type)))
 
 
-def lowered_by(rule: Callable[..., Any], primitive: Primitive, ctx: Context, values: Sequence[Value],
-               params: Mapping[str, Any]) -> tuple[Value, ...]:
-    """What a rule that builds with MLIR's bindings makes of a call, as a call of a function of the program."""
-    from teucer._xla.platforms import mlir_building as operations  # jaxlib's bindings of MLIR, which take 0.15 s to load
+def lowered_by(
+    rule: Callable[..., Any],
+    primitive: Primitive,
+    ctx: Context,
+    values: Sequence[Value],
+    params: Mapping[str, Any],
+) -> tuple[Value, ...]:
+    """What a rule that builds with MLIR's bindings makes of a call, as a call of a function of the
+    program."""
+    from teucer._xla.platforms import (
+        mlir_building as operations,
+    )  # jaxlib's bindings of MLIR, which take 0.15 s to load
 
     expected, draft = tuple(ctx.avals_out), operations.Draft()
     symbol = ctx.module.unique_name(primitive.name)
@@ -225,16 +272,32 @@ def lowered_by(rule: Callable[..., Any], primitive: Primitive, ctx: Context, val
     taken = [text.tensor_type(v.aval) for v in (*scalars, *values)]
     manual = ctx.manual
     module_context = ModuleContext(
-        context=draft.context, module=draft.module, symbol_table=draft.symbols, platforms=ctx.platforms, draft=draft, writer=ctx,
-        axis_context=SPMDAxisContext(manual.mesh, frozenset(manual.axes)) if manual is not None else
-        ShardingContext(1 if ctx.module.mesh is None else ctx.module.mesh.size))
-    rule_context = LoweringRuleContext(module_context, primitive, tuple(v.aval for v in values), list(expected),
-                                       name_stack=ctx.within(primitive.name), platforms=None)
+        context=draft.context,
+        module=draft.module,
+        symbol_table=draft.symbols,
+        platforms=ctx.platforms,
+        draft=draft,
+        writer=ctx,
+        axis_context=SPMDAxisContext(manual.mesh, frozenset(manual.axes))
+        if manual is not None
+        else ShardingContext(1 if ctx.module.mesh is None else ctx.module.mesh.size),
+    )
+    rule_context = LoweringRuleContext(
+        module_context,
+        primitive,
+        tuple(v.aval for v in values),
+        list(expected),
+        name_stack=ctx.within(primitive.name),
+        platforms=None,
+    )
 
     def body(*args: Any) -> Any:
-        draft.scalars = args[:len(scalars)]
-        rule_context.dim_var_values = [x for name, x in zip(ctx.scalars, args, strict=False) if name != PLATFORM]
-        return rule(rule_context, *args[len(scalars):], **params)
+        draft.scalars = args[: len(scalars)]
+        rule_context.dim_var_values = [
+            x for name, x in zip(ctx.scalars, args, strict=False) if name != PLATFORM
+        ]
+        return rule(rule_context, *args[len(scalars) :], **params)
+
     try:
         draft.define(symbol, taken, [text.tensor_type(a) for a in expected], body)
     except ValueError as err:

@@ -1,4 +1,5 @@
-"""Primitives whose rules are registered one by one, and the tables in which rules stand by primitive."""
+"""Primitives whose rules are registered one by one, and the tables in which rules stand by
+primitive."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ class _AnyPrimitive(type):
     """Every primitive is an instance of what libraries call `extend.core.Primitive`."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Primitive) if cls is LibraryPrimitive else type.__instancecheck__(cls, instance)
+        return (
+            isinstance(instance, Primitive)
+            if cls is LibraryPrimitive
+            else type.__instancecheck__(cls, instance)
+        )
 
 
 def _is_of_library(primitive: Primitive) -> bool:
@@ -31,7 +36,8 @@ def _is_of_library(primitive: Primitive) -> bool:
 class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of a library, whose rules are registered one by one.
 
-    multiple_results: whether `bind` and the rules speak of sequences of results; set it on the primitive.
+    multiple_results: whether `bind` and the rules speak of sequences of results; set it on the
+    primitive.
 
     >>> from teucer.extend.core import Primitive
     >>> twice_p = Primitive("twice")
@@ -46,19 +52,22 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
     impl_rule: Rule | None = None
     type_rule: Rule | None = None
     pure = False
-    # The operands of the last call of the rule, and what it said: one call asks for effects first, and then for types.
+    # The operands of the last call of the rule, and what it said: one call asks for effects first,
+    # and then for types.
     _asked: tuple[Any, Any, Any] | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def def_impl(self, impl: Rule) -> Rule:
-        """Say how values are computed outside any transformation: impl(*values, **params); also a decorator."""
+        """Say how values are computed outside any transformation: impl(*values, **params); also a
+        decorator."""
         self.impl_rule = impl
         return impl
 
     def def_abstract_eval(self, abstract_eval: Rule) -> Rule:
-        """Say the types of results: abstract_eval(*avals, **params) -> aval or avals; also a decorator."""
+        """Say the types of results: abstract_eval(*avals, **params) -> aval or avals; also a
+        decorator."""
         self.type_rule = lambda *avals, **params: (abstract_eval(*avals, **params), frozenset())
         vars(self)["pure"] = True
         return abstract_eval
@@ -75,13 +84,17 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
         Raises NotImplementedError if no rule for them is registered.
         """
         if self.type_rule is None:
-            raise NotImplementedError(f"Abstract evaluation for '{self.name}' not implemented\n"
-                                      "  Register a rule with def_abstract_eval.")
+            raise NotImplementedError(
+                f"Abstract evaluation for '{self.name}' not implemented\n"
+                "  Register a rule with def_abstract_eval."
+            )
         out, effects = self.type_rule(*avals, **params)
         if isinstance(out, tuple | list) is not self.multiple_results:
-            raise ValueError(f"{self.name}.abstract_eval() method should return a tuple or a list iff "
-                             f"{self.name}.multiple_results.\n    it returned {out!r}\n"
-                             f"    multiple_results: {self.multiple_results}")
+            raise ValueError(
+                f"{self.name}.abstract_eval() method should return a tuple or a list iff "
+                f"{self.name}.multiple_results.\n    it returned {out!r}\n"
+                f"    multiple_results: {self.multiple_results}"
+            )
         return out, frozenset(effects)
 
     def impl(self, *args: Any, **params: Any) -> Any:
@@ -90,8 +103,10 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
         Raises NotImplementedError if no implementation is registered.
         """
         if self.impl_rule is None:
-            raise NotImplementedError(f"Evaluation rule for '{self.name}' not implemented\n"
-                                      "  Register an implementation with def_impl.")
+            raise NotImplementedError(
+                f"Evaluation rule for '{self.name}' not implemented\n"
+                "  Register an implementation with def_impl."
+            )
         return self.impl_rule(*args, **params)
 
     def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
@@ -112,20 +127,28 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
         return tuple(outs) if self.multiple_results else (outs,)
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
-        raise NotImplementedError(f"MLIR translation rule for primitive '{self.name}' not found for platform {ctx.platform}\n"
-                                  "  Register a lowering with jax.interpreters.mlir.register_lowering.")
+        raise NotImplementedError(
+            f"MLIR translation rule for primitive '{self.name}' not found for platform "
+            f"{ctx.platform}\n  Register a lowering with jax.interpreters.mlir.register_lowering."
+        )
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        raise NotImplementedError(f"Differentiation rule for '{self.name}' not implemented\n"
-                                  "  Register one in jax.interpreters.ad.primitive_jvps.")
+        raise NotImplementedError(
+            f"Differentiation rule for '{self.name}' not implemented\n"
+            "  Register one in jax.interpreters.ad.primitive_jvps."
+        )
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{self.name}' not implemented\n"
-                                  "  Register one in jax.interpreters.ad.primitive_transposes.")
+        raise NotImplementedError(
+            f"Transpose rule (for reverse-mode differentiation) for '{self.name}' not implemented\n"
+            "  Register one in jax.interpreters.ad.primitive_transposes."
+        )
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        raise NotImplementedError(f"Batching rule for '{self.name}' not implemented\n"
-                                  "  Register one in jax.interpreters.batching.primitive_batchers.")
+        raise NotImplementedError(
+            f"Batching rule for '{self.name}' not implemented\n"
+            "  Register one in jax.interpreters.batching.primitive_batchers."
+        )
 
 
 def _same(params: dict[str, Any], others: dict[str, Any]) -> bool:
@@ -135,13 +158,20 @@ def _same(params: dict[str, Any], others: dict[str, Any]) -> bool:
 
 @final
 class Rules(MutableMapping[Primitive, Rule]):
-    """The rules for one transformation by primitive: those that primitives come with, and those registered.
+    """The rules for one transformation by primitive: those that primitives come with, and those
+    registered.
 
-    method: the method of primitives that is the rule. install(primitive, rule): that method for a registered rule.
-    derive(primitive, method): the rule, in the form in which rules are registered, of a primitive that comes with one.
+    method: the method of primitives that is the rule. install(primitive, rule): that method for a
+    registered rule. derive(primitive, method): the rule, in the form in which rules are registered,
+    of a primitive that comes with one.
     """
 
-    def __init__(self, method: str, install: Callable[[Primitive, Rule], Rule], derive: Callable[[Primitive, Rule], Rule]) -> None:
+    def __init__(
+        self,
+        method: str,
+        install: Callable[[Primitive, Rule], Rule],
+        derive: Callable[[Primitive, Rule], Rule],
+    ) -> None:
         self._method, self._install, self._derive = method, install, derive
         self._registered: dict[Primitive, Rule] = {}
 

@@ -1,4 +1,7 @@
-"""Differentiation rules of primitives: `primitive_jvps`, `primitive_transposes`, and ways to write them."""
+"""Differentiation rules of primitives.
+
+`primitive_jvps`, `primitive_transposes`, and ways to write them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,30 @@ from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, Va
 from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
 
-__all__ = ["GradAccum", "JVPTrace", "JVPTracer", "NullAccum", "RefAccum", "UndefinedPrimal", "ValAccum", "Zero", "add_jaxvals",
-           "add_jaxvals_p", "add_tangents", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
-           "get_primitive_transpose", "instantiate_zeros", "is_undefined_primal", "primitive_jvps", "primitive_transposes",
-           "zeros_like_aval"]
+__all__ = [
+    "GradAccum",
+    "JVPTrace",
+    "JVPTracer",
+    "NullAccum",
+    "RefAccum",
+    "UndefinedPrimal",
+    "ValAccum",
+    "Zero",
+    "add_jaxvals",
+    "add_jaxvals_p",
+    "add_tangents",
+    "defbilinear",
+    "defjvp",
+    "defjvp2",
+    "deflinear",
+    "deflinear2",
+    "get_primitive_transpose",
+    "instantiate_zeros",
+    "is_undefined_primal",
+    "primitive_jvps",
+    "primitive_transposes",
+    "zeros_like_aval",
+]
 __dir__ = listing(__name__, __all__)
 
 UndefinedPrimal = Undefined
@@ -32,6 +55,7 @@ def _install_jvp(primitive: Primitive, rule: Rule) -> Rule:
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         outs, tangents_out = rule(tuple(primals), tuple(tangents), **params)
         return as_tuple(outs), as_tuple(tangents_out)
+
     return jvp
 
 
@@ -39,24 +63,28 @@ def _derive_jvp(primitive: Primitive, method: Rule) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         outs, tangents_out = method(primals, tangents, **params)
         return (outs, tangents_out) if primitive.multiple_results else (outs[0], tangents_out[0])
+
     return rule
 
 
 def _install_transpose(primitive: Primitive, rule: Rule) -> Rule:
     def transpose(cts: Any, *args: Any, **params: Any) -> Any:
         return tuple(rule(list(cts) if primitive.multiple_results else cts[0], *args, **params))
+
     return transpose
 
 
 def _derive_transpose(primitive: Primitive, method: Rule) -> Rule:
     def rule(cts: Any, *args: Any, **params: Any) -> Any:
         return method(as_tuple(cts), *args, **params)
+
     return rule
 
 
 # rule(primals, tangents, **params) -> (result, tangent); tangents may be Zero.
 primitive_jvps = Rules("jvp", _install_jvp, _derive_jvp)
-# rule(cotangent, *operands, **params) -> cotangents of the operands that come as UndefinedPrimal, None for the others.
+# rule(cotangent, *operands, **params) -> cotangents of the operands that come as UndefinedPrimal,
+# None for the others.
 primitive_transposes = Rules("transpose", _install_transpose, _derive_transpose)
 
 
@@ -78,12 +106,15 @@ def get_primitive_transpose(p: Primitive) -> Rule:
     try:
         return primitive_transposes[p]
     except KeyError as err:
-        raise NotImplementedError(f"Transpose rule (for reverse-mode differentiation) for '{p}' not "
-                                  "implemented\n  Register one in jax.interpreters.ad.primitive_transposes.") from err
+        raise NotImplementedError(
+            f"Transpose rule (for reverse-mode differentiation) for '{p}' not "
+            "implemented\n  Register one in jax.interpreters.ad.primitive_transposes."
+        ) from err
 
 
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
-    """Register derivatives operand by operand: jvprules[i](tangent, *operands, **params), None where it is zero.
+    """Register derivatives operand by operand: jvprules[i](tangent, *operands, **params), None
+    where it is zero.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.extend.core import Primitive
@@ -93,7 +124,10 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
     >>> float(jax.jvp(p.bind, (2.,), (1.,))[1])
     12.0
     """
-    defjvp2(primitive, *(None if rule is None else functools.partial(_without_result, rule) for rule in jvprules))
+    defjvp2(
+        primitive,
+        *(None if rule is None else functools.partial(_without_result, rule) for rule in jvprules),
+    )
 
 
 def _without_result(rule: Rule, tangent: Any, result: Any, *primals: Any, **params: Any) -> Any:
@@ -101,23 +135,32 @@ def _without_result(rule: Rule, tangent: Any, result: Any, *primals: Any, **para
 
 
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
-    """As `defjvp`, with rules of the result too: jvprules[i](tangent, result, *operands, **params)."""
+    """As `defjvp`, with rules of the result too: jvprules[i](tangent, result, *operands,
+    **params)."""
+
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         (out,) = as_tuple(primitive.call(*primals, **params))
-        terms = [rule(t, out, *primals, **params) for rule, t in zip(jvprules, tangents, strict=True)
-                 if rule is not None and type(t) is not Zero]
+        terms = [
+            rule(t, out, *primals, **params)
+            for rule, t in zip(jvprules, tangents, strict=True)
+            if rule is not None and type(t) is not Zero
+        ]
         total = functools.reduce(add_tangents, terms) if terms else typeof(out).zero
         return out, total
+
     primitive_jvps[primitive] = jvp
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
-    """Register a primitive that is linear in all operands together: transpose_rule(cotangent, *operands, **params)."""
+    """Register a primitive that is linear in all operands together: transpose_rule(cotangent,
+    *operands, **params)."""
+
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         outs = primitive.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in as_tuple(outs))
         return outs, primitive.call(*map(instantiate_zeros, tangents), **params)
+
     primitive_jvps[primitive] = jvp
     primitive_transposes[primitive] = transpose_rule
 
@@ -133,21 +176,28 @@ def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     >>> float(jax.grad(p.bind)(3.))
     2.0
     """
+
     def rule(ct: Any, *operands: Any, **params: Any) -> Any:
         if type(ct) is Zero:
             return [Zero(x.aval) for x in operands]
         return transpose_rule(ct, **params)
+
     deflinear2(primitive, rule)
 
 
 def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
-    """Register a product of two operands, by its transposes in each: rule(cotangent, x, y, **params)."""
-    defjvp(prim, lambda t, x, y, **params: as_tuple(prim.call(t, y, **params))[0],
-           lambda t, x, y, **params: as_tuple(prim.call(x, t, **params))[0])
+    """Register a product of two operands, by its transposes in each: rule(cotangent, x, y,
+    **params)."""
+    defjvp(
+        prim,
+        lambda t, x, y, **params: as_tuple(prim.call(t, y, **params))[0],
+        lambda t, x, y, **params: as_tuple(prim.call(x, t, **params))[0],
+    )
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         on_left = is_undefined_primal(x)
         operand, rule = (x, lhs_rule) if on_left else (y, rhs_rule)
         found = Zero(operand.aval) if type(ct) is Zero else rule(ct, x, y, **params)
         return (found, None) if on_left else (None, found)
+
     primitive_transposes[prim] = transpose

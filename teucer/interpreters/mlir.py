@@ -1,7 +1,7 @@
 """Lowerings of primitives: `register_lowering`, and what rules build operations with.
 
-A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these. Where its operations stand, and
-where they come from, is in force.
+A rule is called with a context and values of jaxlib's bindings of MLIR, and builds with these.
+Where its operations stand, and where they come from, is in force.
 """
 
 from __future__ import annotations
@@ -36,21 +36,58 @@ from teucer.interpreters._module_context import (
 from teucer.lax._attributes import attribute as attribute_text
 from teucer.lax._callbacks import pure_callback_p
 
-__all__ = ["AxisContext", "LoweringParameters", "LoweringResult", "LoweringRule", "LoweringRuleContext", "ModuleContext",
-           "SPMDAxisContext", "ShardingContext", "Token", "TokenSet", "Value", "aval_to_ir_type", "aval_to_ir_types",
-           "core_call_lowering", "dense_int_array", "dense_int_elements", "dtype_to_ir_type", "emit_python_callback",
-           "flatten_ir_types", "flatten_ir_values", "func_dialect", "hlo", "i32_attr", "i64_attr", "ir", "ir_attribute",
-           "ir_constant",
-           "ir_constants", "ir_tree_registry", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "make_ir_context",
-           "lowerable_effects",
-           "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler", "register_lowering",
-           "shape_tensor", "token_type", "unflatten_ir_values_like_types"]
+__all__ = [
+    "AxisContext",
+    "LoweringParameters",
+    "LoweringResult",
+    "LoweringRule",
+    "LoweringRuleContext",
+    "ModuleContext",
+    "SPMDAxisContext",
+    "ShardingContext",
+    "Token",
+    "TokenSet",
+    "Value",
+    "aval_to_ir_type",
+    "aval_to_ir_types",
+    "core_call_lowering",
+    "dense_int_array",
+    "dense_int_elements",
+    "dtype_to_ir_type",
+    "emit_python_callback",
+    "flatten_ir_types",
+    "flatten_ir_values",
+    "func_dialect",
+    "hlo",
+    "i32_attr",
+    "i64_attr",
+    "ir",
+    "ir_attribute",
+    "ir_constant",
+    "ir_constants",
+    "ir_tree_registry",
+    "jaxpr_subcomp",
+    "lower_fun",
+    "lower_jaxpr_to_fun",
+    "make_ir_context",
+    "lowerable_effects",
+    "merge_mlir_modules",
+    "module_to_bytecode",
+    "module_to_string",
+    "register_constant_handler",
+    "register_lowering",
+    "shape_tensor",
+    "token_type",
+    "unflatten_ir_values_like_types",
+]
 __dir__ = listing(__name__, __all__)
 
 LoweringRule = Callable[..., Any]
 # Rules by primitive and platform; None is every platform that has no rule of its own.
 _rules: dict[Primitive, dict[str | None, LoweringRule]] = {}
-_constants: dict[type, Callable[..., Any]] = {}  # by type of a Python value: what makes values of MLIR of it
+_constants: dict[
+    type, Callable[..., Any]
+] = {}  # by type of a Python value: what makes values of MLIR of it
 AxisContext = SPMDAxisContext | ShardingContext
 lowerable_effects = EffectTypes()
 if TYPE_CHECKING:
@@ -66,12 +103,20 @@ class LoweringResult(NamedTuple):
     shape_poly_state: Any
 
 
-def register_lowering(prim: Primitive, rule: LoweringRule, platform: str | None = None, inline: bool = True,
-                      cacheable: bool = True) -> LoweringRule:
-    """Register rule(context, *values, **params) -> values, which builds StableHLO for calls of a primitive.
+def register_lowering(
+    prim: Primitive,
+    rule: LoweringRule,
+    platform: str | None = None,
+    inline: bool = True,
+    cacheable: bool = True,
+) -> LoweringRule:
+    """Register rule(context, *values, **params) -> values, which builds StableHLO for calls of a
+    primitive.
 
-    platform: 'cpu', 'cuda', 'rocm', 'tpu', or 'gpu' for both kinds of GPU; by default all that have no rule of their own.
-    inline, cacheable: accepted for programs written for JAX; rules are always written where the call stands.
+    platform: 'cpu', 'cuda', 'rocm', 'tpu', or 'gpu' for both kinds of GPU; by default all that have
+    no rule of their own.
+    inline, cacheable: accepted for programs written for JAX; rules are always written where the
+    call stands.
 
     >>> import teucer as jax
     >>> from teucer.extend.core import Primitive
@@ -83,8 +128,10 @@ def register_lowering(prim: Primitive, rule: LoweringRule, platform: str | None 
     """
     names = (None,) if platform is None else platforms_called(platform)
     if not set(names) <= {None, *_PLATFORMS}:
-        raise NotImplementedError(f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform {platform}. "
-                                  f"Known platforms are: {', '.join(_PLATFORMS)}.")
+        raise NotImplementedError(
+            f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform "
+            f"{platform}. Known platforms are: {', '.join(_PLATFORMS)}."
+        )
     table = _rules.setdefault(prim, {})
     for name in names:
         table[name] = rule
@@ -111,9 +158,11 @@ _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 def _check(prim: Primitive, expected: Sequence[Any], outs: Sequence[Any]) -> None:
     found = [v.aval for v in outs]
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
-        raise ValueError(f"{prim}: the lowering gives other types than the abstract evaluation.\n"
-                         f"    abstract evaluation: {[a.str_short(True) for a in expected]}\n"
-                         f"    lowering: {[a.str_short(True) for a in found]}")
+        raise ValueError(
+            f"{prim}: the lowering gives other types than the abstract evaluation.\n"
+            f"    abstract evaluation: {[a.str_short(True) for a in expected]}\n"
+            f"    lowering: {[a.str_short(True) for a in found]}"
+        )
 
 
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
@@ -121,53 +170,100 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
 
     multiple_results: whether `fun` returns a sequence of arrays; otherwise one array.
     """
+
     def rule(ctx: Context, *values: Any, **params: Any) -> tuple[Any, ...]:
         def flat(*arrays: Any) -> tuple[Any, ...]:
             outs = fun(*arrays, **params)
             return tuple(outs) if multiple_results else (outs,)
+
         if not references.made:
             return ctx.trace(flat, *values)
         jaxpr, consts = stage_flat(flat, [v.aval for v in values])
         return ctx.inline(discharged(ClosedJaxpr(jaxpr, consts)).jaxpr, *values)
+
     return TextRule(rule)
 
 
-def jaxpr_subcomp(ctx: ModuleContext, jaxpr: Jaxpr, name_stack: Any, tokens: TokenSet, consts_for_constvars: Sequence[Any],
-                  *args: Any, dim_var_values: Sequence[Any] = (), const_lowering: Any = None,
-                  outer_traceback: Any = None) -> tuple[list[Any], TokenSet]:
-    """Call what a jaxpr does, on values of MLIR: (results, tokens). The tokens are handed on as they are.
+def jaxpr_subcomp(
+    ctx: ModuleContext,
+    jaxpr: Jaxpr,
+    name_stack: Any,
+    tokens: TokenSet,
+    consts_for_constvars: Sequence[Any],
+    *args: Any,
+    dim_var_values: Sequence[Any] = (),
+    const_lowering: Any = None,
+    outer_traceback: Any = None,
+) -> tuple[list[Any], TokenSet]:
+    """Call what a jaxpr does, on values of MLIR: (results, tokens). The tokens are handed on as
+    they are.
 
-    consts_for_constvars: the values of its constants. name_stack, dim_var_values, const_lowering, outer_traceback: accepted for
-    programs written for JAX; what is in force counts.
+    consts_for_constvars: the values of its constants. name_stack, dim_var_values, const_lowering,
+    outer_traceback: accepted for programs written for JAX; what is in force counts.
     """
     avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
     n = len(jaxpr.constvars)
-    return ctx.through("jaxpr", avals, jaxpr.out_avals, lambda writer, *values: writer.inline_jaxpr(jaxpr, values[:n], values[n:]),
-                       flatten_ir_values([*consts_for_constvars, *args])), tokens
+    return ctx.through(
+        "jaxpr",
+        avals,
+        jaxpr.out_avals,
+        lambda writer, *values: writer.inline_jaxpr(jaxpr, values[:n], values[n:]),
+        flatten_ir_values([*consts_for_constvars, *args]),
+    ), tokens
 
 
-def core_call_lowering(ctx: LoweringRuleContext, *args: Any, name: str, backend: Any = None,
-                       call_jaxpr: ClosedJaxpr | Jaxpr) -> list[Any]:
+def core_call_lowering(
+    ctx: LoweringRuleContext,
+    *args: Any,
+    name: str,
+    backend: Any = None,
+    call_jaxpr: ClosedJaxpr | Jaxpr,
+) -> list[Any]:
     """Call a jaxpr as a function, on values of MLIR."""
     closed = call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else ClosedJaxpr(call_jaxpr, ())
-    return ctx.module_context.through(name, closed.in_avals, closed.out_avals,
-                                      lambda writer, *values: writer.inline(closed, *values), args)
+    return ctx.module_context.through(
+        name,
+        closed.in_avals,
+        closed.out_avals,
+        lambda writer, *values: writer.inline(closed, *values),
+        args,
+    )
 
 
-def lower_jaxpr_to_fun(ctx: ModuleContext, name: str, jaxpr: ClosedJaxpr, effects: Sequence[Any] = (), *,
-                       num_const_args: int = 0, **unused: Any) -> Any:
+def lower_jaxpr_to_fun(
+    ctx: ModuleContext,
+    name: str,
+    jaxpr: ClosedJaxpr,
+    effects: Sequence[Any] = (),
+    *,
+    num_const_args: int = 0,
+    **unused: Any,
+) -> Any:
     """A function of the module that does what a jaxpr does, as an operation `func.func`.
 
-    effects, num_const_args, and keywords for arguments of main functions: accepted for programs written for JAX.
+    effects, num_const_args, and keywords for arguments of main functions: accepted for programs
+    written for JAX.
     """
-    return ctx.function(name, jaxpr.in_avals, jaxpr.out_avals, lambda writer, *values: writer.inline(jaxpr, *values))[0]
+    return ctx.function(
+        name, jaxpr.in_avals, jaxpr.out_avals, lambda writer, *values: writer.inline(jaxpr, *values)
+    )[0]
 
 
-def emit_python_callback(ctx: LoweringRuleContext, callback: Callable[..., Sequence[Any]], token: Any, operands: Sequence[Any],
-                         operand_avals: Sequence[Any], result_avals: Sequence[Any], *, has_side_effect: bool,
-                         returns_token: bool = True, partitioned: bool = False,
-                         sharding: Any = None) -> tuple[list[Any], Any, Any]:
-    """Call a Python function of arrays on values of MLIR: (results, token, what keeps the function, which is None).
+def emit_python_callback(
+    ctx: LoweringRuleContext,
+    callback: Callable[..., Sequence[Any]],
+    token: Any,
+    operands: Sequence[Any],
+    operand_avals: Sequence[Any],
+    result_avals: Sequence[Any],
+    *,
+    has_side_effect: bool,
+    returns_token: bool = True,
+    partitioned: bool = False,
+    sharding: Any = None,
+) -> tuple[list[Any], Any, Any]:
+    """Call a Python function of arrays on values of MLIR: (results, token, what keeps the function,
+    which is None).
 
     token: handed on. partitioned: whether each device calls it with its part.
     """
@@ -176,8 +272,20 @@ def emit_python_callback(ctx: LoweringRuleContext, callback: Callable[..., Seque
     prim = io_callback_p if has_side_effect else pure_callback_p
 
     def write(writer: Context, *values: Any) -> Any:
-        return type(prim).lower(prim, writer, *values, callback=callback, result_avals=tuple(result_avals), partitioned=partitioned)
-    return ctx.module_context.through("callback", operand_avals, result_avals, write, operands), token, None
+        return type(prim).lower(
+            prim,
+            writer,
+            *values,
+            callback=callback,
+            result_avals=tuple(result_avals),
+            partitioned=partitioned,
+        )
+
+    return (
+        ctx.module_context.through("callback", operand_avals, result_avals, write, operands),
+        token,
+        None,
+    )
 
 
 def aval_to_ir_types(*args: Any) -> tuple[Any, ...]:
@@ -221,16 +329,22 @@ def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> t
 
 
 def register_constant_handler(type_: type, handler_fun: Callable[..., Any]) -> None:
-    """Say what constants of a class are in MLIR: handler_fun(value, aval) -> value or values of MLIR."""
+    """Say what constants of a class are in MLIR: handler_fun(value, aval) -> value or values of
+    MLIR."""
     _constants[type_] = handler_fun
 
 
 def ir_attribute(val: Any) -> Any:
-    """An attribute of MLIR: of a bool, number, string, dtype, NumPy array, or a list, tuple or mapping of such.
+    """An attribute of MLIR: of a bool, number, string, dtype, NumPy array, or a list, tuple or
+    mapping of such.
 
     Raises TypeError for anything else.
     """
-    return val if type(val).__module__.startswith("jaxlib.") else _operations().attribute(attribute_text(val))
+    return (
+        val
+        if type(val).__module__.startswith("jaxlib.")
+        else _operations().attribute(attribute_text(val))
+    )
 
 
 def i32_attr(i: int) -> Any:
@@ -254,7 +368,8 @@ def dense_int_elements(xs: Sequence[int]) -> Any:
 
 
 def shape_tensor(*args: Any) -> Any:
-    """A vector of int32 of sizes, each an int or a scalar of MLIR. The context of the module may come before them."""
+    """A vector of int32 of sizes, each an int or a scalar of MLIR. The context of the module may
+    come before them."""
     sizes = [ir_constant(np.int32(n)) if isinstance(n, int) else n for n in args[-1]]
     return _operations().broadcast_scalars(sizes) if sizes else ir_constant(np.zeros(0, np.int32))
 
@@ -281,13 +396,17 @@ def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[Any]) -> list
 def make_ir_context() -> Any:
     """A new context of MLIR with the dialects that programs are written in."""
     from teucer._xla import mlir  # jaxlib's bindings of MLIR
+
     made = mlir.JaxIrContext()
     made.load()
     return made
 
 
-def merge_mlir_modules(dst_module: Any, sym_name: str, src_module: Any, dst_symtab: Any = None) -> str:
-    """Move a module's functions into another as private ones; the name that its `main` has there, `sym_name` if it is free.
+def merge_mlir_modules(
+    dst_module: Any, sym_name: str, src_module: Any, dst_symtab: Any = None
+) -> str:
+    """Move a module's functions into another as private ones; the name that its `main` has there,
+    `sym_name` if it is free.
 
     Nothing is left of `src_module` that can be used.
     """
@@ -305,7 +424,10 @@ def module_to_bytecode(module: Any) -> bytes:
 
 
 def _operations() -> ModuleType:
-    from teucer._xla.platforms import mlir_building as operations  # jaxlib's bindings of MLIR, which take 0.15 s to load
+    from teucer._xla.platforms import (
+        mlir_building as operations,
+    )  # jaxlib's bindings of MLIR, which take 0.15 s to load
+
     return operations
 
 

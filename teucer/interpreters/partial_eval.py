@@ -1,4 +1,7 @@
-"""Partial evaluation for libraries: functions of flat values as jaxprs, and jaxprs without dead code."""
+"""Partial evaluation for libraries.
+
+Functions of flat values as jaxprs, and jaxprs without dead code.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,15 @@ from teucer._optimize import dce
 from teucer._transform.partial import PartialTrace
 from teucer.extend.linear_util import WrappedFun
 
-__all__ = ["DynamicJaxprTracer", "JaxprTracer", "PartialVal", "dce_jaxpr", "dce_jaxpr_consts", "trace_to_jaxpr_dynamic",
-           "trace_to_jaxpr_nounits"]
+__all__ = [
+    "DynamicJaxprTracer",
+    "JaxprTracer",
+    "PartialVal",
+    "dce_jaxpr",
+    "dce_jaxpr_consts",
+    "trace_to_jaxpr_dynamic",
+    "trace_to_jaxpr_nounits",
+]
 __dir__ = listing(__name__, __all__)
 
 # One class of tracers records programs, whether all of a function is recorded or the unknown part.
@@ -54,12 +64,15 @@ class PartialVal(tuple[Any, Any]):
         return typeof(self[1]) if self.is_known() else self[0]
 
 
-def trace_to_jaxpr_nounits(fun: WrappedFun, pvals: Sequence[PartialVal],
-                           instantiate: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[PartialVal], tuple[Any, ...]]:
-    """Run a function of flat values: what depends on known values only is computed, the rest recorded.
+def trace_to_jaxpr_nounits(
+    fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[PartialVal], tuple[Any, ...]]:
+    """Run a function of flat values: what depends on known values only is computed, the rest
+    recorded.
 
     instantiate: which results shall be counted as unknown even if they are known.
-    Returns (jaxpr, results, constants): the jaxpr takes the unknown arguments and gives the unknown results.
+    Returns (jaxpr, results, constants): the jaxpr takes the unknown arguments and gives the unknown
+    results.
 
     >>> from teucer.extend.linear_util import wrap_init
     >>> pvals = [PartialVal.known(2.), PartialVal.unknown(typeof(3.))]
@@ -73,16 +86,27 @@ def trace_to_jaxpr_nounits(fun: WrappedFun, pvals: Sequence[PartialVal],
         outs = list(fun.call_wrapped(*args))
     wanted = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
     unknown = [trace.is_unknown(y) or w for y, w in zip(outs, wanted, strict=True)]
-    found = [PartialVal.unknown(typeof(y)) if u else PartialVal.known(y) for y, u in zip(outs, unknown, strict=True)]
+    found = [
+        PartialVal.unknown(typeof(y)) if u else PartialVal.known(y)
+        for y, u in zip(outs, unknown, strict=True)
+    ]
     jaxpr, consts = trace.close(dce.filtered(outs, unknown))
     return jaxpr, found, tuple(consts)
 
 
-def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[Any], *, keep_inputs: Sequence[bool] | None = None,
-                           lower: bool = False, auto_dce: bool = False) -> tuple[Jaxpr, list[Any], list[Any]]:
-    """Record a function of flat values on arguments of the given types: (jaxpr, types of the results, constants).
+def trace_to_jaxpr_dynamic(
+    fun: WrappedFun,
+    in_avals: Sequence[Any],
+    *,
+    keep_inputs: Sequence[bool] | None = None,
+    lower: bool = False,
+    auto_dce: bool = False,
+) -> tuple[Jaxpr, list[Any], list[Any]]:
+    """Record a function of flat values on arguments of the given types: (jaxpr, types of the
+    results, constants).
 
-    keep_inputs: which arguments the jaxpr takes. auto_dce: leave out dead code. lower: accepted for programs written for JAX.
+    keep_inputs: which arguments the jaxpr takes. auto_dce: leave out dead code. lower: accepted for
+    programs written for JAX.
 
     >>> from teucer.extend.linear_util import wrap_init
     >>> trace_to_jaxpr_dynamic(wrap_init(lambda x: [2 * x]), [typeof(3.)])[0]
@@ -96,9 +120,11 @@ def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[Any], *, keep_inp
     return jaxpr, jaxpr.out_avals, consts
 
 
-def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
-              instantiate: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[bool]]:
-    """The jaxpr that computes only the outputs marked, and which of its inputs it takes: those used.
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[bool]]:
+    """The jaxpr that computes only the outputs marked, and which of its inputs it takes: those
+    used.
 
     instantiate: inputs that it takes even if it does not use them.
 
@@ -113,9 +139,11 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
     return live.replace(invars=dce.filtered(jaxpr.invars, taken)), taken
 
 
-def dce_jaxpr_consts(jaxpr: Jaxpr, used_outputs: Sequence[bool],
-                     instantiate: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """As `dce_jaxpr`, which also leaves out constants that are not used: (jaxpr, used constants, inputs that it takes)."""
+def dce_jaxpr_consts(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[bool], list[bool]]:
+    """As `dce_jaxpr`, which also leaves out constants that are not used: (jaxpr, used constants,
+    inputs that it takes)."""
     live, taken = dce_jaxpr(jaxpr, used_outputs, instantiate)
     read = {v for eqn in live.eqns for v in eqn.invars} | set(live.outvars)
     used = [v in read for v in live.constvars]

@@ -1,7 +1,7 @@
 """Values of Python classes that libraries bring, and primitives run one by one.
 
-`canonicalize_dtype_handlers[cls] = lambda value: ...` says how values of a class become NumPy arrays of a dtype that
-programs take; `jax.core.pytype_aval_mappings[cls]` says their type.
+`canonicalize_dtype_handlers[cls] = lambda value: ...` says how values of a class become NumPy
+arrays of a dtype that programs take; `jax.core.pytype_aval_mappings[cls]` says their type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The primitives and the functions made of them: what NumPy's functions and everything else are written in.
+"""The primitives and the functions made of them.
+
+What NumPy's functions and everything else are written in.
 
 Each room is loaded on first use.
 """
@@ -129,4 +131,6 @@ _ABSENT = {
     "pvary": "it was removed in JAX 0.10.",
 }
 
-__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _ROOMS | {"teucer.lax.linalg": "linalg=."}, _ABSENT)
+__getattr__, __dir__, __all__ = lazy.lazy_module(
+    __name__, _ROOMS | {"teucer.lax.linalg": "linalg=."}, _ABSENT
+)

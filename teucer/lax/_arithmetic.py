@@ -1,4 +1,7 @@
-"""Arithmetic, rounding, comparison, extrema, parts of complex numbers, bits: the operations of one instruction."""
+"""Arithmetic, rounding, comparison, extrema, parts of complex numbers, bits.
+
+The operations of one instruction.
+"""
 
 from __future__ import annotations
 
@@ -64,14 +67,87 @@ if TYPE_CHECKING:
     div: Binary
 
 __all__ = [
-    "RoundingMethod", "abs", "abs_p", "add", "add_p", "and_p", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p", "complex", "complex_p", "conj", "conj_p",
-    "div", "div_p", "eq", "eq_p", "eq_to_p", "floor", "floor_p", "ge", "ge_p", "gt", "gt_p", "imag", "imag_p",
-    "integer_pow", "integer_pow_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p", "lt", "lt_p", "lt_to_p",
-    "max", "max_p", "min", "min_p", "mul", "mul_p", "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter",
-    "nextafter_p", "not_p", "or_p", "population_count", "population_count_p", "real", "real_p", "reciprocal", "rem",
-    "rem_p", "round", "round_p", "shift_left", "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p",
-    "shift_right_logical", "shift_right_logical_p", "sign", "sign_p", "square", "square_p", "sub", "sub_p", "xor_p",
+    "RoundingMethod",
+    "abs",
+    "abs_p",
+    "add",
+    "add_p",
+    "and_p",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "ceil_p",
+    "clamp",
+    "clamp_p",
+    "clz",
+    "clz_p",
+    "complex",
+    "complex_p",
+    "conj",
+    "conj_p",
+    "div",
+    "div_p",
+    "eq",
+    "eq_p",
+    "eq_to_p",
+    "floor",
+    "floor_p",
+    "ge",
+    "ge_p",
+    "gt",
+    "gt_p",
+    "imag",
+    "imag_p",
+    "integer_pow",
+    "integer_pow_p",
+    "is_finite",
+    "is_finite_p",
+    "le",
+    "le_p",
+    "le_to_p",
+    "lt",
+    "lt_p",
+    "lt_to_p",
+    "max",
+    "max_p",
+    "min",
+    "min_p",
+    "mul",
+    "mul_p",
+    "mulhi",
+    "mulhi_p",
+    "ne",
+    "ne_p",
+    "neg",
+    "neg_p",
+    "nextafter",
+    "nextafter_p",
+    "not_p",
+    "or_p",
+    "population_count",
+    "population_count_p",
+    "real",
+    "real_p",
+    "reciprocal",
+    "rem",
+    "rem_p",
+    "round",
+    "round_p",
+    "shift_left",
+    "shift_left_p",
+    "shift_right_arithmetic",
+    "shift_right_arithmetic_p",
+    "shift_right_logical",
+    "shift_right_logical_p",
+    "sign",
+    "sign_p",
+    "square",
+    "square_p",
+    "sub",
+    "sub_p",
+    "xor_p",
 ]
 
 PART = Accepts((np.float32, np.float64))
@@ -105,53 +181,114 @@ def _to_bool(dtype: DTypeLike) -> Any:
 
 # Arithmetic
 
-add_p, add = binary("add", NUMERIC, "add", (lambda t, z, x, y: t, lambda t, z, x, y: t), ROUNDED, "Sum x + y.",
-                    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct), simplify=unit(-0.0, -0.0), fold=np.add,
-                    numpy="add")
-sub_p, sub = binary("sub", NUMERIC, "subtract", (lambda t, z, x, y: t, lambda t, z, x, y: neg(t)), ROUNDED,
-                    "Difference x - y.", transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)), simplify=unit(None, 0.0),
-                    fold=np.subtract, numpy="subtract")
-mul_p, _mul = binary("mul", NUMERIC, "multiply", (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)), ROUNDED,
-                     "Product x * y.", transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)), simplify=unit(1, 1),
-                     fold=np.multiply, product=True, numpy="multiply")
+add_p, add = binary(
+    "add",
+    NUMERIC,
+    "add",
+    (lambda t, z, x, y: t, lambda t, z, x, y: t),
+    ROUNDED,
+    "Sum x + y.",
+    transposes=(lambda ct, x, y: ct, lambda ct, x, y: ct),
+    simplify=unit(-0.0, -0.0),
+    fold=np.add,
+    numpy="add",
+)
+sub_p, sub = binary(
+    "sub",
+    NUMERIC,
+    "subtract",
+    (lambda t, z, x, y: t, lambda t, z, x, y: neg(t)),
+    ROUNDED,
+    "Difference x - y.",
+    transposes=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)),
+    simplify=unit(None, 0.0),
+    fold=np.subtract,
+    numpy="subtract",
+)
+mul_p, _mul = binary(
+    "mul",
+    NUMERIC,
+    "multiply",
+    (lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
+    ROUNDED,
+    "Product x * y.",
+    transposes=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
+    simplify=unit(1, 1),
+    fold=np.multiply,
+    product=True,
+    numpy="multiply",
+)
 div_p, div = binary(
-    "div", NUMERIC, "divide",
+    "div",
+    NUMERIC,
+    "divide",
     (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))),
     # XLA multiplies by the reciprocal of a scalar divisor, itself rounded.
     Checked(-9, 9, 1, "formulas.towards_zero", given=_divided, ulp_of={"float16": 2}),
-    "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set for unsigned ones.",
-    transposes=(lambda ct, x, y: div(ct, y), None), simplify=unit(None, 1), fold=by_kind(divide, np.divide),
-    numpy="true_divide")
+    (
+        "Quotient x / y. Integers are divided towards zero; x / 0 is -1 for them, and all bits set "
+        "for unsigned ones."
+    ),
+    transposes=(lambda ct, x, y: div(ct, y), None),
+    simplify=unit(None, 1),
+    fold=by_kind(divide, np.divide),
+    numpy="true_divide",
+)
 rem_p, rem = binary(
-    "rem", REAL, "remainder",
-    (lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y)))))),
+    "rem",
+    REAL,
+    "remainder",
+    (
+        lambda t, z, x, y: t,
+        lambda t, z, x, y: mul(neg(t), mul(sign(div(x, y)), floor(abs(div(x, y))))),
+    ),
     Checked(-9, 9, 0, "np.fmod", given=_divided),
-    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.", fold=by_kind(remainder),
-    numpy="remainder")
-neg_p, neg = unary("neg", NUMERIC, "negate", lambda t, y, x: neg(t), EXACT, "Negative -x.",
-                   transpose=lambda ct, x: neg(ct), simplify=involution(lambda: neg_p), fold=np.negative,
-                   numpy="negative")
+    "Remainder of x / y rounded towards zero: it has the sign of x. For integers x rem 0 is x.",
+    fold=by_kind(remainder),
+    numpy="remainder",
+)
+neg_p, neg = unary(
+    "neg",
+    NUMERIC,
+    "negate",
+    lambda t, y, x: neg(t),
+    EXACT,
+    "Negative -x.",
+    transpose=lambda ct, x: neg(ct),
+    simplify=involution(lambda: neg_p),
+    fold=np.negative,
+    numpy="negative",
+)
 
 
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     if out_dtype is not None:
-        x, y = (_structure.convert_element_type(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))
+        x, y = (
+            _structure.convert_element_type(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y)
+        )
     return _mul(x, y)
 
 
-face(mul, "mul", describe("Product x * y, computed in out_dtype if that is given.", mul_p, "x", "y"))
+face(
+    mul, "mul", describe("Product x * y, computed in out_dtype if that is given.", mul_p, "x", "y")
+)
 
 
 def _lower_sign(ctx: Context, x: Value) -> Any:
     (aval,) = ctx.avals_out
     if x.dtype.name.startswith("uint"):
-        return hlo.convert(ctx, hlo.compare(ctx, x, hlo.splat(ctx, 0, aval.strengthen()), "NE"), x.dtype)
+        return hlo.convert(
+            ctx, hlo.compare(ctx, x, hlo.splat(ctx, 0, aval.strengthen()), "NE"), x.dtype
+        )
     return ctx.op1("stablehlo.sign", (x,), aval)
 
 
 def _lower_square(ctx: Context, x: Value) -> Any:
-    return ctx.op1("chlo.square" if x.dtype.kind == "c" else "stablehlo.multiply",
-                   (x,) if x.dtype.kind == "c" else (x, x), ctx.avals_out[0])
+    return ctx.op1(
+        "chlo.square" if x.dtype.kind == "c" else "stablehlo.multiply",
+        (x,) if x.dtype.kind == "c" else (x, x),
+        ctx.avals_out[0],
+    )
 
 
 def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
@@ -166,17 +303,44 @@ def _tangent_sign(t: Array, y: Array, x: Array) -> Any:
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return None
     size = abs(x)
-    turn = div(imag(mul(conj(y), t)), where_else(eq(size, scalar_like(size, 0)), scalar_like(size, 1), size))
+    turn = div(
+        imag(mul(conj(y), t)),
+        where_else(eq(size, scalar_like(size, 0)), scalar_like(size, 1), size),
+    )
     return mul(y, complex(_structure.full(typeof(turn).shape, 0, typeof(turn).dtype), turn))
 
 
-sign_p, sign = unary("sign", NUMERIC, _lower_sign, _tangent_sign, Checked(-9, 9, 2, "formulas.unit"),
-                     "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.", cost=CHEAP, numpy="sign")
-abs_p, abs = unary("abs", SIGNED, "abs", _tangent_abs, Checked(-9, 9, 2),
-                   "Absolute value |x|; of the smallest integer, that integer.", result=_real_dtype, cost=CHEAP,
-                   numpy="abs")
-square_p, square = unary("square", NUMERIC, _lower_square, lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
-                         Checked(-9, 9, 1), "Square x * x.", fold=np.square, numpy="square")
+sign_p, sign = unary(
+    "sign",
+    NUMERIC,
+    _lower_sign,
+    _tangent_sign,
+    Checked(-9, 9, 2, "formulas.unit"),
+    "Sign of x: -1, 0 or 1; x / |x| for complex x; nan for nan.",
+    cost=CHEAP,
+    numpy="sign",
+)
+abs_p, abs = unary(
+    "abs",
+    SIGNED,
+    "abs",
+    _tangent_abs,
+    Checked(-9, 9, 2),
+    "Absolute value |x|; of the smallest integer, that integer.",
+    result=_real_dtype,
+    cost=CHEAP,
+    numpy="abs",
+)
+square_p, square = unary(
+    "square",
+    NUMERIC,
+    _lower_square,
+    lambda t, y, x: mul(t, mul(scalar_like(x, 2), x)),
+    Checked(-9, 9, 1),
+    "Square x * x.",
+    fold=np.square,
+    numpy="square",
+)
 
 
 def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
@@ -186,7 +350,9 @@ def _lower_integer_pow(ctx: Context, x: Value, y: int) -> Any:
     n = -y if y < 0 else y
     while n:
         if n & 1:
-            result = power if result is None else ctx.op1("stablehlo.multiply", (result, power), aval)
+            result = (
+                power if result is None else ctx.op1("stablehlo.multiply", (result, power), aval)
+            )
         n >>= 1
         if n:
             power = ctx.op1("stablehlo.multiply", (power, power), aval)
@@ -201,9 +367,16 @@ def _tangent_integer_pow(t: Array, z: ArrayLike, x: Array, y: int) -> Any:
     return t if y == 1 else mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-integer_pow_p = Elementwise("integer_pow", NUMERIC, _lower_integer_pow, (_tangent_integer_pow,),
-                            Checked(-9, 9, 4, "lambda x, y: x * x * x", params={"y": 3}), cost=CHEAP,
-                            simplify=lambda known, x, y: x if y == 1 else None, public="integer_pow")
+integer_pow_p = Elementwise(
+    "integer_pow",
+    NUMERIC,
+    _lower_integer_pow,
+    (_tangent_integer_pow,),
+    Checked(-9, 9, 4, "lambda x, y: x * x * x", params={"y": 3}),
+    cost=CHEAP,
+    simplify=lambda known, x, y: x if y == 1 else None,
+    public="integer_pow",
+)
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -218,8 +391,10 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     """
     y = operator.index(y)
     if y < 0 and dtypes.issubdtype(typeof(x).dtype, np.integer):
-        raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({typeof(x).str_short()}, {y})\n"
-                        "  Convert x to a floating dtype first.")
+        raise TypeError(
+            "Integers cannot be raised to negative powers, got "
+            f"integer_pow({typeof(x).str_short()}, {y})\n  Convert x to a floating dtype first."
+        )
     return integer_pow_p.call(x, y=y)[0]
 
 
@@ -228,11 +403,16 @@ def reciprocal(x: ArrayLike) -> Array:
 
 
 integer_pow.__module__ = "teucer.lax"
-face(reciprocal, "reciprocal", "Reciprocal 1 / x.\n\n    x: T[shape], T in floating, complexfloating  ->  T[shape]\n"
-     "    Raises TypeError if x is of another dtype.")
+face(
+    reciprocal,
+    "reciprocal",
+    "Reciprocal 1 / x.\n\n    x: T[shape], T in floating, complexfloating  ->  T[shape]\n"
+    "    Raises TypeError if x is of another dtype.",
+)
 
 
 # Rounding
+
 
 class RoundingMethod(IntEnum):
     """How `round` rounds a number half way between two integers.
@@ -247,111 +427,219 @@ class RoundingMethod(IntEnum):
 
 def _lower_round(ctx: Context, x: Value, rounding_method: object) -> Any:
     even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
-    return ctx.op1("stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz", (x,), ctx.avals_out[0])
+    return ctx.op1(
+        "stablehlo.round_nearest_even" if even else "stablehlo.round_nearest_afz",
+        (x,),
+        ctx.avals_out[0],
+    )
 
 
-floor_p, floor = unary("floor", FLOAT, "floor", None, EXACT, "Greatest integer not above x, as a float.",
-                       numpy="floor")
-ceil_p, ceil = unary("ceil", FLOAT, "ceil", None, EXACT, "Least integer not below x, as a float.",
-                     numpy="ceil")
-round_p = Elementwise("round", FLOAT, _lower_round, (None,),
-                      Checked(-9, 9, 0, "formulas.half_away", params={"rounding_method": 0}),
-                      public="round")
-is_finite_p, is_finite = unary("is_finite", FLOAT, "is_finite", None, EXACT, "Whether x is neither infinite nor nan.",
-                               result=_to_bool, numpy="isfinite")
+floor_p, floor = unary(
+    "floor", FLOAT, "floor", None, EXACT, "Greatest integer not above x, as a float.", numpy="floor"
+)
+ceil_p, ceil = unary(
+    "ceil", FLOAT, "ceil", None, EXACT, "Least integer not below x, as a float.", numpy="ceil"
+)
+round_p = Elementwise(
+    "round",
+    FLOAT,
+    _lower_round,
+    (None,),
+    Checked(-9, 9, 0, "formulas.half_away", params={"rounding_method": 0}),
+    public="round",
+)
+is_finite_p, is_finite = unary(
+    "is_finite",
+    FLOAT,
+    "is_finite",
+    None,
+    EXACT,
+    "Whether x is neither infinite nor nan.",
+    result=_to_bool,
+    numpy="isfinite",
+)
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     return round_p.call(x, rounding_method=RoundingMethod(rounding_method))[0]
 
 
-face(round, "round", describe("Integer nearest to x, as a float; half way between two, as rounding_method says.",
-                              round_p, "x"))
+face(
+    round,
+    "round",
+    describe(
+        "Integer nearest to x, as a float; half way between two, as rounding_method says.",
+        round_p,
+        "x",
+    ),
+)
 
 
 # Comparison
+
 
 def _comparison(direction: str, *, total_order: bool = False) -> Any:
     def lower(ctx: Context, x: Value, y: Value) -> Any:
         if total_order and dtypes.issubdtype(x.dtype, np.floating):
             return hlo.compare(ctx, x, y, direction, "TOTALORDER")
         return hlo.compare(ctx, x, y, direction)
+
     return lower
 
 
 def _lexicographic(ctx: Context, x: Value, y: Value, direction: str) -> Any:
-    """Compare complex numbers by their real parts, and where those are equal by their imaginary parts."""
+    """Compare complex numbers by their real parts, and where those are equal by their imaginary
+    parts."""
     aval = ShapedArray(x.shape, dtypes.finfo(x.dtype).dtype)
-    xr, yr, xi, yi = (ctx.op1(f"stablehlo.{part}", (v,), aval) for part in ("real", "imag") for v in (x, y))
-    return hlo.select(ctx, hlo.compare(ctx, xr, yr, "EQ"), hlo.compare(ctx, xi, yi, direction),
-                      hlo.compare(ctx, xr, yr, direction))
+    xr, yr, xi, yi = (
+        ctx.op1(f"stablehlo.{part}", (v,), aval) for part in ("real", "imag") for v in (x, y)
+    )
+    return hlo.select(
+        ctx,
+        hlo.compare(ctx, xr, yr, "EQ"),
+        hlo.compare(ctx, xi, yi, direction),
+        hlo.compare(ctx, xr, yr, direction),
+    )
 
 
 def _compared(name: str, accepts: Accepts, doc: str, fold: object, numpy: str) -> Any:
-    return binary(name, accepts, _comparison(name.upper()), (None, None), EXACT, doc, result=_to_bool, fold=fold, numpy=numpy)
+    return binary(
+        name,
+        accepts,
+        _comparison(name.upper()),
+        (None, None),
+        EXACT,
+        doc,
+        result=_to_bool,
+        fold=fold,
+        numpy=numpy,
+    )
 
 
 def _by_words(direction: str, combine: str) -> Any:
     """Compare random keys by all of their words."""
+
     def lower(ctx: Context, x: Value, y: Value) -> Any:
         aval = ctx.avals_out[0].update(dtype=x.dtype).physical
         axes = tuple(range(len(ctx.avals_out[0].shape), aval.ndim))
-        words = [hlo.broadcast_in_dim(ctx, Value(v.name, v.aval.physical), aval.shape,
-                                      axes if not v.aval.shape else range(aval.ndim)) for v in (x, y)]
+        words = [
+            hlo.broadcast_in_dim(
+                ctx,
+                Value(v.name, v.aval.physical),
+                aval.shape,
+                axes if not v.aval.shape else range(aval.ndim),
+            )
+            for v in (x, y)
+        ]
         same = hlo.compare(ctx, words[0], words[1], direction)
-        return hlo.reduce(ctx, [same], [ctx.constant(combine == "and", np.dtype(bool))], axes,
-                          lambda a, b: (hlo.elementwise(ctx, combine, a, b),))
+        return hlo.reduce(
+            ctx,
+            [same],
+            [ctx.constant(combine == "and", np.dtype(bool))],
+            axes,
+            lambda a, b: (hlo.elementwise(ctx, combine, a, b),),
+        )
+
     return lower
 
 
 ANY_OR_KEY = Accepts((*ANY.kinds, dtypes.prng_key))
-eq_p, eq = _compared("eq", ANY_OR_KEY, "Whether x is equal to y; nan is not equal to itself.", np.equal,
-                     numpy="equal")
-ne_p, ne = _compared("ne", ANY_OR_KEY, "Whether x differs from y; nan differs from itself.", np.not_equal,
-                     numpy="not_equal")
+eq_p, eq = _compared(
+    "eq",
+    ANY_OR_KEY,
+    "Whether x is equal to y; nan is not equal to itself.",
+    np.equal,
+    numpy="equal",
+)
+ne_p, ne = _compared(
+    "ne",
+    ANY_OR_KEY,
+    "Whether x differs from y; nan differs from itself.",
+    np.not_equal,
+    numpy="not_equal",
+)
 eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
 lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, numpy="less")
 le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal, numpy="less_equal")
 gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater, numpy="greater")
 ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.", np.greater_equal, numpy="greater_equal")
 # In the total order -nan < -inf < ... < -0 < 0 < ... < inf < nan.
-eq_to_p = Elementwise("eq_to", REAL, _comparison("EQ", total_order=True), (None, None),
-                      Checked(-9, 9, 0, "np.equal"), result=_to_bool)
-lt_to_p = Elementwise("lt_to", REAL, _comparison("LT", total_order=True), (None, None),
-                      Checked(-9, 9, 0, "np.less"), result=_to_bool)
-le_to_p = Elementwise("le_to", REAL, _comparison("LE", total_order=True), (None, None),
-                      Checked(-9, 9, 0, "np.less_equal"), result=_to_bool)
+eq_to_p = Elementwise(
+    "eq_to",
+    REAL,
+    _comparison("EQ", total_order=True),
+    (None, None),
+    Checked(-9, 9, 0, "np.equal"),
+    result=_to_bool,
+)
+lt_to_p = Elementwise(
+    "lt_to",
+    REAL,
+    _comparison("LT", total_order=True),
+    (None, None),
+    Checked(-9, 9, 0, "np.less"),
+    result=_to_bool,
+)
+le_to_p = Elementwise(
+    "le_to",
+    REAL,
+    _comparison("LE", total_order=True),
+    (None, None),
+    Checked(-9, 9, 0, "np.less_equal"),
+    result=_to_bool,
+)
 
 
 # Choice
+
 
 def _lower_extremum(direction: str, operation: str) -> Any:
     def lower(ctx: Context, x: Value, y: Value) -> Any:
         if x.dtype.kind == "c":
             return hlo.select(ctx, _lexicographic(ctx, x, y, direction), x, y)
         return ctx.op1(operation, (x, y), ctx.avals_out[0])
+
     return lower
 
 
 def _share(t: ArrayLike, z: Array, x: ArrayLike, y: ArrayLike) -> Any:
-    """The tangent of the operand x of max or min: t where x was taken, half of it where x and y are equal."""
+    """The tangent of the operand x of max or min: t where x was taken, half of it where x and y are
+    equal."""
     one, half, zero = (scalar_like(z, v) for v in (1, 0.5, 0))
     taken = where_else(eq(x, z), where_else(eq(y, z), half, one), zero)
     return mul(t, taken)
 
 
-max_p, max = binary("max", ANY, _lower_extremum("GT", "stablehlo.maximum"),
-                    (_share, lambda t, z, x, y: _share(t, z, y, x)), Checked(-9, 9, 0, "formulas.greater"),
-                    "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
-                    fold=by_kind(np.maximum), numpy="maximum")
-min_p, min = binary("min", ANY, _lower_extremum("LT", "stablehlo.minimum"),
-                    (_share, lambda t, z, x, y: _share(t, z, y, x)), Checked(-9, 9, 0, "formulas.lesser"),
-                    "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
-                    fold=by_kind(np.minimum), numpy="minimum")
-nextafter_p, nextafter = binary("nextafter", FLOAT, "chlo.next_after",
-                                (lambda t, z, x, y: t, None), Checked(-9, 9, 0, widen="no"),
-                                "Next representable number after x1 in the direction of x2.", names=("x1", "x2"),
-                                numpy="nextafter")
+max_p, max = binary(
+    "max",
+    ANY,
+    _lower_extremum("GT", "stablehlo.maximum"),
+    (_share, lambda t, z, x, y: _share(t, z, y, x)),
+    Checked(-9, 9, 0, "formulas.greater"),
+    "Greater of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
+    fold=by_kind(np.maximum),
+    numpy="maximum",
+)
+min_p, min = binary(
+    "min",
+    ANY,
+    _lower_extremum("LT", "stablehlo.minimum"),
+    (_share, lambda t, z, x, y: _share(t, z, y, x)),
+    Checked(-9, 9, 0, "formulas.lesser"),
+    "Lesser of x and y; nan if one is nan; complex numbers by real, then by imaginary part.",
+    fold=by_kind(np.minimum),
+    numpy="minimum",
+)
+nextafter_p, nextafter = binary(
+    "nextafter",
+    FLOAT,
+    "chlo.next_after",
+    (lambda t, z, x, y: t, None),
+    Checked(-9, 9, 0, widen="no"),
+    "Next representable number after x1 in the direction of x2.",
+    names=("x1", "x2"),
+    numpy="nextafter",
+)
 
 
 @final
@@ -370,8 +658,10 @@ class Clamp(Primitive):
         check_same("clamp", (low, x, high), scalars=True)
         for what, bound in (("min", low), ("max", high)):
             if bound.shape and bound.shape != x.shape:
-                raise TypeError(f"clamp requires {what}.shape == operand.shape or {what}.shape == (), got "
-                                f"{what}.shape={bound.shape}, operand.shape={x.shape}.")
+                raise TypeError(
+                    f"clamp requires {what}.shape == operand.shape or {what}.shape == (), got "
+                    f"{what}.shape={bound.shape}, operand.shape={x.shape}."
+                )
         weak = low.weak_type and x.weak_type and high.weak_type
         return (x if weak == x.weak_type else x.strengthen(),)
 
@@ -386,7 +676,10 @@ class Clamp(Primitive):
         outs = self.call(*primals)
         low, x, high = primals
         inside: tuple[Callable[[], Array], ...] = (
-            lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)), lambda: lt(high, x))
+            lambda: bitwise_and(gt(low, x), lt(low, high)),
+            lambda: bitwise_and(gt(x, low), lt(x, high)),
+            lambda: lt(high, x),
+        )
         total: Any = None
         for t, taken in zip(tangents, inside, strict=True):
             if type(t) is not Zero:
@@ -409,8 +702,10 @@ clamp_p = Clamp()
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """x brought between min and max: max(min, x), and then the lesser of that and max.
 
-    min, max: T, scalar or [shape]; x: T[shape], T in numbers, bool  ->  T[shape]; nan where an operand is nan
-    Raises TypeError if the dtypes differ, or min or max is neither a scalar nor of the shape of x (C2).
+    min, max: T, scalar or [shape]; x: T[shape], T in numbers, bool  ->  T[shape]; nan where an
+    operand is nan
+    Raises TypeError if the dtypes differ, or min or max is neither a scalar nor of the shape of x
+    (C2).
 
     >>> from teucer import lax
     >>> lax.clamp(0.0, 1.5, 1.0)
@@ -424,30 +719,60 @@ clamp.__module__ = "teucer.lax"
 
 # Parts of complex numbers
 
+
 def _part(i: int) -> Any:
     """The part of a number that has been made of its parts."""
+
     def simplify(known: Any, x: ArrayLike) -> Any:
         made = known.made.get(x)
         return made.invars[i] if made is not None and made.primitive is complex_p else None
+
     return simplify
 
 
 def _zero(ct: ArrayLike) -> Any:
-    """The other part of a cotangent; not weakly typed, so that gradients of real functions of complex numbers are not."""
+    """The other part of a cotangent; not weakly typed, so that gradients of real functions of
+    complex numbers are not."""
     return np.zeros((), typeof(ct).dtype)
 
 
-real_p, real = unary("real", COMPLEX, "real", lambda t, y, x: real(t), EXACT, "Real part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(ct, _zero(ct)), simplify=_part(0),
-                     numpy="real")
-imag_p, imag = unary("imag", COMPLEX, "imag", lambda t, y, x: imag(t), EXACT, "Imaginary part.", result=_real_dtype,
-                     transpose=lambda ct, x: complex(_zero(ct), neg(ct)), simplify=_part(1),
-                     numpy="imag")
-complex_p, complex = binary("complex", PART, "complex", (
-    lambda t, z, x, y: complex(t, scalar_like(t, 0)), lambda t, z, x, y: complex(scalar_like(t, 0), t)),
+real_p, real = unary(
+    "real",
+    COMPLEX,
+    "real",
+    lambda t, y, x: real(t),
+    EXACT,
+    "Real part.",
+    result=_real_dtype,
+    transpose=lambda ct, x: complex(ct, _zero(ct)),
+    simplify=_part(0),
+    numpy="real",
+)
+imag_p, imag = unary(
+    "imag",
+    COMPLEX,
+    "imag",
+    lambda t, y, x: imag(t),
+    EXACT,
+    "Imaginary part.",
+    result=_real_dtype,
+    transpose=lambda ct, x: complex(_zero(ct), neg(ct)),
+    simplify=_part(1),
+    numpy="imag",
+)
+complex_p, complex = binary(
+    "complex",
+    PART,
+    "complex",
+    (
+        lambda t, z, x, y: complex(t, scalar_like(t, 0)),
+        lambda t, z, x, y: complex(scalar_like(t, 0), t),
+    ),
     Checked(-9, 9, 0, "lambda x, y: x + 1j * y"),
-    "Complex number x + iy.", result=_complex_dtype,
-    transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))))
+    "Complex number x + iy.",
+    result=_complex_dtype,
+    transposes=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct))),
+)
 
 
 def _lower_conj(ctx: Context, x: Value, input_dtype: object) -> Any:
@@ -463,11 +788,17 @@ def _transpose_conj(ct: ArrayLike, x: ArrayLike, input_dtype: object) -> Any:
     return conj(ct) if dtypes.issubdtype(input_dtype, np.complexfloating) else real(ct)
 
 
-conj_p = Elementwise("conj", Accepts((np.float32, np.float64, np.complexfloating)), _lower_conj,
-                     (lambda t, y, x, input_dtype: conj_p.call(t, input_dtype=input_dtype)[0],),
-                     Checked(-9, 9, 0, "lambda x: np.conj(x) + 0j"),
-                     transposes=(_transpose_conj,), result=_complex_dtype,
-                     public="conj", numpy="conj")
+conj_p = Elementwise(
+    "conj",
+    Accepts((np.float32, np.float64, np.complexfloating)),
+    _lower_conj,
+    (lambda t, y, x, input_dtype: conj_p.call(t, input_dtype=input_dtype)[0],),
+    Checked(-9, 9, 0, "lambda x: np.conj(x) + 0j"),
+    transposes=(_transpose_conj,),
+    result=_complex_dtype,
+    public="conj",
+    numpy="conj",
+)
 
 
 def conj(x: ArrayLike) -> Array:
@@ -479,35 +810,104 @@ face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj
 
 # Bits
 
-not_p, bitwise_not = unary("not", BITS, "not", None, EXACT, "Complement of the bits of x; of booleans, not x.",
-                           public="bitwise_not", simplify=involution(lambda: not_p), fold=np.invert,
-                           numpy="bitwise_not")
-and_p, bitwise_and = binary("and", BITS, "and", (None, None), EXACT, "Bits that are set in x and in y.",
-                            public="bitwise_and", simplify=unit(ALL_BITS, ALL_BITS), fold=np.bitwise_and,
-                            numpy="bitwise_and")
-or_p, bitwise_or = binary("or", BITS, "or", (None, None), EXACT, "Bits that are set in x or in y.", public="bitwise_or",
-                          simplify=unit(0, 0), fold=np.bitwise_or, numpy="bitwise_or")
-xor_p, bitwise_xor = binary("xor", BITS, "xor", (None, None), EXACT, "Bits that are set in one of x and y only.",
-                            public="bitwise_xor", simplify=unit(0, 0), fold=np.bitwise_xor,
-                            numpy="bitwise_xor")
-shift_left_p, shift_left = binary("shift_left", INT, "shift_left", (None, None),
-                                  Checked(-9, 9, 0, given=_moved),
-                                  "x with its bits moved left by y; 0 if y is the width or more.", simplify=unit(None, 0),
-                                  fold=shift(np.left_shift, "uint"), numpy="left_shift")
+not_p, bitwise_not = unary(
+    "not",
+    BITS,
+    "not",
+    None,
+    EXACT,
+    "Complement of the bits of x; of booleans, not x.",
+    public="bitwise_not",
+    simplify=involution(lambda: not_p),
+    fold=np.invert,
+    numpy="bitwise_not",
+)
+and_p, bitwise_and = binary(
+    "and",
+    BITS,
+    "and",
+    (None, None),
+    EXACT,
+    "Bits that are set in x and in y.",
+    public="bitwise_and",
+    simplify=unit(ALL_BITS, ALL_BITS),
+    fold=np.bitwise_and,
+    numpy="bitwise_and",
+)
+or_p, bitwise_or = binary(
+    "or",
+    BITS,
+    "or",
+    (None, None),
+    EXACT,
+    "Bits that are set in x or in y.",
+    public="bitwise_or",
+    simplify=unit(0, 0),
+    fold=np.bitwise_or,
+    numpy="bitwise_or",
+)
+xor_p, bitwise_xor = binary(
+    "xor",
+    BITS,
+    "xor",
+    (None, None),
+    EXACT,
+    "Bits that are set in one of x and y only.",
+    public="bitwise_xor",
+    simplify=unit(0, 0),
+    fold=np.bitwise_xor,
+    numpy="bitwise_xor",
+)
+shift_left_p, shift_left = binary(
+    "shift_left",
+    INT,
+    "shift_left",
+    (None, None),
+    Checked(-9, 9, 0, given=_moved),
+    "x with its bits moved left by y; 0 if y is the width or more.",
+    simplify=unit(None, 0),
+    fold=shift(np.left_shift, "uint"),
+    numpy="left_shift",
+)
 shift_right_arithmetic_p, shift_right_arithmetic = binary(
-    "shift_right_arithmetic", INT, "shift_right_arithmetic", (None, None), Checked(-9, 9, 0, given=_moved),
-    "x with its bits moved right by y, filled with copies of the sign bit.", simplify=unit(None, 0),
-    fold=shift(np.right_shift, "int"), numpy="right_shift")
+    "shift_right_arithmetic",
+    INT,
+    "shift_right_arithmetic",
+    (None, None),
+    Checked(-9, 9, 0, given=_moved),
+    "x with its bits moved right by y, filled with copies of the sign bit.",
+    simplify=unit(None, 0),
+    fold=shift(np.right_shift, "int"),
+    numpy="right_shift",
+)
 shift_right_logical_p, shift_right_logical = binary(
-    "shift_right_logical", INT, "shift_right_logical", (None, None),
+    "shift_right_logical",
+    INT,
+    "shift_right_logical",
+    (None, None),
     Checked(-9, 9, 0, "formulas.shift_right_logical", given=_moved),
-    "x with its bits moved right by y, filled with zeros.", simplify=unit(None, 0), fold=shift(np.right_shift, "uint"),
-    numpy="right_shift")
-population_count_p, population_count = unary("population_count", INT, "popcnt", None,
-                                             Checked(-9, 9, 0, "formulas.population_count"),
-                                             "How many bits of x are set.", numpy="bitwise_count")
-clz_p, clz = unary("clz", INT, "count_leading_zeros", None, Checked(-9, 9, 0, "formulas.leading_zeros"),
-                   "How many zeros stand before the first set bit of x.")
+    "x with its bits moved right by y, filled with zeros.",
+    simplify=unit(None, 0),
+    fold=shift(np.right_shift, "uint"),
+    numpy="right_shift",
+)
+population_count_p, population_count = unary(
+    "population_count",
+    INT,
+    "popcnt",
+    None,
+    Checked(-9, 9, 0, "formulas.population_count"),
+    "How many bits of x are set.",
+    numpy="bitwise_count",
+)
+clz_p, clz = unary(
+    "clz",
+    INT,
+    "count_leading_zeros",
+    None,
+    Checked(-9, 9, 0, "formulas.leading_zeros"),
+    "How many zeros stand before the first set bit of x.",
+)
 
 
 def _upper_product(x: Array, y: Array) -> tuple[Any]:
@@ -516,17 +916,27 @@ def _upper_product(x: Array, y: Array) -> tuple[Any]:
     width, signed = dtypes.bit_width(dtype), dtype.name.startswith("int")
     if width < 64:
         wide = np.dtype(f"{'int' if signed else 'uint'}{16 if width < 8 else 2 * width}")
-        # The width is converted too: a 64-bit literal would be a 32-bit one where 64-bit types are off.
-        product, half = mul(*(_structure.convert_element_type(v, wide) for v in (x, y))), np.int32(width)
+        # The width is converted too: a 64-bit literal would be a 32-bit one where 64-bit types are
+        # off.
+        product, half = (
+            mul(*(_structure.convert_element_type(v, wide) for v in (x, y))),
+            np.int32(width),
+        )
         upper = shift_right_logical(product, _structure.convert_element_type(half, wide))
         return (_structure.convert_element_type(upper, dtype),)
     unsigned = np.dtype(np.uint64)
     a, b = (_structure.convert_element_type(v, unsigned) for v in (x, y))
-    bits, mask = np.uint64(32), np.uint64(2 ** 32 - 1)
-    (a_low, b_low), (a_high, b_high) = ([bitwise_and(v, mask) for v in (a, b)], [shift_right_logical(v, bits) for v in (a, b)])
+    bits, mask = np.uint64(32), np.uint64(2**32 - 1)
+    (a_low, b_low), (a_high, b_high) = (
+        [bitwise_and(v, mask) for v in (a, b)],
+        [shift_right_logical(v, bits) for v in (a, b)],
+    )
     middle = add(mul(a_high, b_low), shift_right_logical(mul(a_low, b_low), bits))
     other = add(mul(a_low, b_high), bitwise_and(middle, mask))
-    upper = add(mul(a_high, b_high), add(shift_right_logical(middle, bits), shift_right_logical(other, bits)))
+    upper = add(
+        mul(a_high, b_high),
+        add(shift_right_logical(middle, bits), shift_right_logical(other, bits)),
+    )
     upper = _structure.convert_element_type(upper, dtype)
     if signed:  # as unsigned, a negative factor is 2^64 too large
         zero = scalar_like(x, 0)
@@ -535,6 +945,11 @@ def _upper_product(x: Array, y: Array) -> tuple[Any]:
 
 
 # XLA has the operation, but its CPU backend does not compile it inside a fusion.
-mulhi_p, mulhi = binary("mulhi", INT, lambda ctx, x, y: ctx.trace(_upper_product, x, y)[0], (None, None),
-                        Checked(-9, 9, 0, "formulas.upper_half"),
-                        "Upper half of the bits of the product x * y, which has twice the width.")
+mulhi_p, mulhi = binary(
+    "mulhi",
+    INT,
+    lambda ctx, x, y: ctx.trace(_upper_product, x, y)[0],
+    (None, None),
+    Checked(-9, 9, 0, "formulas.upper_half"),
+    "Upper half of the bits of the product x * y, which has twice the width.",
+)

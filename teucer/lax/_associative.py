@@ -27,7 +27,8 @@ Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 def prefixes(fn: Combine, xs: Sequence[Any], axis: int) -> list[Any]:
     """All prefixes of arrays along an axis combined by an associative function of lists of arrays.
 
-    Method: pairs are combined, then scanned, then the places between are filled. Blelloch, CMU-CS-90-190 (1990), section 1.2.
+    Method: pairs are combined, then scanned, then the places between are filled. Blelloch,
+    CMU-CS-90-190 (1990), section 1.2.
     """
     n = np.shape(xs[0])[axis]
     if is_symbolic(n):
@@ -59,7 +60,8 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
 
 
 def _by_doubling(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
-    """As `prefixes`, for a size known only at run time: each element with the one 1, 2, 4, ... places before it.
+    """As `prefixes`, for a size known only at run time: each element with the one 1, 2, 4, ...
+    places before it.
 
     Method: Hillis and Steele, Data parallel algorithms, CACM 29 (1986) 1170.
     """
@@ -71,15 +73,21 @@ def _by_doubling(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
         start = n - min_dim(step, n)
         before = [slice_in_dim(concatenate([x, x], axis), start, start + n, axis=axis) for x in xs]
         combined = fn(before, xs)
-        xs = [_elementwise.select(_elementwise.ge(broadcasted_iota(place, np.shape(x), axis), np.int32(step)), y,
-                                  _structure.convert_element_type(x, typeof(y).dtype))
-              for x, y in zip(xs, combined, strict=True)]
+        xs = [
+            _elementwise.select(
+                _elementwise.ge(broadcasted_iota(place, np.shape(x), axis), np.int32(step)),
+                y,
+                _structure.convert_element_type(x, typeof(y).dtype),
+            )
+            for x, y in zip(xs, combined, strict=True)
+        ]
         step *= 2
     return list(xs)
 
 
 def total(fn: Combine, xs: Sequence[Array], axes: Sequence[int], identity: Sequence[Any]) -> Any:
-    """The elements of arrays over axes combined pair by pair, in order, by an associative function of lists; None of none.
+    """The elements of arrays over axes combined pair by pair, in order, by an associative function
+    of lists; None of none.
 
     identity: scalars that change nothing when they come first.
     """
@@ -88,10 +96,17 @@ def total(fn: Combine, xs: Sequence[Array], axes: Sequence[int], identity: Seque
     size = math.prod([np.shape(xs[0])[i] for i in axes])
     if not is_symbolic(size) and size == 0:
         return None
-    flat = [_structure.reshape(_structure.transpose(x, [*sorted(axes), *kept]), (size, *shape)) for x in xs]
+    flat = [
+        _structure.reshape(_structure.transpose(x, [*sorted(axes), *kept]), (size, *shape))
+        for x in xs
+    ]
     if is_symbolic(size):
-        first = [_structure.broadcast_to(_structure.convert_element_type(i, typeof(x).dtype), (1, *shape), ())
-                 for i, x in zip(identity, flat, strict=True)]
+        first = [
+            _structure.broadcast_to(
+                _structure.convert_element_type(i, typeof(x).dtype), (1, *shape), ()
+            )
+            for i, x in zip(identity, flat, strict=True)
+        ]
         flat = prefixes(fn, [concatenate([i, x], 0) for i, x in zip(first, flat, strict=True)], 0)
         return [squeeze(slice_in_dim(x, size, size + 1), (0,)) for x in flat]
     while size > 1:

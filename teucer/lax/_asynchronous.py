@@ -37,17 +37,30 @@ class Future:
         return cls(*children)
 
 
-def psum_scatter_start(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None,
-                       tiled: bool = False) -> Any:
+def psum_scatter_start(
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
     """`psum_scatter` begun: for each array a future, whose `done()` is the result.
 
-    Arguments and errors are those of `psum_scatter`. XLA begins collectives as early and waits for them as late as it can, on
-    platforms that do other work meanwhile; CPUs do not. So futures only say where the program means to wait, and have
-    derivatives and batches as their arrays do.
+    Arguments and errors are those of `psum_scatter`. XLA begins collectives as early and waits for
+    them as late as it can, on platforms that do other work meanwhile; CPUs do not. So futures only
+    say where the program means to wait, and have derivatives and batches as their arrays do.
 
     >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.vmap(lambda x: psum_scatter_start(x, "i").done(), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
+    >>> jax.vmap(lambda x: psum_scatter_start(x, "i").done(),
+    ...     axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
     Array([4., 6.], dtype=float32)
     """
-    result = psum_scatter(x, axis_name, scatter_dimension=scatter_dimension, axis_index_groups=axis_index_groups, tiled=tiled)
+    result = psum_scatter(
+        x,
+        axis_name,
+        scatter_dimension=scatter_dimension,
+        axis_index_groups=axis_index_groups,
+        tiled=tiled,
+    )
     return pytrees.tree_map(Future, result)

@@ -1,4 +1,7 @@
-"""Which operation of a program makes the first NaN or infinity: the program run again, operation by operation."""
+"""Which operation of a program makes the first NaN or infinity.
+
+The program run again, operation by operation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ __all__ = ["blame", "mapped_values"]
 
 
 def blame(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
-    """Raise FloatingPointError with the operation, its line and its operands; return if all results are good this time."""
+    """Raise FloatingPointError with the operation, its line and its operands; return if all results
+    are good this time."""
     _Search(config.debug_nans.value, config.debug_infs.value).walk(closed, args, "")
 
 
@@ -44,14 +48,19 @@ class _Search:
         return None
 
     def walk(self, closed: ClosedJaxpr, args: Sequence[Any], where: str) -> list[Any]:
-        """The results of a jaxpr; raises at the first equation whose results are bad. where: the loops around it."""
+        """The results of a jaxpr; raises at the first equation whose results are bad. where: the
+        loops around it."""
 
         def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Any:
             with config.debug_nans(False), config.debug_infs(False):
                 outs = eqn.primitive.call(*operands, **eqn.params)
             fault = self.fault(outs)
             if fault is not None:
-                inside = _Search.mapped if eqn.primitive.name == "shard_map" else _INSIDE.get(eqn.primitive, _Search.called)
+                inside = (
+                    _Search.mapped
+                    if eqn.primitive.name == "shard_map"
+                    else _INSIDE.get(eqn.primitive, _Search.called)
+                )
                 inside(self, eqn, operands, where)
                 self.refuse(eqn, operands, fault, where)
             return outs
@@ -60,13 +69,23 @@ class _Search:
 
     def refuse(self, eqn: Eqn, operands: Sequence[Any], fault: str, where: str) -> NoReturn:
         at = eqn.where()
-        here = at.replace(" at ", "    called from ", 1)  # as functions of the library say that are evaluated there
-        said = dict.fromkeys(line for line in (source.callers(eqn.place) + where).split("\n")[1:] if line != here)
+        here = at.replace(
+            " at ", "    called from ", 1
+        )  # as functions of the library say that are evaluated there
+        said = dict.fromkeys(
+            line for line in (source.callers(eqn.place) + where).split("\n")[1:] if line != here
+        )
         lines = [f"invalid value ({fault}) encountered in {eqn.primitive}{at}", *said]
         lines += [f"    result: {v.aval.str_short(short_dtypes=True)}" for v in eqn.outvars]
         for i, x in enumerate(operands):
-            shown = np.array2string(np.asarray(x), threshold=8, edgeitems=3) if not _is_key(x) else "keys"
-            lines.append(f"    operand {i}: {eqn.invars[i].aval.str_short(short_dtypes=True)} = {shown}")
+            shown = (
+                np.array2string(np.asarray(x), threshold=8, edgeitems=3)
+                if not _is_key(x)
+                else "keys"
+            )
+            lines.append(
+                f"    operand {i}: {eqn.invars[i].aval.str_short(short_dtypes=True)} = {shown}"
+            )
         raise FloatingPointError("\n".join(lines))
 
     # What carries jaxprs: the equation within that is to blame raises.
@@ -74,13 +93,19 @@ class _Search:
     def called(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
         if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
-            self.walk(inner[0], operands, eqn.where("\n    called from ") + source.callers(eqn.place) + where)
+            self.walk(
+                inner[0],
+                operands,
+                eqn.where("\n    called from ") + source.callers(eqn.place) + where,
+            )
 
     def mapped(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         for inner, given, outs in mapped_values(eqn, operands):
             fault = self.fault(outs)
             if fault is not None:
-                self.refuse(inner, given, fault, f"\n    on a device of a shard_map{self.place(eqn)}{where}")
+                self.refuse(
+                    inner, given, fault, f"\n    on a device of a shard_map{self.place(eqn)}{where}"
+                )
 
     def branch(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
         branches = eqn.params["branches"]
@@ -120,7 +145,8 @@ class _Search:
 
 
 def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list[Any], list[Any]]]:
-    """The equations within a `shard_map`, each with its operands and results; those of the devices stand side by side in front."""
+    """The equations within a `shard_map`, each with its operands and results; those of the devices
+    stand side by side in front."""
     params = eqn.params
     closed, mesh, manual = params["jaxpr"], params["mesh"], params["newly_manual_axes"]
     shown = [v for inner in closed.eqns for v in inner.outvars if _is_shown(v.aval)]
@@ -132,18 +158,29 @@ def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list
 
     with eqn.primitive.within(params):
         every = stage_jaxpr(stacked, closed.in_avals)
-    over = [[n for n in mesh.axis_names if n in manual and (n in v.aval.vma or not params["check_vma"])] for v in found]
+    over = [
+        [n for n in mesh.axis_names if n in manual and (n in v.aval.vma or not params["check_vma"])]
+        for v in found
+    ]
     specs = tuple(PartitionSpec(tuple(names)) for names in over)
     with config.debug_nans(False), config.debug_infs(False):
         outs = eqn.primitive.call(*operands, **{**params, "jaxpr": every, "out_specs": specs})
     values = dict(zip(found, outs, strict=True))
     for inner in closed.eqns:
-        given = [v.val if type(v) is Literal else values[v] for v in inner.invars if type(v) is Literal or v in values]
+        given = [
+            v.val if type(v) is Literal else values[v]
+            for v in inner.invars
+            if type(v) is Literal or v in values
+        ]
         yield inner, given, [values[v] for v in inner.outvars if v in values]
 
 
 def _is_shown(aval: ShapedArray) -> bool:
-    return type(aval) is ShapedArray and not isinstance(aval.dtype, dtypes.ExtendedDType) and not aval.unreduced
+    return (
+        type(aval) is ShapedArray
+        and not isinstance(aval.dtype, dtypes.ExtendedDType)
+        and not aval.unreduced
+    )
 
 
 def _is_key(x: Any) -> bool:

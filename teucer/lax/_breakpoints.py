@@ -1,4 +1,7 @@
-"""`debug.breakpoint`: a prompt in a program that runs, with the values of the local variables of the user's functions."""
+"""`debug.breakpoint`.
+
+A prompt in a program that runs, with the values of the local variables of the user's functions.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ class Frame(NamedTuple):
         here = self.line - self.first_line
         first = max(here - _CONTEXT, 0)
         shown = self.source[first : here + _CONTEXT + 1]
-        lines = [("->  " if first + i == here else "    ") + text.rstrip("\n") for i, text in enumerate(shown)]
+        lines = [
+            ("->  " if first + i == here else "    ") + text.rstrip("\n")
+            for i, text in enumerate(shown)
+        ]
         return "\n".join([f"> {self.file}({self.line})", *lines])
 
 
@@ -66,8 +72,11 @@ def frame_of(frame: FrameType, line: int | None = None) -> Frame:
                  dict(frame.f_locals), frame.f_globals)  # fmt: skip
 
 
-def frames_from(start: FrameType | None, filtered: bool = True, most: int | None = None) -> list[Frame]:
-    """The calls that are being made, the innermost first. filtered: without those of the library. most: how many."""
+def frames_from(
+    start: FrameType | None, filtered: bool = True, most: int | None = None
+) -> list[Frame]:
+    """The calls that are being made, the innermost first. filtered: without those of the library.
+    most: how many."""
     found: list[Frame] = []
     frame = start
     while frame is not None and (most is None or len(found) < most):
@@ -78,7 +87,8 @@ def frames_from(start: FrameType | None, filtered: bool = True, most: int | None
 
 
 class Lifted(NamedTuple):
-    """Frames whose traced values come when the program runs: places tells which leaves of a variable they are."""
+    """Frames whose traced values come when the program runs: places tells which leaves of a
+    variable they are."""
 
     frames: list[Frame]
     trees: list[dict[str, tuple[Any, list[Any], list[int | None]]]]
@@ -89,14 +99,18 @@ class Lifted(NamedTuple):
         for frame, trees in zip(self.frames, self.trees, strict=True):
             variables = dict(frame.variables)
             for name, (tree, leaves, places) in trees.items():
-                known = [x if place is None else values[place] for x, place in zip(leaves, places, strict=True)]
+                known = [
+                    x if place is None else values[place]
+                    for x, place in zip(leaves, places, strict=True)
+                ]
                 variables[name] = pytrees.tree_unflatten(tree, known)
             frames.append(frame._replace(variables=variables))
         return frames
 
 
 def lift(frames: list[Frame]) -> tuple[Lifted, list[Any]]:
-    """The traced values of the variables of frames, each once; those of traces that are over stay as they are."""
+    """The traced values of the variables of frames, each once; those of traces that are over stay
+    as they are."""
     operands: list[Any] = []
     places: dict[int, int] = {}
     trees: list[dict[str, Any]] = []
@@ -134,9 +148,9 @@ def breakpoint(
 ) -> Any:
     """Stop a program where it stands, also one that is compiled, and let the user look at values.
 
-    At the prompt: `p EXPRESSION` and `pp` print, on the local and global variables of the frame; `u`
-    and `d` go to the function that called and back; `l` lists its lines, `bt` the calls; `c` goes on,
-    `q` ends the program.
+    At the prompt: `p EXPRESSION` and `pp` print, on the local and global variables of the frame;
+    `u` and `d` go to the function that called and back; `l` lists its lines, `bt` the calls; `c`
+    goes on, `q` ends the program.
     Under vmap it stops for each element, under differentiation once, with the values.
 
     backend: 'cli', the prompt of a terminal. filter_frames: leave out the frames of the library.
@@ -158,7 +172,10 @@ def breakpoint(
     (jdb)
     """
     if backend not in (None, "cli"):
-        raise ValueError(f"debug.breakpoint: there is no backend {backend!r}.\n  Known is 'cli', the prompt of a terminal.")
+        raise ValueError(
+            f"debug.breakpoint: there is no backend {backend!r}.\n"
+            "  Known is 'cli', the prompt of a terminal."
+        )
     lifted, operands = lift(frames_from(sys._getframe(1), filter_frames, num_frames))
 
     def stop(*values: Any) -> None:
@@ -260,7 +277,10 @@ class Prompt(cmd.Cmd):
         """bt: the calls, the innermost last."""
         self.say("Traceback:")
         for i, frame in reversed(list(enumerate(self.frames))):
-            self.say(f"{'> ' if i == self.at else '  '}File \"{frame.file}\", line {frame.line}, in {frame.function}")
+            self.say(
+                f'{"> " if i == self.at else "  "}File "{frame.file}", line {frame.line}, in '
+                f"{frame.function}"
+            )
 
     do_w = do_where = do_bt
 

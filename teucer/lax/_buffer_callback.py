@@ -37,7 +37,9 @@ class BufferCallback(Primitive):
     def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
+    def effects(
+        self, *avals: ShapedArray, has_side_effect: bool, **params: object
+    ) -> frozenset[Effect]:
         return frozenset({Effect("buffer callback")}) if has_side_effect else frozenset()
 
     def lower(
@@ -85,7 +87,9 @@ class BufferCallback(Primitive):
 
     def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
         keyed = (isinstance(v.dtype, dtypes.ExtendedDType) for v in values)
-        words = (Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True))
+        words = (
+            Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True)
+        )
         return self.lower(ctx, *words, **params)
 
     def shard(self, *avals: ShapedArray, **params: object) -> Labels:
@@ -96,12 +100,20 @@ class BufferCallback(Primitive):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         raise ValueError(
-            "Buffer callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while "
-            "taking gradients."
+            "Buffer callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks "
+            "while taking gradients."
         )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *,
-              result_avals: Sequence[ShapedArray], vmap_method: Any, **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        result_avals: Sequence[ShapedArray],
+        vmap_method: Any,
+        **params: object,
+    ) -> Any:
         def call(args: Sequence[Array], batched: Sequence[bool], leading: bool) -> Any:
             results = tuple([ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals])
             return self.call(
@@ -138,7 +150,8 @@ def buffer_callback(
     result_shape_dtypes: the results' tree, of objects that have shape and dtype.
     has_side_effect: it is called even if nobody uses the results.
     vmap_method: as of `pure_callback`.
-    input_output_aliases: which argument gives its buffer to which result, by their places as leaves.
+    input_output_aliases: which argument gives its buffer to which result, by their places as
+    leaves.
     command_buffer_compatible: on a GPU, it may be called once and what it started be run again.
     Raises ValueError when it is differentiated, and the runtime's error for one in the callback.
 

@@ -1,4 +1,7 @@
-"""Python functions called while a program runs: `pure_callback`, `io_callback`, and debug callbacks."""
+"""Python functions called while a program runs.
+
+`pure_callback`, `io_callback`, and debug callbacks.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +37,42 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["debug_callback", "debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
+__all__ = [
+    "debug_callback",
+    "debug_callback_p",
+    "io_callback",
+    "io_callback_p",
+    "pure_callback",
+    "pure_callback_p",
+]
 
-_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+_VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+    None,
+)
 
 # Where the block being written keeps what the last ordered call in it gave.
 _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
 
 def _for_python(x: Any) -> Any:
-    """A value as what a function of the user is given: an array on the CPU, a copy that it may keep; typed keys as their words."""
+    """A value as what a function of the user is given: an array on the CPU, a copy that it may
+    keep; typed keys as their words."""
     if isinstance(typeof(x).dtype, dtypes.ExtendedDType):
         x = x._key_data()
-    if isinstance(x, ArrayImpl) and x.sharding.num_devices == 1 and provided.target(x.platform()).in_host_memory:
+    if (
+        isinstance(x, ArrayImpl)
+        and x.sharding.num_devices == 1
+        and provided.target(x.platform()).in_host_memory
+    ):
         return x
-    return transfer.put(to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), _host(), committed=False)
+    return transfer.put(
+        to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), _host(), committed=False
+    )
 
 
 def _host() -> Any:
@@ -56,7 +80,8 @@ def _host() -> Any:
 
 
 class _Callback(Primitive):
-    """Calls `callback`, a function of flat host arrays that returns a sequence of arrays of the types result_avals."""
+    """Calls `callback`, a function of flat host arrays that returns a sequence of arrays of the
+    types result_avals."""
 
     __slots__ = ()
     kind: str | None = None
@@ -64,28 +89,50 @@ class _Callback(Primitive):
     def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: ShapedArray, ordered: bool = False, **params: object) -> frozenset[Effect]:
+    def effects(
+        self, *avals: ShapedArray, ordered: bool = False, **params: object
+    ) -> frozenset[Effect]:
         return frozenset() if self.kind is None else frozenset({Effect(self.kind, ordered)})
 
-    def evaluate(self, *args: Array, callback: Callable[..., object], result_avals: Sequence[ShapedArray], **params: object) -> Any:
+    def evaluate(
+        self,
+        *args: Array,
+        callback: Callable[..., object],
+        result_avals: Sequence[ShapedArray],
+        **params: object,
+    ) -> Any:
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
             if self is debug_callback_p:
                 raise
             # As in a compiled program.
-            raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {type(err).__name__}: {err}") from err
+            raise errors.JaxRuntimeError(
+                f"INTERNAL: CpuCallback error calling callback: {type(err).__name__}: {err}"
+            ) from err
         return tuple(transfer.put(y, None) for y in outs)
 
     def shard(self, *avals: ShapedArray, **params: object) -> Any:
-        return Labels([tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()])
+        return Labels(
+            [tuple((i, axis) for axis in range(a.ndim)) for i, a in enumerate(avals)], [()]
+        )
 
-    def lower(self, ctx: Context, *values: Value, callback: Callable[..., object],
-              result_avals: Sequence[ShapedArray], ordered: bool = False, partitioned: bool = False,
-              **params: object) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: Value,
+        callback: Callable[..., object],
+        result_avals: Sequence[ShapedArray],
+        ordered: bool = False,
+        partitioned: bool = False,
+        **params: object,
+    ) -> Any:
         if ctx.target.kernels.python is None:
-            raise NotImplementedError(f"{self.name}: Python callbacks are implemented on CPU and GPU, not on {ctx.platform}.\n"
-                                      "  Run the function that calls Python on a CPU device: device_put its arguments there.")
+            raise NotImplementedError(
+                f"{self.name}: Python callbacks are implemented on CPU and GPU, not on "
+                f"{ctx.platform}.\n  Run the function that calls Python on a CPU device: "
+                "device_put its arguments there."
+            )
 
         where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
@@ -98,36 +145,79 @@ class _Callback(Primitive):
 
         if not ordered:
             return self._call(ctx, values, result_avals, call, partitioned)
-        # Within a block one call waits for the one before it, since it takes a value that that one gives.
+        # Within a block one call waits for the one before it, since it takes a value that that one
+        # gives.
         previous = ctx.order or ctx.constant(False)
-        outs = self._call(ctx, (previous, *values), (_ORDER_AVAL, *result_avals), lambda token, *args: (token, *call(*args)))
+        outs = self._call(
+            ctx,
+            (previous, *values),
+            (_ORDER_AVAL, *result_avals),
+            lambda token, *args: (token, *call(*args)),
+        )
         ctx.order = outs[0]
         return outs[1:]
 
-    def _call(self, ctx: Context, values: Sequence[Value], avals: Sequence[ShapedArray], call: Callable[..., object],
-              partitioned: bool = False) -> Any:
+    def _call(
+        self,
+        ctx: Context,
+        values: Sequence[Value],
+        avals: Sequence[ShapedArray],
+        call: Callable[..., object],
+        partitioned: bool = False,
+    ) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
         kernel = ctx.target.kernels.python
 
         def custom_call(*values: Any, attributes: str = "") -> Any:
-            return hlo.custom_call(ctx, kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel, values, avals,
-                                   config=f"{{index = {index} : ui64}}", operand_layouts=[_row_major(v.aval) for v in values],
-                                   result_layouts=[_row_major(a) for a in avals], has_side_effect=self.kind is not None,
-                                   attributes=attributes)
+            return hlo.custom_call(
+                ctx,
+                kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel,
+                values,
+                avals,
+                config=f"{{index = {index} : ui64}}",
+                operand_layouts=[_row_major(v.aval) for v in values],
+                result_layouts=[_row_major(a) for a in avals],
+                has_side_effect=self.kind is not None,
+                attributes=attributes,
+            )
 
         if ctx.manual is not None and not ctx.all_manual():
-            # Each device along the manual axes calls; along the others too, since XLA divides nothing that has effects.
-            from teucer._lower.spmd.manual import manual_computation  # loaded already, with `shard_map`
+            # Each device along the manual axes calls; along the others too, since XLA divides
+            # nothing that has effects.
+            from teucer._lower.spmd.manual import (
+                manual_computation,
+            )  # loaded already, with `shard_map`
+
             mesh, whole = ctx.manual.mesh, PartitionSpec()
             rest = [name for name in mesh.axis_names if name not in ctx.manual.axes]
-            return manual_computation(ctx, mesh, rest, values, [whole] * len(values), [v.aval for v in values], avals,
-                                      [whole] * len(avals), custom_call)
+            return manual_computation(
+                ctx,
+                mesh,
+                rest,
+                values,
+                [whole] * len(values),
+                [v.aval for v in values],
+                avals,
+                [whole] * len(avals),
+                custom_call,
+            )
         # One device calls for all, which sees the whole; or each with its part.
-        return tuple(map(ctx.whole, custom_call(*values, attributes="" if partitioned else ctx.module.on_first_device(len(avals)))))
+        return tuple(
+            map(
+                ctx.whole,
+                custom_call(
+                    *values,
+                    attributes="" if partitioned else ctx.module.on_first_device(len(avals)),
+                ),
+            )
+        )
 
     def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
-        words = (Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v for v in values)
+        words = (
+            Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v
+            for v in values
+        )
         return self.lower(ctx, *words, **params)
 
 
@@ -139,16 +229,22 @@ def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Callable[..., ob
     """What a callback returned, as arrays of the types that it promised."""
     outs = list(outs) if outs is not None else []
     if len(outs) != len(avals):
-        raise RuntimeError(f"Mismatched number of outputs from callback: expected {len(avals)}, got {len(outs)}.")
+        raise RuntimeError(
+            f"Mismatched number of outputs from callback: expected {len(avals)}, got {len(outs)}."
+        )
     arrays = []
     for y, aval in zip(outs, avals, strict=True):
         y = np.asarray(y)
         if y.shape != aval.shape:
-            raise RuntimeError(f"Incorrect output shape for return value of callback {fun_name(callback)}: Expected: {aval.shape}, "
-                               f"Actual: {y.shape}")
+            raise RuntimeError(
+                f"Incorrect output shape for return value of callback {fun_name(callback)}: "
+                f"Expected: {aval.shape}, Actual: {y.shape}"
+            )
         if dtypes.canonicalize_dtype(y.dtype) != aval.dtype:
-            raise RuntimeError(f"Incorrect output dtype for return value of callback {fun_name(callback)}: Expected: {aval.dtype}, "
-                               f"Actual: {y.dtype}")
+            raise RuntimeError(
+                f"Incorrect output dtype for return value of callback {fun_name(callback)}: "
+                f"Expected: {aval.dtype}, Actual: {y.dtype}"
+            )
         arrays.append(np.asarray(y, aval.dtype))
     return arrays
 
@@ -165,44 +261,77 @@ class PureCallback(_Callback):
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
-        raise ValueError("Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks while taking "
-                         "gradients.")
+        raise ValueError(
+            "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks "
+            "while taking gradients."
+        )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: Callable[..., object],
-              result_avals: Sequence[ShapedArray], vmap_method: str | None,
-              **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        callback: Callable[..., object],
+        result_avals: Sequence[ShapedArray],
+        vmap_method: str | None,
+        **params: object,
+    ) -> Any:
         if vmap_method is None:
             allowed = ", ".join(repr(m) for m in _VMAP_METHODS if m)
-            raise NotImplementedError(f"vmap is only supported for the pure_callback primitive when vmap_method is one of "
-                                      f"{allowed}. Got vmap_method=None.")
+            raise NotImplementedError(
+                "vmap is only supported for the pure_callback primitive when vmap_method is one "
+                f"of {allowed}. Got vmap_method=None."
+            )
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
-        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        moved = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         if vmap_method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
             size = axis.size if vmap_method == "broadcast_all" else 1
-            filled = [array_ops.broadcast(x, size, 0) if d is None and vmap_method != "legacy_vectorized" else x
-                      for x, d in zip(moved, dims, strict=True)]
-            outs = self.call(*filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params)
+            filled = [
+                array_ops.broadcast(x, size, 0)
+                if d is None and vmap_method != "legacy_vectorized"
+                else x
+                for x, d in zip(moved, dims, strict=True)
+            ]
+            outs = self.call(
+                *filled, callback=callback, result_avals=batched, vmap_method=vmap_method, **params
+            )
         else:
-            one_by_one = _OneByOne.of(callback, [d is not None for d in dims], axis.size, result_avals)
-            outs = self.call(*moved, callback=one_by_one, result_avals=batched, vmap_method=vmap_method, **params)
+            one_by_one = _OneByOne.of(
+                callback, [d is not None for d in dims], axis.size, result_avals
+            )
+            outs = self.call(
+                *moved, callback=one_by_one, result_avals=batched, vmap_method=vmap_method, **params
+            )
         return outs, (0,) * len(outs)
 
 
 class _OneByOne:
     """A callback on batches that calls `function` on one element after the other.
 
-    axes: which operands each batch axis is of, and its size; the one that was batched first is the outermost loop, and is the
-    last of the leading axes of operands and results.
+    axes: which operands each batch axis is of, and its size; the one that was batched first is the
+    outermost loop, and is the last of the leading axes of operands and results.
     """
 
-    def __init__(self, function: Callable[..., object],
-                 axes: tuple[tuple[tuple[bool, ...], int], ...],
-                 avals: Sequence[ShapedArray]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., object],
+        axes: tuple[tuple[tuple[bool, ...], int], ...],
+        avals: Sequence[ShapedArray],
+    ) -> None:
         self.function, self.axes, self.avals = function, axes, avals
         self.__name__ = fun_name(function)
 
     @classmethod
-    def of(cls, callback: Callable[..., object], batched: Sequence[bool], size: int, avals: Sequence[ShapedArray]) -> _OneByOne:
+    def of(
+        cls,
+        callback: Callable[..., object],
+        batched: Sequence[bool],
+        size: int,
+        avals: Sequence[ShapedArray],
+    ) -> _OneByOne:
         """The callback on batches of what `callback` takes. avals: of its results."""
         axis = (tuple(batched), size)
         if isinstance(callback, _OneByOne):
@@ -214,9 +343,19 @@ class _OneByOne:
         outs = [np.empty((*sizes[::-1], *a.shape), a.dtype) for a in self.avals]
         operands = list(map(np.asarray, args))
         for place in np.ndindex(*sizes):
+
             def element(k: int, place: Any = place) -> Any:
-                return tuple(i for (batched, _), i in zip(self.axes[::-1], place[::-1], strict=True) if batched[k])
-            results = _checked(self.function(*(_for_python(x[element(k)]) for k, x in enumerate(operands))), self.avals, self)
+                return tuple(
+                    i
+                    for (batched, _), i in zip(self.axes[::-1], place[::-1], strict=True)
+                    if batched[k]
+                )
+
+            results = _checked(
+                self.function(*(_for_python(x[element(k)]) for k, x in enumerate(operands))),
+                self.avals,
+                self,
+            )
             for out, result in zip(outs, results, strict=True):
                 out[place[::-1]] = result
         return outs
@@ -227,11 +366,23 @@ class _Effectful(_Callback):
 
     __slots__ = ()
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, callback: Callable[..., object],
-              result_avals: Sequence[ShapedArray], **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        callback: Callable[..., object],
+        result_avals: Sequence[ShapedArray],
+        **params: object,
+    ) -> Any:
         if params["ordered"] and self.kind == "io":
-            raise ValueError("Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined.")
-        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+            raise ValueError(
+                "Cannot `vmap` ordered IO callback.\n  The order of the elements is not defined."
+            )
+        moved = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         batched = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in result_avals)
         one_by_one = _OneByOne.of(callback, [d is not None for d in dims], axis.size, result_avals)
         outs = self.call(*moved, callback=one_by_one, result_avals=batched, **params)
@@ -251,8 +402,10 @@ class IOCallback(_Effectful):
         if all(type(t) is Zero for t in tangents):
             outs = self.call(*primals, **params)
             return outs, tuple(typeof(y).zero for y in outs)
-        raise ValueError("IO callbacks do not support JVP. Wrap the call in `jax.lax.stop_gradient` or give it a "
-                         "`jax.custom_jvp` rule.")
+        raise ValueError(
+            "IO callbacks do not support JVP. Wrap the call in `jax.lax.stop_gradient` or give it "
+            "a `jax.custom_jvp` rule."
+        )
 
 
 @final
@@ -271,7 +424,10 @@ class DebugCallback(_Effectful):
             return super().batch(axis, args, dims, **params)
         # How much of a batch a device has is not known here.
         for i in range(axis.size):
-            one = (x if d is None else index_in_dim(x, i, d, keepdims=False) for x, d in zip(args, dims, strict=True))
+            one = (
+                x if d is None else index_in_dim(x, i, d, keepdims=False)
+                for x, d in zip(args, dims, strict=True)
+            )
             self.call(*one, **params)
         return (), ()
 
@@ -281,14 +437,20 @@ io_callback_p = IOCallback()
 debug_callback_p = DebugCallback()
 
 
-def _flat_call(callback: Callable[..., object], tree: PyTreeDef, out_tree: PyTreeDef) -> Callable[..., Any]:
+def _flat_call(
+    callback: Callable[..., object], tree: PyTreeDef, out_tree: PyTreeDef
+) -> Callable[..., Any]:
     def flat(*leaves: Array) -> list[Any]:
         args, kwargs = pytrees.tree_unflatten(tree, leaves)
         out = callback(*args, **kwargs)
         leaves_out, found = pytrees.tree_flatten(out)
         if out_tree is not None and found != out_tree:
-            raise RuntimeError(f"Mismatched tree of results of callback {fun_name(callback)}: expected {out_tree}, got {found}.")
+            raise RuntimeError(
+                f"Mismatched tree of results of callback {fun_name(callback)}: expected "
+                f"{out_tree}, got {found}."
+            )
         return leaves_out
+
     flat.__name__ = fun_name(callback)
     return flat
 
@@ -296,20 +458,29 @@ def _flat_call(callback: Callable[..., object], tree: PyTreeDef, out_tree: PyTre
 def _result_avals(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...], Any]:
     leaves, tree = pytrees.tree_flatten(result_shape_dtypes)
     if any(dtypes.canonicalize_dtype(x.dtype) != x.dtype for x in leaves):
-        raise ValueError("result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled")
+        raise ValueError(
+            "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled"
+        )
     avals: Any = tuple(ShapeDtypeStruct(x.shape, x.dtype).aval for x in leaves)
     return avals, tree
 
 
 @tracebacks.api_boundary
-def pure_callback(callback: Callable[..., object], result_shape_dtypes: object, *args: Array, sharding: object = None,
-                  vmap_method: str | None = None, **kwargs: object) -> Any:
-    """Call a Python function on host arrays, from inside a program; the function must have no side effects.
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: object,
+    *args: Array,
+    sharding: object = None,
+    vmap_method: str | None = None,
+    **kwargs: object,
+) -> Any:
+    """Call a Python function on host arrays, from inside a program; the function must have no side
+    effects.
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves.
-    vmap_method: what `vmap` does: 'sequential' (one element after the other), 'expand_dims' or 'broadcast_all' (the function
-        takes batches; arguments that are not batched have a leading axis of size 1 or of the batch), 'legacy_vectorized' (they
-        have none); by default an error.
+    vmap_method: what `vmap` does: 'sequential' (one element after the other), 'expand_dims' or
+        'broadcast_all' (the function takes batches; arguments that are not batched have a leading
+        axis of size 1 or of the batch), 'legacy_vectorized' (they have none); by default an error.
     Raises ValueError for an unknown vmap_method; differentiation raises ValueError.
 
     >>> import teucer as jax, numpy as np
@@ -318,20 +489,35 @@ def pure_callback(callback: Callable[..., object], result_shape_dtypes: object, 
     """
     check_callable(callback, "pure_callback")
     if vmap_method not in _VMAP_METHODS:
-        raise ValueError(f"vmap_method must be on of the allowed methods {list(_VMAP_METHODS)}, but got: {vmap_method}")
+        raise ValueError(
+            f"vmap_method must be on of the allowed methods {list(_VMAP_METHODS)}, but got: "
+            f"{vmap_method}"
+        )
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
-    outs = pure_callback_p.call(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
-                                vmap_method=vmap_method)
+    outs = pure_callback_p.call(
+        *leaves,
+        callback=_flat_call(callback, tree, out_tree),
+        result_avals=avals,
+        vmap_method=vmap_method,
+    )
     return pytrees.tree_unflatten(out_tree, outs)
 
 
 @tracebacks.api_boundary
-def io_callback(callback: Callable[..., object], result_shape_dtypes: object, *args: Array, sharding: object = None,
-                ordered: bool = False, **kwargs: object) -> Any:
-    """Call a Python function on host arrays, from inside a program; the function may have side effects.
+def io_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: object,
+    *args: Array,
+    sharding: object = None,
+    ordered: bool = False,
+    **kwargs: object,
+) -> Any:
+    """Call a Python function on host arrays, from inside a program; the function may have side
+    effects.
 
-    result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves; None for no results.
+    result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves; None
+    for no results.
     ordered: calls keep the order of the program.
 
     >>> import teucer as jax
@@ -340,20 +526,28 @@ def io_callback(callback: Callable[..., object], result_shape_dtypes: object, *a
     check_callable(callback, "io_callback")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
-    outs = io_callback_p.call(*leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals,
-                              ordered=ordered)
+    outs = io_callback_p.call(
+        *leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals, ordered=ordered
+    )
     return pytrees.tree_unflatten(out_tree, outs)
 
 
-def debug_callback(callback: Callable[..., object] | None = None, *args: Array, ordered: bool = False, partitioned: bool = False,
-                   **kwargs: object) -> Any:
-    """Call a Python function on arrays, from inside a program, for its side effect; what it returns is ignored.
+def debug_callback(
+    callback: Callable[..., object] | None = None,
+    *args: Array,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: object,
+) -> Any:
+    """Call a Python function on arrays, from inside a program, for its side effect; what it returns
+    is ignored.
 
-    Arguments that are no arrays, such as strings, go to it as they are. Under vmap it is called for each element; under
-    differentiation once, with the values.
-    ordered: calls keep the order of the program. partitioned: every device calls it with its part of the arguments.
-    Without a callback, a function that takes it and its arguments: `callback(ordered=True)(f, x, ordered=3)`.
-    Raises TypeError for what cannot be called, ValueError for ordered and partitioned both.
+    Arguments that are no arrays, such as strings, go to it as they are. Under vmap it is called for
+    each element; under differentiation once, with the values.
+    ordered: calls keep the order of the program. partitioned: every device calls it with its part
+    of the arguments. Without a callback, a function that takes it and its arguments:
+    `callback(ordered=True)(f, x, ordered=3)`. Raises TypeError for what cannot be called,
+    ValueError for ordered and partitioned both.
 
     >>> import teucer as jax
     >>> jax.debug.callback(lambda x: print(x + 1), 3)
@@ -361,17 +555,29 @@ def debug_callback(callback: Callable[..., object] | None = None, *args: Array, 
     """
     if callback is None:
         if args or kwargs:
-            raise TypeError(f"debug_callback received unexpected arguments in the two-call form: {args}, {kwargs}.\n"
-                            "  Give it options only, and the arguments of the callback to what it returns.")
+            raise TypeError(
+                f"debug_callback received unexpected arguments in the two-call form: {args}, "
+                f"{kwargs}.\n  Give it options only, and the arguments of the callback to what it "
+                "returns."
+            )
         return functools.partial(_debug_callback, ordered, partitioned)
     _debug_callback(ordered, partitioned, callback, *args, **kwargs)
     return None
 
 
-def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., object], /, *args: Array, **kwargs: object) -> None:
+def _debug_callback(
+    ordered: bool,
+    partitioned: bool,
+    callback: Callable[..., object],
+    /,
+    *args: Array,
+    **kwargs: object,
+) -> None:
     if not callable(callback):
-        raise TypeError("first argument to jax.debug.callback must be callable, but got an object of type "
-                        f"{type(callback)}")
+        raise TypeError(
+            "first argument to jax.debug.callback must be callable, but got an object of type "
+            f"{type(callback)}"
+        )
     if ordered and partitioned:
         raise ValueError("`ordered` and `partitioned` cannot be set to True at the same time.")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
@@ -386,5 +592,10 @@ def _debug_callback(ordered: bool, partitioned: bool, callback: Callable[..., ob
         return []
 
     ignoring.__name__ = fun_name(callback)
-    debug_callback_p.call(*(x for x, a in zip(leaves, is_array, strict=True) if a), callback=ignoring, result_avals=(),
-                          ordered=ordered, partitioned=partitioned)
+    debug_callback_p.call(
+        *(x for x, a in zip(leaves, is_array, strict=True) if a),
+        callback=ignoring,
+        result_avals=(),
+        ordered=ordered,
+        partitioned=partitioned,
+    )

@@ -1,7 +1,10 @@
-"""Collectives: what the elements of named axes (`vmap(axis_name=...)`) say to one another. Here sums and numbers of elements.
+"""Collectives: what the elements of named axes (`vmap(axis_name=...)`) say to one another.
 
-Under the batching of its own axis a collective is an ordinary operation on the batch. One over several axes is done one axis
-after another; the elements are numbered with the last of the axes running fastest.
+Here sums and numbers of elements.
+
+Under the batching of its own axis a collective is an ordinary operation on the batch. One over
+several axes is done one axis after another; the elements are numbered with the last of the axes
+running fastest.
 """
 
 from __future__ import annotations
@@ -27,17 +30,40 @@ from teucer.lax._index_groups import groups_of, number_within, on_groups
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota
-from teucer.lax._structure import broadcast_to, canonical_axis, check_axes, convert_element_type, full, reduce_sum
-from teucer.lax._varying import Collective, names_of, one_state, psum_invariant_p, size_of, unreduced_psum_p
+from teucer.lax._structure import (
+    broadcast_to,
+    canonical_axis,
+    check_axes,
+    convert_element_type,
+    full,
+    reduce_sum,
+)
+from teucer.lax._varying import (
+    Collective,
+    names_of,
+    one_state,
+    psum_invariant_p,
+    size_of,
+    unreduced_psum_p,
+)
 
 __all__ = [
-    "axis_index", "axis_index_p", "axis_size", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum",
+    "axis_index",
+    "axis_index_p",
+    "axis_size",
+    "pmax",
+    "pmax_p",
+    "pmean",
+    "pmin",
+    "pmin_p",
+    "psum",
     "psum_p",
 ]
 
 
 def varying_over(x: Any, names: Sequence[Any]) -> Any:
-    """x, whose type says that it may vary over those of the named axes that are manual, and are told of in types."""
+    """x, whose type says that it may vary over those of the named axes that are manual, and are
+    told of in types."""
     return array_ops.vary(x, named.manual_axes().intersection(names))
 
 
@@ -47,19 +73,22 @@ def checked(op: str, x: Any) -> Any:
     return x
 
 
-# --- Primitives ------------------------------------------------------------------------------------------------------
+# --- Primitives -----------------------------------------------------------------------------------
 
 
 class AllReduce(Collective):
-    """x reduced over named axes: an element gets the result of all, or of those of its group in axis_index_groups.
+    """x reduced over named axes: an element gets the result of all, or of those of its group in
+    axis_index_groups.
 
-    reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements; op combines two in StableHLO.
+    reduce(x, axes) reduces axes of an array; repeated(x, size) is the result for equal elements; op
+    combines two in StableHLO.
     """
 
     __slots__ = ()
 
-    def __init__(self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any],
-                 op: str) -> None:
+    def __init__(
+        self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any], op: str
+    ) -> None:
         self.name, self.reduce, self.repeated, self.op = name, reduce, repeated, op
 
     def names(self, params: Any) -> tuple[Any, ...]:
@@ -76,7 +105,10 @@ class AllReduce(Collective):
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         if self.op != "add" and x.aval.dtype.kind == "c":  # no order that XLA's collectives know
-            if axis_index_groups is not None and len({len(group) for group in axis_index_groups}) > 1:
+            if (
+                axis_index_groups is not None
+                and len({len(group) for group in axis_index_groups}) > 1
+            ):
                 return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
             everyone = _groups.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
             return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
@@ -89,21 +121,32 @@ class AllReduce(Collective):
         if len(rest) == len(axes):
             return self.call(x, axes=axes, axis_index_groups=axis_index_groups), dims
         if axis_index_groups is not None and rest:
-            return batch_flat(lambda x: (self._by_masks(x, axes, axis_index_groups),), axis, args, dims)
+            return batch_flat(
+                lambda x: (self._by_masks(x, axes, axis_index_groups),), axis, args, dims
+            )
         if axis_index_groups is not None:
             everyone = array_ops.to_axis(x, dim, axis.size, 0)
-            return (on_groups(lambda batch: (self.reduce(batch, (0,)), None), everyone, axis_index_groups),), (0,)
+            return (
+                on_groups(
+                    lambda batch: (self.reduce(batch, (0,)), None), everyone, axis_index_groups
+                ),
+            ), (0,)
         y = self.repeated(x, axis.size) if dim is None else self.reduce(x, (dim,))
         return (self.call(y, axes=rest, axis_index_groups=None) if rest else (y,)), (None,)
 
     def _by_masks(self, x: Any, axes: Any, groups: Any) -> Any:
-        """As the collective of groups, by one of all elements: each group has a row, in which only its elements are."""
+        """As the collective of groups, by one of all elements: each group has a row, in which only
+        its elements are."""
         aval, number = typeof(x), _number_within(axes, groups, lambda group, number: number)
         shape = (len(groups), *aval.shape)
-        own = broadcast_to(eq(iota(np.int32, len(groups)), broadcast_to(number, (len(groups),), ())), shape, (0,))
+        own = broadcast_to(
+            eq(iota(np.int32, len(groups)), broadcast_to(number, (len(groups),), ())), shape, (0,)
+        )
         nothing = full(shape, identity_of(self.op, aval.dtype), aval.dtype)
         rows = select(own, broadcast_to(x, shape, tuple(range(1, len(shape)))), nothing)
-        return dynamic_index_in_dim(_between_devices(self, rows, tuple(axes), None), number, 0, keepdims=False)
+        return dynamic_index_in_dim(
+            _between_devices(self, rows, tuple(axes), None), number, 0, keepdims=False
+        )
 
 
 @final
@@ -156,7 +199,7 @@ class AxisIndex(Collective):
 axis_index_p = AxisIndex()
 
 
-# --- Functions -------------------------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
 def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
@@ -164,7 +207,9 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
     positions = [name for name in names if isinstance(name, int)]
     names = tuple(name for name in names if not isinstance(name, int))
     if axis_index_groups is not None and positions:
-        raise ValueError(f"axis_index_groups only supported for sums over just named axes, got {axis_name}.")
+        raise ValueError(
+            f"axis_index_groups only supported for sums over just named axes, got {axis_name}."
+        )
     if len(set(names)) != len(names):
         raise ValueError(f"duplicate value in 'axes' of reduction: {names}")
     groups = groups_of(names, axis_index_groups)
@@ -175,7 +220,11 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
         check_axes(aval, axes)
         if primitive is psum_p and aval.dtype == np.bool_:
             leaf = convert_element_type(leaf, dtypes.canonicalize_dtype(np.int32))
-        elif primitive is psum_p and not axes and isinstance(leaf, int | float | complex | np.ndarray | np.generic):
+        elif (
+            primitive is psum_p
+            and not axes
+            and isinstance(leaf, int | float | complex | np.ndarray | np.generic)
+        ):
             # The sum of equal elements is known, as a Python number if x is one: a size, say.
             return leaf * _count(names, groups)
         y = primitive.reduce(leaf, axes) if axes else leaf
@@ -184,20 +233,26 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
     return pytrees.tree_map(one, x)
 
 
-def _number_within(axes: Sequence[Any], groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]) -> Any:
+def _number_within(
+    axes: Sequence[Any], groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]
+) -> Any:
     """int32[]: what `of` says of the group of this element (`number_within`)."""
-    return dynamic_index_in_dim(number_within(groups, of), axis_index(tuple(axes)), 0, keepdims=False)
+    return dynamic_index_in_dim(
+        number_within(groups, of), axis_index(tuple(axes)), 0, keepdims=False
+    )
 
 
 def _count(names: Sequence[Any], groups: Any) -> Any:
-    """How many elements take part with this one: a Python number where that is the same for all, else int32[]."""
+    """How many elements take part with this one: a Python number where that is the same for all,
+    else int32[]."""
     if groups is None or len({len(group) for group in groups}) == 1:
         return size_of(names) if groups is None else len(groups[0])
     return _number_within(names, groups, lambda group, number: len(group))
 
 
 def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], groups: Any) -> Any:
-    """x reduced over named axes, of which some may be manual axes over which its type says whether it varies."""
+    """x reduced over named axes, of which some may be manual axes over which its type says whether
+    it varies."""
     manual = named.manual_axes().intersection(names)
     if primitive is psum_p and manual:
         state = one_state("psum", typeof(x), names, manual)
@@ -214,10 +269,11 @@ def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], group
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over the elements of a named axis.
 
-    x: a pytree of arrays; booleans are summed as int32, and a Python number gives that number times the size of the axis.
+    x: a pytree of arrays; booleans are summed as int32, and a Python number gives that number times
+    the size of the axis.
     axis_name: a name, or several in a tuple; a number is an axis of the array itself.
-    axis_index_groups: lists of the elements' numbers, each number in one of them; each group has its own sum.
-    Raises NameError for a name that no axis in force has.
+    axis_index_groups: lists of the elements' numbers, each number in one of them; each group has
+    its own sum. Raises NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: x / psum(x, "i"), axis_name="i")(jnp.array([1., 3.]))
@@ -249,7 +305,8 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The greatest over the elements of a named axis. Arguments as `psum`; inside the mapped function it has no derivative.
+    """The greatest over the elements of a named axis. Arguments as `psum`; inside the mapped
+    function it has no derivative.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: pmax(x, "i"), axis_name="i")(jnp.array([1., 3.]))
@@ -259,7 +316,8 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The least over the elements of a named axis. Arguments as `psum`; inside the mapped function it has no derivative.
+    """The least over the elements of a named axis. Arguments as `psum`; inside the mapped function
+    it has no derivative.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: pmin(x, "i"), axis_name="i")(jnp.array([1., 3.]))
@@ -279,7 +337,9 @@ def axis_index(axis_name: Any) -> Array:
     """
     if not isinstance(axis_name, tuple | list):
         known = named.known_place(axis_name)
-        place: Any = np.int32(known) if known is not None else axis_index_p.call(axis_name=axis_name)[0]
+        place: Any = (
+            np.int32(known) if known is not None else axis_index_p.call(axis_name=axis_name)[0]
+        )
         return place
     index: Any = 0
     stride = 1

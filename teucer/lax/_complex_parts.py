@@ -1,8 +1,11 @@
-"""Complex functions by those of their parts. XLA's cancel where a part is small, and are nan where a factor overflows alone.
+"""Complex functions by those of their parts.
 
-Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`_wide`) where that is fast: they are
-faster, and leave digits over. Elsewhere they are those of complex128 in float32. Kahan, Branch cuts for complex elementary
-functions, in The State of the Art in Numerical Analysis (1987).
+XLA's cancel where a part is small, and are nan where a factor overflows alone.
+
+Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`_wide`)
+where that is fast: they are faster, and leave digits over. Elsewhere they are those of complex128
+in float32. Kahan, Branch cuts for complex elementary functions, in The State of the Art in
+Numerical Analysis (1987).
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class Functions(NamedTuple):
     """The functions of float64 that formulas are made of.
 
     turn: b -> sin b, cos b, cos b - 1.
-    grow: a -> e^a - 1, and a factor of e^a: its root where that could overflow alone, else e^a itself.
+    grow: a -> e^a - 1, and a factor of e^a: its root where that could overflow alone, else e^a
+    itself.
     rooted: whether that factor is the root.
     largest: the largest a of which the square of sinh a is finite, or that matters.
     """
@@ -86,33 +90,46 @@ OF_FLOAT32 = Functions(_wide.turn, _wide.exponential, rooted=False, largest=200.
 
 def _of_its_own(lax: Elementary, dtype: np.dtype[Any]) -> Functions:
     """XLA's functions, for parts of a dtype."""
+
     def turn(x: Array) -> tuple[Any, Any, Any]:
         sine, cosine = lax.sin(x), lax.cos(x)
-        less = where_else(gt(cosine, scalar_like(x, 0)), neg(div(square(sine), plus(cosine, 1))), plus(cosine, -1))
+        less = where_else(
+            gt(cosine, scalar_like(x, 0)), neg(div(square(sine), plus(cosine, 1))), plus(cosine, -1)
+        )
         return sine, cosine, less
 
     largest = math.floor(0.5 * math.log(2) * (dtypes.finfo(dtype).maxexp + 1))
-    return Functions(turn, lambda x: (lax.expm1(x), lax.exp(times(0.5, x))), rooted=True, largest=largest)
+    return Functions(
+        turn, lambda x: (lax.expm1(x), lax.exp(times(0.5, x))), rooted=True, largest=largest
+    )
 
 
 # Of the hyperbolic functions
+
 
 def _sinh_and_cosh(f: Functions, x: Array) -> tuple[Any, Any]:
     """By e^|x| - 1, so that sinh is odd to the bit."""
     less, _ = f.grow(abs(x))
     power = plus(less, 1)
-    return mul(sign(x), times(0.5, add(less, div(less, power)))), times(0.5, add(power, div(scalar_like(x, 1), power)))
+    return mul(sign(x), times(0.5, add(less, div(less, power)))), times(
+        0.5, add(power, div(scalar_like(x, 1), power))
+    )
 
 
 def _hyperbolic(f: Functions, x: Array) -> tuple[Any, Any, Any]:
-    """sinh(x) and cosh(x) without a factor, and that factor: e^(|x| / 2) where e^-|x| is too small to count, else 1."""
+    """sinh(x) and cosh(x) without a factor, and that factor: e^(|x| / 2) where e^-|x| is too small
+    to count, else 1."""
     if not f.rooted:
         return *_sinh_and_cosh(f, x), scalar_like(x, 1)
     size = abs(x)
     large = gt(size, scalar_like(x, 0.5 * math.log(2) * (dtypes.finfo(typeof(x).dtype).nmant + 3)))
     _, root = f.grow(size)
     half, (s, c) = times(0.5, root), _sinh_and_cosh(f, where_else(large, scalar_like(x, 0), x))
-    return where_else(large, mul(sign(x), half), s), where_else(large, half, c), where_else(large, root, scalar_like(x, 1))
+    return (
+        where_else(large, mul(sign(x), half), s),
+        where_else(large, half, c),
+        where_else(large, root, scalar_like(x, 1)),
+    )
 
 
 def _lost(a: Array, b: Array) -> Any:
@@ -120,13 +137,16 @@ def _lost(a: Array, b: Array) -> Any:
     return bitwise_and(eq(abs(a), scalar_like(a, np.inf)), bitwise_not(is_finite(b)))
 
 
-# sin and cos of numbers other than 0 are never 0, so that a product is a zero only where an argument is one. It stays zero
-# though the other factor is infinite or nan.
+# sin and cos of numbers other than 0 are never 0, so that a product is a zero only where an
+# argument is one. It stays zero though the other factor is infinite or nan.
+
 
 def _sinh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     (s, c, factor), (sine, cosine, _) = _hyperbolic(f, a), f.turn(b)
     # Infinite, or zero, where sinh a is, whatever the angle.
-    steady = bitwise_or(_lost(a, b), bitwise_and(eq(a, scalar_like(a, 0)), bitwise_not(is_finite(b))))
+    steady = bitwise_or(
+        _lost(a, b), bitwise_and(eq(a, scalar_like(a, 0)), bitwise_not(is_finite(b)))
+    )
     re = mul(mul(where_else(steady, scalar_like(a, 1), cosine), s), factor)
     return re, where_else(eq(b, scalar_like(b, 0)), b, mul(mul(sine, c), factor))
 
@@ -136,7 +156,10 @@ def _cosh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     one, none = scalar_like(a, 1), eq(b, scalar_like(b, 0))
     re = mul(mul(where_else(_lost(a, b), one, cosine), c), factor)
     sine = where_else(bitwise_and(eq(a, scalar_like(a, 0)), bitwise_not(is_finite(b))), one, sine)
-    im = mul(mul(sine, where_else(none, where_else(ne(a, a), one, sign(a)), s)), where_else(none, one, factor))
+    im = mul(
+        mul(sine, where_else(none, where_else(ne(a, a), one, sign(a)), s)),
+        where_else(none, one, factor),
+    )
     return re, im
 
 
@@ -158,7 +181,9 @@ def _tanh(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     sine, cosine = where_else(lost, zero, sine), where_else(lost, scalar_like(a, 1), cosine)
     below = add(square(s), square(cosine))
     turned = mul(sine, cosine)
-    turned = where_else(_infinite(a), times(0, turned), turned)  # at `limit` it need not be small enough to vanish
+    turned = where_else(
+        _infinite(a), times(0, turned), turned
+    )  # at `limit` it need not be small enough to vanish
     re, im = div(mul(s, c), below), div(turned, below)
     # A part that is zero stays so, though the other is nan.
     return where_else(eq(a, zero), a, re), where_else(eq(b, zero), b, im)
@@ -176,23 +201,40 @@ def _exp(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     # Infinite or zero where e^a is, whatever the angle.
     cosine = where_else(lost, scalar_like(a, 1), cosine)
     sine = where_else(bitwise_and(lost, lt(a, scalar_like(a, 0))), scalar_like(a, 0), sine)
-    return mul(mul(cosine, factor), other), where_else(eq(b, scalar_like(b, 0)), b, mul(mul(sine, factor), other))
+    return mul(mul(cosine, factor), other), where_else(
+        eq(b, scalar_like(b, 0)), b, mul(mul(sine, factor), other)
+    )
 
 
 def _expm1(f: Functions, a: Array, b: Array) -> tuple[Any, Any]:
     """e^a cos b - 1 = (e^a - 1) cos b + (cos b - 1). The terms cancel on a curve through 0."""
-    (less, _), (_, cosine, cosine_less), lost, (power, im) = f.grow(a), f.turn(b), _lost(a, b), _exp(f, a, b)
+    (less, _), (_, cosine, cosine_less), lost, (power, im) = (
+        f.grow(a),
+        f.turn(b),
+        _lost(a, b),
+        _exp(f, a, b),
+    )
     near = add(mul(less, cosine), cosine_less)
     near = where_else(lost, less, near)
     large = gt(a, scalar_like(a, 0.5 * math.log(2) * dtypes.finfo(typeof(a).dtype).maxexp))
     return where_else(large, power, near), im
 
 
-FORMULAS = {"sin": _sin, "cos": _cos, "tan": _tan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "exp": _exp, "expm1": _expm1}
+FORMULAS = {
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _tan,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "tanh": _tanh,
+    "exp": _exp,
+    "expm1": _expm1,
+}
 
 
-# Inverse functions in the first quadrant. Signs of the parts say where an argument is beside a cut. What is said of infinities
-# and nan is C99's (annex G.6).
+# Inverse functions in the first quadrant. Signs of the parts say where an argument is beside a cut.
+# What is said of infinities and nan is C99's (annex G.6).
+
 
 def _with_sign(x: Array, of: Array) -> Any:
     """|x| with the sign of another number, that of a zero too."""
@@ -219,8 +261,11 @@ def _asinh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
 
 def _atanh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
     far = bitwise_or(_infinite(a), _infinite(b))
-    im = where_else(far, where_else(_infinite(b), scalar_like(b, math.pi / 2), _as(b, eq(b, b), math.pi / 2)), _as(
-        im, bitwise_or(ne(a, a), ne(b, b)), np.nan))
+    im = where_else(
+        far,
+        where_else(_infinite(b), scalar_like(b, math.pi / 2), _as(b, eq(b, b), math.pi / 2)),
+        _as(im, bitwise_or(ne(a, a), ne(b, b)), np.nan),
+    )
     return _with_sign(_as(re, bitwise_or(far, _is_zero(a)), 0), a), _with_sign(im, b)
 
 
@@ -233,7 +278,11 @@ def _acosh_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
 
 
 def _supplement(a: Array, angle: Array) -> Any:
-    return where_else(lt(a, scalar_like(a, 0)), sub(scalar_like(a, math.pi), angle), _as(angle, _is_zero(a), math.pi / 2))
+    return where_else(
+        lt(a, scalar_like(a, 0)),
+        sub(scalar_like(a, math.pi), angle),
+        _as(angle, _is_zero(a), math.pi / 2),
+    )
 
 
 def _sqrt_signs(a: Array, b: Array, re: Array, im: Array) -> tuple[Any, Any]:
@@ -247,11 +296,19 @@ def _swapped(signs: Function) -> Function:
     return lambda a, b, re, im: tuple(reversed(signs(b, a, im, re)))
 
 
-SIGNS = {"asin": _swapped(_asinh_signs), "asinh": _asinh_signs, "atan": _swapped(_atanh_signs), "atanh": _atanh_signs,
-         "acos": _acos_signs, "acosh": _acosh_signs}
+SIGNS = {
+    "asin": _swapped(_asinh_signs),
+    "asinh": _asinh_signs,
+    "atan": _swapped(_atanh_signs),
+    "atanh": _atanh_signs,
+    "acos": _acos_signs,
+    "acosh": _acosh_signs,
+}
 
 
-# Of complex64: formulas of float64, of which the parts have enough digits, and in which no square overflows.
+# Of complex64: formulas of float64, of which the parts have enough digits, and in which no square
+# overflows.
+
 
 def _wide_atanh(a: Array, b: Array) -> tuple[Any, Any]:
     return _atanh_signs(a, b, *_wide.atanh_of_parts(abs(a), abs(b)))
@@ -272,11 +329,16 @@ def _wide_log1p(a: Array, b: Array) -> tuple[Any, Any]:
 
 
 WIDE: dict[str, Function] = {
-    "atan": _wide_atan, "atanh": _wide_atanh, "log": _wide_log, "log1p": _wide_log1p,
-    **{name: functools.partial(formula, OF_FLOAT32) for name, formula in FORMULAS.items()}}
+    "atan": _wide_atan,
+    "atanh": _wide_atanh,
+    "log": _wide_log,
+    "log1p": _wide_log1p,
+    **{name: functools.partial(formula, OF_FLOAT32) for name, formula in FORMULAS.items()},
+}
 
 
 # Of complex128, and of complex64 where float64 is slow
+
 
 def _parts(z: Array) -> tuple[Any, Any]:
     return _arithmetic.real(z), _arithmetic.imag(z)
@@ -292,8 +354,8 @@ def _near_circle(lax: Elementary, a: Array, b: Array, first: Array, far: Array) 
 def _excess(a: Array, b: Array, first: Array) -> Any:
     """a^2 + b^2 + first, exact but for a rounding of the whole.
 
-    Method: squares in parts that are exact, so that compilers may fuse them with sums, which are compensated twice. Ogita, Rump
-    and Oishi, SIAM J. Sci. Comput. 26 (2005) 1955.
+    Method: squares in parts that are exact, so that compilers may fuse them with sums, which are
+    compensated twice. Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26 (2005) 1955.
     """
     total, *terms = *_exact_square(a), *_exact_square(b), first
     error, rest = scalar_like(a, 0), scalar_like(a, 0)
@@ -325,10 +387,13 @@ def _log_signs(lax: Elementary, a: Array, b: Array, re: Array, im: Array) -> tup
 
 def _by_operation(operation: str, signs: Function, first: Function) -> Function:
     """The lowering of a function by XLA's operation. first: the parts for which that is right."""
+
     def lower(ctx: Context, z: Value) -> Any:
         (w,) = ctx.trace(lambda z: (_arithmetic.complex(*first(*_parts(z))),), z)
         y = ctx.op1(operation, (w,), ctx.avals_out[0])
-        return ctx.trace(lambda z, y: (_arithmetic.complex(*signs(*_parts(z), *_parts(y))),), z, y)[0]
+        return ctx.trace(lambda z, y: (_arithmetic.complex(*signs(*_parts(z), *_parts(y))),), z, y)[
+            0
+        ]
 
     return lower
 
@@ -338,12 +403,18 @@ def _lowering(name: str, lax: Elementary) -> Function:
     if name == "sqrt":
         return _by_operation("stablehlo.sqrt", _sqrt_signs, lambda a, b: (a, abs(b)))
     if name == "log":
-        return _by_operation("stablehlo.log", functools.partial(_log_signs, lax), lambda a, b: (a, b))
+        return _by_operation(
+            "stablehlo.log", functools.partial(_log_signs, lax), lambda a, b: (a, b)
+        )
     if name in SIGNS:
         return _by_operation(f"chlo.{name}", SIGNS[name], lambda a, b: (abs(a), abs(b)))
     if name == "log1p":
         return traced(lambda z: _log1p(lax, z))
-    return traced(lambda z: _arithmetic.complex(*FORMULAS[name](_of_its_own(lax, typeof(z).dtype), *_parts(z))))
+    return traced(
+        lambda z: _arithmetic.complex(
+            *FORMULAS[name](_of_its_own(lax, typeof(z).dtype), *_parts(z))
+        )
+    )
 
 
 def lower(name: str, lax: Elementary, ctx: Context, z: Value) -> Any:
@@ -354,7 +425,9 @@ def lower(name: str, lax: Elementary, ctx: Context, z: Value) -> Any:
 
     def wide(z: Array) -> Any:
         parts = (_structure.convert_element_type(part, FLOAT64) for part in _parts(z))
-        return _arithmetic.complex(*(_structure.convert_element_type(y, FLOAT32) for y in formula(*parts)))
+        return _arithmetic.complex(
+            *(_structure.convert_element_type(y, FLOAT32) for y in formula(*parts))
+        )
 
     with config.enable_x64(True):  # else numbers of Python would be of float32
         return traced(wide)(ctx, z)

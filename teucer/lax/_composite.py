@@ -31,7 +31,8 @@ _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+")
 
 @final
 class Composite(Primitive):
-    """The StableHLO composite `name` of a version, which is `jaxpr`. attributes: pairs of a name and the text of its value."""
+    """The StableHLO composite `name` of a version, which is `jaxpr`. attributes: pairs of a name
+    and the text of its value."""
 
     __slots__ = ()
     name = "composite"
@@ -48,30 +49,49 @@ class Composite(Primitive):
     def evaluate(self, *args: Array, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, name: str, version: int,
-              attributes: Sequence[tuple[str, str]]) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: Value,
+        jaxpr: ClosedJaxpr,
+        name: str,
+        version: int,
+        attributes: Sequence[tuple[str, str]],
+    ) -> Any:
         listed = ", ".join(f"{key} = {value}" for key, value in attributes)
-        return ctx.op("stablehlo.composite", (*ctx.scalars.values(), *values), jaxpr.out_avals,
-                      f"composite_attributes = {{{listed}}}, "
-                      f"decomposition = @{emit_function(ctx, name, jaxpr)}, "
-                      f'name = "{name}", version = {version} : i32')
+        return ctx.op(
+            "stablehlo.composite",
+            (*ctx.scalars.values(), *values),
+            jaxpr.out_avals,
+            f"composite_attributes = {{{listed}}}, "
+            f"decomposition = @{emit_function(ctx, name, jaxpr)}, "
+            f'name = "{name}", version = {version} : i32',
+        )
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> NoReturn:
-        raise ValueError("JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support.\n"
-                         f"  composite: {params['name']}")
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[object], **params: object
+    ) -> NoReturn:
+        raise ValueError(
+            "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support.\n"
+            f"  composite: {params['name']}"
+        )
 
 
 composite_p = Composite()
 
 
-def composite(decomposition: Callable[..., object], name: str, version: int = 0) -> Callable[..., Any]:
-    """A function that is in the program as the operation `name`, which a compiler may have a better way for than decomposition.
+def composite(
+    decomposition: Callable[..., object], name: str, version: int = 0
+) -> Callable[..., Any]:
+    """A function that is in the program as the operation `name`, which a compiler may have a better
+    way for than decomposition.
 
-    decomposition: a function of arrays, or trees of them, by position. Keyword arguments are known while tracing, and are the
-    operation's attributes: numbers, strings, NumPy arrays, and lists and dicts of them; None leaves one out.
+    decomposition: a function of arrays, or trees of them, by position. Keyword arguments are known
+    while tracing, and are the operation's attributes: numbers, strings, NumPy arrays, and lists and
+    dicts of them; None leaves one out.
     name: with its namespace, as "my_namespace.my_op".
-    Raises ValueError for a name without one, TypeError for an attribute of another type, UnexpectedTracerError where
-    decomposition closes over traced values.
+    Raises ValueError for a name without one, TypeError for an attribute of another type,
+    UnexpectedTracerError where decomposition closes over traced values.
 
     >>> import teucer as jax
     >>> scale = jax.lax.composite(lambda x, *, by: x * by, "my.scale", version=1)
@@ -82,22 +102,37 @@ def composite(decomposition: Callable[..., object], name: str, version: int = 0)
     """
     check_callable(decomposition, "composite")
     if not _NAME.fullmatch(name):
-        raise ValueError("composite: name must be a valid namespaced op name, as \"my_namespace.my_op\".\n"
-                         f"    name: {name!r}")
+        raise ValueError(
+            'composite: name must be a valid namespaced op name, as "my_namespace.my_op".\n'
+            f"    name: {name!r}"
+        )
 
     @functools.wraps(decomposition)
     @tracebacks.api_boundary
     def call(*args: Array, **kwargs: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
-        f = FlatFunction(functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition)
+        f = FlatFunction(
+            functools.partial(decomposition, **kwargs), tree, "composite", named=decomposition
+        )
         jaxpr, consts = stage_flat(f, [typeof(x) for x in leaves], f.info)
         if any(isinstance(c, Tracer) for c in consts):
             raise errors.UnexpectedTracerError(
-                f"Found a JAX Tracer as a constant in the decomposition for the composite op '{name}'. This means that the "
-                "decomposition function closes over a value that is involved in a JAX transformation. Any values that aren't "
-                "explicitly known at compile time must be explicitly passed as arguments to the composite.")
-        attributes = tuple((key, _attribute(key, value)) for key, value in kwargs.items() if value is not None)
-        outs = composite_p.call(*consts, *leaves, jaxpr=hoist_consts(jaxpr), name=name, version=version, attributes=attributes)
+                "Found a JAX Tracer as a constant in the decomposition for the composite op "
+                f"'{name}'. This means that the decomposition function closes over a value that "
+                "is involved in a JAX transformation. Any values that aren't explicitly known at "
+                "compile time must be explicitly passed as arguments to the composite."
+            )
+        attributes = tuple(
+            (key, _attribute(key, value)) for key, value in kwargs.items() if value is not None
+        )
+        outs = composite_p.call(
+            *consts,
+            *leaves,
+            jaxpr=hoist_consts(jaxpr),
+            name=name,
+            version=version,
+            attributes=attributes,
+        )
         return pytrees.tree_unflatten(f.tree, outs)
 
     return call
@@ -110,10 +145,13 @@ def _attribute(name: str, value: Array) -> str:
     except TypeError:
         if isinstance(value, Tracer):
             raise errors.UnexpectedTracerError(
-                f"composite: the attribute '{name}' is a traced value.\n    {name}: {errors.describe(value.aval)}\n"
-                "  Attributes are known while tracing. Note: If you are passing jax arrays as attributes, use numpy arrays "
-                "instead. Pass traced values by position.") from None
+                f"composite: the attribute '{name}' is a traced value.\n"
+                f"    {name}: {errors.describe(value.aval)}\n"
+                "  Attributes are known while tracing. Note: If you are passing jax arrays as "
+                "attributes, use numpy arrays instead. Pass traced values by position."
+            ) from None
         raise TypeError(
-            f"composite: no attribute can be made of a value of type {type(value)}.\n    {name}: {value!r:.100}\n"
-            "  Keyword arguments are attributes: numbers, strings, NumPy arrays, lists and dicts. Pass arrays by "
-            "position.") from None
+            f"composite: no attribute can be made of a value of type {type(value)}.\n"
+            f"    {name}: {value!r:.100}\n  Keyword arguments are attributes: numbers, strings, "
+            "NumPy arrays, lists and dicts. Pass arrays by position."
+        ) from None

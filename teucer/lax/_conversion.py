@@ -1,4 +1,5 @@
-"""The same numbers in another dtype, the same bits in another dtype, the same value where differentiation stops.
+"""The same numbers in another dtype, the same bits in another dtype, the same value where
+differentiation stops.
 
 And a symbolic dimension as a number.
 """
@@ -35,17 +36,27 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
-           "reduce_precision", "reduce_precision_p", "stop_gradient", "stop_gradient_p"]
+__all__ = [
+    "bitcast_convert_type",
+    "bitcast_convert_type_p",
+    "convert_element_type",
+    "convert_element_type_p",
+    "copy_p",
+    "reduce_precision",
+    "reduce_precision_p",
+    "stop_gradient",
+    "stop_gradient_p",
+]
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None) -> Array:
     """The operand's numbers as another dtype, which is never weak.
 
     operand: T[shape]; new_dtype: a dtype, its name, or a Python scalar type  ->  new_dtype[shape]
-    Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary part (with a
-    warning), numbers become booleans by != 0. What a float out of the integers' range becomes depends on the platform.
-    Raises ValueError if new_dtype is None, or one of the dtypes is that of typed keys and the other is not.
+    Floats become integers by rounding towards zero, complex numbers real by dropping the imaginary
+    part (with a warning), numbers become booleans by != 0. What a float out of the integers' range
+    becomes depends on the platform. Raises ValueError if new_dtype is None, or one of the dtypes is
+    that of typed keys and the other is not.
 
     >>> from teucer import lax
     >>> lax.convert_element_type(2.75, 'int32')
@@ -61,16 +72,21 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | DType | None
     if dtypes.is_extended(dtype) or dtypes.is_extended(aval.dtype):
         if dtype == aval.dtype:
             return array
-        raise ValueError(f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
-                         "  jax.random.key_data and jax.random.wrap_key_data convert typed keys.")
+        raise ValueError(
+            f"Cannot convert_element_type from {aval.dtype.name} to {dtype.name}.\n"
+            "  jax.random.key_data and jax.random.wrap_key_data convert typed keys."
+        )
     dtypes.report_dropped(aval.dtype, dtype)
-    return _structure.convert_element_type(array.as_array() if isinstance(array, Tracer) else array, dtype)
+    return _structure.convert_element_type(
+        array.as_array() if isinstance(array, Tracer) else array, dtype
+    )
 
 
 def _of_number(x: Any, dtype: DTypeLike) -> Any:
     """A number of Python that its own dtype may not hold, ready to be converted.
 
-    Raises TypeError for a complex number that is to be real, but for one that is not finite, as in JAX.
+    Raises TypeError for a complex number that is to be real, but for one that is not finite, as in
+    JAX.
     """
     if type(x) is complex and not cmath.isfinite(x):
         return x
@@ -87,20 +103,24 @@ def _of_number(x: Any, dtype: DTypeLike) -> Any:
         return x
     bits = dtypes.iinfo(dtype).bits
     wrapped = x & ((1 << bits) - 1)
-    return wrapped - (1 << bits) if dtypes.iinfo(dtype).min < 0 and wrapped >> (bits - 1) else wrapped
+    return (
+        wrapped - (1 << bits) if dtypes.iinfo(dtype).min < 0 and wrapped >> (bits - 1) else wrapped
+    )
 
 
 def _checked_dtype(dtype: DTypeLike | DType, op: str) -> Any:
     """A dtype that the user gave, at the widths in force."""
-    return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
+    return dtypes.canonicalize_dtype(
+        dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True
+    )
 
 
 @final
 class BitcastConvertType(Primitive):
     """The operand's bits as another dtype.
 
-    (C1) the dtypes are the same, or neither is boolean or complex.  (C2) a narrower dtype adds a last axis; for a wider
-    one the operand's last axis holds the parts of one element.
+    (C1) the dtypes are the same, or neither is boolean or complex.  (C2) a narrower dtype adds a
+    last axis; for a wider one the operand's last axis holds the parts of one element.
     """
 
     __slots__ = ()
@@ -115,14 +135,18 @@ class BitcastConvertType(Primitive):
         elif old < new:
             if not shape or shape[-1] * old != new:
                 held = shape[-1] if shape else 1
-                raise ValueError(f"Attempting to convert array of shape {shape} from {x.dtype.name} of size {old} bits "
-                                 f"to {new_dtype.name} of size {new} bits, but {held} * {old} != {new}.\n"
-                                 f"  The last axis must have size {new // old}.")
+                raise ValueError(
+                    f"Attempting to convert array of shape {shape} from {x.dtype.name} of size "
+                    f"{old} bits to {new_dtype.name} of size {new} bits, but {held} * {old} != "
+                    f"{new}.\n  The last axis must have size {new // old}."
+                )
             shape = shape[:-1]
         if x.dtype != new_dtype and (_has_no_bits(x.dtype) or _has_no_bits(new_dtype)):
-            raise TypeError("lax.bitcast_convert_type does not support bool or complex values unless the operand and "
-                            f"destination types match. Got operand dtype={x.dtype.name}, "
-                            f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead.")
+            raise TypeError(
+                "lax.bitcast_convert_type does not support bool or complex values unless the "
+                f"operand and destination types match. Got operand dtype={x.dtype.name}, "
+                f"new_dtype={new_dtype.name}. Consider using the arr.view() method instead."
+            )
         return (ShapedArray(shape, new_dtype),)
 
     def shard(self, x: ShapedArray, **params: object) -> Any:
@@ -132,11 +156,15 @@ class BitcastConvertType(Primitive):
     def lower(self, ctx: Context, x: Value, *, new_dtype: DTypeLike) -> Any:
         return (hlo.bitcast_convert(ctx, x, ctx.avals_out[0]),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, new_dtype: DTypeLike) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[object], *, new_dtype: DTypeLike
+    ) -> Any:
         outs = self.call(*primals, new_dtype=new_dtype)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, new_dtype: DTypeLike) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, new_dtype: DTypeLike
+    ) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
     padded = Primitive.through
@@ -160,16 +188,26 @@ class ReducePrecision(Linear):
     def types(self, x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> Any:
         check_dtypes("reduce_precision", FLOAT, (x,))
         if exponent_bits < 1:
-            raise ValueError(f"reduce_precision: exponent_bits must be positive; got {exponent_bits}.")
+            raise ValueError(
+                f"reduce_precision: exponent_bits must be positive; got {exponent_bits}."
+            )
         if mantissa_bits < 0:
-            raise ValueError(f"reduce_precision: mantissa_bits must be non-negative; got {mantissa_bits}.")
+            raise ValueError(
+                f"reduce_precision: mantissa_bits must be non-negative; got {mantissa_bits}."
+            )
         return (x,)
 
     shard = partition.aligned
 
     def lower(self, ctx: Context, x: Value, *, exponent_bits: int, mantissa_bits: int) -> Any:
-        return (ctx.op1("stablehlo.reduce_precision", (x,), ctx.avals_out[0],
-                        f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"),)
+        return (
+            ctx.op1(
+                "stablehlo.reduce_precision",
+                (x,),
+                ctx.avals_out[0],
+                f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32",
+            ),
+        )
 
     def transpose(self, cts: Sequence[object], x: ArrayLike, **params: object) -> Any:
         return self.call(*cts, **params)
@@ -221,7 +259,9 @@ class StopGradient(Primitive):
     shard = partition.aligned
 
     def on_low(self, operands: Sequence[Any], avals: Sequence[Any]) -> Any:
-        return (avals[0].raise_val(*[self.call(part)[0] for part in low_values(operands[0], avals[0])]),)
+        return (
+            avals[0].raise_val(*[self.call(part)[0] for part in low_values(operands[0], avals[0])]),
+        )
 
     def lower(self, ctx: Context, x: object) -> Any:
         return (x,)
@@ -258,11 +298,17 @@ class DimAsValue(Primitive):
 
     def evaluate(self, *, dim: Dimension) -> Any:
         raise errors.InconclusiveDimensionOperation(
-            f"the symbolic dimension '{dim}' is used as a number, but no program is being traced.\n  It has no value here: "
-            "compute with it in a function that is exported for shapes with it.")
+            f"the symbolic dimension '{dim}' is used as a number, but no program is being "
+            "traced.\n  It has no value here: compute with it in a function that is exported for "
+            "shapes with it."
+        )
 
-    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Dimension) -> Any:
-        return (_structure.convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),)
+    def padded(
+        self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Dimension
+    ) -> Any:
+        return (
+            _structure.convert_element_type(sizes.value(dim), outs[0].dtype, outs[0].weak_type),
+        )
 
 
 bitcast_convert_type_p = BitcastConvertType()
@@ -276,15 +322,19 @@ Dimension.as_array = staticmethod(lambda dim: dim_as_value_p.call(dim=dim)[0])
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand's bits as another dtype.
 
-    operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower dtype; for a
-    wider one the last axis, which has one element's parts, goes away. The least significant part comes first.
-    Raises TypeError for booleans and complex numbers (C1), ValueError if the last axis is not one element's parts (C2).
+    operand: T[shape]  ->  new_dtype[shape] if the widths are equal; [shape, parts] for a narrower
+    dtype; for a
+    wider one the last axis, which has one element's parts, goes away. The least significant part
+    comes first. Raises TypeError for booleans and complex numbers (C1), ValueError if the last axis
+    is not one element's parts (C2).
 
     >>> from teucer import lax
     >>> lax.bitcast_convert_type(1.0, 'int32')
     Array(1065353216, dtype=int32)
     """
-    return bitcast_convert_type_p.call(operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type"))[0]
+    return bitcast_convert_type_p.call(
+        operand, new_dtype=_checked_dtype(new_dtype, "bitcast_convert_type")
+    )[0]
 
 
 def reduce_precision(operand: float | ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
@@ -297,8 +347,11 @@ def reduce_precision(operand: float | ArrayLike, exponent_bits: int, mantissa_bi
     >>> lax.reduce_precision(1.01, 8, 3)
     Array(1., dtype=float32, weak_type=True)
     """
-    return reduce_precision_p.call(operand, exponent_bits=operator.index(exponent_bits),
-                                   mantissa_bits=operator.index(mantissa_bits))[0]
+    return reduce_precision_p.call(
+        operand,
+        exponent_bits=operator.index(exponent_bits),
+        mantissa_bits=operator.index(mantissa_bits),
+    )[0]
 
 
 def stop_gradient(x: ArrayLike) -> Array:

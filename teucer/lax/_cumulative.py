@@ -30,12 +30,23 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
-           "cumsum_p"]
+__all__ = [
+    "cumlogsumexp",
+    "cumlogsumexp_p",
+    "cummax",
+    "cummax_p",
+    "cummin",
+    "cummin_p",
+    "cumprod",
+    "cumprod_p",
+    "cumsum",
+    "cumsum_p",
+]
 
 
 class Cumulative(Primitive):
-    """The prefixes of x along an axis (suffixes if reverse), each combined by an associative operation.
+    """The prefixes of x along an axis (suffixes if reverse), each combined by an associative
+    operation.
 
     (C1) axis is not negative.  (C2) it is one of x.  (C3) the dtype is accepted.
     tangent: combines two lists [value, tangent]; the scan by it gives the tangent of the result.
@@ -43,23 +54,42 @@ class Cumulative(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, body: Callable[[Context], Callable[..., Sequence[Value]]],
-                 start: Callable[[Any], Any], tangent: Callable[..., Sequence[Any]] | None) -> None:
-        self.name, self.accepts, self.body, self.start, self.tangent = name, accepts, body, start, tangent
+    def __init__(
+        self,
+        name: str,
+        accepts: Accepts,
+        body: Callable[[Context], Callable[..., Sequence[Value]]],
+        start: Callable[[Any], Any],
+        tangent: Callable[..., Sequence[Any]] | None,
+    ) -> None:
+        self.name, self.accepts, self.body, self.start, self.tangent = (
+            name,
+            accepts,
+            body,
+            start,
+            tangent,
+        )
 
     def types(self, x: ShapedArray, *, axis: int, reverse: object) -> Any:
         if axis < 0:
-            raise ValueError(f"{self.name}: XLA operations do not allow negative axes.\n    axis: {axis}")
+            raise ValueError(
+                f"{self.name}: XLA operations do not allow negative axes.\n    axis: {axis}"
+            )
         if axis >= x.ndim:
             raise ValueError(f"axis {axis} is out of bounds for array of shape {x.shape}")
         if x.dtype not in self.accepts:
             kinds = "number" if self.accepts is NUMERIC else self.accepts
-            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {kinds}.")
+            raise TypeError(
+                f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of "
+                f"{kinds}."
+            )
         return (x,)
 
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
         labels = whole(x, (axis,))
-        return Labels([labels], [labels], whole="Input should be unsharded over the axis being reduced")
+        return Labels(
+            [labels], [labels], whole="Input should be unsharded over the axis being reduced"
+        )
 
     def lower(self, ctx: Context, x: Value, *, axis: int, reverse: bool) -> Any:
         n, ndim = x.shape[axis], len(x.shape)
@@ -67,12 +97,26 @@ class Cumulative(Primitive):
             return (x,)
         n, ones = max_dim(n, 1), (1,) * ndim
         window = tuple(n if i == axis else 1 for i in range(ndim))
-        padding = [((0, n - 1) if reverse else (n - 1, 0)) if i == axis else (0, 0) for i in range(ndim)]
+        padding = [
+            ((0, n - 1) if reverse else (n - 1, 0)) if i == axis else (0, 0) for i in range(ndim)
+        ]
         # XLA rewrites a window as wide as the axis into a tree of small ones: O(n log n) work.
-        return hlo.reduce_window(ctx, [x], [ctx.constant(self.start(x.dtype), x.dtype)], self.body(ctx), [x.aval],
-                                 window=window, strides=ones, padding=padding, base_dilation=ones, window_dilation=ones)
+        return hlo.reduce_window(
+            ctx,
+            [x],
+            [ctx.constant(self.start(x.dtype), x.dtype)],
+            self.body(ctx),
+            [x.aval],
+            window=window,
+            strides=ones,
+            padding=padding,
+            base_dilation=ones,
+            window_dilation=ones,
+        )
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axis: int, reverse: bool) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[Array], *, axis: int, reverse: bool
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axis=axis, reverse=reverse)
         if np.shape(x)[axis] == 0:
@@ -82,11 +126,28 @@ class Cumulative(Primitive):
         moved = prefixes(self.tangent, pair, axis)[1]
         return outs, (rev(moved, (axis,)) if reverse else moved,)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int, reverse: bool) -> Any:
+    def batch(
+        self,
+        mapped: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        /,
+        *,
+        axis: int,
+        reverse: bool,
+    ) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[Array], *, axis: int,
-               reverse: bool) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        axis: int,
+        reverse: bool,
+    ) -> Any:
         (x,), (aval,) = args, avals
         # What is behind the elements comes first where the scan goes backwards.
         x = sizes.mask(x, aval, self.start(aval.dtype), (axis,)) if reverse else x
@@ -113,7 +174,8 @@ def _product_tangent(a: Array, b: Array) -> Any:
 
 
 def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any:
-    """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by half."""
+    """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by
+    half."""
     eq, full = _elementwise.eq, _structure.full
     shape, kind = np.shape(y), typeof(a[1]).dtype
     one, half = full(shape, 1, kind), full(shape, 0.5, kind)
@@ -128,7 +190,11 @@ def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any
 def _extreme_tangent(name: str) -> Callable[..., Any]:
     def combine(a: Any, b: Any) -> Any:
         y = getattr(_elementwise, name)(a[0], b[0])
-        return [y, _weighted(y, a, b, lambda p: _structure.full(np.shape(y), 0, typeof(a[1]).dtype))]
+        return [
+            y,
+            _weighted(y, a, b, lambda p: _structure.full(np.shape(y), 0, typeof(a[1]).dtype)),
+        ]
+
     return combine
 
 
@@ -147,7 +213,10 @@ def _complex_logaddexp(a: ArrayLike, b: ArrayLike) -> Any:
     lax = _elementwise
     greater = lax.select(lax.gt(lax.real(a), lax.real(b)), a, b)
     lesser = lax.select(lax.gt(lax.real(a), lax.real(b)), b, a)
-    empty = lax.eq(lax.real(greater), _structure.full(np.shape(lax.real(a)), -np.inf, typeof(lax.real(a)).dtype))
+    empty = lax.eq(
+        lax.real(greater),
+        _structure.full(np.shape(lax.real(a)), -np.inf, typeof(lax.real(a)).dtype),
+    )
     out = lax.add(greater, lax.log1p(lax.exp(lax.sub(lesser, greater))))
     out = lax.select(empty, greater, out)
     angle = lax.imag(out)
@@ -171,7 +240,9 @@ cumsum_p = CumulativeSum("cumsum", NUMERIC, *_by("add"), None)
 cumprod_p = Cumulative("cumprod", NUMERIC, *_by("multiply"), _product_tangent)
 cummax_p = Cumulative("cummax", NUMERIC, *_by("maximum"), _extreme_tangent("max"))
 cummin_p = Cumulative("cummin", NUMERIC, *_by("minimum"), _extreme_tangent("min"))
-cumlogsumexp_p = Cumulative("cumlogsumexp", INEXACT, _logaddexp_body, lambda dtype: -np.inf, _logaddexp_tangent)
+cumlogsumexp_p = Cumulative(
+    "cumlogsumexp", INEXACT, _logaddexp_body, lambda dtype: -np.inf, _logaddexp_tangent
+)
 
 
 def _cumulative(primitive: Primitive, operand: ArrayLike, axis: int, reverse: bool) -> Any:
@@ -181,7 +252,8 @@ def _cumulative(primitive: Primitive, operand: ArrayLike, axis: int, reverse: bo
 def cumsum(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     """The sums of all prefixes of operand along an axis; of all suffixes if reverse.
 
-    Raises ValueError if the axis, counted from the front, is out of bounds; TypeError if elements are not numbers.
+    Raises ValueError if the axis, counted from the front, is out of bounds; TypeError if elements
+    are not numbers.
 
     >>> cumsum(np.float32([1, 2, 3]))
     Array([1., 3., 6.], dtype=float32)

@@ -1,4 +1,5 @@
-"""dot_general, the product of arrays along contracted and batch axes, and the functions made of it."""
+"""dot_general, the product of arrays along contracted and batch axes, and the functions made of
+it."""
 
 from __future__ import annotations
 
@@ -44,20 +45,29 @@ DotDimensionNumbers = tuple[tuple[Any, Any], tuple[Any, Any]]
 
 
 def output_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
-    """dtype of a product: the preferred one, or the wider of the operands' own in the order of kinds.
+    """dtype of a product: the preferred one, or the wider of the operands' own in the order of
+    kinds.
 
-    Raises TypeError if the preferred one is an integer that is narrower than the operands, or of other signedness.
+    Raises TypeError if the preferred one is an integer that is narrower than the operands, or of
+    other signedness.
     """
     common = max(lhs, rhs, key=_rank) if lhs != rhs else lhs
     if preferred is None:
         return common
     integers = np.issubdtype(common, np.integer) and np.issubdtype(preferred, np.integer)
     if integers and preferred.itemsize < common.itemsize:
-        raise TypeError("`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
-                        f"{preferred.name} for result type of {common.name}.\n  {name}: of lhs {lhs.name} and rhs {rhs.name}")
-    if np.issubdtype(common, np.complexfloating) and not np.issubdtype(preferred, np.complexfloating):
-        raise TypeError(f"`preferred_element_type` of complex operands must be complex, got {preferred.name} for {common.name}.\n"
-                        f"  {name}: take lax.real of the product.")
+        raise TypeError(
+            "`preferred_element_type` must not be narrower than the original type, got "
+            f"preferred_element_type of {preferred.name} for result type of {common.name}.\n"
+            f"  {name}: of lhs {lhs.name} and rhs {rhs.name}"
+        )
+    if np.issubdtype(common, np.complexfloating) and not np.issubdtype(
+        preferred, np.complexfloating
+    ):
+        raise TypeError(
+            f"`preferred_element_type` of complex operands must be complex, got {preferred.name} "
+            f"for {common.name}.\n  {name}: take lax.real of the product."
+        )
     return preferred
 
 
@@ -69,65 +79,108 @@ def _rank(dtype: DType) -> tuple[Any, ...]:
     kind = next(i for i, k in enumerate(_KINDS) if dtypes.issubdtype(dtype, k))
     if kind in (1, 2):
         return 1, dtypes.bit_width(dtype), kind, ""
-    # Of two floats of one size the one of greater range: bfloat16 before float16, float8_e5m2 before float8_e4m3fn.
-    return (kind and kind - 1, dtypes.bit_width(dtype), dtypes.finfo(dtype).maxexp if kind == 3 else 0, dtype.name)
+    # Of two floats of one size the one of greater range: bfloat16 before float16, float8_e5m2
+    # before float8_e4m3fn.
+    return (
+        kind and kind - 1,
+        dtypes.bit_width(dtype),
+        dtypes.finfo(dtype).maxexp if kind == 3 else 0,
+        dtype.name,
+    )
 
 
 def _check(lhs: Any, rhs: Any, dimension_numbers: Any) -> None:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     problem = None
-    for side, aval, batch, contract in (("lhs", lhs, lhs_batch, lhs_contract), ("rhs", rhs, rhs_batch, rhs_contract)):
+    for side, aval, batch, contract in (
+        ("lhs", lhs, lhs_batch, lhs_contract),
+        ("rhs", rhs, rhs_batch, rhs_contract),
+    ):
         if not all(0 <= d < aval.ndim for d in (*batch, *contract)):
-            problem = (f"{side} dimension numbers to be nonnegative and less than the number of axes of the {side} value, got "
-                       f"{side}_batch of {batch} and {side}_contracting of {contract} for {side} of rank {aval.ndim}")
+            problem = (
+                f"{side} dimension numbers to be nonnegative and less than the number of axes of "
+                f"the {side} value, got {side}_batch of {batch} and {side}_contracting of "
+                f"{contract} for {side} of rank {aval.ndim}"
+            )
         elif len(set(batch)) != len(batch):
             problem = f"{side} batch dimensions to be distinct, got {side}_batch {batch}."
         elif len(set(contract)) != len(contract):
-            problem = f"{side} contracting dimensions to be distinct, got {side}_contracting {contract}."
+            problem = (
+                f"{side} contracting dimensions to be distinct, got {side}_contracting {contract}."
+            )
         elif set(batch) & set(contract):
-            problem = (f"{side} batch dimensions to be disjoint from contracting dimensions, got {side}_batch {batch} and "
-                       f"{side}_contracting {contract}.")
+            problem = (
+                f"{side} batch dimensions to be disjoint from contracting dimensions, got "
+                f"{side}_batch {batch} and {side}_contracting {contract}."
+            )
         if problem:
             break
     else:
         problem = _mismatch(lhs, rhs, dimension_numbers)
     if problem:
-        raise TypeError(f"dot_general requires {problem}\n    lhs: {lhs.str_short(short_dtypes=True)}\n"
-                        f"    rhs: {rhs.str_short(short_dtypes=True)}\n    dimension_numbers: {dimension_numbers}")
+        raise TypeError(
+            f"dot_general requires {problem}\n    lhs: {lhs.str_short(short_dtypes=True)}\n"
+            f"    rhs: {rhs.str_short(short_dtypes=True)}\n"
+            f"    dimension_numbers: {dimension_numbers}"
+        )
 
 
 def _mismatch(lhs: Array, rhs: Array, dimension_numbers: Any) -> str | None:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     if len(lhs_batch) != len(rhs_batch):
-        return (f"equal numbers of lhs_batch and rhs_batch dimensions, got lhs_batch {lhs_batch} and rhs_batch {rhs_batch}.")
-    sizes = [tuple(aval.shape[d] for d in axes) for aval, axes in
-             ((lhs, lhs_batch), (rhs, rhs_batch), (lhs, lhs_contract), (rhs, rhs_contract))]
+        return (
+            f"equal numbers of lhs_batch and rhs_batch dimensions, got lhs_batch {lhs_batch} and "
+            f"rhs_batch {rhs_batch}."
+        )
+    sizes = [
+        tuple(aval.shape[d] for d in axes)
+        for aval, axes in (
+            (lhs, lhs_batch),
+            (rhs, rhs_batch),
+            (lhs, lhs_contract),
+            (rhs, rhs_contract),
+        )
+    ]
     if sizes[0] != sizes[1]:
-        return f"lhs batch dimensions and rhs batch dimensions to have the same shape, got {sizes[0]} and {sizes[1]}."
+        return (
+            "lhs batch dimensions and rhs batch dimensions to have the same shape, got "
+            f"{sizes[0]} and {sizes[1]}."
+        )
     if sizes[2] != sizes[3]:
         return f"contracting dimensions to have the same shape, got {sizes[2]} and {sizes[3]}."
     return None
 
 
 def _moved(lhs: Array, rhs: Array, *, dimension_numbers: object, **params: object) -> float:
-    from teucer._targets.cpu.products import gains_by_rows  # with the CPU's target, which alone asks
-    # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either way, and copies the rest.
+    from teucer._targets.cpu.products import (
+        gains_by_rows,
+    )  # with the CPU's target, which alone asks
+
+    # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either
+    # way, and copies the rest.
     left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
     turned = lhs.size if gains_by_rows(lhs, rhs, dimension_numbers) else 0
-    return turned + sum(x.size for x, batch, first, last in ((lhs, left.batch, left.kept, left.contract),
-                                                             (rhs, right.batch, right.contract, right.kept))
-                        if x.ndim and (*batch, *first, *last)[-1] != x.ndim - 1
-                        and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1))
+    return turned + sum(
+        x.size
+        for x, batch, first, last in (
+            (lhs, left.batch, left.kept, left.contract),
+            (rhs, right.batch, right.contract, right.kept),
+        )
+        if x.ndim
+        and (*batch, *first, *last)[-1] != x.ndim - 1
+        and not (len(first) == len(last) == 1 and first[0] == x.ndim - 1)
+    )
 
 
 @final
 class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
 
-    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)). The result has the batch axes, then the other
-    axes of lhs, then those of rhs.
-    (C1) axes are within their operand, distinct, and contracted or batch axes.  (C2) corresponding axes agree in size.
-    (C3) no operand is unreduced.  (C4) a result may be, over the mesh axes over which both operands are contracted.
+    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)). The result has the
+    batch axes, then the other axes of lhs, then those of rhs.
+    (C1) axes are within their operand, distinct, and contracted or batch axes.  (C2) corresponding
+    axes agree in size. (C3) no operand is unreduced.  (C4) a result may be, over the mesh axes over
+    which both operands are contracted.
     """
 
     __slots__ = ()
@@ -135,12 +188,23 @@ class DotGeneral(Primitive):
     keeps_reduced = False
     cost = Cost(moves=_moved)
 
-    def types(self, lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: object, precision: object,
-              preferred_element_type: DTypeLike, out_sharding: Partition | None = None) -> Any:
+    def types(
+        self,
+        lhs: ShapedArray,
+        rhs: ShapedArray,
+        *,
+        dimension_numbers: object,
+        precision: object,
+        preferred_element_type: DTypeLike,
+        out_sharding: Partition | None = None,
+    ) -> Any:
         _check(lhs, rhs, dimension_numbers)
         _check_sums(lhs, rhs, dimension_numbers, out_sharding)
         left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
-        shape = (*(lhs.shape[d] for d in left.batch + left.kept), *(rhs.shape[d] for d in right.kept))
+        shape = (
+            *(lhs.shape[d] for d in left.batch + left.kept),
+            *(rhs.shape[d] for d in right.kept),
+        )
         dtype = output_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type)
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
         return (ShapedArray(shape, dtype, weak, sharding=typed(out_sharding, len(shape))),)
@@ -153,8 +217,17 @@ class DotGeneral(Primitive):
         out = (*left_roles.batch, *left_roles.kept, *(right[i] for i in right_roles.kept))
         return Labels([every(lhs), right], [out], alike=_unlike(lhs, rhs, lhs_batch, rhs_batch))
 
-    def lower(self, ctx: Context, lhs: Value, rhs: Value, *, dimension_numbers: Any, precision: object,
-              preferred_element_type: DTypeLike, out_sharding: object = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        lhs: Value,
+        rhs: Value,
+        *,
+        dimension_numbers: Any,
+        precision: object,
+        preferred_element_type: DTypeLike,
+        out_sharding: object = None,
+    ) -> Any:
         (aval,) = ctx.avals_out
         result = aval.dtype
         if lhs.dtype != rhs.dtype and not (_is_float8(lhs.dtype) and _is_float8(rhs.dtype)):
@@ -163,48 +236,82 @@ class DotGeneral(Primitive):
             storage = storage_of(precision, lhs.dtype, rhs.dtype, result)
             lhs, rhs = hlo.convert(ctx, lhs, storage[0]), hlo.convert(ctx, rhs, storage[1])
             result = storage[2]
-        options = precision_text(precision) + algorithm_text(precision, lhs.dtype, rhs.dtype, ctx.platform)
+        options = precision_text(precision) + algorithm_text(
+            precision, lhs.dtype, rhs.dtype, ctx.platform
+        )
         contract, batch = dimension_numbers
-        out = hlo.dot_general(ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options)
+        out = hlo.dot_general(
+            ctx, lhs, rhs, contract, batch, ShapedArray(aval.shape, result), options
+        )
         return (hlo.convert(ctx, out, aval.dtype),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         return bilinear_jvp(self, primals, tangents, params)
 
-    def transpose(self, cts: Sequence[object], lhs: object, rhs: Array | Undefined, *, dimension_numbers: Any,
-                  **params: object) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[object],
+        lhs: object,
+        rhs: Array | Undefined,
+        *,
+        dimension_numbers: Any,
+        **params: object,
+    ) -> Any:
         (ct,) = cts
         if type(lhs) is Undefined:
             return self._transpose_lhs(ct, lhs.aval, rhs, dimension_numbers, params), None
         return None, self._transpose_rhs(ct, lhs, rhs.aval, dimension_numbers, params)
 
-    def _transpose_lhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
-                       params: Params) -> Any:
+    def _transpose_lhs(
+        self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Params
+    ) -> Any:
         left, right = roles_of((lhs.ndim, np.ndim(rhs)), dimension_numbers)
         n_batch, ndim = len(left.batch), np.ndim(ct)
         ct_batch, ct_right = tuple(range(n_batch)), tuple(range(ndim - len(right.kept), ndim))
         # The result's last axes are the contracted ones of rhs, in the order of rhs.
         order = (*left.batch, *left.kept, *(left.contract[i] for i in np.argsort(right.contract)))
-        (out,) = self.call(ct, rhs, dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
-                           **params | {"out_sharding": cotangent_sharding(lhs, order, (ct, rhs), (ct_right, right.kept))})
+        (out,) = self.call(
+            ct,
+            rhs,
+            dimension_numbers=((ct_right, right.kept), (ct_batch, right.batch)),
+            **params
+            | {"out_sharding": cotangent_sharding(lhs, order, (ct, rhs), (ct_right, right.kept))},
+        )
         return _as_operand(out, lhs, order)
 
-    def _transpose_rhs(self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any,
-                       params: Params) -> Any:
+    def _transpose_rhs(
+        self, ct: Any, lhs: Any, rhs: Any, dimension_numbers: Any, params: Params
+    ) -> Any:
         left, right = roles_of((np.ndim(lhs), rhs.ndim), dimension_numbers)
         n_batch = len(left.batch)
         ct_batch, ct_left = tuple(range(n_batch)), tuple(range(n_batch, n_batch + len(left.kept)))
-        # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition after it.
+        # lhs first: the cotangent of w in x @ w then comes out as x.T @ ct, with no transposition
+        # after it.
         order = (*right.batch, *(right.contract[i] for i in np.argsort(left.contract)), *right.kept)
-        (out,) = self.call(lhs, ct, dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
-                           **params | {"out_sharding": cotangent_sharding(rhs, order, (lhs, ct), (left.kept, ct_left))})
+        (out,) = self.call(
+            lhs,
+            ct,
+            dimension_numbers=((left.kept, ct_left), (left.batch, ct_batch)),
+            **params
+            | {"out_sharding": cotangent_sharding(rhs, order, (lhs, ct), (left.kept, ct_left))},
+        )
         return _as_operand(out, rhs, order)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension_numbers: Any,
-              **params: Any) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        dimension_numbers: Any,
+        **params: Any,
+    ) -> Any:
         (lhs_dim, rhs_dim), (lhs, rhs) = dims, args
         (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-        left, right = roles_of((np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)), dimension_numbers)
+        left, right = roles_of(
+            (np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)),
+            dimension_numbers,
+        )
         lhs_contract, lhs_batch = _past(lhs_dim, lhs_contract), _past(lhs_dim, lhs_batch)
         rhs_contract, rhs_batch = _past(rhs_dim, rhs_contract), _past(rhs_dim, rhs_batch)
         if lhs_dim is not None and rhs_dim is not None:
@@ -213,16 +320,36 @@ class DotGeneral(Primitive):
             out_dim = len(lhs_batch) + sum(d < lhs_dim for d in _past(lhs_dim, left.kept))
         else:
             assert rhs_dim is not None
-            out_dim = len(lhs_batch) + len(left.kept) + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
+            out_dim = (
+                len(lhs_batch)
+                + len(left.kept)
+                + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
+            )
         ndim = len(left.batch) + len(left.kept) + len(right.kept)
         params["out_sharding"] = batched(params["out_sharding"], ndim, out_dim, axis, args, dims)
-        outs = self.call(lhs, rhs, dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), **params)
+        outs = self.call(
+            lhs,
+            rhs,
+            dimension_numbers=((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)),
+            **params,
+        )
         return outs, (out_dim,)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array], *, dimension_numbers: Any,
-               **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        dimension_numbers: Any,
+        **params: object,
+    ) -> Any:
         # Both, since zero times what is behind the elements of the other may be NaN.
-        xs = [sizes.mask(x, aval, 0, axes) for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)]
+        xs = [
+            sizes.mask(x, aval, 0, axes)
+            for x, aval, axes in zip(args, avals, dimension_numbers[0], strict=True)
+        ]
         return self.call(*xs, dimension_numbers=dimension_numbers, **params)
 
 
@@ -232,31 +359,45 @@ def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[
     if left is not None and right is not None:
         batches = [(left.spec[i], right.spec[j]) for i, j in zip(lhs_batch, rhs_batch, strict=True)]
         if any(a != b and None not in (a, b) for a, b in batches):
-            return "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding"
+            return (
+                "dot_general requires lhs batch dimensions and rhs batch dimensions to have the "
+                "consistent sharding"
+            )
     return "dot_general requires contracting dimensions to have consistent sharding"
 
 
 def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partition | None) -> None:
-    """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the contraction (C4)."""
+    """Check that no operand is parts of a sum (C3), and that a result which is has the parts of the
+    contraction (C4)."""
     if lhs.unreduced or rhs.unreduced:
-        raise ShardingTypeError(f"lhs or rhs passed to dot_general cannot be unreduced. Got lhs={lhs.str_short()} and "
-                                f"rhs={rhs.str_short()}\n  Sum first, with jax.reshard.")
+        raise ShardingTypeError(
+            f"lhs or rhs passed to dot_general cannot be unreduced. Got lhs={lhs.str_short()} and "
+            f"rhs={rhs.str_short()}\n  Sum first, with jax.reshard."
+        )
     wanted = out_sharding.spec.unreduced if out_sharding is not None else None
     if out_sharding is None or not wanted:
         return
     given = f"Got lhs={lhs.str_short()}, rhs={rhs.str_short()} and out_sharding={out_sharding.spec}"
-    names = [_names_along(x, axes) for x, axes in zip((lhs, rhs), dimension_numbers[0], strict=True)]
+    names = [
+        _names_along(x, axes) for x, axes in zip((lhs, rhs), dimension_numbers[0], strict=True)
+    ]
     if wanted not in names:
-        raise ShardingTypeError(f"out_sharding's unreduced axes should be equal to the contracting specs. {given}")
+        raise ShardingTypeError(
+            f"out_sharding's unreduced axes should be equal to the contracting specs. {given}"
+        )
     if names[0] != names[1]:
-        raise ShardingTypeError("lhs and rhs contracting dims should be sharded identically when out_sharding provided to "
-                                f"dot_general mentions unreduced_axes. {given}")
+        raise ShardingTypeError(
+            "lhs and rhs contracting dims should be sharded identically when out_sharding "
+            f"provided to dot_general mentions unreduced_axes. {given}"
+        )
 
 
 dot_general_p = DotGeneral()
 
 
-def bilinear_jvp(primitive: Primitive, primals: Sequence[Array], tangents: Sequence[object], params: Params) -> Any:
+def bilinear_jvp(
+    primitive: Primitive, primals: Sequence[Array], tangents: Sequence[object], params: Params
+) -> Any:
     """The forward rule of a primitive that is linear in each of its two operands."""
     outs = primitive.call(*primals, **params)
     (x, y), (tx, ty) = primals, tangents
@@ -272,12 +413,21 @@ def bilinear_jvp(primitive: Primitive, primals: Sequence[Array], tangents: Seque
 
 def _names_along(aval: ShapedArray, axes: Sequence[int]) -> frozenset[Any]:
     """The mesh axes over which some axes of an array lie."""
-    return frozenset(n for i in axes for n in entry_names(aval.partition.spec[i])) if aval.partition is not None else frozenset()
+    return (
+        frozenset(n for i in axes for n in entry_names(aval.partition.spec[i]))
+        if aval.partition is not None
+        else frozenset()
+    )
 
 
-def cotangent_sharding(aval: ShapedArray, order: Sequence[int], operands: Sequence[Array],
-                       contracted: Sequence[Sequence[int]]) -> Any:
-    """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is axis order[i] of it.
+def cotangent_sharding(
+    aval: ShapedArray,
+    order: Sequence[int],
+    operands: Sequence[Array],
+    contracted: Sequence[Sequence[int]],
+) -> Any:
+    """The sharding of a product that is the cotangent of an operand of type `aval`, whose axis i is
+    axis order[i] of it.
 
     contracted: the axes of each factor that the product contracts.
     """
@@ -285,18 +435,26 @@ def cotangent_sharding(aval: ShapedArray, order: Sequence[int], operands: Sequen
         wanted = aval.partition.permuted(order)
         if not wanted.spec.reduced:
             return wanted
-        # The parts of the sum are those of the contraction, where both operands are partitioned along it.
+        # The parts of the sum are those of the contraction, where both operands are partitioned
+        # along it.
         over = [_names_along(typeof(x), axes) for x, axes in zip(operands, contracted, strict=True)]
-        parts = over[0] if over[0] == over[1] and over[0] <= wanted.spec.reduced else frozenset[Any]()
+        parts = (
+            over[0] if over[0] == over[1] and over[0] <= wanted.spec.reduced else frozenset[Any]()
+        )
         return wanted.with_spec(wanted.spec.update(unreduced=parts, reduced=()))
     partitioned = [s for s in (typeof(x).partition for x in operands) if s is not None]
     return partitioned[0].with_spec(()) if partitioned else None
 
 
 def _as_operand(out: Any, aval: ShapedArray, axes: Sequence[int]) -> Any:
-    """A cotangent whose axis i is axis axes[i] of the operand, as the operand has them, in its dtype."""
+    """A cotangent whose axis i is axis axes[i] of the operand, as the operand has them, in its
+    dtype."""
     out = transpose(out, tuple(int(i) for i in np.argsort(axes)))
-    return out if typeof(out).dtype == aval.dtype else convert_element_type(out, aval.dtype, aval.weak_type)
+    return (
+        out
+        if typeof(out).dtype == aval.dtype
+        else convert_element_type(out, aval.dtype, aval.weak_type)
+    )
 
 
 def _past(dim: int | None, axes: Sequence[int]) -> tuple[int, ...]:
@@ -318,35 +476,55 @@ def element_type_of(preferred: object, op: str) -> Any:
     return None if preferred is None else dtypes.check_user_dtype_supported(preferred, op)
 
 
-def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: object = None,
-                preferred_element_type: DTypeLike | None = None, *,
-                out_sharding: object = None) -> Array:
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    *,
+    out_sharding: object = None,
+) -> Array:
     """Product of lhs and rhs along contracted and batch axes.
 
-    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the front.
-    The result has the batch axes, then the other axes of lhs, then the other axes of rhs. Operands of different dtypes meet in the
-    wider one; preferred_element_type is the dtype of the result.
+    dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the
+    front. The result has the batch axes, then the other axes of lhs, then the other axes of rhs.
+    Operands of different dtypes meet in the wider one; preferred_element_type is the dtype of the
+    result.
     Raises TypeError if axes are wrong (C1) or differ in size (C2).
 
     >>> from teucer import lax
-    >>> lax.dot_general(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32), (((1,), (1,)), ((), ()))).shape
+    >>> lax.dot_general(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32),
+    ...     (((1,), (1,)), ((), ()))).shape
     (2, 4)
     """
     contract, batch = (_axes(pair) for pair in dimension_numbers)
     if out_sharding is not None:
         ndim = typeof(lhs).ndim + typeof(rhs).ndim - len(batch[0]) - 2 * len(contract[0])
         out_sharding = explicit_sharding("dot_general", out_sharding, ndim)
-    return dot_general_p.call(lhs, rhs, dimension_numbers=(contract, batch),
-                              precision=canonical_precision(precision),
-                              preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
-                              out_sharding=out_sharding)[0]
+    return dot_general_p.call(
+        lhs,
+        rhs,
+        dimension_numbers=(contract, batch),
+        precision=canonical_precision(precision),
+        preferred_element_type=element_type_of(preferred_element_type, "dot_general"),
+        out_sharding=out_sharding,
+    )[0]
 
 
-def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: object = None, precision: object = None,
-        preferred_element_type: DTypeLike | None = None, out_sharding: object = None) -> Array:
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: object = None,
+    precision: object = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: object = None,
+) -> Array:
     """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, `dot_general`.
 
-    Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ in size.
+    Raises ValueError for other ranks without dimension_numbers, TypeError if contracted axes differ
+    in size.
 
     >>> from teucer import lax
     >>> lax.dot(np.array([1., 2.], np.float32), np.array([3., 4.], np.float32))
@@ -354,12 +532,19 @@ def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: object = None, pre
     """
     if dimension_numbers is None:
         lhs_shape, rhs_shape = typeof(lhs).shape, typeof(rhs).shape
-        if not (1 <= len(lhs_shape) <= 2 and 1 <= len(rhs_shape) <= 2) or lhs_shape[-1] != rhs_shape[0]:
-            raise ValueError("jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched "
-                             "matrix-matrix, matrix-vector, or vector-vector products; got "
-                             f"lhs_shape={lhs_shape} rhs_shape={rhs_shape}")
+        if (
+            not (1 <= len(lhs_shape) <= 2 and 1 <= len(rhs_shape) <= 2)
+            or lhs_shape[-1] != rhs_shape[0]
+        ):
+            raise ValueError(
+                "jax.lax.dot: dimension_numbers must be specified when not performing simple "
+                "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
+                f"lhs_shape={lhs_shape} rhs_shape={rhs_shape}"
+            )
         dimension_numbers = (((len(lhs_shape) - 1,), (0,)), ((), ()))
-    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
+    return dot_general(
+        lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding
+    )
 
 
 def batch_matmul(lhs: Array, rhs: Array, precision: object = None) -> Array:
@@ -373,8 +558,12 @@ def batch_matmul(lhs: Array, rhs: Array, precision: object = None) -> Array:
     """
     lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
     if lhs_ndim < 2 or rhs_ndim < 2:
-        raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {lhs_ndim}, {rhs_ndim}")
+        raise ValueError(
+            f"Arguments to batch_matmul must be at least 2D, got {lhs_ndim}, {rhs_ndim}"
+        )
     if lhs_ndim != rhs_ndim:
-        raise ValueError(f"Arguments to batch_matmul must have same ndim, got {lhs_ndim}, {rhs_ndim}")
+        raise ValueError(
+            f"Arguments to batch_matmul must have same ndim, got {lhs_ndim}, {rhs_ndim}"
+        )
     batch = tuple(range(lhs_ndim - 2))
     return dot_general(lhs, rhs, (((lhs_ndim - 1,), (lhs_ndim - 2,)), (batch, batch)), precision)

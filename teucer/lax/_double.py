@@ -1,6 +1,7 @@
 """Numbers as sums of two, for formulas that would lose digits.
 
-Every product here is exact, so that it does not matter where a compiler fuses it with a sum. Dekker, Numer. Math. 18 (1971) 224.
+Every product here is exact, so that it does not matter where a compiler fuses it with a sum.
+Dekker, Numer. Math. 18 (1971) 224.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer.lax import _structure
-from teucer.lax._arithmetic import add, bitwise_and, div, mul, shift_left, shift_right_arithmetic, square, sub
+from teucer.lax._arithmetic import (
+    add,
+    bitwise_and,
+    div,
+    mul,
+    shift_left,
+    shift_right_arithmetic,
+    square,
+    sub,
+)
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._terms import plus, times
@@ -56,7 +66,8 @@ def sum_of_two(x: Array, y: Array) -> tuple[Any, Any]:
 def log_in_two(x: Array) -> tuple[Any, Any]:
     """log x for normal x >= 2 as the sum of two numbers.
 
-    Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)], and log m = 2 atanh(s) with s = (m - 1) / (m + 1), whose error is known.
+    Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)], and log m = 2 atanh(s) with s = (m - 1) / (m +
+    1), whose error is known.
     """
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
@@ -83,5 +94,9 @@ def log_in_two(x: Array) -> tuple[Any, Any]:
     return high, add(sub(part, sub(high, whole)), low)
 
 
-# log 2 in two parts by the size of floats, the first so short that its product with an exponent is exact.
-_LOG_2 = {4: (0.693115234375, 3.1946184945309417e-5), 8: (0.6931471805598903, 5.4979230187083712e-14)}
+# log 2 in two parts by the size of floats, the first so short that its product with an exponent is
+# exact.
+_LOG_2 = {
+    4: (0.693115234375, 3.1946184945309417e-5),
+    8: (0.6931471805598903, 5.4979230187083712e-14),
+}

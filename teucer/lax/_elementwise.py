@@ -1,6 +1,8 @@
 """Exponentials, logarithms, powers, roots, trigonometric and hyperbolic functions.
 
-And the other elementwise operations, which `_selection`, `_arithmetic` and `_conversion` state, under this one name."""
+And the other elementwise operations, which `_selection`, `_arithmetic` and `_conversion` state,
+under this one name.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +65,53 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "AccuracyMode", "Tolerance", "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan",
-    "atan2", "atan2_p", "atan_p", "atanh", "atanh_p", "cbrt", "cbrt_p", "cos", "cos_p", "cosh", "cosh_p", "exp",
-    "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p", "log_p", "logistic", "logistic_p",
-    "pow", "pow_p", "rsqrt", "rsqrt_p", "sin", "sin_p", "sinh", "sinh_p", "sqrt", "sqrt_p", "tan", "tan_p", "tanh",
+    "AccuracyMode",
+    "Tolerance",
+    "acos",
+    "acos_p",
+    "acosh",
+    "acosh_p",
+    "asin",
+    "asin_p",
+    "asinh",
+    "asinh_p",
+    "atan",
+    "atan2",
+    "atan2_p",
+    "atan_p",
+    "atanh",
+    "atanh_p",
+    "cbrt",
+    "cbrt_p",
+    "cos",
+    "cos_p",
+    "cosh",
+    "cosh_p",
+    "exp",
+    "exp2",
+    "exp2_p",
+    "exp_p",
+    "expm1",
+    "expm1_p",
+    "log",
+    "log1p",
+    "log1p_p",
+    "log_p",
+    "logistic",
+    "logistic_p",
+    "pow",
+    "pow_p",
+    "rsqrt",
+    "rsqrt_p",
+    "sin",
+    "sin_p",
+    "sinh",
+    "sinh_p",
+    "sqrt",
+    "sqrt_p",
+    "tan",
+    "tan_p",
+    "tanh",
     "tanh_p",
 ]
 __all__ += _selection.__all__
@@ -93,13 +138,16 @@ def _one_minus(x: Array) -> Any:
 
 # Exponentials and logarithms
 
+
 def _exp2(x: Array) -> Any:
     if typeof(x).dtype.kind == "c":
         return exp(_times(math.log(2), x))
-    # 2^n e^(r log 2) with n the nearest integer: e^(x log 2) would round x log 2, and 2^n is not exact by it. The power
-    # of two is applied in halves, which stay in the range of exponents.
+    # 2^n e^(r log 2) with n the nearest integer: e^(x log 2) would round x log 2, and 2^n is not
+    # exact by it. The power of two is applied in halves, which stay in the range of exponents.
     info = dtypes.finfo(typeof(x).dtype)
-    n = clamp(scalar_like(x, 2 * int(info.minexp)), round(x), scalar_like(x, 2 * int(info.maxexp) - 2))
+    n = clamp(
+        scalar_like(x, 2 * int(info.minexp)), round(x), scalar_like(x, 2 * int(info.maxexp) - 2)
+    )
     half = floor(_times(0.5, n))
     y = exp(_times(math.log(2), sub(x, n)))
     return mul(mul(y, _power_of_two(half, info)), _power_of_two(sub(n, half), info))
@@ -108,7 +156,9 @@ def _exp2(x: Array) -> Any:
 def _power_of_two(n: object, info: Any) -> Any:
     """2^n as a float, from its bits."""
     integer = np.dtype(np.int32 if info.bits == 32 else np.int64)
-    exponent = add(_structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer))
+    exponent = add(
+        _structure.convert_element_type(n, integer), np.asarray(info.maxexp - 1, integer)
+    )
     bits = shift_left(exponent, np.asarray(info.nmant, integer))
     return bitcast_convert_type_p.call(bits, new_dtype=typeof(n).dtype)[0]
 
@@ -121,7 +171,8 @@ def _lower_log1p(ctx: Context, x: Value) -> Any:
 
 
 def _log1p(x: Array) -> Any:
-    # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(d / 2) with d = 2 x / (2 + x).
+    # XLA's own is off by 60 ulp in float64. Near 0, log(1 + x) = 2 atanh(d / 2) with d = 2 x / (2 +
+    # x).
     is_near = lt(abs(x), scalar_like(x, 0.4))
     d = div(x, _plus(_times(0.5, x), 1))
     s2 = square(_times(0.5, d))
@@ -140,7 +191,11 @@ def _lower_atanh(ctx: Context, x: Value) -> Any:
 def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
     def lower(ctx: Context, x: Value) -> Any:
         y = ctx.op1(f"chlo.{name}", (x,), ctx.avals_out[0])
-        return ctx.trace(lambda x, y: (far(x, y),), x, y)[0] if x.dtype in (np.float32, np.float64) else y
+        return (
+            ctx.trace(lambda x, y: (far(x, y),), x, y)[0]
+            if x.dtype in (np.float32, np.float64)
+            else y
+        )
 
     def far(x: Array, near: object) -> Any:
         # XLA takes e^(x - log 2), whose exponent is rounded; e^(x / 2) squared is exacter.
@@ -155,52 +210,119 @@ def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
 
 def _complex(name: str) -> Function:
     """The lowering of a function of complex numbers by those of their parts."""
+
     def lower(ctx: Context, z: Value) -> Any:
         from teucer.lax import _complex_parts  # for the few programs that have complex numbers
 
-        return _complex_parts.lower(name, _complex_parts.Elementary(sin, cos, exp, expm1, log, log1p, atan2), ctx, z)
+        return _complex_parts.lower(
+            name, _complex_parts.Elementary(sin, cos, exp, expm1, log, log1p, atan2), ctx, z
+        )
 
     return lower
 
 
-exp_p, exp = unary("exp", INEXACT, "exponential", lambda t, y, x, **_: mul(t, y),
-                   Checked(-9, 9, 2), "Exponential e^x.",
-                   accuracy=True, by_parts=_complex("exp"), numpy="exp")
-exp2_p, exp2 = unary("exp2", INEXACT, traced(_exp2), lambda t, y, x, **_: mul(t, _times(math.log(2), y)),
-                     Checked(-9, 9, 8, "formulas.power_of_two"),
-                     "Power 2^x of two.", accuracy=True, numpy="exp2")
-expm1_p, expm1 = unary("expm1", INEXACT, "exponential_minus_one", lambda t, y, x, **_: mul(t, _plus(y, 1)),
-                       Checked(-9, 9, 4),
-                       "Exponential less one, e^x - 1, accurate near 0.", accuracy=True, by_parts=_complex("expm1"),
-                       numpy="expm1")
-log_p, log = unary("log", INEXACT, "log", lambda t, y, x, **_: div(t, x), Checked(0.01, 9, 4),
-                   "Natural logarithm; of negative real numbers nan.", accuracy=True,
-                   by_parts=_complex("log"), numpy="log")
-log1p_p, log1p = unary("log1p", INEXACT, _lower_log1p, lambda t, y, x, **_: div(t, _plus(x, 1)),
-                       Checked(-0.9, 9, 4),
-                       "Natural logarithm of 1 + x, accurate near 0.", accuracy=True,
-                       by_parts=_complex("log1p"),
-                       numpy="log1p")
-logistic_p, logistic = unary("logistic", INEXACT, "logistic", lambda t, y, x, **_: mul(t, mul(y, _one_minus(y))),
-                             Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
-                             "Logistic function 1 / (1 + e^-x).", accuracy=True)
+exp_p, exp = unary(
+    "exp",
+    INEXACT,
+    "exponential",
+    lambda t, y, x, **_: mul(t, y),
+    Checked(-9, 9, 2),
+    "Exponential e^x.",
+    accuracy=True,
+    by_parts=_complex("exp"),
+    numpy="exp",
+)
+exp2_p, exp2 = unary(
+    "exp2",
+    INEXACT,
+    traced(_exp2),
+    lambda t, y, x, **_: mul(t, _times(math.log(2), y)),
+    Checked(-9, 9, 8, "formulas.power_of_two"),
+    "Power 2^x of two.",
+    accuracy=True,
+    numpy="exp2",
+)
+expm1_p, expm1 = unary(
+    "expm1",
+    INEXACT,
+    "exponential_minus_one",
+    lambda t, y, x, **_: mul(t, _plus(y, 1)),
+    Checked(-9, 9, 4),
+    "Exponential less one, e^x - 1, accurate near 0.",
+    accuracy=True,
+    by_parts=_complex("expm1"),
+    numpy="expm1",
+)
+log_p, log = unary(
+    "log",
+    INEXACT,
+    "log",
+    lambda t, y, x, **_: div(t, x),
+    Checked(0.01, 9, 4),
+    "Natural logarithm; of negative real numbers nan.",
+    accuracy=True,
+    by_parts=_complex("log"),
+    numpy="log",
+)
+log1p_p, log1p = unary(
+    "log1p",
+    INEXACT,
+    _lower_log1p,
+    lambda t, y, x, **_: div(t, _plus(x, 1)),
+    Checked(-0.9, 9, 4),
+    "Natural logarithm of 1 + x, accurate near 0.",
+    accuracy=True,
+    by_parts=_complex("log1p"),
+    numpy="log1p",
+)
+logistic_p, logistic = unary(
+    "logistic",
+    INEXACT,
+    "logistic",
+    lambda t, y, x, **_: mul(t, mul(y, _one_minus(y))),
+    Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
+    "Logistic function 1 / (1 + e^-x).",
+    accuracy=True,
+)
 
 # Roots and powers
 
-sqrt_p, sqrt = unary("sqrt", INEXACT, "sqrt", lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)),
-                     Checked(0.01, 9, 1),
-                     "Square root; of negative real numbers nan.", accuracy=True, by_parts=_complex("sqrt"), numpy="sqrt")
-rsqrt_p, rsqrt = unary("rsqrt", INEXACT, "rsqrt", lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))),
-                       Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
-                       "Reciprocal of the square root.", accuracy=True)
-cbrt_p, cbrt = unary("cbrt", FLOAT, "cbrt", lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))),
-                     Checked(-9, 9, 4),
-                     "Cube root, real also of negative numbers.", accuracy=True, numpy="cbrt")
+sqrt_p, sqrt = unary(
+    "sqrt",
+    INEXACT,
+    "sqrt",
+    lambda t, y, x, **_: mul(t, div(scalar_like(y, 0.5), y)),
+    Checked(0.01, 9, 1),
+    "Square root; of negative real numbers nan.",
+    accuracy=True,
+    by_parts=_complex("sqrt"),
+    numpy="sqrt",
+)
+rsqrt_p, rsqrt = unary(
+    "rsqrt",
+    INEXACT,
+    "rsqrt",
+    lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))),
+    Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
+    "Reciprocal of the square root.",
+    accuracy=True,
+)
+cbrt_p, cbrt = unary(
+    "cbrt",
+    FLOAT,
+    "cbrt",
+    lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))),
+    Checked(-9, 9, 4),
+    "Cube root, real also of negative numbers.",
+    accuracy=True,
+    numpy="cbrt",
+)
 
 
 @final
 class Pow(Primitive):
-    """x to the power y.  (C1) x is floating or complex.  (C2) y has the dtype of x, or is an integer."""
+    """x to the power y.  (C1) x is floating or complex.  (C2) y has the dtype of x, or is an
+    integer."""
 
     __slots__ = ()
     name = "pow"
@@ -210,13 +332,17 @@ class Pow(Primitive):
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
             if not any(dtypes.issubdtype(aval.dtype, kind) for kind in kinds):
                 listed = ("integer, " if i else "") + "floating, complexfloating"
-                raise TypeError(f"pow does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at "
-                                f"position {i} are subtypes of {listed}.\n"
-                                "  lax.integer_pow takes integers to a known power.")
+                raise TypeError(
+                    f"pow does not accept dtype {aval.dtype.name} at position {i}. Accepted "
+                    f"dtypes at position {i} are subtypes of {listed}.\n"
+                    "  lax.integer_pow takes integers to a known power."
+                )
         if x.dtype != y.dtype and not dtypes.issubdtype(y.dtype, np.integer):
-            raise TypeError("the first argument to pow must have an inexact dtype (float or complex), and the second "
-                            "argument must have an inexact or integer dtype, and two inexact dtypes must match, but "
-                            f"got {x.dtype.name} and {y.dtype.name} respectively.")
+            raise TypeError(
+                "the first argument to pow must have an inexact dtype (float or complex), and "
+                "the second argument must have an inexact or integer dtype, and two inexact "
+                f"dtypes must match, but got {x.dtype.name} and {y.dtype.name} respectively."
+            )
         if x.shape and y.shape and x.shape != y.shape:
             raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
@@ -226,8 +352,15 @@ class Pow(Primitive):
 
     def lower(self, ctx: Context, x: Value, y: Value) -> Any:
         (aval,) = ctx.avals_out
-        x, y = (hlo.broadcast_in_dim(ctx, hlo.convert(ctx, v, aval.dtype), aval.shape,
-                                     range(len(aval.shape)) if v.shape else ()) for v in (x, y))
+        x, y = (
+            hlo.broadcast_in_dim(
+                ctx,
+                hlo.convert(ctx, v, aval.dtype),
+                aval.shape,
+                range(len(aval.shape)) if v.shape else (),
+            )
+            for v in (x, y)
+        )
         return (ctx.op1("stablehlo.power", (x, y), aval),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero]) -> Any:
@@ -256,7 +389,9 @@ def _pow_slope(x: Any, y: Any) -> Any:
     # An integer exponent 0 has slope 0 also at x = 0, where 0 * x^-1 is not a number.
     zero = eq(y, scalar_like(y, 0))
     safe = where_else(zero, scalar_like(y, 1), y)
-    slope = mul(_structure.convert_element_type(safe, typeof(x).dtype), pow(x, sub(safe, scalar_like(y, 1))))
+    slope = mul(
+        _structure.convert_element_type(safe, typeof(x).dtype), pow(x, sub(safe, scalar_like(y, 1)))
+    )
     return where_else(zero, scalar_like(slope, 0), slope)
 
 
@@ -266,7 +401,8 @@ pow_p = Pow()
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y.
 
-    x: T[shape], T in floating, complexfloating; y: T or integer [shape]; a scalar goes with any shape  ->  T[shape]
+    x: T[shape], T in floating, complexfloating; y: T or integer [shape]; a scalar goes with any
+    shape  ->  T[shape]
     x^0 = 1 for every x. A negative real x with a y that is not a whole number gives nan.
     Raises TypeError if x is not floating or complex (C1), or y is of another inexact dtype (C2).
 
@@ -290,54 +426,146 @@ pow.__module__ = "teucer.lax"
 
 # Trigonometric functions
 
-sin_p, sin = unary("sin", INEXACT, "sine", lambda t, y, x, **params: mul(t, cos(x, **params)),
-                   Checked(-9, 9, 2),
-                   "Sine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("sin"),
-                   numpy="sin")
-cos_p, cos = unary("cos", INEXACT, "cosine", lambda t, y, x, **params: neg(mul(t, sin(x, **params))),
-                   Checked(-9, 9, 2),
-                   "Cosine of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("cos"),
-                   numpy="cos")
-tan_p, tan = unary("tan", INEXACT, "tan", lambda t, y, x, **_: mul(t, _plus(square(y), 1)),
-                   Checked(-1.5, 1.5, 4),
-                   "Tangent of x in radians.", accuracy=True, cost=EXPENSIVE, by_parts=_complex("tan"),
-                   numpy="tan")
-asin_p, asin = unary("asin", INEXACT, "chlo.asin", lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
-                     Checked(-0.99, 0.99, 4), "Arc sine, in radians; beyond [-1, 1] nan for real x.",
-                     by_parts=_complex("asin"), numpy="arcsin")
-acos_p, acos = unary("acos", INEXACT, "chlo.acos", lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
-                     Checked(-0.99, 0.99, 4), "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
-                     by_parts=_complex("acos"), numpy="arccos")
-atan_p, atan = unary("atan", INEXACT, "chlo.atan", lambda t, y, x: div(t, _plus(square(x), 1)),
-                     Checked(-9, 9, 4),
-                     "Arc tangent, in radians.", by_parts=_complex("atan"), numpy="arctan")
+sin_p, sin = unary(
+    "sin",
+    INEXACT,
+    "sine",
+    lambda t, y, x, **params: mul(t, cos(x, **params)),
+    Checked(-9, 9, 2),
+    "Sine of x in radians.",
+    accuracy=True,
+    cost=EXPENSIVE,
+    by_parts=_complex("sin"),
+    numpy="sin",
+)
+cos_p, cos = unary(
+    "cos",
+    INEXACT,
+    "cosine",
+    lambda t, y, x, **params: neg(mul(t, sin(x, **params))),
+    Checked(-9, 9, 2),
+    "Cosine of x in radians.",
+    accuracy=True,
+    cost=EXPENSIVE,
+    by_parts=_complex("cos"),
+    numpy="cos",
+)
+tan_p, tan = unary(
+    "tan",
+    INEXACT,
+    "tan",
+    lambda t, y, x, **_: mul(t, _plus(square(y), 1)),
+    Checked(-1.5, 1.5, 4),
+    "Tangent of x in radians.",
+    accuracy=True,
+    cost=EXPENSIVE,
+    by_parts=_complex("tan"),
+    numpy="tan",
+)
+asin_p, asin = unary(
+    "asin",
+    INEXACT,
+    "chlo.asin",
+    lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
+    Checked(-0.99, 0.99, 4),
+    "Arc sine, in radians; beyond [-1, 1] nan for real x.",
+    by_parts=_complex("asin"),
+    numpy="arcsin",
+)
+acos_p, acos = unary(
+    "acos",
+    INEXACT,
+    "chlo.acos",
+    lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
+    Checked(-0.99, 0.99, 4),
+    "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
+    by_parts=_complex("acos"),
+    numpy="arccos",
+)
+atan_p, atan = unary(
+    "atan",
+    INEXACT,
+    "chlo.atan",
+    lambda t, y, x: div(t, _plus(square(x), 1)),
+    Checked(-9, 9, 4),
+    "Arc tangent, in radians.",
+    by_parts=_complex("atan"),
+    numpy="arctan",
+)
 atan2_p, atan2 = binary(
-    "atan2", INEXACT, "atan2",
-    (lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
-     lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y))))),
+    "atan2",
+    INEXACT,
+    "atan2",
+    (
+        lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
+        lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
+    ),
     Checked(-9, 9, 4, "formulas.angle"),
     "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].",
-    numpy="arctan2")
+    numpy="arctan2",
+)
 
 # Hyperbolic functions
 
-sinh_p, sinh = unary("sinh", INEXACT, _lower_hyperbolic("sinh", -1), lambda t, y, x: mul(t, cosh(x)),
-                     Checked(-9, 9, 8), "Hyperbolic sine.", by_parts=_complex("sinh"),
-                     numpy="sinh")
-cosh_p, cosh = unary("cosh", INEXACT, _lower_hyperbolic("cosh", 1), lambda t, y, x: mul(t, sinh(x)),
-                     Checked(-9, 9, 4),
-                     "Hyperbolic cosine.", by_parts=_complex("cosh"), numpy="cosh")
+sinh_p, sinh = unary(
+    "sinh",
+    INEXACT,
+    _lower_hyperbolic("sinh", -1),
+    lambda t, y, x: mul(t, cosh(x)),
+    Checked(-9, 9, 8),
+    "Hyperbolic sine.",
+    by_parts=_complex("sinh"),
+    numpy="sinh",
+)
+cosh_p, cosh = unary(
+    "cosh",
+    INEXACT,
+    _lower_hyperbolic("cosh", 1),
+    lambda t, y, x: mul(t, sinh(x)),
+    Checked(-9, 9, 4),
+    "Hyperbolic cosine.",
+    by_parts=_complex("cosh"),
+    numpy="cosh",
+)
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
-tanh_p, tanh = unary("tanh", INEXACT, "tanh", lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)),
-                     Checked(-9, 9, 8),
-                     "Hyperbolic tangent.", accuracy=True, by_parts=_complex("tanh"),
-                     numpy="tanh")
-asinh_p, asinh = unary("asinh", INEXACT, "chlo.asinh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
-                       Checked(-9, 9, 4), "Inverse hyperbolic sine.", by_parts=_complex("asinh"), numpy="arcsinh")
-acosh_p, acosh = unary("acosh", INEXACT, "chlo.acosh", lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
-                       Checked(1.01, 9, 4), "Inverse hyperbolic cosine; below 1 nan for real x.",
-                       by_parts=_complex("acosh"), numpy="arccosh")
-atanh_p, atanh = unary("atanh", INEXACT, _lower_atanh,
-                       lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
-                       Checked(-0.99, 0.99, 4), "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
-                       by_parts=_complex("atanh"), numpy="arctanh")
+tanh_p, tanh = unary(
+    "tanh",
+    INEXACT,
+    "tanh",
+    lambda t, y, x, **_: mul(add(t, mul(t, y)), _one_minus(y)),
+    Checked(-9, 9, 8),
+    "Hyperbolic tangent.",
+    accuracy=True,
+    by_parts=_complex("tanh"),
+    numpy="tanh",
+)
+asinh_p, asinh = unary(
+    "asinh",
+    INEXACT,
+    "chlo.asinh",
+    lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
+    Checked(-9, 9, 4),
+    "Inverse hyperbolic sine.",
+    by_parts=_complex("asinh"),
+    numpy="arcsinh",
+)
+acosh_p, acosh = unary(
+    "acosh",
+    INEXACT,
+    "chlo.acosh",
+    lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
+    Checked(1.01, 9, 4),
+    "Inverse hyperbolic cosine; below 1 nan for real x.",
+    by_parts=_complex("acosh"),
+    numpy="arccosh",
+)
+atanh_p, atanh = unary(
+    "atanh",
+    INEXACT,
+    _lower_atanh,
+    lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
+    Checked(-0.99, 0.99, 4),
+    "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
+    by_parts=_complex("atanh"),
+    numpy="arctanh",
+)

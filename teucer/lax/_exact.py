@@ -1,4 +1,6 @@
-"""What holds bit for bit of operations: units, operations that undo themselves, and scalars that NumPy computes as XLA does.
+"""What holds bit for bit of operations.
+
+Units, operations that undo themselves, and scalars that NumPy computes as XLA does.
 
 The passes over jaxprs (`teucer._optimize.passes`) ask the primitives for these rules.
 """
@@ -22,15 +24,22 @@ ALL_BITS = -1
 
 
 def unit(left: float | None, right: float | None) -> Callable[..., Any]:
-    """The rule of an operation of which the result is the other operand where one is this number; None: there is none.
+    """The rule of an operation of which the result is the other operand where one is this number;
+    None: there is none.
 
-    -0.0 is the unit of addition, since 0.0 + -0.0 is 0.0; of integers it is 0. A complex product with 1 is no identity.
+    -0.0 is the unit of addition, since 0.0 + -0.0 is 0.0; of integers it is 0. A complex product
+    with 1 is no identity.
     """
+
     def simplify(known: Any, x: ArrayLike, y: ArrayLike) -> Any:
-        for constant, number, other in ((known.constant(y), right, x), (known.constant(x), left, y)):
+        for constant, number, other in (
+            (known.constant(y), right, x),
+            (known.constant(x), left, y),
+        ):
             if constant is not None and number is not None and _is(constant, number):
                 return other
         return None
+
     return simplify
 
 
@@ -46,25 +55,33 @@ def _is(literal: Any, number: float) -> bool:
 
 def involution(primitive: Callable[[], object]) -> Callable[..., Any]:
     """The rule of an operation that undoes itself."""
+
     def simplify(known: Any, x: ArrayLike) -> Any:
         made = known.made.get(x)
         return made.invars[0] if made is not None and made.primitive is primitive() else None
+
     return simplify
 
 
-# --- Scalars ---------------------------------------------------------------------------------------------------------
+# --- Scalars --------------------------------------------------------------------------------------
 
 
-def by_kind(integers: Callable[..., object] | None, floats: Callable[..., object] | None = None) -> Callable[..., Any]:
-    """A function of scalars for integers and booleans, and another for floats; None where it is not known."""
+def by_kind(
+    integers: Callable[..., object] | None, floats: Callable[..., object] | None = None
+) -> Callable[..., Any]:
+    """A function of scalars for integers and booleans, and another for floats; None where it is not
+    known."""
+
     def fold(*xs: Array) -> Any:
         f = floats if dtypes.issubdtype(xs[0].dtype, np.floating) else integers
         return None if f is None else f(*xs)
+
     return fold
 
 
 def divide(x: Array, y: Array) -> Any:
-    """The quotient of integers towards zero, as XLA has it: x / 0 is -1, and the least integer / -1 is itself."""
+    """The quotient of integers towards zero, as XLA has it: x / 0 is -1, and the least integer / -1
+    is itself."""
     if y == 0:
         return np.asarray(-1).astype(x.dtype)
     if x.dtype.kind == "i" and y == -1:
@@ -82,16 +99,23 @@ def shift(f: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
     By the width or more, or by a negative number, no bit of x is left but copies of its sign.
     """
+
     def fold(x: Array, y: Array) -> Any:
         width = dtypes.bit_width(x.dtype)
         bits = x.view(f"{kind}{width}")
-        moved = f(bits, bits.dtype.type(y)) if 0 <= y < width else np.asarray(-1 if bits < 0 else 0, f"int{width}")
+        moved = (
+            f(bits, bits.dtype.type(y))
+            if 0 <= y < width
+            else np.asarray(-1 if bits < 0 else 0, f"int{width}")
+        )
         return moved.view(x.dtype)
+
     return fold
 
 
 def convert(x: Array, dtype: DTypeLike) -> Any:
-    """A number in another dtype, where that is rounded once at most, and no number out of range becomes an integer."""
+    """A number in another dtype, where that is rounded once at most, and no number out of range
+    becomes an integer."""
     y = x.astype(dtype)
     floats = dtypes.issubdtype(x.dtype, np.floating) and dtypes.issubdtype(dtype, np.floating)
     rounded_once = floats and not (x.dtype == np.float64 and y.dtype.itemsize < 4)

@@ -23,32 +23,49 @@ from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
 from teucer.lax._index_groups import group_size, groups_of, on_groups, taken
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
-from teucer.lax._structure import Linear, broadcast_to, canonical_axis, expand, moveaxis, reduce_sum, reshape, zeros
+from teucer.lax._structure import (
+    Linear,
+    broadcast_to,
+    canonical_axis,
+    expand,
+    moveaxis,
+    reduce_sum,
+    reshape,
+    zeros,
+)
 from teucer.lax._varying import Collective, names_of, one_state, size_of, with_sums
 
 __all__ = [
-    "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "ppermute", "ppermute_p",
-    "pshuffle", "psum_scatter", "pswapaxes",
+    "all_gather",
+    "all_gather_p",
+    "all_to_all",
+    "all_to_all_p",
+    "ppermute",
+    "ppermute_p",
+    "pshuffle",
+    "psum_scatter",
+    "pswapaxes",
 ]
 
 
 def _merged(x: Any, at: int, count: int) -> Any:
     """x with `count` axes from `at` on made into one."""
     shape = np.shape(x)
-    return reshape(x, (*shape[:at], math.prod(shape[at:at + count]), *shape[at + count:]))
+    return reshape(x, (*shape[:at], math.prod(shape[at : at + count]), *shape[at + count :]))
 
 
 def _divided(x: Any, at: int, sizes: Sequence[Any]) -> Any:
     """x with one axis divided: into axes of the given sizes, and what remains of it."""
     shape = np.shape(x)
-    return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1:]))
+    return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1 :]))
 
 
 class Exchange(Collective, Linear):
     """A collective in which elements hand on (sums of) parts of their operand.
 
-    Under the batching of a named axis: `shifted` are the parameters for an operand with one more axis in front; `one_by_one`
-    does the same by collectives over one axis each; `on_batch` does it on a batch, in front, of an operand over one axis.
+    Under the batching of a named axis: `shifted` are the parameters for an operand with one more
+    axis in front; `one_by_one` does the same by collectives over one axis each; `on_batch` does it
+    on a batch, in front, of an operand over one axis.
     """
 
     __slots__ = ()
@@ -73,26 +90,42 @@ class Exchange(Collective, Linear):
             return batch_flat(lambda x: (one(x, names, params),), axis, args, dims)
         everyone = array_ops.to_axis(args[0], dims[0], axis.size, 0)
         if groups is not None:
-            return (on_groups(lambda batch: self.on_batch(batch, self.shifted(params)), everyone, groups),), (0,)
+            return (
+                on_groups(
+                    lambda batch: self.on_batch(batch, self.shifted(params)), everyone, groups
+                ),
+            ), (0,)
         y, dim = self.on_batch(everyone, self.shifted(params))
         return (y,), (dim,)
 
     def _among_all(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
         """As the collective of groups, from the operands of all elements."""
-        everyone = on_groups(lambda batch: self.on_batch(batch, self.shifted(params)), all_gather(x, names),
-                             params["axis_index_groups"])
+        everyone = on_groups(
+            lambda batch: self.on_batch(batch, self.shifted(params)),
+            all_gather(x, names),
+            params["axis_index_groups"],
+        )
         return dynamic_index_in_dim(everyone, axis_index(names), 0, keepdims=False)
 
 
 @final
 class AllGather(Exchange):
-    """The operands of all elements, for each: along a new axis, or if tiled joined along an axis that they have."""
+    """The operands of all elements, for each: along a new axis, or if tiled joined along an axis
+    that they have."""
 
     __slots__ = ()
     name = "all_gather"
 
-    def types(self, x: Any, *, all_gather_dimension: int, axis_index_groups: Any, axis_name: Any, axis_size: int,
-              tiled: bool) -> Any:
+    def types(
+        self,
+        x: Any,
+        *,
+        all_gather_dimension: int,
+        axis_index_groups: Any,
+        axis_name: Any,
+        axis_size: int,
+        tiled: bool,
+    ) -> Any:
         size_of(axis_name)
         shape = list(x.shape)
         if tiled:
@@ -106,9 +139,20 @@ class AllGather(Exchange):
         labels = partition.whole(x, (at,)) if tiled else partition.every(x)
         return Labels([labels], [labels if tiled else (*labels[:at], None, *labels[at:])])
 
-    def lower(self, ctx: Any, x: Any, *, all_gather_dimension: int, axis_index_groups: Any, axis_name: Any, axis_size: int,
-              tiled: bool) -> Any:
-        return (_groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),)
+    def lower(
+        self,
+        ctx: Any,
+        x: Any,
+        *,
+        all_gather_dimension: int,
+        axis_index_groups: Any,
+        axis_name: Any,
+        axis_size: int,
+        tiled: bool,
+    ) -> Any:
+        return (
+            _groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),
+        )
 
     def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> Any:
         return reduce_scatter_p.call(*cts, scatter_dimension=all_gather_dimension, **params)
@@ -130,7 +174,8 @@ class AllGather(Exchange):
 
 @final
 class AllGatherAlike(Exchange):
-    """As `AllGather`, of manual axes over which x varies; the result is known to be the same for all, or reduced (`after`)."""
+    """As `AllGather`, of manual axes over which x varies; the result is known to be the same for
+    all, or reduced (`after`)."""
 
     __slots__ = ()
 
@@ -151,10 +196,21 @@ class AllGatherAlike(Exchange):
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         return all_gather_p.lower(ctx, x, axis_index_groups=None, **params)
 
-    def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, axis_name: Any, axis_size: int, tiled: bool) -> Any:
+    def transpose(
+        self,
+        cts: Any,
+        x: Any,
+        *,
+        all_gather_dimension: int,
+        axis_name: Any,
+        axis_size: int,
+        tiled: bool,
+    ) -> Any:
         (ct,), at = cts, all_gather_dimension
         if self.after == "reduced":
-            return unreduced_reduce_scatter_p.call(ct, scatter_dimension=at, axis_name=axis_name, axis_size=axis_size, tiled=tiled)
+            return unreduced_reduce_scatter_p.call(
+                ct, scatter_dimension=at, axis_name=axis_name, axis_size=axis_size, tiled=tiled
+            )
         ct = varying_over(ct, axis_name)
         n = x.aval.shape[at] if tiled else 1
         mine = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), np.int32(n)), n, at)
@@ -174,7 +230,9 @@ class UnreducedReduceScatter(Exchange):
     def types(self, x: Any, **params: Any) -> Any:
         params = {"axis_index_groups": None, **params}
         own = x.update(sharding=with_sums(x, params["axis_name"], None))
-        return partition.laid_out(reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params))
+        return partition.laid_out(
+            reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params)
+        )
 
     def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
         return vma | set(axis_name)
@@ -194,30 +252,62 @@ class UnreducedReduceScatter(Exchange):
 
 @final
 class ReduceScatter(Exchange):
-    """The sum over all elements, of which each gets its part along an axis.  (C1) the axis divides into that many parts."""
+    """The sum over all elements, of which each gets its part along an axis.  (C1) the axis divides
+    into that many parts."""
 
     __slots__ = ()
     name = "reduce_scatter"
 
-    def types(self, x: Any, *, axis_index_groups: Any, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool) -> Any:
+    def types(
+        self,
+        x: Any,
+        *,
+        axis_index_groups: Any,
+        axis_name: Any,
+        axis_size: int,
+        scatter_dimension: int,
+        tiled: bool,
+    ) -> Any:
         size_of(axis_name)
         size = x.shape[scatter_dimension]
         if size % axis_size if tiled else size != axis_size:
             what = "be divisible by" if tiled else "match"
-            raise ValueError(f"psum_scatter: reduce_scatter operand scatter dimension size {size} must {what} shard count "
-                             f"{axis_size}.\n    x: {x.str_short(short_dtypes=True)}, axis {scatter_dimension} has size {size}"
-                             + ("" if tiled else "\n  With tiled=True each element gets several of its places."))
+            raise ValueError(
+                f"psum_scatter: reduce_scatter operand scatter dimension size {size} must {what} "
+                f"shard count {axis_size}.\n    x: {x.str_short(short_dtypes=True)}, axis "
+                f"{scatter_dimension} has size {size}"
+                + ("" if tiled else "\n  With tiled=True each element gets several of its places.")
+            )
         kept = (size // axis_size,) if tiled else ()
-        return (x.update(shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1:])),)
+        return (
+            x.update(
+                shape=(*x.shape[:scatter_dimension], *kept, *x.shape[scatter_dimension + 1 :])
+            ),
+        )
 
     def shard(self, x: Any, *, scatter_dimension: int, tiled: bool, **params: Any) -> Labels:
         labels = partition.whole(x, (scatter_dimension,))
         return Labels([labels], [labels if tiled else partition.kept(x, (scatter_dimension,))])
 
-    def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, axis_size: int, scatter_dimension: int,
-              tiled: bool) -> Any:
+    def lower(
+        self,
+        ctx: Any,
+        x: Any,
+        *,
+        axis_index_groups: Any,
+        axis_name: Any,
+        axis_size: int,
+        scatter_dimension: int,
+        tiled: bool,
+    ) -> Any:
         (out,) = ctx.avals_out
-        return (hlo.reshape(ctx, _groups.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups), out.shape),)
+        return (
+            hlo.reshape(
+                ctx,
+                _groups.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups),
+                out.shape,
+            ),
+        )
 
     def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
         return all_gather_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
@@ -239,7 +329,8 @@ class ReduceScatter(Exchange):
 
 @final
 class AllToAll(Exchange):
-    """Each element sends the i-th part of its operand along split_axis to element i, and joins what it gets along concat_axis.
+    """Each element sends the i-th part of its operand along split_axis to element i, and joins what
+    it gets along concat_axis.
 
     tiled: as the function was called; the primitive keeps the rank either way.
     (C1) split_axis divides into as many parts as there are elements.
@@ -248,13 +339,24 @@ class AllToAll(Exchange):
     __slots__ = ()
     name = "all_to_all"
 
-    def types(self, x: Any, *, axis_index_groups: Any, axis_name: Any, concat_axis: int, split_axis: int, tiled: bool) -> Any:
+    def types(
+        self,
+        x: Any,
+        *,
+        axis_index_groups: Any,
+        axis_name: Any,
+        concat_axis: int,
+        split_axis: int,
+        tiled: bool,
+    ) -> Any:
         n = group_size(names_of(axis_name), axis_index_groups)
         shape = list(x.shape)
         if shape[split_axis] % n:
-            raise ValueError(f"The size of all_to_all split_axis ({shape[split_axis]}) has to be divisible by the size of the "
-                             f"named axis {axis_name} ({n}).\n    x: {x.str_short(short_dtypes=True)}, split_axis: "
-                             f"{split_axis}")
+            raise ValueError(
+                f"The size of all_to_all split_axis ({shape[split_axis]}) has to be divisible by "
+                f"the size of the named axis {axis_name} ({n}).\n"
+                f"    x: {x.str_short(short_dtypes=True)}, split_axis: {split_axis}"
+            )
         shape[split_axis] //= n
         shape[concat_axis] *= n
         return (x.update(shape=tuple(shape)),)
@@ -263,16 +365,35 @@ class AllToAll(Exchange):
         labels = partition.whole(x, (concat_axis, split_axis))
         return Labels([labels], [labels])
 
-    def lower(self, ctx: Any, x: Any, *, axis_index_groups: Any, axis_name: Any, concat_axis: int, split_axis: int,
-              tiled: bool) -> Any:
+    def lower(
+        self,
+        ctx: Any,
+        x: Any,
+        *,
+        axis_index_groups: Any,
+        axis_name: Any,
+        concat_axis: int,
+        split_axis: int,
+        tiled: bool,
+    ) -> Any:
         (out,) = ctx.avals_out
-        return (_groups.all_to_all(ctx, x, split_axis, concat_axis, out, names_of(axis_name), axis_index_groups),)
+        return (
+            _groups.all_to_all(
+                ctx, x, split_axis, concat_axis, out, names_of(axis_name), axis_index_groups
+            ),
+        )
 
-    def transpose(self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Any:
+    def transpose(
+        self, cts: Any, x: Any, *, concat_axis: int, split_axis: int, **params: Any
+    ) -> Any:
         return self.call(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
 
     def shifted(self, params: Any) -> dict[str, Any]:
-        return {**params, "split_axis": params["split_axis"] + 1, "concat_axis": params["concat_axis"] + 1}
+        return {
+            **params,
+            "split_axis": params["split_axis"] + 1,
+            "concat_axis": params["concat_axis"] + 1,
+        }
 
     def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
         split, concat = params["split_axis"], params["concat_axis"]
@@ -280,13 +401,18 @@ class AllToAll(Exchange):
         for i, name in enumerate(names):
             x = pswapaxes(x, name, split + i)
         for i in range(len(names)):
-            x = moveaxis(x, split + i, concat + i) if split > concat else moveaxis(x, split, concat + len(names) - 1)
+            x = (
+                moveaxis(x, split + i, concat + i)
+                if split > concat
+                else moveaxis(x, split, concat + len(names) - 1)
+            )
         return _merged(x, concat, len(names) + 1)
 
     def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
         split, concat = params["split_axis"], params["concat_axis"]
         parts = _divided(x, split, np.shape(x)[:1])
-        # The number of the part becomes that of the element, and the element's becomes the place among what is joined.
+        # The number of the part becomes that of the element, and the element's becomes the place
+        # among what is joined.
         sent = moveaxis(moveaxis(parts, split, 0), 1, concat)
         return _merged(sent, concat, 2), 0
 
@@ -298,13 +424,16 @@ def check_pairs(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Non
         if len(set(ends)) != len(ends):
             raise ValueError(f"{op} sources and destinations must be unique, got {perm}.")
         if not all(0 <= i < size for i in ends):
-            raise ValueError(f"{op}: sources and destinations must be elements of the axis {axis_name}, of size {size}, "
-                             f"got {perm}.")
+            raise ValueError(
+                f"{op}: sources and destinations must be elements of the axis {axis_name}, of "
+                f"size {size}, got {perm}."
+            )
 
 
 @final
 class PPermute(Exchange):
-    """The operand of another element: of `source` for `target`, for the pairs (source, target) of perm; zero for the others.
+    """The operand of another element: of `source` for `target`, for the pairs (source, target) of
+    perm; zero for the others.
 
     (C1) sources are distinct, and so are targets.  (C2) all of them are elements.
     """
@@ -322,7 +451,9 @@ class PPermute(Exchange):
         return (_groups.permuted(ctx, x, perm, axis_name),)
 
     def transpose(self, cts: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
-        return self.call(*cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm))
+        return self.call(
+            *cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm)
+        )
 
     def shifted(self, params: Any) -> dict[str, Any]:
         return params
@@ -336,12 +467,15 @@ class PPermute(Exchange):
 
 
 def _permuted(x: Any, perm: Any) -> Any:
-    """x with its elements along the first axis moved by the pairs (source, target); zeros where none goes."""
+    """x with its elements along the first axis moved by the pairs (source, target); zeros where
+    none goes."""
     sources = {target: source for source, target in perm}
     moved = taken(x, [sources.get(i, 0) for i in range(np.shape(x)[0])])
     if len(sources) == np.shape(x)[0]:
         return moved
-    reached = broadcast_to(np.asarray([i in sources for i in range(np.shape(x)[0])]), np.shape(x), (0,))
+    reached = broadcast_to(
+        np.asarray([i in sources for i in range(np.shape(x)[0])]), np.shape(x), (0,)
+    )
     return select(reached, moved, zeros(typeof(moved)))
 
 
@@ -354,16 +488,24 @@ all_to_all_p = AllToAll()
 ppermute_p = PPermute()
 
 
-# --- Functions -------------------------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False,
-               to: str = "varying") -> Any:
+def all_gather(
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
     """The arrays of all elements of a named axis, for each: T[shape] -> T with a new axis.
 
-    x: a pytree of arrays. axis: where the new axis goes; if tiled, the axis along which the arrays are joined.
-    to: under shard_map 'invarying' says in types that the result is the same for all, 'reduced' also that its cotangent is still
-    to be summed over the axes.
+    x: a pytree of arrays. axis: where the new axis goes; if tiled, the axis along which the arrays
+    are joined.
+    to: under shard_map 'invarying' says in types that the result is the same for all, 'reduced'
+    also that its cotangent is still to be summed over the axes.
     Raises ValueError if axis is out of bounds, NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -372,33 +514,58 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
            [1., 3.]], dtype=float32)
     """
     if to not in ("varying", "reduced", "invarying"):
-        raise ValueError(f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values are: 'varying', "
-                         "'reduced', 'invarying'.")
+        raise ValueError(
+            f"Got unexpected `to` value for `jax.lax.all_gather`, {to!r}. Allowed `to` values "
+            "are: 'varying', 'reduced', 'invarying'."
+        )
     names = names_of(axis_name)
     groups = groups_of(names, axis_index_groups)
-    cast_p = {"invarying": all_gather_invariant_p, "reduced": all_gather_reduced_p}.get(to) if named.manual_axes() else None
+    cast_p = (
+        {"invarying": all_gather_invariant_p, "reduced": all_gather_reduced_p}.get(to)
+        if named.manual_axes()
+        else None
+    )
     if cast_p is not None and (groups is not None or not named.manual_axes().issuperset(names)):
-        raise NotImplementedError(f"all_gather: to={to!r} is of axes of a mesh alone, without axis_index_groups.\n"
-                                  f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}")
+        raise NotImplementedError(
+            f"all_gather: to={to!r} is of axes of a mesh alone, without axis_index_groups.\n"
+            f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}"
+        )
     size = group_size(names, groups)
 
     def one(leaf: Any) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
         if cast_p is not None:
-            return cast_p.call(varying_over(leaf, names), axis_name=names, axis_size=size, tiled=bool(tiled),
-                                               all_gather_dimension=canonical_axis(axis, ndim + (not tiled)))[0]
-        return all_gather_p.call(varying_over(leaf, names), axis_index_groups=groups,
-                                 all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
-                                 axis_name=names, axis_size=size, tiled=bool(tiled))[0]
+            return cast_p.call(
+                varying_over(leaf, names),
+                axis_name=names,
+                axis_size=size,
+                tiled=bool(tiled),
+                all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
+            )[0]
+        return all_gather_p.call(
+            varying_over(leaf, names),
+            axis_index_groups=groups,
+            all_gather_dimension=canonical_axis(axis, ndim + (not tiled)),
+            axis_name=names,
+            axis_size=size,
+            tiled=bool(tiled),
+        )[0]
 
     return pytrees.tree_map(one, x)
 
 
-def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False) -> Any:
+def psum_scatter(
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
     """The sum over the elements of a named axis, of which each gets its part along an axis.
 
-    x: a pytree of arrays; their axis scatter_dimension has the size of the named axis and goes away, or if tiled a multiple of
-    it and stays.
+    x: a pytree of arrays; their axis scatter_dimension has the size of the named axis and goes
+    away, or if tiled a multiple of it and stays.
     Raises ValueError if it has another size, NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -412,22 +579,41 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
     def one(leaf: Any) -> Any:
         at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
         manual = named.manual_axes().intersection(names)
-        if manual and one_state("psum_scatter", typeof(leaf), names, manual) == "unreduced" and groups is None:
-            return unreduced_reduce_scatter_p.call(leaf, axis_name=names, axis_size=size, scatter_dimension=at,
-                                                   tiled=bool(tiled))[0]
-        return reduce_scatter_p.call(varying_over(leaf, names), axis_index_groups=groups, axis_name=names, axis_size=size,
-                                     scatter_dimension=at, tiled=bool(tiled))[0]
+        if (
+            manual
+            and one_state("psum_scatter", typeof(leaf), names, manual) == "unreduced"
+            and groups is None
+        ):
+            return unreduced_reduce_scatter_p.call(
+                leaf, axis_name=names, axis_size=size, scatter_dimension=at, tiled=bool(tiled)
+            )[0]
+        return reduce_scatter_p.call(
+            varying_over(leaf, names),
+            axis_index_groups=groups,
+            axis_name=names,
+            axis_size=size,
+            scatter_dimension=at,
+            tiled=bool(tiled),
+        )[0]
 
     return pytrees.tree_map(one, x)
 
 
-def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None,
-               tiled: bool = False) -> Any:
+def all_to_all(
+    x: Any,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
     """Each element of a named axis sends the i-th part of its array to element i.
 
-    x: a pytree of arrays; split_axis has the size of the named axis and goes away, and the parts are stacked along a new axis
-    at concat_axis; or if tiled it is divided into that many parts, which are joined along concat_axis.
-    Raises ValueError if it has another size, NameError for a name that no axis in force has.
+    x: a pytree of arrays; split_axis has the size of the named axis and goes away, and the parts
+    are stacked along a new axis at concat_axis; or if tiled it is divided into that many parts,
+    which are joined along concat_axis. Raises ValueError if it has another size, NameError for a
+    name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
@@ -440,24 +626,34 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axi
     def one(leaf: Any) -> Any:
         shape = typeof(checked("all_to_all", leaf)).shape
         leaf = varying_over(leaf, names_of(axis_name))
-        split, concat = canonical_axis(split_axis, len(shape)), canonical_axis(concat_axis, len(shape))
+        split, concat = (
+            canonical_axis(split_axis, len(shape)),
+            canonical_axis(concat_axis, len(shape)),
+        )
         params = {"axis_index_groups": groups, "axis_name": axis_name, "tiled": bool(tiled)}
         if tiled:
             return all_to_all_p.call(leaf, concat_axis=concat, split_axis=split, **params)[0]
         if shape[split] != size:
-            raise ValueError("all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
-                             f"{size} and {shape[split]} respectively.\n  With tiled=True the axis is divided.")
+            raise ValueError(
+                "all_to_all requires the size of the mapped axis axis_name to equal "
+                f"x.shape[split_axis], but they are {size} and {shape[split]} respectively.\n"
+                "  With tiled=True the axis is divided."
+            )
         if split == concat:
             return all_to_all_p.call(leaf, concat_axis=concat, split_axis=split, **params)[0]
         # The new axis has size 1 before, the axis that goes away has it after.
         new, old = (concat + 1, split) if split < concat else (concat, split + 1)
-        return squeeze(all_to_all_p.call(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0], (old,))
+        return squeeze(
+            all_to_all_p.call(expand(leaf, 1, new), concat_axis=new, split_axis=old, **params)[0],
+            (old,),
+        )
 
     return pytrees.tree_map(one, x)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """A named axis and an axis of the arrays, of one size, change places: x[j] of element i is x[i] of element j.
+    """A named axis and an axis of the arrays, of one size, change places: x[j] of element i is x[i]
+    of element j.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))
@@ -470,17 +666,23 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Elements of a named axis send their arrays to others.
 
-    x: a pytree of arrays. perm: pairs (source, target) of elements' numbers; elements that nothing is sent to get zeros.
-    Raises ValueError if a source or a target stands there twice, NameError for a name that no axis in force has.
+    x: a pytree of arrays. perm: pairs (source, target) of elements' numbers; elements that nothing
+    is sent to get zeros. Raises ValueError if a source or a target stands there twice, NameError
+    for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
-    >>> jax.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(jnp.array([1., 2., 3.]))
+    >>> jax.vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]),
+    ...     axis_name="i")(jnp.array([1., 2., 3.]))
     Array([0., 1., 2.], dtype=float32)
     """
     names = names_of(axis_name)
     pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
-    return pytrees.tree_map(lambda leaf: ppermute_p.call(varying_over(checked("ppermute", leaf), names), axis_name=names,
-                                                         perm=pairs)[0], x)
+    return pytrees.tree_map(
+        lambda leaf: ppermute_p.call(
+            varying_over(checked("ppermute", leaf), names), axis_name=names, perm=pairs
+        )[0],
+        x,
+    )
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -493,6 +695,8 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     Array([3., 1.], dtype=float32)
     """
     if set(perm) != set(range(len(perm))) or len(perm) != size_of(names_of(axis_name)):
-        raise ValueError(f"`perm` does not represent a permutation: {perm}\n  pshuffle: of axis {axis_name!r}, whose size is "
-                         f"{size_of(names_of(axis_name))}.")
+        raise ValueError(
+            f"`perm` does not represent a permutation: {perm}\n"
+            f"  pshuffle: of axis {axis_name!r}, whose size is {size_of(names_of(axis_name))}."
+        )
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))

@@ -28,9 +28,11 @@ __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
 
 @final
 class ArgExtreme(Primitive):
-    """The place of the greatest or least element along an axis: the first of equal ones, the first NaN if there is one.
+    """The place of the greatest or least element along an axis: the first of equal ones, the first
+    NaN if there is one.
 
-    (C1) axes is one axis of x.  (C2) it is not empty.  (C3) index_dtype is an integer dtype.  (C4) x is ordered.
+    (C1) axes is one axis of x.  (C2) it is not empty.  (C3) index_dtype is an integer dtype.  (C4)
+    x is ordered.
     """
 
     __slots__ = ()
@@ -45,12 +47,16 @@ class ArgExtreme(Primitive):
         if not dtypes.issubdtype(index_dtype, np.integer):
             raise TypeError(f"index_dtype must be an integer type, but got {np.dtype(index_dtype)}")
         if type(x.shape[axis]) is int and x.shape[axis] < 1:
-            raise ValueError("argmin and argmax require non-empty reduced dimension. "
-                             f"operand.shape={x.shape} axis={axis}")
+            raise ValueError(
+                "argmin and argmax require non-empty reduced dimension. "
+                f"operand.shape={x.shape} axis={axis}"
+            )
         if dtypes.issubdtype(x.dtype, np.complexfloating):
-            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of integer, "
-                            "floating, bool.")
-        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1:], index_dtype),)
+            raise TypeError(
+                f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of "
+                "integer, floating, bool."
+            )
+        return (ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], index_dtype),)
 
     def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
@@ -81,19 +87,36 @@ class ArgExtreme(Primitive):
         outs = self.call(*primals, **params)
         return outs, (typeof(outs[0]).zero,)
 
-    def batch(self, axis: object, args: Sequence[Array], dims: Sequence[int], *,
-              axes: Sequence[int], index_dtype: DTypeLike) -> Any:
+    def batch(
+        self,
+        axis: object,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        *,
+        axes: Sequence[int],
+        index_dtype: DTypeLike,
+    ) -> Any:
         (dim,) = dims
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, axes: Sequence[int], index_dtype: DTypeLike) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        axes: Sequence[int],
+        index_dtype: DTypeLike,
+    ) -> Any:
         (x,), (aval,) = args, avals
         if sizes.may_be_empty(aval.shape[axes[0]]):
             sizes.refuse("the axis may be empty, and then there is no such element")
         # Of equal elements the first counts, and none is before the first of the array.
-        return self.call(sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype)
+        return self.call(
+            sizes.mask(x, aval, self.start(aval.dtype), axes), axes=axes, index_dtype=index_dtype
+        )
 
 
 argmax_p = ArgExtreme("argmax", "GT", lowest)
@@ -103,7 +126,8 @@ argmin_p = ArgExtreme("argmin", "LT", highest)
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The place of the greatest element along an axis: the first of equal ones, or the first NaN.
 
-    Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an integer dtype.
+    Raises ValueError if the axis is out of bounds or empty, TypeError if index_dtype is not an
+    integer dtype.
 
     >>> argmax(np.float32([1, 3, 2]), 0, np.int32)
     Array(1, dtype=int32)

@@ -1,4 +1,7 @@
-"""Families of elementwise primitives. A row of a table declares one; the family supplies every rule that follows."""
+"""Families of elementwise primitives.
+
+A row of a table declares one; the family supplies every rule that follows.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,33 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["ANY", "BOOL_OR_INT", "COMPLEX", "ELEMENTWISE", "FLOAT", "INEXACT", "INT", "NUMERIC", "REAL", "SIGNED",
-           "Accepts", "AccuracyMode", "Elementwise", "Checked", "Tolerance", "batch_elementwise", "binary",
-           "check_arrays", "check_dtypes", "check_same", "describe", "face", "operands", "scalar_like", "unary"]
+__all__ = [
+    "ANY",
+    "BOOL_OR_INT",
+    "COMPLEX",
+    "ELEMENTWISE",
+    "FLOAT",
+    "INEXACT",
+    "INT",
+    "NUMERIC",
+    "REAL",
+    "SIGNED",
+    "Accepts",
+    "AccuracyMode",
+    "Elementwise",
+    "Checked",
+    "Tolerance",
+    "batch_elementwise",
+    "binary",
+    "check_arrays",
+    "check_dtypes",
+    "check_same",
+    "describe",
+    "face",
+    "operands",
+    "scalar_like",
+    "unary",
+]
 
 
 class Accepts(NamedTuple):
@@ -66,10 +93,12 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Checked(NamedTuple):
-    """How an elementwise operation is tested: an interval for its operands, and the units in the last place allowed.
+    """How an elementwise operation is tested: an interval for its operands, and the units in the
+    last place allowed.
 
-    reference: what it is compared with, as Python text: a function of NumPy (`np`), mpmath, or tests/optable/formulas.py.
-    By default NumPy's function that the row names, or that of the operation's name.
+    reference: what it is compared with, as Python text: a function of NumPy (`np`), mpmath, or
+    tests/optable/formulas.py. By default NumPy's function that the row names, or that of the
+    operation's name.
     ulp_of: where one dtype needs other units. params: the parameters of its calls.
     given: what makes of operands that were drawn those that it is tested with, if not all will do.
     constant: positions of operands in which it is not differentiated.
@@ -103,53 +132,90 @@ def check_dtypes(name: str, accepts: Accepts, avals: Sequence[ShapedArray]) -> N
                 raise errors.float0_refused(name)
             at = f" at position {i}" if len(avals) > 1 else ""
             listed = ", ".join(a.str_short(short_dtypes=True) for a in avals)
-            raise TypeError(f"{name} does not accept dtype {aval.dtype.name}{at}. Accepted dtypes{at} are subtypes of "
-                            f"{accepts}.\n    operands: {listed}")
+            raise TypeError(
+                f"{name} does not accept dtype {aval.dtype.name}{at}. Accepted dtypes{at} are "
+                f"subtypes of {accepts}.\n    operands: {listed}"
+            )
 
 
 def check_same(name: str, avals: Sequence[ShapedArray], *, scalars: bool = False) -> None:
-    """Raise TypeError if operands differ in dtype or shape. scalars: whether a scalar goes with any shape."""
+    """Raise TypeError if operands differ in dtype or shape. scalars: whether a scalar goes with any
+    shape."""
     first = avals[0]
     if any(aval.dtype != first.dtype for aval in avals):
         listed = ", ".join(a.dtype.name for a in avals)
         row = ELEMENTWISE.get(name)
         public, similar = (name, name) if row is None else (row.public, row.numpy)
-        tip = f" (Tip: jnp.{similar} is a similar function that does automatic type promotion on inputs)." if similar else ""
-        raise TypeError(f"lax.{public} requires arguments to have the same dtypes, got {listed}.{tip}")
+        tip = (
+            (
+                f" (Tip: jnp.{similar} is a similar function that does automatic type promotion on "
+                "inputs)."
+            )
+            if similar
+            else ""
+        )
+        raise TypeError(
+            f"lax.{public} requires arguments to have the same dtypes, got {listed}.{tip}"
+        )
     shapes = [aval.shape for aval in avals if aval.shape or not scalars]
     if any(shape != shapes[0] for shape in shapes):  # no set: equal sizes may have different hashes
-        raise TypeError(f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.\n"
-                        "  lax operations take operands of one shape, but for axes of size 1, or scalars; jnp functions broadcast.")
-
+        raise TypeError(
+            f"{name} got incompatible shapes for broadcasting: "
+            f"{', '.join(str(a.shape) for a in avals)}.\n"
+            "  lax operations take operands of one shape, but for axes of size 1, or scalars; "
+            "jnp functions broadcast."
+        )
 
 
 @final
 class Elementwise(Primitive):
-    """A primitive that acts on corresponding elements of operands of one dtype, and of one shape or scalar.
+    """A primitive that acts on corresponding elements of operands of one dtype, and of one shape or
+    scalar.
 
     accepts: the dtypes of its operands.
     lower: the StableHLO operation (a name), or a function (ctx, *values) -> value.
-    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand; None, or giving None, if zero.
+    tangents: for each operand, (t, y, *operands) -> the tangent of y for tangent t of the operand;
+    None, or giving None, if zero.
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
     simplify, fold: the rules for the passes over jaxprs, from `_exact`.
-    product: whether it is linear in each operand by itself; else it is so in those with transposes taken together.
-    public: the name of its function in lax, if there is one. numpy: that of NumPy's function, and of jnp's that promotes.
+    product: whether it is linear in each operand by itself; else it is so in those with transposes
+    taken together.
+    public: the name of its function in lax, if there is one. numpy: that of NumPy's function, and
+    of jnp's that promotes.
     """
 
     __slots__ = ()
 
-    def __init__(self, name: str, accepts: Accepts, lower: str | Callable[..., object],
-                 tangents: Sequence[Callable[..., object] | None] | None, tested: Checked, *,
-                 transposes: Sequence[Callable[..., object] | None] | None = None,
-                 result: Function | None = None, simplify: object = None, fold: object = None,
-                 cost: Cost | None = None, product: bool = False, public: str = "", numpy: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        accepts: Accepts,
+        lower: str | Callable[..., object],
+        tangents: Sequence[Callable[..., object] | None] | None,
+        tested: Checked,
+        *,
+        transposes: Sequence[Callable[..., object] | None] | None = None,
+        result: Function | None = None,
+        simplify: object = None,
+        fold: object = None,
+        cost: Cost | None = None,
+        product: bool = False,
+        public: str = "",
+        numpy: str = "",
+    ) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
         self.public, self.numpy = public, numpy
         self.arity = 2 if tangents is None else len(tangents)
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
         linear = tuple(i for i, rule in enumerate(transposes or ()) if rule is not None)
-        self.linear_in = "product" if product else "sum" if transposes and len(linear) == len(transposes) else linear or None
+        self.linear_in = (
+            "product"
+            if product
+            else "sum"
+            if transposes and len(linear) == len(transposes)
+            else linear or None
+        )
         # What processors round correctly they also do in an instruction.
         self.cost = cost or (FUSED if fold is None else CHEAP)
         if isinstance(lower, str) and "." not in lower:
@@ -179,7 +245,8 @@ class Elementwise(Primitive):
         return ShapedArray(first.shape, dtype, weak)
 
     def bind(self, *args: Array, **params: object) -> Any:
-        """Apply the primitive as libraries do: as lax's functions, an axis of size 1 goes with any size."""
+        """Apply the primitive as libraries do: as lax's functions, an axis of size 1 goes with any
+        size."""
         return self.call(*(stretched(*args) or args), **params)[0]
 
     shard = partition.aligned
@@ -223,8 +290,11 @@ class Elementwise(Primitive):
             if rule is None:
                 self.missing("Transpose rule (for reverse-mode differentiation)", "transposes")
             found = rule(ct, *args, **params)
-            out.append(found if typeof(found).shape == x.aval.shape else
-                       _structure.reduce_sum(found, range(typeof(found).ndim)))  # that of a scalar is summed
+            out.append(
+                found
+                if typeof(found).shape == x.aval.shape
+                else _structure.reduce_sum(found, range(typeof(found).ndim))
+            )  # that of a scalar is summed
         return tuple(out)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
@@ -243,11 +313,16 @@ def _lower_broadcast(ctx: Context, x: Value, shape: Sequence[Size]) -> Any:
 
 def _broadcast_to(x: object, shape: Sequence[Size]) -> Any:
     """A scalar, or an array of the shape, in the shape."""
-    return x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
+    return (
+        x if type(x) is Zero or typeof(x).shape == shape else _structure.broadcast_to(x, shape, ())
+    )
 
 
-def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], dims: Dims, params: Params) -> Any:
-    """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars stay scalars."""
+def batch_elementwise(
+    primitive: Primitive, axis: Any, args: Sequence[object], dims: Dims, params: Params
+) -> Any:
+    """Batch an elementwise primitive: bring all operands to one batched shape; unbatched scalars
+    stay scalars."""
     first = dims[0]
     if len(args) == 1:
         return primitive.call(*args, **params), dims
@@ -260,12 +335,18 @@ def batch_elementwise(primitive: Primitive, axis: Any, args: Sequence[object], d
         dim = dims[at]
         if dim is not None:
             del batched[dim]
-        first = next((d for d, r in zip(dims, ranks, strict=True) if r == rank and d is not None), 0)
+        first = next(
+            (d for d, r in zip(dims, ranks, strict=True) if r == rank and d is not None), 0
+        )
         batched.insert(first, axis.size)
-        args = [x if d is None and not r else
-                array_ops.to_axis(x, d, axis.size, first) if r == rank else
-                _structure.broadcast_to(x, batched, (first,))
-                for x, d, r in zip(args, dims, ranks, strict=True)]
+        args = [
+            x
+            if d is None and not r
+            else array_ops.to_axis(x, d, axis.size, first)
+            if r == rank
+            else _structure.broadcast_to(x, batched, (first,))
+            for x, d, r in zip(args, dims, ranks, strict=True)
+        ]
     return primitive.call(*args, **params), (first,)
 
 
@@ -273,10 +354,11 @@ _PYTHON_SCALARS = frozenset({int, float, complex})
 
 
 def operands(*xs: Any) -> tuple[Any, ...]:
-    """The operands of an elementwise function of lax: a Python scalar takes the dtype of the arrays, within its kind.
+    """The operands of an elementwise function of lax: a Python scalar takes the dtype of the
+    arrays, within its kind.
 
-    lax.add(x, 1.0) adds to floats of any width, as in rules that hold for all of them; a scalar of another kind is left
-    as it is, for the primitive to refuse.
+    lax.add(x, 1.0) adds to floats of any width, as in rules that hold for all of them; a scalar of
+    another kind is left as it is, for the primitive to refuse.
     """
     # Plain loops: this runs for every operation with a number (benchmarks/).
     dtype, has_scalars = None, False
@@ -304,7 +386,8 @@ _PYTHON_KINDS: dict[str, Any] = {"i": int, "f": float, "c": complex}
 
 
 def scalar_like(x: object, value: ArrayLike) -> Any:
-    """A number as a scalar of x's dtype, for rules: it goes with x of any shape, and leaves a weak type weak."""
+    """A number as a scalar of x's dtype, for rules: it goes with x of any shape, and leaves a weak
+    type weak."""
     dtype = typeof(x).dtype
     kind = _PYTHON_KINDS.get(dtype.kind)
     if kind is not None and typeof(kind()).dtype == dtype:
@@ -315,49 +398,105 @@ def scalar_like(x: object, value: ArrayLike) -> Any:
 Function = Callable[..., Any]
 
 
-def unary(name: str, accepts: Accepts, lower: str | Function, tangent: Function | None, tested: Checked, doc: str, *,
-          public: str = "", numpy: str = "", accuracy: bool = False, transpose: Function | None = None,
-          result: Function | None = None, simplify: object = None, fold: object = None,
-          cost: Cost | None = None, by_parts: Function | None = None) -> tuple[Elementwise, Unary]:
-    """A row for an operation of one operand: its primitive, and its public function (`public`, or the same name).
+def unary(
+    name: str,
+    accepts: Accepts,
+    lower: str | Function,
+    tangent: Function | None,
+    tested: Checked,
+    doc: str,
+    *,
+    public: str = "",
+    numpy: str = "",
+    accuracy: bool = False,
+    transpose: Function | None = None,
+    result: Function | None = None,
+    simplify: object = None,
+    fold: object = None,
+    cost: Cost | None = None,
+    by_parts: Function | None = None,
+) -> tuple[Elementwise, Unary]:
+    """A row for an operation of one operand: its primitive, and its public function (`public`, or
+    the same name).
 
-    numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made of the row.
+    numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made
+    of the row.
     by_parts: the lowering for complex operands, where it is another one.
     """
     lower = _with_accuracy(lower) if accuracy else lower
     public = public or name
-    primitive = Elementwise(name, accepts, lower if by_parts is None else _by_kind(lower, by_parts), (tangent,), tested,
-                            transposes=(transpose,), result=result, simplify=simplify, fold=fold, cost=cost, public=public,
-                            numpy=numpy)
+    primitive = Elementwise(
+        name,
+        accepts,
+        lower if by_parts is None else _by_kind(lower, by_parts),
+        (tangent,),
+        tested,
+        transposes=(transpose,),
+        result=result,
+        simplify=simplify,
+        fold=fold,
+        cost=cost,
+        public=public,
+        numpy=numpy,
+    )
     bind = primitive.call
     function: Function
     if accuracy:
+
         def accurate(x: Array, *, accuracy: object = None) -> Any:
             try:
                 return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
             except TypeError:
                 check_arrays(public, x)
                 raise
+
         function = accurate
     else:
+
         def plain(x: Array) -> Any:
             try:
                 return bind(x)[0]
             except TypeError:
                 check_arrays(public, x)
                 raise
+
         function = plain
     return primitive, face(function, public, describe(doc, primitive, "x"))
 
 
-def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequence[Function | None] | None,
-           tested: Checked, doc: str, *, public: str = "", numpy: str = "", names: tuple[str, str] = ("x", "y"),
-           transposes: Sequence[Function | None] | None = None, result: Function | None = None, simplify: object = None,
-           fold: object = None, product: bool = False) -> tuple[Elementwise, Binary]:
+def binary(
+    name: str,
+    accepts: Accepts,
+    lower: str | Function,
+    tangents: Sequence[Function | None] | None,
+    tested: Checked,
+    doc: str,
+    *,
+    public: str = "",
+    numpy: str = "",
+    names: tuple[str, str] = ("x", "y"),
+    transposes: Sequence[Function | None] | None = None,
+    result: Function | None = None,
+    simplify: object = None,
+    fold: object = None,
+    product: bool = False,
+) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
     public = public or name
-    primitive = Elementwise(name, accepts, lower, tangents, tested, transposes=transposes, result=result, simplify=simplify,
-                            fold=fold, product=product, public=public, numpy=numpy)
+    primitive = Elementwise(
+        name,
+        accepts,
+        lower,
+        tangents,
+        tested,
+        transposes=transposes,
+        result=result,
+        simplify=simplify,
+        fold=fold,
+        product=product,
+        public=public,
+        numpy=numpy,
+    )
     bind = primitive.call
 
     def function(x: Array, y: Array) -> Any:
@@ -376,7 +515,8 @@ def binary(name: str, accepts: Accepts, lower: str | Function, tangents: Sequenc
 
 
 def stretched(*xs: Any) -> tuple[Any, ...] | None:
-    """Arrays of one rank in one shape, where they differ only by axes of size 1; None where that is not so."""
+    """Arrays of one rank in one shape, where they differ only by axes of size 1; None where that is
+    not so."""
     shapes = [typeof(x).shape for x in xs]
     if all(shape == shapes[0] for shape in shapes) or len({len(shape) for shape in shapes}) > 1:
         return None
@@ -391,10 +531,13 @@ def check_arrays(name: str, *xs: Array) -> None:
     """Raise TypeError if an argument of the function `name` is not an array."""
     for i, x in enumerate(xs):
         if not is_valid_type(x):
-            raise TypeError(f"Error interpreting argument to {name} as a JAX value. The problematic value is of type {type(x)} "
-                            f"and was passed to {name} at position {i}.\n    value: {x!r:.200}\n  Array arguments are "
-                            "arrays, NumPy arrays and scalars, and Python numbers; jnp.asarray(...) converts sequences "
-                            "and arrays of other libraries.") from None
+            raise TypeError(
+                f"Error interpreting argument to {name} as a JAX value. The problematic value is "
+                f"of type {type(x)} and was passed to {name} at position {i}.\n"
+                f"    value: {x!r:.200}\n  Array arguments are arrays, NumPy arrays and scalars, "
+                "and Python numbers; jnp.asarray(...) converts sequences and arrays of other "
+                "libraries."
+            ) from None
 
 
 def describe(doc: str, primitive: Elementwise, *names: str) -> str:
@@ -402,12 +545,25 @@ def describe(doc: str, primitive: Elementwise, *names: str) -> str:
     listed = ", ".join(names)
     result = "T[shape]"
     if primitive.result is not None:
-        operand = np.dtype(np.complex64 if np.dtype(np.complex64) in primitive.accepts else np.float32)
-        result = {"b": "bool", "f": "real", "c": "complex"}[primitive.result(operand).kind] + "[shape]"
-    same = "" if len(names) == 1 else "; a scalar goes with any shape, and an axis of size 1 with any size"
-    raises = f"Raises TypeError if {listed} {'is' if len(names) == 1 else 'are'} of another dtype" + (
-        "." if len(names) == 1 else ", of different dtypes, or of different shapes.")
-    return f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n    {raises}"
+        operand = np.dtype(
+            np.complex64 if np.dtype(np.complex64) in primitive.accepts else np.float32
+        )
+        result = {"b": "bool", "f": "real", "c": "complex"}[
+            primitive.result(operand).kind
+        ] + "[shape]"
+    same = (
+        ""
+        if len(names) == 1
+        else "; a scalar goes with any shape, and an axis of size 1 with any size"
+    )
+    raises = (
+        f"Raises TypeError if {listed} {'is' if len(names) == 1 else 'are'} of another dtype"
+        + ("." if len(names) == 1 else ", of different dtypes, or of different shapes.")
+    )
+    return (
+        f"{doc}\n\n    {listed}: T[shape], T in {primitive.accepts}  ->  {result}{same}\n"
+        f"    {raises}"
+    )
 
 
 def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Any:
@@ -425,7 +581,11 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
     signature = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])
 
     def renamed(*args: Array, **kwargs: object) -> Any:
-        return function(*signature.bind(*args, **kwargs).args) if kwargs or len(args) != len(names) else function(*args)
+        return (
+            function(*signature.bind(*args, **kwargs).args)
+            if kwargs or len(args) != len(names)
+            else function(*args)
+        )
 
     renamed.__signature__ = signature  # type: ignore[attr-defined]
     return renamed
@@ -448,9 +608,12 @@ def _by_kind(lower: str | Function, by_parts: Function) -> Function:
 def _with_accuracy(lower: str | Function) -> Function:
     """A lowering with the attribute that asks for an accuracy."""
     if not isinstance(lower, str):
+
         def computed(ctx: Context, x: ArrayLike, accuracy: Any = None) -> Any:
             if accuracy is not None:
-                accuracy_text(accuracy)  # checked only: these have no operation that could be more accurate
+                accuracy_text(
+                    accuracy
+                )  # checked only: these have no operation that could be more accurate
             return lower(ctx, x)
 
         return computed
@@ -458,14 +621,20 @@ def _with_accuracy(lower: str | Function) -> Function:
 
     def write(ctx: Context, x: Value, accuracy: Any = None) -> Any:
         (aval,) = ctx.avals_out
-        return ctx.op1(name, (x,), aval, "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}")
+        return ctx.op1(
+            name,
+            (x,),
+            aval,
+            "" if accuracy is None else f"result_accuracy = {accuracy_text(accuracy)}",
+        )
 
     return write
 
 
 @final
 class AccuracyMode(Enum):
-    """How accurate an elementwise operation is to be: as the platform has it, or the best that it has."""
+    """How accurate an elementwise operation is to be: as the platform has it, or the best that it
+    has."""
 
     HIGHEST = 1
     DEFAULT = 2
@@ -474,7 +643,8 @@ class AccuracyMode(Enum):
 @final
 @dataclass(frozen=True)
 class Tolerance:
-    """The error that an elementwise operation may have: absolute, relative, or in units in the last place.
+    """The error that an elementwise operation may have: absolute, relative, or in units in the last
+    place.
 
     Raises ValueError if one is negative, or none is given.
     """
@@ -485,8 +655,10 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         if self.atol < 0.0 or self.rtol < 0.0 or self.ulps < 0:
-            raise ValueError(f"Tolerances must be non-negative.\n    atol: {self.atol}, rtol: {self.rtol}, "
-                             f"ulps: {self.ulps}")
+            raise ValueError(
+                f"Tolerances must be non-negative.\n    atol: {self.atol}, rtol: {self.rtol}, "
+                f"ulps: {self.ulps}"
+            )
         if not (self.atol or self.rtol or self.ulps):
             raise ValueError("At least one of atol, rtol, or ulps must be set.")
 
@@ -494,8 +666,13 @@ class Tolerance:
 def accuracy_text(accuracy: AccuracyMode | Tolerance) -> str:
     """The attribute of an operation that says how accurate it is to be."""
     if isinstance(accuracy, AccuracyMode):
-        return f"#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<{accuracy.name}>>"
+        return (
+            f"#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<{accuracy.name}>>"
+        )
     if isinstance(accuracy, Tolerance):
-        return (f"#stablehlo.result_accuracy<atol = {float(accuracy.atol):e}, rtol = {float(accuracy.rtol):e}, "
-                f"ulps = {int(accuracy.ulps)}, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>")
+        return (
+            f"#stablehlo.result_accuracy<atol = {float(accuracy.atol):e}, rtol = "
+            f"{float(accuracy.rtol):e}, ulps = {int(accuracy.ulps)}, mode = "
+            "#stablehlo.result_accuracy_mode<TOLERANCE>>"
+        )
     raise TypeError(f"accuracy must be a lax.AccuracyMode or a lax.Tolerance, got {accuracy!r}.")

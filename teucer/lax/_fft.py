@@ -43,8 +43,8 @@ class FftType(enum.IntEnum):
 class Fft(Linear):
     """The discrete Fourier transform over the last len(fft_lengths) axes.
 
-    (C1) at most three axes, of which x has as many.  (C2) their sizes are fft_lengths; of IRFFT the last one n // 2 + 1.
-    (C3) RFFT takes float32 or float64, the others complex64 or complex128.
+    (C1) at most three axes, of which x has as many.  (C2) their sizes are fft_lengths; of IRFFT the
+    last one n // 2 + 1. (C3) RFFT takes float32 or float64, the others complex64 or complex128.
     """
 
     __slots__ = ()
@@ -53,28 +53,48 @@ class Fft(Linear):
     def types(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         kind, lengths = fft_type.name, fft_lengths
         if len(lengths) > 3:
-            raise ValueError(f"FFT over {len(lengths)} axes: rank must be between 1 and 3.\n    x: "
-                             f"{x.str_short(short_dtypes=True)}, fft_lengths: {lengths}\n"
-                             "  Transform the last axes first, then the others after moving them to the end.")
+            raise ValueError(
+                f"FFT over {len(lengths)} axes: rank must be between 1 and 3.\n    x: "
+                f"{x.str_short(short_dtypes=True)}, fft_lengths: {lengths}\n"
+                "  Transform the last axes first, then the others after moving them to the end."
+            )
         if len(lengths) > x.ndim:
-            raise ValueError(f"FFT input shape {x.shape} must have at least as many input dimensions as fft_lengths {lengths}.")
+            raise ValueError(
+                f"FFT input shape {x.shape} must have at least as many input dimensions as "
+                f"fft_lengths {lengths}."
+            )
         self._check_dtype(kind, x)
-        last = x.shape[x.ndim - len(lengths):]
+        last = x.shape[x.ndim - len(lengths) :]
         if fft_type == FftType.IRFFT:
             if last[:-1] != lengths[:-1]:
-                raise ValueError(f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, "
-                                 f"got fft_lengths={lengths}")
+                raise ValueError(
+                    f"IRFFT input shape {x.shape} minor dimensions must be equal to all except "
+                    f"the last fft_length, got fft_lengths={lengths}"
+                )
             if lengths[-1] < 0 or last[-1] != (lengths[-1] // 2 + 1 if lengths[-1] else 0):
-                raise ValueError("IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1. Got: "
-                                 f"{last[-1]} and {lengths[-1]}\n    x: shape {x.shape}, fft_lengths: {lengths}")
+                raise ValueError(
+                    "IRFFT requires innermost dimension to be compatible with "
+                    f"fft_length[-1]/2+1. Got: {last[-1]} and {lengths[-1]}\n"
+                    f"    x: shape {x.shape}, fft_lengths: {lengths}"
+                )
             shape = (*x.shape[:-1], lengths[-1])
             return (ShapedArray(shape, np.dtype(np.finfo(x.dtype).dtype)),)
         if last != lengths:
-            raise ValueError(f"{kind} input shape {x.shape} minor dimensions must be equal to fft_lengths {lengths}")
+            raise ValueError(
+                f"{kind} input shape {x.shape} minor dimensions must be equal to fft_lengths "
+                f"{lengths}"
+            )
         if fft_type == FftType.RFFT:
             if lengths[-1] == 0:
-                raise ValueError(f"RFFT needs an element to transform.\n    x: shape {x.shape}, fft_lengths: {lengths}")
-            return (ShapedArray((*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype)),)
+                raise ValueError(
+                    f"RFFT needs an element to transform.\n    x: shape {x.shape}, fft_lengths: "
+                    f"{lengths}"
+                )
+            return (
+                ShapedArray(
+                    (*x.shape[:-1], lengths[-1] // 2 + 1), dtypes.to_complex_dtype(x.dtype)
+                ),
+            )
         return (x.strengthen(),)
 
     @staticmethod
@@ -86,22 +106,30 @@ class Fft(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Value, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
+    def lower(
+        self, ctx: Context, x: Value, *, fft_type: FftType, fft_lengths: Sequence[int]
+    ) -> Any:
         (aval,) = ctx.avals_out
-        # XLA's partitioner aborts the process for some lengths of an axis that is divided over several mesh axes.
+        # XLA's partitioner aborts the process for some lengths of an axis that is divided over
+        # several mesh axes.
         axes = range(aval.ndim - len(fft_lengths), aval.ndim)
         if 0 in aval.shape:
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
-        return (ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),)
+        return (
+            ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),
+        )
 
-    def transpose(self, cts: Sequence[Array], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
+    def transpose(
+        self, cts: Sequence[Array], x: Array, *, fft_type: FftType, fft_lengths: Sequence[int]
+    ) -> Any:
         (ct,) = cts
         if fft_type in (FftType.FFT, FftType.IFFT):
             # Their matrices are symmetric.
             return self.call(ct, fft_type=fft_type, fft_lengths=fft_lengths)
         n = fft_lengths[-1]
         if fft_type == FftType.RFFT:
-            # It keeps half of a transform of real numbers: the transpose fills up with zeros, transforms, drops imaginary parts.
+            # It keeps half of a transform of real numbers: the transpose fills up with zeros,
+            # transforms, drops imaginary parts.
             aval = typeof(ct)
             widths = ((0, 0, 0),) * (aval.ndim - 1) + ((0, n - aval.shape[-1], 0),)
             full = pad(ct, np.zeros((), aval.dtype), widths)
@@ -115,12 +143,22 @@ class Fft(Linear):
         scale = (weights / math.prod(fft_lengths)).astype(aval.dtype)
         return (mul(conj(half), broadcast_to(scale, aval.shape, (aval.ndim - 1,))),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **params: object
+    ) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[Array], *, fft_type: object, fft_lengths: Sequence[int]) -> Any:
-        if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths):])):
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        fft_type: object,
+        fft_lengths: Sequence[int],
+    ) -> Any:
+        if not is_constant((*fft_lengths, *avals[0].shape[avals[0].ndim - len(fft_lengths) :])):
             sizes.refuse("the transform of an axis of unknown length")
         return self.call(*args, fft_type=fft_type, fft_lengths=fft_lengths)
 
@@ -132,19 +170,24 @@ def _kind(fft_type: object) -> FftType:
     if isinstance(fft_type, FftType):
         return fft_type
     if isinstance(fft_type, str):
-        if fft_type in FftType.__members__ or (fft_type.islower() and fft_type.upper() in FftType.__members__):
+        if fft_type in FftType.__members__ or (
+            fft_type.islower() and fft_type.upper() in FftType.__members__
+        ):
             return FftType[fft_type.upper()]
-        raise ValueError(f"Unknown FFT type '{fft_type}'\n  It is one of {', '.join(FftType.__members__)}.")
+        raise ValueError(
+            f"Unknown FFT type '{fft_type}'\n  It is one of {', '.join(FftType.__members__)}."
+        )
     raise TypeError(f"Unknown FFT type value '{fft_type}'\n  Give a FftType, or its name.")
 
 
 def fft(x: Array, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform over the last axes.
 
-    x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[..., nk // 2 + 1] of the last axis;
-    IRFFT takes that and gives real[..., nk] back. fft_lengths: (n1, ..., nk), k <= 3. Other dtypes are converted. The inverses
-    divide by the product of fft_lengths; IRFFT takes no notice of imaginary parts that no real numbers have.
-    Raises ValueError if the lengths do not fit (C1, C2) or RFFT is given complex numbers (C3).
+    x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[...,
+    nk // 2 + 1] of the last axis; IRFFT takes that and gives real[..., nk] back. fft_lengths: (n1,
+    ..., nk), k <= 3. Other dtypes are converted. The inverses divide by the product of fft_lengths;
+    IRFFT takes no notice of imaginary parts that no real numbers have. Raises ValueError if the
+    lengths do not fit (C1, C2) or RFFT is given complex numbers (C3).
 
     >>> from teucer import lax
     >>> lax.fft(np.float32([1, 2, 3, 4]), 'RFFT', (4,))

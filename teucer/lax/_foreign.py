@@ -53,7 +53,9 @@ class FFICall(Primitive):
     def types(self, *avals: ShapedArray, result_avals: ShapedArray, **params: object) -> Any:
         return result_avals
 
-    def effects(self, *avals: ShapedArray, has_side_effect: bool, **params: object) -> frozenset[Effect]:
+    def effects(
+        self, *avals: ShapedArray, has_side_effect: bool, **params: object
+    ) -> frozenset[Effect]:
         return frozenset({Effect("ffi")}) if has_side_effect else frozenset()
 
     def lower(
@@ -167,7 +169,9 @@ class _CallWithTokens(Primitive):
         avals = [typeof(x) for x in args]
         tokens = tuple([aval if is_high(aval) else None for aval in avals])
         low = taken_apart(args, avals).low
-        outs = _call_with_low_tokens_p.call(*low, tokens=tokens, result_avals=result_avals, **params)
+        outs = _call_with_low_tokens_p.call(
+            *low, tokens=tokens, result_avals=result_avals, **params
+        )
         return tuple(
             [a.raise_val(y) if is_high(a) else y for y, a in zip(outs, result_avals, strict=True)]
         )
@@ -251,14 +255,15 @@ def ffi_call(
 
     >>> import teucer as jax, numpy as np
     >>> call = jax.ffi.ffi_call("my_rms_norm", jax.ShapeDtypeStruct((2, 3), np.float32))
-    >>> jax.jit(lambda x: call(x, eps=np.float32(1e-6))).lower(np.ones((2, 3), np.float32)).as_text().count("@my_rms_norm")
+    >>> jax.jit(lambda x: call(x, eps=np.float32(1e-6))).lower(np.ones((2, 3),
+    ...     np.float32)).as_text().count("@my_rms_norm")
     1
     """
     check_vmap_method(vmap_method)
     if legacy_backend_config is not None and custom_call_api_version >= TYPED:
         raise ValueError(
-            "The use of the legacy_backend_config parameter requires custom_call_api_version < 4; got "
-            f"{custom_call_api_version}."
+            "The use of the legacy_backend_config parameter requires custom_call_api_version < "
+            f"4; got {custom_call_api_version}."
         )
     several = isinstance(result_shape_dtypes, list | tuple)
     result_avals = results_of(result_shape_dtypes if several else [result_shape_dtypes])
@@ -274,15 +279,17 @@ def ffi_call(
     def call(*args: Array, **attributes: Any) -> Any:
         if attributes and custom_call_api_version < TYPED:
             raise ValueError(
-                "The use of ffi_call attributes requires a custom call API version of at least 4; got "
-                f"api_version={custom_call_api_version}."
+                "The use of ffi_call attributes requires a custom call API version of at least "
+                f"4; got api_version={custom_call_api_version}."
             )
         avals = [typeof(x) for x in args]
         input_orders = _orders(input_layouts, avals, "input")
         aliases = check_aliases(
             input_output_aliases, avals, result_avals, input_orders, output_orders
         )
-        primitive = _call_with_tokens_p if any(map(is_high, (*avals, *result_avals))) else ffi_call_p
+        primitive = (
+            _call_with_tokens_p if any(map(is_high, (*avals, *result_avals))) else ffi_call_p
+        )
         outs = primitive.call(
             *args,
             target_name=target_name,
@@ -308,7 +315,8 @@ def _orders(layouts: Any, avals: Sequence[Aval], which: str) -> tuple[tuple[int,
     plural = "input arguments" if which == "input" else "outputs"
     if len(layouts) != len(avals):
         raise ValueError(
-            f"The number of {plural} ({len(avals)}) must equal the number of {which} layouts ({len(layouts)})."
+            f"The number of {plural} ({len(avals)}) must equal the number of {which} layouts "
+            f"({len(layouts)})."
         )
     orders = []
     for i, (layout, aval) in enumerate(zip(layouts, avals, strict=True)):
@@ -321,8 +329,8 @@ def _orders(layouts: Any, avals: Sequence[Aval], which: str) -> tuple[tuple[int,
         )
         if sorted(order) != list(range(aval.ndim)):
             raise ValueError(
-                f"ffi_call: a layout is a permutation of the array's axes.\n    {which}_layouts[{i}]: {layout}\n"
-                f"    {which} {i}: {aval.str_short()}"
+                "ffi_call: a layout is a permutation of the array's axes.\n"
+                f"    {which}_layouts[{i}]: {layout}\n    {which} {i}: {aval.str_short()}"
             )
         orders.append(tuple(order)[::-1])
     return tuple(orders)

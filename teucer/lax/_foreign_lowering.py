@@ -74,9 +74,10 @@ def ffi_lowering(
         by row where it is None.
     backend_config: attributes of the call, to which the parameters of the primitive come; a string
         for one that is not typed.
-    extra_attributes: other attributes of the operation by name, as text or as MLIR has them. result_types: types of
-    results, by default those of the equation. skip_ffi_layout_processing: layouts are given, for
-    all arrays, as they are to be written. """
+    extra_attributes: other attributes of the operation by name, as text or as MLIR has them.
+    result_types: types of results, by default those of the equation. skip_ffi_layout_processing:
+    layouts are given, for all arrays, as they are to be written.
+    """
 
     def rule(ctx: Context, *operands: Value, **params: Any) -> tuple[Value, ...]:
         avals = tuple(result_types) if result_types is not None else tuple(ctx.avals_out)

@@ -1,6 +1,9 @@
-"""The gamma function, its logarithm and the derivative of that, of real numbers: formulas in terms of lax.
+"""The gamma function, its logarithm and the derivative of that, of real numbers.
 
-Below `far_from` arguments are brought to [1, 2) by gamma(x + 1) = x gamma(x), beyond Stirling's series serves. DLMF 5.5, 5.11.
+Formulas in terms of lax.
+
+Below `far_from` arguments are brought to [1, 2) by gamma(x + 1) = x gamma(x), beyond Stirling's
+series serves. DLMF 5.5, 5.11.
 """
 
 from __future__ import annotations
@@ -32,14 +35,29 @@ from teucer.lax._arithmetic import (
     square,
     sub,
 )
-from teucer.lax._chebyshev import DIGAMMA_NEAR_1_5, DIGAMMA_SLOPE, DIGAMMA_ZERO, GAMMA_NEAR_1_5, LGAMMA_NEAR_1_5, SINE_OF_HALF_TURN
+from teucer.lax._chebyshev import (
+    DIGAMMA_NEAR_1_5,
+    DIGAMMA_SLOPE,
+    DIGAMMA_ZERO,
+    GAMMA_NEAR_1_5,
+    LGAMMA_NEAR_1_5,
+    SINE_OF_HALF_TURN,
+)
 from teucer.lax._double import exact_product, log_in_two
 from teucer.lax._elementwise import exp, log
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
-__all__ = ["digamma_of", "gamma_of", "is_turned", "log_gamma", "sine_of_half_turn", "sine_of_turns", "stirling_rest"]
+__all__ = [
+    "digamma_of",
+    "gamma_of",
+    "is_turned",
+    "log_gamma",
+    "sine_of_half_turn",
+    "sine_of_turns",
+    "stirling_rest",
+]
 
 
 def far_from(x: Array) -> float:
@@ -62,7 +80,8 @@ def _start(a: Array) -> Any:
 
 
 def _gamma_near(a: Array) -> Any:
-    """gamma(a) for 1 <= a < 10: gamma of the start, times a - 1, a - 2, ..., differences that are exact."""
+    """gamma(a) for 1 <= a < 10: gamma of the start, times a - 1, a - 2, ..., differences that are
+    exact."""
     start = _start(a)
     rest = chebyshev(times(2, plus(start, -1.5)), GAMMA_NEAR_1_5)
     value = plus(mul(mul(plus(start, -1), plus(start, -2)), rest), 1)
@@ -72,7 +91,8 @@ def _gamma_near(a: Array) -> Any:
 
 
 def sine_of_turns(a: Array) -> Any:
-    """sin(pi a) but for the sign that it has by the nearest integer; zero at integers. A series: loops stay vectorised."""
+    """sin(pi a) but for the sign that it has by the nearest integer; zero at integers. A series:
+    loops stay vectorised."""
     return sine_of_half_turn(sub(a, round(a)))
 
 
@@ -82,14 +102,16 @@ def sine_of_half_turn(r: Array) -> Any:
 
 
 def is_turned(a: Array) -> Any:
-    """Whether the integer nearest to a is odd, and sin(pi a) and cos(pi a) are of the other sign."""
+    """Whether the integer nearest to a is odd, and sin(pi a) and cos(pi a) are of the other
+    sign."""
     nearest = round(a)
     half = times(0.5, nearest)
     return gt(sub(half, floor(half)), scalar_like(a, 0))
 
 
 def _stirling_exponent(b: Array) -> tuple[Any, Any]:
-    """(b - 1/2) log b - b as the sum of two numbers, since the exponential takes the error of one as its relative error."""
+    """(b - 1/2) log b - b as the sum of two numbers, since the exponential takes the error of one
+    as its relative error."""
     high, low = log_in_two(b)
     p = plus(b, -0.5)
     products, rest = exact_product(p, high)
@@ -100,7 +122,8 @@ def _stirling_exponent(b: Array) -> tuple[Any, Any]:
 
 
 def gamma_of(x: Array) -> Any:
-    """gamma(x); 1 / x at zeros, nan at -1, -2, ... and at -inf. Below 0 by reflection, in factors that do not overflow."""
+    """gamma(x); 1 / x at zeros, nan at -1, -2, ... and at -inf. Below 0 by reflection, in factors
+    that do not overflow."""
     far, one, size = 10, scalar_like(x, 1), abs(x)
     # gamma(x) and 1 / gamma(-x) are infinite from here on.
     a = min(size, scalar_like(x, 190.0 if typeof(x).dtype == np.float64 else 44.0))
@@ -126,8 +149,9 @@ def log_gamma(x: Array) -> Any:
     far, inf = far_from(x), scalar_like(x, math.inf)
     low, high, end = (scalar_like(x, v) for v in (0.75, 2.25, 3.25))
     is_low, is_far, is_below = lt(a, low), ge(a, scalar_like(a, far)), lt(x, scalar_like(x, 0))
-    # log gamma has zeros at 1 and 2: near them it is by a series divided by (x - 1) (x - 2), for which elements in
-    # (0, 3.25) are brought to [0.75, 2.25]. `factor` is what that leaves of gamma, of which the logarithm is to be added.
+    # log gamma has zeros at 1 and 2: near them it is by a series divided by (x - 1) (x - 2), for
+    # which elements in (0, 3.25) are brought to [0.75, 2.25]. `factor` is what that leaves of
+    # gamma, of which the logarithm is to be added.
     is_above = bitwise_and(gt(a, high), lt(a, end))
     shifted = where_else(is_low, plus(a, 1), where_else(is_above, plus(a, -1), a))
     shifted = chosen_not(lt(a, end), shifted, 1)
@@ -137,11 +161,17 @@ def log_gamma(x: Array) -> Any:
     if far > 3.25:
         is_between = bitwise_and(ge(a, end), lt(a, scalar_like(a, far)))
         factor = where_else(is_between, _gamma_near(chosen_not(is_between, a, 2)), factor)
-    # Below 0 by reflection: log(pi / (a |sin(pi a)|)) less that of a, or, for small a, less that of 1 + a.
+    # Below 0 by reflection: log(pi / (a |sin(pi a)|)) less that of a, or, for small a, less that of
+    # 1 + a.
     logarithm = log(where_else(bitwise_or(is_far, is_low), a, factor))
     b = chosen_not(is_far, a, far)
-    series = plus(add(mul(plus(b, -0.5), plus(logarithm, -1)), stirling_rest(b)), 0.5 * math.log(2 * math.pi) - 0.5)
-    above = where_else(is_far, series, where_else(is_low, sub(near, logarithm), add(near, logarithm)))
+    series = plus(
+        add(mul(plus(b, -0.5), plus(logarithm, -1)), stirling_rest(b)),
+        0.5 * math.log(2 * math.pi) - 0.5,
+    )
+    above = where_else(
+        is_far, series, where_else(is_low, sub(near, logarithm), add(near, logarithm))
+    )
     sine = abs(sine_of_turns(a))
     reflected = log(div(scalar_like(x, math.pi), where_else(is_low, sine, mul(sine, a))))
     below = sub(reflected, where_else(is_low, near, above))
@@ -157,13 +187,16 @@ def digamma_of(x: Array) -> Any:
     is_small, is_below = lt(a, one), lt(x, zero)
     a_ = where_else(is_small, plus(a, 1), a)
     is_far = ge(a_, scalar_like(x, far))
-    # The zero is given in two parts, so that x less it is exact near it; the lesser part counts only there, where
-    # the slope is that at the zero.
+    # The zero is given in two parts, so that x less it is exact near it; the lesser part counts
+    # only there, where the slope is that at the zero.
     root = float(np.asarray(DIGAMMA_ZERO[0], typeof(x).dtype))
     rest = DIGAMMA_ZERO[0] - root + DIGAMMA_ZERO[1]
     c = chosen(is_far, 1, a_)
     start = _start(c)
-    near = plus(mul(plus(start, -root), chebyshev(times(2, plus(start, -1.5)), DIGAMMA_NEAR_1_5)), -rest * DIGAMMA_SLOPE)
+    near = plus(
+        mul(plus(start, -root), chebyshev(times(2, plus(start, -1.5)), DIGAMMA_NEAR_1_5)),
+        -rest * DIGAMMA_SLOPE,
+    )
     for k in range(1, math.ceil(far) - 1):
         gap = plus(c, -k)
         near = add(near, chosen_not(ge(gap, one), integer_pow(gap, -1), 0))

@@ -1,4 +1,7 @@
-"""What error functions and the normal distribution are made of: e^-x^2 to its last digits, and erfc(x) without it."""
+"""What error functions and the normal distribution are made of.
+
+E^-x^2 to its last digits, and erfc(x) without it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ __all__ = ["erf_near", "erf_inv_of", "erfc_of", "exp_of_square", "scaled_erfc"]
 
 
 def exp_of_square(x: Array, scale: float) -> Any:
-    """e^(-scale x^2) for scale 1 or 1/2. The square is rounded, and the exponential makes its error x^2 times as large.
-    So x is split into a part whose square is exact, and the rest."""
+    """e^(-scale x^2) for scale 1 or 1/2. The square is rounded, and the exponential makes its error
+    x^2 times as large. So x is split into a part whose square is exact, and the rest."""
     a = min(abs(x), scalar_like(x, 64))  # enough that the result is 0
     high, low = halves(a)
     rest = mul(low, add(a, high))
@@ -33,8 +36,8 @@ def exp_of_square(x: Array, scale: float) -> Any:
 def scaled_erfc(x: Array) -> Any:
     """e^(x^2) erfc(x) for x >= 0.
 
-    Method: a Chebyshev series of (1 + 2 x) e^(x^2) erfc(x) in (x - k) / (x + k). Shepherd and Laframboise, Math. Comp. 36
-    (1981) 249.
+    Method: a Chebyshev series of (1 + 2 x) e^(x^2) erfc(x) in (x - k) / (x + k). Shepherd and
+    Laframboise, Math. Comp. 36 (1981) 249.
     """
     t = less(1, div(scalar_like(x, 7.5), plus(x, 3.75)))
     return div(chebyshev(t, SCALED_ERFC), plus(times(2, x), 1))
@@ -56,8 +59,8 @@ def erfc_of(x: Array) -> Any:
 def erf_inv_of(x: Array) -> Any:
     """The inverse of erf; infinite at -1 and 1, nan beyond.
 
-    Method: series in w = -log(1 - x^2), and in its root where it is large. Giles, GPU Computing Gems (2011) 109. Here of the
-    factors 1 - x and 1 + x, of which the first is exact near 1.
+    Method: series in w = -log(1 - x^2), and in its root where it is large. Giles, GPU Computing
+    Gems (2011) 109. Here of the factors 1 - x and 1 + x, of which the first is exact near 1.
     """
     a = abs(x)
     w = neg(log(mul(less(1, a), plus(a, 1))))

@@ -1,7 +1,9 @@
-"""Collectives of devices as StableHLO: which devices of a mesh take part together, and the operations between them.
+"""Collectives of devices as StableHLO.
 
-Devices are named by their place in the mesh, row by row. Every collective is given a channel: without one some are refused, and
-others give zeros without a word.
+Which devices of a mesh take part together, and the operations between them.
+
+Devices are named by their place in the mesh, row by row. Every collective is given a channel:
+without one some are refused, and others give zeros without a word.
 """
 
 from __future__ import annotations
@@ -16,26 +18,40 @@ from teucer._lower import hlo
 from teucer._lower.spmd.manual import manual_computation
 from teucer._lower.value import Value
 
-__all__ = ["all_gathered", "all_reduced", "all_to_all", "along", "device_index", "permuted", "reduce_scattered"]
+__all__ = [
+    "all_gathered",
+    "all_reduced",
+    "all_to_all",
+    "along",
+    "device_index",
+    "permuted",
+    "reduce_scattered",
+]
 
 _CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
 def rows(ctx: Any, axes: Sequence[Any], groups: Any = None) -> list[list[int]]:
-    """The devices that take part together, in the order of their elements: for all places along the other mesh axes.
+    """The devices that take part together, in the order of their elements: for all places along the
+    other mesh axes.
 
     Raises NotImplementedError outside of `shard_map`.
     """
     manual = ctx.manual
     if manual is None or not set(axes) <= manual.axes:
-        raise NotImplementedError(f"{ctx.label}: the named axes {tuple(axes)} are no axes of a mesh here.\n  Collectives are "
-                                  "between the elements of vmap(..., axis_name=...), or devices in jax.shard_map.")
+        raise NotImplementedError(
+            f"{ctx.label}: the named axes {tuple(axes)} are no axes of a mesh here.\n"
+            "  Collectives are between the elements of vmap(..., axis_name=...), or devices in "
+            "jax.shard_map."
+        )
     names = list(manual.mesh.axis_names)
     ids = np.arange(manual.mesh.size).reshape(manual.mesh.axis_sizes)
     at = [names.index(name) for name in axes]
     order = [i for i in range(len(names)) if i not in at] + at
     table = ids.transpose(order).reshape(-1, int(np.prod([manual.mesh.axis_sizes[i] for i in at])))
-    return [[int(row[i]) for i in group] for row in table for group in groups or [range(table.shape[1])]]
+    return [
+        [int(row[i]) for i in group] for row in table for group in groups or [range(table.shape[1])]
+    ]
 
 
 def _groups(table: Sequence[Sequence[int]]) -> str:
@@ -46,22 +62,28 @@ def _groups(table: Sequence[Sequence[int]]) -> str:
 
 def _combine(ctx: Any, aval: Any, op: str) -> str:
     scalar = aval.update(shape=())
-    region: str = ctx.region((scalar, scalar), lambda a, b: (ctx.op1(f"stablehlo.{op}", (a, b), scalar),))
+    region: str = ctx.region(
+        (scalar, scalar), lambda a, b: (ctx.op1(f"stablehlo.{op}", (a, b), scalar),)
+    )
     return region
 
 
 def all_reduced(ctx: Any, x: Value, op: str, axes: Sequence[Any], groups: Any = None) -> Value:
     """x combined over devices by `add`, `maximum` or `minimum`."""
     properties = f"{_CHANNEL}, {_groups(rows(ctx, axes, groups))}, use_global_device_ids"
-    return ctx.op("stablehlo.all_reduce", (x,), (x.aval,), properties, (_combine(ctx, x.aval, op),))[0]
+    return ctx.op(
+        "stablehlo.all_reduce", (x,), (x.aval,), properties, (_combine(ctx, x.aval, op),)
+    )[0]
 
 
-def all_gathered(ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], groups: Any = None) -> Value:
+def all_gathered(
+    ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], groups: Any = None
+) -> Value:
     """The values of all devices, along a new axis or if tiled joined along an axis."""
     table = rows(ctx, axes, groups)
     if not tiled:
         x = hlo.reshape(ctx, x, (*x.shape[:at], 1, *x.shape[at:]))
-    shape = (*x.shape[:at], x.shape[at] * len(table[0]), *x.shape[at + 1:])
+    shape = (*x.shape[:at], x.shape[at] * len(table[0]), *x.shape[at + 1 :])
     properties = f"all_gather_dim = {at} : i64, {_CHANNEL}, {_groups(table)}, use_global_device_ids"
     return ctx.op1("stablehlo.all_gather", (x,), x.aval.update(shape=shape), properties)
 
@@ -69,17 +91,26 @@ def all_gathered(ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], 
 def reduce_scattered(ctx: Any, x: Value, at: int, axes: Sequence[Any], groups: Any = None) -> Value:
     """The sum over devices, of which each gets its part along an axis."""
     table = rows(ctx, axes, groups)
-    shape = (*x.shape[:at], x.shape[at] // len(table[0]), *x.shape[at + 1:])
-    properties = f"{_CHANNEL}, {_groups(table)}, scatter_dimension = {at} : i64, use_global_device_ids"
+    shape = (*x.shape[:at], x.shape[at] // len(table[0]), *x.shape[at + 1 :])
+    properties = (
+        f"{_CHANNEL}, {_groups(table)}, scatter_dimension = {at} : i64, use_global_device_ids"
+    )
     aval = x.aval.update(shape=shape)
-    return ctx.op("stablehlo.reduce_scatter", (x,), (aval,), properties, (_combine(ctx, x.aval, "add"),))[0]
+    return ctx.op(
+        "stablehlo.reduce_scatter", (x,), (aval,), properties, (_combine(ctx, x.aval, "add"),)
+    )[0]
 
 
-def all_to_all(ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Sequence[Any], groups: Any = None) -> Value:
-    """The i-th part along an axis of each device sent to device i, which joins what it gets along another axis."""
+def all_to_all(
+    ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Sequence[Any], groups: Any = None
+) -> Value:
+    """The i-th part along an axis of each device sent to device i, which joins what it gets along
+    another axis."""
     table = rows(ctx, axes, groups)
-    properties = (f"{_CHANNEL}, concat_dimension = {concat} : i64, {_groups(table)}, split_count = {len(table[0])} : i64, "
-                  f"split_dimension = {split} : i64")
+    properties = (
+        f"{_CHANNEL}, concat_dimension = {concat} : i64, {_groups(table)}, split_count = "
+        f"{len(table[0])} : i64, split_dimension = {split} : i64"
+    )
     return ctx.op1("stablehlo.all_to_all", (x,), aval, properties)
 
 
@@ -104,14 +135,16 @@ def device_index(ctx: Any, axis: Any, aval: Any) -> Value:
 
     def place() -> tuple[Value]:
         number = ctx.op1("stablehlo.partition_id", (), word)
-        behind = ctx.constant(int(np.prod(mesh.axis_sizes[at + 1:])), n)
+        behind = ctx.constant(int(np.prod(mesh.axis_sizes[at + 1 :])), n)
         over = ctx.op1("stablehlo.divide", (number, behind), word)
         return (ctx.op1("stablehlo.remainder", (over, ctx.constant(mesh.axis_sizes[at], n)), word),)
 
     rest = [name for name in mesh.axis_names if name not in ctx.manual.axes]
     if rest:
         # XLA knows the number of a device only where all axes are manual.
-        index = manual_computation(ctx, mesh, rest, (), (), (), (word,), (PartitionSpec(),), place)[0]
+        index = manual_computation(ctx, mesh, rest, (), (), (), (word,), (PartitionSpec(),), place)[
+            0
+        ]
     else:
         (index,) = place()
     return ctx.op1("stablehlo.convert", (index,), aval)

@@ -1,4 +1,7 @@
-"""Values that change nothing: the identities of associative operations, by the StableHLO name of the operation and the dtype."""
+"""Values that change nothing.
+
+The identities of associative operations, by the StableHLO name of the operation and the dtype.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,11 @@ def highest(dtype: DTypeLike) -> Any:
 
 def _least(dtype: DTypeLike) -> float:
     """Minus infinity, or the least number of a dtype that has no infinities, as float8_e4m3fn."""
-    return -np.inf if np.isinf(float(np.asarray(-np.inf).astype(dtype))) else float(dtypes.finfo(dtype).min)
+    return (
+        -np.inf
+        if np.isinf(float(np.asarray(-np.inf).astype(dtype)))
+        else float(dtypes.finfo(dtype).min)
+    )
 
 
 def _all_bits(dtype: DTypeLike) -> Any:
@@ -44,10 +51,17 @@ def _all_bits(dtype: DTypeLike) -> Any:
     return -1 if dtypes.issubdtype(dtype, np.signedinteger) else dtypes.iinfo(dtype).max
 
 
-# The operations that are associative, with the value that changes nothing: StableHLO name -> identity of a dtype.
+# The operations that are associative, with the value that changes nothing: StableHLO name ->
+# identity of a dtype.
 _IDENTITIES: dict[str, Callable[[Any], Any]] = {
-    "add": lambda dtype: 0, "multiply": lambda dtype: 1, "maximum": lowest, "minimum": highest, "and": _all_bits,
-    "or": lambda dtype: 0, "xor": lambda dtype: 0}
+    "add": lambda dtype: 0,
+    "multiply": lambda dtype: 1,
+    "maximum": lowest,
+    "minimum": highest,
+    "and": _all_bits,
+    "or": lambda dtype: 0,
+    "xor": lambda dtype: 0,
+}
 
 
 def identity_of(op: str, dtype: DTypeLike) -> Any:

@@ -1,4 +1,5 @@
-"""Groups of the elements of named axes (`axis_index_groups`), each of which has a collective of its own."""
+"""Groups of the elements of named axes (`axis_index_groups`), each of which has a collective of its
+own."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["group_size", "groups_of", "number_within", "on_groups", "taken"]
 
 
-def groups_of(axis_name: object, axis_index_groups: Sequence[Sequence[int]] | None) -> tuple[tuple[int, ...], ...] | None:
+def groups_of(
+    axis_name: object, axis_index_groups: Sequence[Sequence[int]] | None
+) -> tuple[tuple[int, ...], ...] | None:
     """The groups of the elements of axes, as a tuple of tuples.
 
     Raises ValueError unless each element is in one of them.
@@ -31,8 +34,10 @@ def groups_of(axis_name: object, axis_index_groups: Sequence[Sequence[int]] | No
         return None
     groups = tuple(tuple(operator.index(i) for i in group) for group in axis_index_groups)
     if sorted(i for group in groups for i in group) != list(range(size_of(names_of(axis_name)))):
-        raise ValueError(f"axis_index_groups must cover all indices exactly once, got {groups} for the axis {axis_name} of size "
-                         f"{size_of(names_of(axis_name))}.")
+        raise ValueError(
+            f"axis_index_groups must cover all indices exactly once, got {groups} for the axis "
+            f"{axis_name} of size {size_of(names_of(axis_name))}."
+        )
     return groups
 
 
@@ -44,13 +49,19 @@ def group_size(names: Sequence[object], groups: Sequence[Sequence[int]] | None) 
     if groups is None:
         return size_of(names)
     if len({len(group) for group in groups}) != 1:
-        raise ValueError(f"axis_index_groups must all be the same size, got {groups}.\n  Only psum, pmean, pmax and pmin take "
-                         "groups of several sizes: the result of others has a shape that depends on the size.")
+        raise ValueError(
+            f"axis_index_groups must all be the same size, got {groups}.\n"
+            "  Only psum, pmean, pmax and pmin take groups of several sizes: the result of "
+            "others has a shape that depends on the size."
+        )
     return len(groups[0])
 
 
-def number_within(groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """int32[elements]: what `of` says of the group of each element, and of its number, by the element's place in the axes."""
+def number_within(
+    groups: Sequence[Sequence[int]], of: Callable[[Sequence[int], int], int]
+) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """int32[elements]: what `of` says of the group of each element, and of its number, by the
+    element's place in the axes."""
     numbers = np.zeros(sum(map(len, groups)), np.int32)
     for number, group in enumerate(groups):
         numbers[list(group)] = of(group, number)
@@ -62,11 +73,14 @@ def taken(x: Array, places: Sequence[int]) -> Any:
     return index_take(x, (np.asarray(places, np.int32),), (0,))
 
 
-def on_groups(f: Callable[[object], tuple[object, int | None]], x: Array, groups: Sequence[Sequence[int]]) -> Any:
+def on_groups(
+    f: Callable[[object], tuple[object, int | None]], x: Array, groups: Sequence[Sequence[int]]
+) -> Any:
     """T[elements, ...]: a collective on a batch, done on that of each group.
 
-    x: T[elements, ...]. f: takes the batch of one group, T[size, ...], and gives its result and the batch axis of that, or None
-    where all elements have the same. Groups of one size are done together.
+    x: T[elements, ...]. f: takes the batch of one group, T[size, ...], and gives its result and the
+    batch axis of that, or None where all elements have the same. Groups of one size are done
+    together.
     """
     by_size: dict[int, list[Sequence[int]]] = {}
     for group in groups:
@@ -85,4 +99,6 @@ def on_groups(f: Callable[[object], tuple[object, int | None]], x: Array, groups
         y = array_ops.to_axis(y, dim, len(alike), 0)
         results.append(reshape(y, (len(places), *np.shape(y)[2:])))
         order += places
-    return taken(results[0] if len(results) == 1 else concatenate(results, 0), np.argsort(order).tolist())
+    return taken(
+        results[0] if len(results) == 1 else concatenate(results, 0), np.argsort(order).tolist()
+    )

@@ -31,8 +31,19 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["concatenate", "concatenate_p", "shape_as_value", "split", "split_p", "stack", "stack_p", "tile", "tile_p", "unstack",
-           "unstack_p"]
+__all__ = [
+    "concatenate",
+    "concatenate_p",
+    "shape_as_value",
+    "split",
+    "split_p",
+    "stack",
+    "stack_p",
+    "tile",
+    "tile_p",
+    "unstack",
+    "unstack_p",
+]
 
 
 def _dims_at(axis: Any, args: Sequence[Array], dims: Dims, at: int) -> list[Any]:
@@ -57,7 +68,8 @@ class _Joins(Primitive):
 class Concatenate(_Joins):
     """Arrays one after another along an axis.
 
-    (C1) operands have one number of axes.  (C2) dimension is one.  (C3) the other sizes agree.  (C4) dtypes agree.
+    (C1) operands have one number of axes.  (C2) dimension is one.  (C3) the other sizes agree.
+    (C4) dtypes agree.
     """
 
     __slots__ = ()
@@ -67,17 +79,24 @@ class Concatenate(_Joins):
     def types(self, *xs: ShapedArray, dimension: int) -> Any:
         shapes = ", ".join(str(x.shape) for x in xs)
         if len({x.ndim for x in xs}) != 1:
-            raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got {shapes}.")
+            raise TypeError(
+                f"Cannot concatenate arrays with different numbers of dimensions: got {shapes}."
+            )
         first = xs[0]
         if not 0 <= dimension < first.ndim:
-            raise TypeError(f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.")
-        rest = [x.shape[:dimension] + x.shape[dimension + 1:] for x in xs]
+            raise TypeError(
+                f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}."
+            )
+        rest = [x.shape[:dimension] + x.shape[dimension + 1 :] for x in xs]
         if any(r != rest[0] for r in rest):
-            raise TypeError("Cannot concatenate arrays with shapes that differ in dimensions other than the one being "
-                            f"concatenated: concatenating along dimension {dimension} for shapes {shapes}.")
+            raise TypeError(
+                "Cannot concatenate arrays with shapes that differ in dimensions other than the "
+                f"one being concatenated: concatenating along dimension {dimension} for shapes "
+                f"{shapes}."
+            )
         check_same("concatenate", [x.update(shape=()) for x in xs])
         size: Any = sum(x.shape[dimension] for x in xs)
-        shape = (*first.shape[:dimension], size, *first.shape[dimension + 1:])
+        shape = (*first.shape[:dimension], size, *first.shape[dimension + 1 :])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
 
     shard = partition.alike("All operands should have the same sharding")
@@ -87,17 +106,28 @@ class Concatenate(_Joins):
 
     def transpose(self, cts: Sequence[Array], *xs: Array | Undefined, dimension: int) -> Any:
         sizes = [(x.aval if type(x) is Undefined else typeof(x)).shape[dimension] for x in xs]
-        limits = [sum(sizes[:i + 1]) for i in range(len(sizes))]
+        limits = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         starts = [0, *limits[:-1]]
-        return tuple(slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
-                     for x, a, b in zip(xs, starts, limits, strict=True))
+        return tuple(
+            slice_in_dim(cts[0], a, b, axis=dimension) if type(x) is Undefined else None
+            for x, a, b in zip(xs, starts, limits, strict=True)
+        )
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int) -> Any:
         at = next(d for d in dims if d is not None)
-        return self.call(*_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)), (at,)
+        return self.call(
+            *_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)
+        ), (at,)
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[ShapedArray], *, dimension: int) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[Aval],
+        outs: Sequence[ShapedArray],
+        *,
+        dimension: int,
+    ) -> Any:
         lengths = [aval.shape[dimension] for aval in avals]
         (y,) = self.call(*args, dimension=dimension)
         if is_constant(lengths[:-1]):
@@ -112,7 +142,8 @@ class Concatenate(_Joins):
 
 @final
 class Stack(_Joins):
-    """Arrays of one type along a new axis.  (C1) shapes agree.  (C2) dtypes agree.  (C3) axis is one of the result."""
+    """Arrays of one type along a new axis.  (C1) shapes agree.  (C2) dtypes agree.  (C3) axis is
+    one of the result."""
 
     __slots__ = ()
     name = "stack"
@@ -121,10 +152,15 @@ class Stack(_Joins):
     def types(self, *xs: ShapedArray, axis: int) -> Any:
         first = xs[0]
         if len({x.ndim for x in xs}) != 1:
-            raise ValueError("Cannot stack arrays with different numbers of dimensions: got "
-                             f"{', '.join(str(x.shape) for x in xs)}.")
+            raise ValueError(
+                "Cannot stack arrays with different numbers of dimensions: got "
+                f"{', '.join(str(x.shape) for x in xs)}."
+            )
         if any(x.shape != first.shape for x in xs):
-            raise ValueError(f"Cannot stack arrays with different shapes: got {', '.join(str(x.shape) for x in xs)}.")
+            raise ValueError(
+                "Cannot stack arrays with different shapes: got "
+                f"{', '.join(str(x.shape) for x in xs)}."
+            )
         check_same("stack", xs)
         shape = (*first.shape[:axis], len(xs), *first.shape[axis:])
         return (ShapedArray(shape, first.dtype, all(x.weak_type for x in xs)),)
@@ -158,25 +194,32 @@ class Unstack(Linear):
 
     def types(self, x: ShapedArray, *, axis: int) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
-        aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1:], x.dtype, x.weak_type)
+        aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], x.dtype, x.weak_type)
         return (aval,) * operator.index(x.shape[axis])
 
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
-        return Labels([whole(x, (axis,))], [kept(x, (axis,))],
-                      whole=f"unstack operand cannot be sharded on the unstacking axis {axis}")
+        return Labels(
+            [whole(x, (axis,))],
+            [kept(x, (axis,))],
+            whole=f"unstack operand cannot be sharded on the unstacking axis {axis}",
+        )
 
     def lower(self, ctx: Context, x: Value, *, axis: int) -> Any:
         outs = []
         for i, aval in enumerate(ctx.avals_out):
             start = [i if a == axis else 0 for a in range(len(x.shape))]
             limit = [i + 1 if a == axis else n for a, n in enumerate(x.shape)]
-            outs.append(hlo.reshape(ctx, hlo.slice(ctx, x, start, limit, (1,) * len(start)), aval.shape))
+            outs.append(
+                hlo.reshape(ctx, hlo.slice(ctx, x, start, limit, (1,) * len(start)), aval.shape)
+            )
         return tuple(outs)
 
     def transpose(self, cts: Sequence[object], x: ArrayLike, *, axis: int) -> Any:
         return stack_p.call(*map(array_ops.instantiate, cts), axis=axis)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int) -> Any:
+    def batch(
+        self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, axis: int
+    ) -> Any:
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
@@ -185,7 +228,8 @@ class Unstack(Linear):
 
 @final
 class Split(Linear):
-    """x cut along an axis into parts of given sizes.  (C1) sizes are not negative.  (C2) they add up to x's."""
+    """x cut along an axis into parts of given sizes.  (C1) sizes are not negative.  (C2) they add
+    up to x's."""
 
     __slots__ = ()
     name = "split"
@@ -196,10 +240,14 @@ class Split(Linear):
         if any(n < 0 for n in sizes):
             raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
         if sum(sizes) != x.shape[axis]:
-            raise ValueError(f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
-                             f"{list(x.shape)}")
-        return tuple(ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type)
-                     for n in sizes)
+            raise ValueError(
+                f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
+                f"{list(x.shape)}"
+            )
+        return tuple(
+            ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, x.weak_type)
+            for n in sizes
+        )
 
     shard = partition.aligned
 
@@ -212,27 +260,45 @@ class Split(Linear):
             at += size
         return tuple(outs)
 
-    def transpose(self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int) -> Any:
+    def transpose(
+        self, cts: Sequence[object], x: ArrayLike, *, sizes: Sequence[Size], axis: int
+    ) -> Any:
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, sizes: Any, axis: int) -> Any:
+    def batch(
+        self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, sizes: Any, axis: int
+    ) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
-    def padded(self, known: Any, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], /, *, sizes: Sequence[Size], axis: int) -> Any:
+    def padded(
+        self,
+        known: Any,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        /,
+        *,
+        sizes: Sequence[Size],
+        axis: int,
+    ) -> Any:
         start: Any = 0
         parts = []
         for aval in outs:
-            parts.append(known.window(*args, [start if a == axis else 0 for a in range(aval.ndim)], aval.shape))
+            parts.append(
+                known.window(
+                    *args, [start if a == axis else 0 for a in range(aval.ndim)], aval.shape
+                )
+            )
             start = start + aval.shape[axis]
         return tuple(parts)
 
 
 @final
 class Tile(Linear):
-    """x repeated reps[i] times along each axis i.  (C1) one count an axis.  (C2) counts are not negative."""
+    """x repeated reps[i] times along each axis i.  (C1) one count an axis.  (C2) counts are not
+    negative."""
 
     __slots__ = ()
     name = "tile"
@@ -240,7 +306,10 @@ class Tile(Linear):
 
     def types(self, x: ShapedArray, *, reps: Sequence[int]) -> Any:
         if len(reps) != x.ndim:
-            raise TypeError(f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and x.ndim={x.ndim}.")
+            raise TypeError(
+                f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and "
+                f"x.ndim={x.ndim}."
+            )
         if any(r < 0 for r in reps):
             raise ValueError(f"tile: reps must not be negative.\n    reps: {tuple(reps)}")
         shape = tuple(n * r for n, r in zip(x.shape, reps, strict=True))
@@ -248,7 +317,10 @@ class Tile(Linear):
 
     def shard(self, x: ShapedArray, *, reps: Sequence[int], **params: object) -> Any:
         repeated = [i for i, n in enumerate(reps) if n != 1]
-        labels, said = whole(x, repeated), f"Operand cannot be sharded on dimensions {repeated} when the tiling is non-trivial"
+        labels, said = (
+            whole(x, repeated),
+            f"Operand cannot be sharded on dimensions {repeated} when the tiling is non-trivial",
+        )
         return Labels([labels], [labels], whole=said)
 
     def lower(self, ctx: Context, x: Value, *, reps: Sequence[int]) -> Any:
@@ -265,13 +337,26 @@ class Tile(Linear):
         (dim,) = dims
         return self.call(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[ShapedArray], *, reps: Sequence[int]) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[ShapedArray],
+        *,
+        reps: Sequence[int],
+    ) -> Any:
         (x,), (aval,) = args, avals
         for a, (n, times) in enumerate(zip(aval.shape, reps, strict=True)):
             if (is_symbolic(n) and times != 1) or is_symbolic(times):
                 x = sizes.take(x, sizes.remainders(outs[0].shape[a], n), a)
-        return self.call(x, reps=tuple(1 if is_symbolic(n) or is_symbolic(r) else r for n, r in zip(aval.shape, reps, strict=True)))
+        return self.call(
+            x,
+            reps=tuple(
+                1 if is_symbolic(n) or is_symbolic(r) else r
+                for n, r in zip(aval.shape, reps, strict=True)
+            ),
+        )
 
 
 concatenate_p = Concatenate()
@@ -284,7 +369,8 @@ tile_p = Tile()
 def concatenate(operands: Any, dimension: int) -> Array:
     """Arrays of one dtype, one after another along an axis.
 
-    Raises ValueError for no operands; TypeError if shapes or dtypes do not fit or the axis is out of range.
+    Raises ValueError for no operands; TypeError if shapes or dtypes do not fit or the axis is out
+    of range.
 
     >>> concatenate([np.float32([1, 2]), np.float32([3])], 0)
     Array([1., 2., 3.], dtype=float32)
@@ -333,7 +419,9 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     [[1.0], [2.0, 3.0]]
     """
     parts = tuple(as_size(n) for n in sizes)
-    return list(split_p.call(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split")))
+    return list(
+        split_p.call(operand, sizes=parts, axis=canonical_axis(axis, np.ndim(operand), "split"))
+    )
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
@@ -355,5 +443,11 @@ def shape_as_value(shape: Sequence[Size]) -> Any:
     """
     sizes = _structure.canonical_shape(shape, "shape_as_value")
     if any(map(is_symbolic, sizes)):
-        return concatenate([broadcast_in_dim(_structure.convert_element_type(d, np.int32), (1,), ()) for d in sizes], 0)
+        return concatenate(
+            [
+                broadcast_in_dim(_structure.convert_element_type(d, np.int32), (1,), ())
+                for d in sizes
+            ],
+            0,
+        )
     return transfer.put(np.asarray(sizes, np.int32), None)

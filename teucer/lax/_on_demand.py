@@ -1,4 +1,5 @@
-"""What is provided to the floors below, loaded when it is asked for, since `import teucer` would take longer with it."""
+"""What is provided to the floors below, loaded when it is asked for, since `import teucer` would
+take longer with it."""
 
 from __future__ import annotations
 
@@ -20,29 +21,36 @@ def _loops() -> Loops:
     from teucer.lax._control.scan import scan_p
     from teucer.lax._joining import stack_p, unstack_p
     from teucer.lax._slicing import slice_p
+
     return Loops(scan_p, stack_p, unstack_p, slice_p)
 
 
 def _lay_out(x: ArrayLike, sharding: object) -> Any:
     # For programs over meshes; also below.
     from teucer.lax._sharding import lay_out
+
     return lay_out(x, sharding)
 
 
 def _vary(x: ArrayLike, axes: frozenset[Any]) -> Any:
     from teucer.lax._varying import cast
+
     return cast(x, axes, "varying")
 
 
 def _reduce_cotangents(x: ArrayLike, sharding: NamedSharding) -> Any:
     from teucer.lax._sharding import reduce_cotangents
+
     return reduce_cotangents(x, sharding)
 
 
 def _blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     # For programs that have failed.
     from teucer.lax._blame import blame
+
     blame(closed, args)
 
 
-provided.fill(loops=_loops, lay_out=_lay_out, vary=_vary, reduce_cotangents=_reduce_cotangents, blame=_blame)
+provided.fill(
+    loops=_loops, lay_out=_lay_out, vary=_vary, reduce_cotangents=_reduce_cotangents, blame=_blame
+)

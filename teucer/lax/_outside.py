@@ -116,18 +116,24 @@ def plain(value: object) -> Any:
 
 
 def batch_of_call(
-    name: str, axis: Any, args: Sequence[Array], dims: Dims, vmap_method: str | None, call: Callable[..., Any]
+    name: str,
+    axis: Any,
+    args: Sequence[Array],
+    dims: Dims,
+    vmap_method: str | None,
+    call: Callable[..., Any],
 ) -> Any:
     """A batch of calls of a function that is not ours.
 
     call(args, batched, leading): the call; batched: which operands have a leading axis of the batch
     or of size 1; leading: whether the results have one. Raises NotImplementedError without a
-    vmap_method. """
+    vmap_method.
+    """
     if vmap_method is None:
         raise NotImplementedError(
-            f"vmap is only supported for the {name} primitive when vmap_method is one of 'sequential', "
-            "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'. Got "
-            "vmap_method=None."
+            f"vmap is only supported for the {name} primitive when vmap_method is one of "
+            "'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', or "
+            "'legacy_vectorized'. Got vmap_method=None."
         )
     moved = [
         x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
@@ -181,7 +187,8 @@ def results_of(listed: Sequence[object]) -> tuple[ShapedArray, ...]:
             continue
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             raise ValueError(
-                f"All elements of result_shape_dtypes must have 'shape' and 'dtype' attributes. Got {x} at position {i}."
+                "All elements of result_shape_dtypes must have 'shape' and 'dtype' attributes. "
+                f"Got {x} at position {i}."
             )
         dtype = x.dtype if isinstance(x.dtype, dtypes.ExtendedDType) else np.dtype(x.dtype)
         avals.append(ShapedArray(tuple(x.shape), dtype))
@@ -207,12 +214,12 @@ def check_aliases(
                 )
         if (ins[i].shape, ins[i].dtype) != (outs[o].shape, outs[o].dtype):
             raise ValueError(
-                f"{start}referring to an input with abstract value {ins[i].str_short()} and an output with a different "
-                f"abstract value {outs[o].str_short()}."
+                f"{start}referring to an input with abstract value {ins[i].str_short()} and an "
+                f"output with a different abstract value {outs[o].str_short()}."
             )
         if input_orders and output_orders and input_orders[i] != output_orders[o]:
             raise ValueError(
-                f"{start}referring to an input with layout {input_orders[i]} and an output with a different layout "
-                f"{output_orders[o]}."
+                f"{start}referring to an input with layout {input_orders[i]} and an output with a "
+                f"different layout {output_orders[o]}."
             )
     return pairs

@@ -1,4 +1,8 @@
-"""Dynamic dimensions: sizes that are values, and the operations on padded buffers that rules share (`_dynamic.padding`)."""
+"""Dynamic dimensions.
+
+Sizes that are values, and the operations on padded buffers that rules share
+(`_dynamic.padding`).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,8 @@ class DynamicSize(Primitive):
     """A value becomes the size that a symbolic dimension stands for.
 
     (C1) value is an int32 scalar.  (C2) dim is a variable, which no other equation defines.
-    checked: whether the value may be beyond the bound of dim: then the call that compiled the program raises.
+    checked: whether the value may be beyond the bound of dim: then the call that compiled the
+    program raises.
     """
 
     __slots__ = ()
@@ -51,11 +56,22 @@ class DynamicSize(Primitive):
         return outs, (typeof(outs[0]).zero,)
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
-        raise NotImplementedError("vmap: a size that depends on values would differ from one element of the batch to the next.\n"
-                                  "  Give the function that has it a size of its own (size=...), or loop over the batch.")
+        raise NotImplementedError(
+            "vmap: a size that depends on values would differ from one element of the batch to "
+            "the next.\n  Give the function that has it a size of its own (size=...), or loop "
+            "over the batch."
+        )
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, dim: Any, checked: bool) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        dim: Any,
+        checked: bool,
+    ) -> Any:
         sizes.define(dim, *args, checked=checked)
         return args
 
@@ -64,13 +80,16 @@ dynamic_size_p = DynamicSize()
 
 
 def dynamic_size(count: Any, bound: Any = None) -> Any:
-    """A symbolic dimension that stands for an int32 scalar, at most `bound`; None where the program allows no such size.
+    """A symbolic dimension that stands for an int32 scalar, at most `bound`; None where the program
+    allows no such size.
 
     bound: a size; for None that of `jit(dynamic_results=...)`, and the value is checked against it.
     """
     dim = dynamic.new_size(bound)
     if dim is not None:
-        dynamic_size_p.call(_structure.convert_element_type(count, INT), dim=dim, checked=bound is None)
+        dynamic_size_p.call(
+            _structure.convert_element_type(count, INT), dim=dim, checked=bound is None
+        )
     return dim
 
 
@@ -111,9 +130,17 @@ def _window(x: Array, starts: Sequence[Any], shape: Sequence[int]) -> Any:
 
 def _take(x: Array, places: Any, axis: int) -> Any:
     shape = np.shape(x)
-    numbers = GatherDimensionNumbers(tuple(a for a in range(len(shape)) if a != axis), (axis,), (axis,))
+    numbers = GatherDimensionNumbers(
+        tuple(a for a in range(len(shape)) if a != axis), (axis,), (axis,)
+    )
     sizes = tuple(1 if a == axis else n for a, n in enumerate(shape))
-    return _gather.gather(x, _structure.reshape(places, (*np.shape(places), 1)), numbers, sizes, mode=GatherScatterMode.CLIP)
+    return _gather.gather(
+        x,
+        _structure.reshape(places, (*np.shape(places), 1)),
+        numbers,
+        sizes,
+        mode=GatherScatterMode.CLIP,
+    )
 
 
 def _places(shape: Sequence[tuple[int, Any]], target: Sequence[tuple[int, Any]]) -> Any:
@@ -124,7 +151,11 @@ def _places(shape: Sequence[tuple[int, Any]], target: Sequence[tuple[int, Any]])
     place, stride = _structure.full(buffer, 0, INT), 1
     for bound, size in reversed(shape):
         step = _elementwise.mul(_elementwise.rem(number, size), np.int32(stride))
-        place, number, stride = _elementwise.add(place, step), _elementwise.div(number, size), stride * bound
+        place, number, stride = (
+            _elementwise.add(place, step),
+            _elementwise.div(number, size),
+            stride * bound,
+        )
     return _structure.reshape(place, (math.prod(buffer),))
 
 
@@ -133,12 +164,16 @@ def _clamped(start: Array, limit: Any) -> Any:
     if dtypes.bit_width(kind) < 32:
         start, kind = _structure.convert_element_type(start, INT), INT
     limit = _structure.convert_element_type(limit, kind)
-    return _structure.convert_element_type(_elementwise.clamp(np.asarray(0, kind), start, limit), INT)
+    return _structure.convert_element_type(
+        _elementwise.clamp(np.asarray(0, kind), start, limit), INT
+    )
 
 
 def _identity(shape: Sequence[int], dtype: DTypeLike) -> Any:
     n = len(shape)
-    return _structure.convert_element_type(_elementwise.eq(_iota(shape, n - 2), _iota(shape, n - 1)), dtype)
+    return _structure.convert_element_type(
+        _elementwise.eq(_iota(shape, n - 2), _iota(shape, n - 1)), dtype
+    )
 
 
 def _value(kind: str, x: ArrayLike, y: ArrayLike) -> Any:
@@ -146,7 +181,9 @@ def _value(kind: str, x: ArrayLike, y: ArrayLike) -> Any:
     if kind in ("floordiv", "mod"):
         zero, rest = np.int32(0), _elementwise.rem(x, y)
         across = _elementwise.ne(_elementwise.lt(rest, zero), _elementwise.lt(y, zero))
-        shift = _structure.convert_element_type(_elementwise.bitwise_and(_elementwise.ne(rest, zero), across), INT)
+        shift = _structure.convert_element_type(
+            _elementwise.bitwise_and(_elementwise.ne(rest, zero), across), INT
+        )
         if kind == "mod":
             return _elementwise.add(rest, _elementwise.mul(shift, y))
         return _elementwise.sub(_elementwise.div(x, y), shift)
@@ -154,11 +191,29 @@ def _value(kind: str, x: ArrayLike, y: ArrayLike) -> Any:
 
 
 _ARITHMETIC: dict[str, Callable[[ArrayLike, ArrayLike], Array]] = {
-    "add": _elementwise.add, "subtract": _elementwise.sub, "multiply": _elementwise.mul,
-    "max": _elementwise.max, "min": _elementwise.min}
+    "add": _elementwise.add,
+    "subtract": _elementwise.sub,
+    "multiply": _elementwise.mul,
+    "max": _elementwise.max,
+    "min": _elementwise.min,
+}
 
-provided.fill(identity=lambda n, dtype: _identity((n, n), dtype), buffers=Buffers(
-    iota=_iota, less=_elementwise.lt, both=_elementwise.bitwise_and, select=_elementwise.select, fill=_fill,
-    broadcast=_broadcast,
-                extend=_extend, window=_window, put=_dynamic.dynamic_update_slice, take=_take, places=_places,
-                clamped=_clamped, identity=_identity, value=_value))
+provided.fill(
+    identity=lambda n, dtype: _identity((n, n), dtype),
+    buffers=Buffers(
+        iota=_iota,
+        less=_elementwise.lt,
+        both=_elementwise.bitwise_and,
+        select=_elementwise.select,
+        fill=_fill,
+        broadcast=_broadcast,
+        extend=_extend,
+        window=_window,
+        put=_dynamic.dynamic_update_slice,
+        take=_take,
+        places=_places,
+        clamped=_clamped,
+        identity=_identity,
+        value=_value,
+    ),
+)

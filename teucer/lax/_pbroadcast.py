@@ -32,7 +32,10 @@ class PBroadcast(Exchange):
     def types(self, x: Any, *, axis_name: Any, source: int) -> Any:
         size = size_of(names_of(axis_name))
         if not 0 <= source < size:
-            raise ValueError(f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, got {source}.")
+            raise ValueError(
+                f"pbroadcast: source must be an element of the axis {axis_name}, of size {size}, "
+                f"got {source}."
+            )
         return (x,)
 
     shard = partition.aligned
@@ -71,5 +74,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """
     at = operator.index(source)
     names = names_of(axis_name)
-    return pytrees.tree_map(lambda leaf: pbroadcast_p.call(varying_over(checked("pbroadcast", leaf), names), axis_name=axis_name,
-                                                           source=at)[0], x)
+    return pytrees.tree_map(
+        lambda leaf: pbroadcast_p.call(
+            varying_over(checked("pbroadcast", leaf), names), axis_name=axis_name, source=at
+        )[0],
+        x,
+    )

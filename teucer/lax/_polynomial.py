@@ -1,4 +1,7 @@
-"""Polynomials, and operations that are better than what they abbreviate: 1 - x^2, the logarithm to base 2."""
+"""Polynomials, and operations that are better than what they abbreviate.
+
+1 - x^2, the logarithm to base 2.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +52,21 @@ def _scaled(x: Array, factor: float) -> Any:
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return arithmetic.div(x, scalar_like(x, factor))
     re, im = arithmetic.real(x), arithmetic.imag(x)
-    return arithmetic.complex(arithmetic.div(re, scalar_like(re, factor)), arithmetic.div(im, scalar_like(im, factor)))
+    return arithmetic.complex(
+        arithmetic.div(re, scalar_like(re, factor)), arithmetic.div(im, scalar_like(im, factor))
+    )
 
 
-log2_p, log2 = unary("log2", INEXACT, traced(lambda x: _scaled(elementwise.log(x), math.log(2))),
-                     lambda t, y, x, **_: arithmetic.div(t, arithmetic.mul(x, scalar_like(x, math.log(2)))),
-                     Checked(0.01, 9, 4),
-                     "Logarithm to base 2; of negative real numbers nan.", accuracy=True,
-                     numpy="log2")
+log2_p, log2 = unary(
+    "log2",
+    INEXACT,
+    traced(lambda x: _scaled(elementwise.log(x), math.log(2))),
+    lambda t, y, x, **_: arithmetic.div(t, arithmetic.mul(x, scalar_like(x, math.log(2)))),
+    Checked(0.01, 9, 4),
+    "Logarithm to base 2; of negative real numbers nan.",
+    accuracy=True,
+    numpy="log2",
+)
 
 
 def _difference(x: Array) -> Any:
@@ -72,8 +82,13 @@ def _lower_difference(ctx: Context, x: Value) -> Any:
 
 
 one_minus_square_p, one_minus_square = unary(
-    "one_minus_square", NUMERIC, _lower_difference, lambda t, y, x: arithmetic.mul(t, arithmetic.mul(scalar_like(x, -2), x)),
-    Checked(-9, 9, 4, "lambda x: (1 + x) * (1 - x)"), "1 - x^2, accurate near 1: (1 + x) (1 - x).")
+    "one_minus_square",
+    NUMERIC,
+    _lower_difference,
+    lambda t, y, x: arithmetic.mul(t, arithmetic.mul(scalar_like(x, -2), x)),
+    Checked(-9, 9, 4, "lambda x: (1 + x) * (1 - x)"),
+    "1 - x^2, accurate near 1: (1 + x) (1 - x).",
+)
 
 
 def _horner(x: Any, terms: Sequence[Any]) -> Any:
@@ -84,8 +99,12 @@ def _horner(x: Any, terms: Sequence[Any]) -> Any:
             total = arithmetic.add(arithmetic.mul(total, x), term)
         return total
     zeros = _structure.full(typeof(x).shape, 0, typeof(x).dtype)
-    rows = concatenate([_structure.expand(arithmetic.add(zeros, term), 1, 0) for term in reversed(terms)], 0)
-    return scan(lambda total, row: (arithmetic.add(arithmetic.mul(total, x), row), None), zeros, rows)[0]
+    rows = concatenate(
+        [_structure.expand(arithmetic.add(zeros, term), 1, 0) for term in reversed(terms)], 0
+    )
+    return scan(
+        lambda total, row: (arithmetic.add(arithmetic.mul(total, x), row), None), zeros, rows
+    )[0]
 
 
 # Up to how many coefficients the rule is written out.
@@ -94,7 +113,8 @@ _WRITTEN_OUT = 8
 
 @final
 class Polynomial(Primitive):
-    """coeffs[0] + coeffs[1] x + ..., at least two coefficients, of x of floating or complex numbers or integers.
+    """coeffs[0] + coeffs[1] x + ..., at least two coefficients, of x of floating or complex numbers
+    or integers.
 
     (C1) the operands have one dtype.  (C2) coefficients are scalars or have the shape of x.
     """
@@ -110,20 +130,30 @@ class Polynomial(Primitive):
         check_same("polynomial", (x, *coeffs), scalars=True)
         for place, c in enumerate(coeffs):
             if c.shape and c.shape != x.shape:
-                raise TypeError("polynomial: a coefficient is a scalar or has the shape of x.\n"
-                                f"    x: {x.str_short(True)}\n    coeffs[{place}]: {c.str_short(True)}")
+                raise TypeError(
+                    "polynomial: a coefficient is a scalar or has the shape of x.\n"
+                    f"    x: {x.str_short(True)}\n    coeffs[{place}]: {c.str_short(True)}"
+                )
         weak = x.weak_type and all(c.weak_type for c in coeffs)
         return (x if weak == x.weak_type else x.strengthen(),)
 
     def lower(self, ctx: Context, x: Value, *coeffs: Value, unroll: int | None = None) -> Any:
         return ctx.trace(lambda x, *terms: (_horner(x, terms),), x, *coeffs)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, unroll: int | None = None) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        unroll: int | None = None,
+    ) -> Any:
         outs = self.call(*primals, unroll=unroll)
         (x, *coeffs), (t, *moved) = primals, tangents
         total: Any = None
         if type(t) is not Zero:
-            slopes = [c if k == 1 else arithmetic.mul(c, scalar_like(c, k)) for k, c in enumerate(coeffs)][1:]
+            slopes = [
+                c if k == 1 else arithmetic.mul(c, scalar_like(c, k)) for k, c in enumerate(coeffs)
+            ][1:]
             total = arithmetic.mul(t, _evaluated(x, slopes, unroll))
         if any(type(c) is not Zero for c in moved):
             zero = scalar_like(x, 0)
@@ -131,8 +161,9 @@ class Polynomial(Primitive):
             total = array_ops.add_cotangents(total, change)
         return outs, (typeof(outs[0]).zero if total is None else total,)
 
-    def transpose(self, cts: Sequence[Array], x: Array,
-                  *coeffs: Array | Undefined, unroll: int | None = None) -> Any:
+    def transpose(
+        self, cts: Sequence[Array], x: Array, *coeffs: Array | Undefined, unroll: int | None = None
+    ) -> Any:
         (ct,) = cts
         found: list[Any] = [None]
         for k, c in enumerate(coeffs):
@@ -162,11 +193,12 @@ def _evaluated(x: Any, terms: Sequence[Any], unroll: int | None) -> Any:
 
 
 def polynomial(x: ArrayLike, coeffs: Sequence[object], *, unroll: int | None = None) -> Array:
-    """The polynomial coeffs[0] + coeffs[1] x + ..., by Horner's rule. Its derivatives are polynomials of lower degree.
+    """The polynomial coeffs[0] + coeffs[1] x + ..., by Horner's rule. Its derivatives are
+    polynomials of lower degree.
 
     x: T[...]. coeffs: numbers, or arrays that broadcast with x; none give 0.
-    unroll: accepted for programs written for JAX; up to 8 coefficients the rule is written out, beyond it is a loop.
-    Raises TypeError if dtypes differ, ValueError if shapes do not fit.
+    unroll: accepted for programs written for JAX; up to 8 coefficients the rule is written out,
+    beyond it is a loop. Raises TypeError if dtypes differ, ValueError if shapes do not fit.
 
     >>> polynomial(3.0, [1.0, 5.0, 2.0])
     Array(34., dtype=float32, weak_type=True)
@@ -178,11 +210,19 @@ def polynomial(x: ArrayLike, coeffs: Sequence[object], *, unroll: int | None = N
     try:
         shape = np.broadcast_shapes(typeof(x).shape, *(typeof(t).shape for t in terms))
     except ValueError:
-        raise TypeError("polynomial got incompatible shapes for broadcasting: "
-                        f"{', '.join(str(typeof(v).shape) for v in (x, *terms))}.") from None
-    return _evaluated(_spread(x, shape), [_spread(c, shape) if typeof(c).shape else c for c in terms], unroll)
+        raise TypeError(
+            "polynomial got incompatible shapes for broadcasting: "
+            f"{', '.join(str(typeof(v).shape) for v in (x, *terms))}."
+        ) from None
+    return _evaluated(
+        _spread(x, shape), [_spread(c, shape) if typeof(c).shape else c for c in terms], unroll
+    )
 
 
 def _spread(x: object, shape: tuple[int, ...]) -> Any:
     own = typeof(x).shape
-    return x if own == shape else _structure.broadcast_to(x, shape, range(len(shape) - len(own), len(shape)))
+    return (
+        x
+        if own == shape
+        else _structure.broadcast_to(x, shape, range(len(shape) - len(own), len(shape)))
+    )

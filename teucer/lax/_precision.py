@@ -1,4 +1,7 @@
-"""How precisely products are computed: `Precision`, `DotAlgorithm`, `DotAlgorithmPreset`, and their canonical forms."""
+"""How precisely products are computed.
+
+`Precision`, `DotAlgorithm`, `DotAlgorithmPreset`, and their canonical forms.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ bfloat16 = dtypes.bfloat16
 
 
 class Precision(enum.Enum):
-    """How many bits of the operands a matrix product or convolution uses, where the hardware leaves a choice.
+    """How many bits of the operands a matrix product or convolution uses, where the hardware leaves
+    a choice.
 
-    DEFAULT is the fastest, HIGH is three passes of bfloat16 or TF32, HIGHEST is the operands' own type. On CPU all are HIGHEST.
+    DEFAULT is the fastest, HIGH is three passes of bfloat16 or TF32, HIGHEST is the operands' own
+    type. On CPU all are HIGHEST.
     """
 
     DEFAULT = 0
@@ -38,7 +43,8 @@ class Precision(enum.Enum):
 class DotAlgorithm(NamedTuple):
     """The arithmetic of a matrix product, in the terms of StableHLO's dot_general.
 
-    The operands are rounded to their precision types, as sums of so many components each; products accumulate in accumulation_type.
+    The operands are rounded to their precision types, as sums of so many components each; products
+    accumulate in accumulation_type.
     """
 
     lhs_precision_type: Any
@@ -50,15 +56,18 @@ class DotAlgorithm(NamedTuple):
     allow_imprecise_accumulation: bool = False
 
 
-_F8 = tuple(element_types.as_dtype(f"float8_{suffix}").type
-            for suffix in ("e4m3fn", "e5m2", "e5m2fnuz", "e4m3fnuz", "e4m3b11fnuz"))
+_F8 = tuple(
+    element_types.as_dtype(f"float8_{suffix}").type
+    for suffix in ("e4m3fn", "e5m2", "e5m2fnuz", "e4m3fnuz", "e4m3b11fnuz")
+)
 _F32_OR_BF16 = (bfloat16, np.float32)
 
 
 class _Preset(NamedTuple):
     """What a preset stands for.
 
-    storage: the dtypes of operands that it takes, outputs: those of results that it gives, without conversion; None for any.
+    storage: the dtypes of operands that it takes, outputs: those of results that it gives, without
+    conversion; None for any.
     follows_operands: its precision types are the operands' own, for any 8-bit floats.
     """
 
@@ -70,7 +79,8 @@ class _Preset(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Named algorithms for matrix products: types of lhs, rhs and accumulator, and the number of passes.
+    """Named algorithms for matrix products: types of lhs, rhs and accumulator, and the number of
+    passes.
 
     >>> DotAlgorithmPreset.BF16_BF16_F32.accumulation_type is np.float32
     True
@@ -116,7 +126,8 @@ class DotAlgorithmPreset(enum.Enum):
         return None if algorithm is None else algorithm.accumulation_type
 
     def supported_output_types(self, lhs_dtype: Any, rhs_dtype: Any) -> tuple[Any, ...] | None:
-        """dtypes in which the product of the given dtypes can be returned without conversion; None for any."""
+        """dtypes in which the product of the given dtypes can be returned without conversion; None
+        for any."""
         if self is DotAlgorithmPreset.BF16_BF16_F32:
             both = {np.dtype(lhs_dtype), np.dtype(rhs_dtype)}
             return (np.float32, bfloat16) if both == {np.dtype(bfloat16)} else (np.float32,)
@@ -129,7 +140,9 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
     everywhere = ("cpu", "tpu", *gpu)
     f8_out = (f32, f16, bfloat16, *_F8)
 
-    def row(operand: object, accumulator: Any, storage: Any, platforms: Any, passes: int = 1) -> _Preset:
+    def row(
+        operand: object, accumulator: Any, storage: Any, platforms: Any, passes: int = 1
+    ) -> _Preset:
         algorithm = DotAlgorithm(operand, operand, accumulator, num_primitive_operations=passes)
         return _Preset(algorithm, storage, (accumulator,), platforms)
 
@@ -160,16 +173,31 @@ def _presets() -> dict[DotAlgorithmPreset, _Preset]:
 
 _PRESETS = _presets()
 
-PrecisionLike = (None | str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm
-                 | DotAlgorithmPreset)
+PrecisionLike = (
+    None
+    | str
+    | Precision
+    | tuple[str, str]
+    | tuple[Precision, Precision]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+)
 
-_NAMES = {"highest": Precision.HIGHEST, "float32": Precision.HIGHEST, "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH,
-          "tensorfloat32": Precision.HIGH, "default": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
-          "fastest": Precision.DEFAULT}
+_NAMES = {
+    "highest": Precision.HIGHEST,
+    "float32": Precision.HIGHEST,
+    "high": Precision.HIGH,
+    "bfloat16_3x": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "default": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "fastest": Precision.DEFAULT,
+}
 
 
 def canonical_precision(precision: object) -> Any:
-    """`precision` of a public function as the parameter of its primitive: None, a pair of `Precision`, or an algorithm.
+    """`precision` of a public function as the parameter of its primitive: None, a pair of
+    `Precision`, or an algorithm.
 
     None means the option jax_default_matmul_precision.
     Raises ValueError for anything else.
@@ -191,9 +219,12 @@ def canonical_precision(precision: object) -> Any:
         pair = tuple(_NAMES.get(p, p) if isinstance(p, str) else p for p in precision)
         if all(isinstance(p, Precision) for p in pair):
             return pair
-    raise ValueError(f"Precision argument must be one of:\n- None,\n- a string in {[*_NAMES, None]},\n- a lax.Precision value,\n"
-                     "- a tuple of two lax.Precision values or strings,\n- a lax.DotAlgorithmPreset or the name of one of these "
-                     f"presets, or\n- a lax.DotAlgorithm value;\nbut got {precision}.")
+    raise ValueError(
+        f"Precision argument must be one of:\n- None,\n- a string in {[*_NAMES, None]},\n"
+        "- a lax.Precision value,\n- a tuple of two lax.Precision values or strings,\n"
+        "- a lax.DotAlgorithmPreset or the name of one of these presets, or\n"
+        f"- a lax.DotAlgorithm value;\nbut got {precision}."
+    )
 
 
 def precision_text(precision: object) -> str:
@@ -202,7 +233,9 @@ def precision_text(precision: object) -> str:
     return f"precision_config = [{', '.join(f'#stablehlo<precision {p.name}>' for p in pair)}]"
 
 
-def algorithm_of(precision: object, lhs_dtype: object, rhs_dtype: object, platform: str) -> DotAlgorithm | None:
+def algorithm_of(
+    precision: object, lhs_dtype: object, rhs_dtype: object, platform: str
+) -> DotAlgorithm | None:
     """The algorithm that a canonical precision asks for.
 
     Raises ValueError if the platform lacks it.
@@ -214,21 +247,32 @@ def algorithm_of(precision: object, lhs_dtype: object, rhs_dtype: object, platfo
     row = _PRESETS[precision]
     if platform not in row.platforms:
         able = [p.name for p, other in _PRESETS.items() if platform in other.platforms]
-        raise ValueError(f"The precision '{precision.name}' is not supported by dot_general on {platform.upper()}\n"
-                         f"  Supported there: {', '.join(able)}.")
+        raise ValueError(
+            f"The precision '{precision.name}' is not supported by dot_general on "
+            f"{platform.upper()}\n  Supported there: {', '.join(able)}."
+        )
     algorithm = row.algorithm
     if algorithm is not None and row.follows_operands:
-        algorithm = algorithm._replace(lhs_precision_type=lhs_dtype, rhs_precision_type=rhs_dtype,
-                                       accumulation_type=algorithm.accumulation_type or np.float32)
+        algorithm = algorithm._replace(
+            lhs_precision_type=lhs_dtype,
+            rhs_precision_type=rhs_dtype,
+            accumulation_type=algorithm.accumulation_type or np.float32,
+        )
     return algorithm
 
 
-def storage_of(precision: Any, lhs_dtype: object, rhs_dtype: object, out_dtype: DTypeLike) -> tuple[Any, Any, Any]:
-    """The dtypes in which the operands and the result of a dot_general with an algorithm are held."""
+def storage_of(
+    precision: Any, lhs_dtype: object, rhs_dtype: object, out_dtype: DTypeLike
+) -> tuple[Any, Any, Any]:
+    """The dtypes in which the operands and the result of a dot_general with an algorithm are
+    held."""
     if isinstance(precision, DotAlgorithm):
         return tuple(np.dtype(t) for t in precision[:3])
     storage = _PRESETS[precision].storage
-    lhs, rhs = (d if storage is None or d in storage else np.dtype(storage[0]) for d in (lhs_dtype, rhs_dtype))
+    lhs, rhs = (
+        d if storage is None or d in storage else np.dtype(storage[0])
+        for d in (lhs_dtype, rhs_dtype)
+    )
     outputs = precision.supported_output_types(lhs, rhs)
     return lhs, rhs, out_dtype if outputs is None or out_dtype in outputs else np.dtype(outputs[0])
 
@@ -239,8 +283,10 @@ def algorithm_text(precision: object, lhs_dtype: object, rhs_dtype: object, plat
     if algorithm is None:
         return ""
     lhs, rhs, accumulator = (t if t == "tf32" else element_type(np.dtype(t)) for t in algorithm[:3])
-    return (f", algorithm = #stablehlo.dot_algorithm<lhs_precision_type = {lhs}, rhs_precision_type = {rhs}, "
-            f"accumulation_type = {accumulator}, lhs_component_count = {algorithm.lhs_component_count}, "
-            f"rhs_component_count = {algorithm.rhs_component_count}, "
-            f"num_primitive_operations = {algorithm.num_primitive_operations}, "
-            f"allow_imprecise_accumulation = {str(algorithm.allow_imprecise_accumulation).lower()}>")
+    return (
+        f", algorithm = #stablehlo.dot_algorithm<lhs_precision_type = {lhs}, rhs_precision_type = "
+        f"{rhs}, accumulation_type = {accumulator}, lhs_component_count = "
+        f"{algorithm.lhs_component_count}, rhs_component_count = {algorithm.rhs_component_count}, "
+        f"num_primitive_operations = {algorithm.num_primitive_operations}, "
+        f"allow_imprecise_accumulation = {str(algorithm.allow_imprecise_accumulation).lower()}>"
+    )

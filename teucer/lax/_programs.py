@@ -26,21 +26,27 @@ LIMIT = 20_000
 
 def widened(body: Function) -> Function:
     """A lowering that computes 16-bit floats in float32."""
+
     def lower(ctx: Context, *xs: Value) -> Any:
         dtype = xs[0].dtype
         if dtype.kind == "c" or dtypes.bit_width(dtype) >= 32:
             return body(ctx, *xs)
-        return hlo.convert(ctx, body(ctx, *(hlo.convert(ctx, x, np.dtype(np.float32)) for x in xs)), dtype)
+        return hlo.convert(
+            ctx, body(ctx, *(hlo.convert(ctx, x, np.dtype(np.float32)) for x in xs)), dtype
+        )
+
     return lower
 
 
 def traced(f: Function) -> Function:
-    """A lowering that writes what a function of arrays does; 16-bit floats are computed in float32."""
+    """A lowering that writes what a function of arrays does; 16-bit floats are computed in
+    float32."""
     return widened(lambda ctx, *xs: ctx.trace(lambda *values: (f(*values),), *xs)[0])
 
 
 def until_converged(ctx: Context, step: Function, state: Sequence[Any]) -> tuple[Any, ...]:
-    """Repeat `step(n, *state) -> (active, *state)` for n = 1, 2, ... while an element of `active` holds.
+    """Repeat `step(n, *state) -> (active, *state)` for n = 1, 2, ... while an element of `active`
+    holds.
 
     An element that is not active any more stays as it is, else it would drift while others go on.
     """
@@ -49,13 +55,23 @@ def until_converged(ctx: Context, step: Function, state: Sequence[Any]) -> tuple
 
     def masked(n: object, active: Any, *values: object) -> Any:
         still, *after = step(n, *values)
-        return (bitwise_and(active, still),
-                *(new if new is old else where_else(active, new, old) for new, old in zip(after, values, strict=True)))
+        return (
+            bitwise_and(active, still),
+            *(
+                new if new is old else where_else(active, new, old)
+                for new, old in zip(after, values, strict=True)
+            ),
+        )
 
     def body(_: object, n: Value, *values: Any) -> Any:
         active, *moved = ctx.trace(masked, n, *values)
-        any_active = hlo.reduce(ctx, [active], [ctx.constant(False, boolean)], tuple(range(len(shape))),
-                                lambda x, y: (hlo.elementwise(ctx, "or", x, y),))[0]
+        any_active = hlo.reduce(
+            ctx,
+            [active],
+            [ctx.constant(False, boolean)],
+            tuple(range(len(shape))),
+            lambda x, y: (hlo.elementwise(ctx, "or", x, y),),
+        )[0]
         below = hlo.compare(ctx, n, ctx.constant(LIMIT, dtype), "LT")
         n = hlo.elementwise(ctx, "add", n, ctx.constant(1, dtype))
         return (hlo.elementwise(ctx, "and", any_active, below), n, active, *moved)

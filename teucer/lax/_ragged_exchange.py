@@ -24,20 +24,33 @@ from teucer.lax._varying import names_of
 __all__ = ["ragged_all_to_all"]
 
 
-def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes: Any, output_offsets: Any, recv_sizes: Any, *,
-                      axis_name: Any, axis_index_groups: Any = None) -> Array:
+def ragged_all_to_all(
+    operand: Any,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Any = None,
+) -> Array:
     """Each element of a named axis sends rows of its operand to the others, in numbers that differ.
 
-    operand: T[n, ...], what is sent. output: T[m, ...], where what is received is written; other rows stay as they are.
-    input_offsets, send_sizes: int[size], for each element the first of the rows that go to it, and how many they are.
-    output_offsets: int[size], for each element where in its output they go. recv_sizes: int[size], how many rows each sends here.
+    operand: T[n, ...], what is sent. output: T[m, ...], where what is received is written; other
+    rows stay as they are.
+    input_offsets, send_sizes: int[size], for each element the first of the rows that go to it, and
+    how many they are.
+    output_offsets: int[size], for each element where in its output they go. recv_sizes: int[size],
+    how many rows each sends here.
     Every element gathers the operands of all: no backend at hand sends as many rows as there are.
     Raises ValueError for shapes that do not fit, NameError for a name that no axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> rows, sizes = jnp.array([[1., 2., 2.], [3., 3., 4.]]), jnp.array([[1, 2], [2, 1]])
     >>> offsets = jnp.array([[0, 1], [0, 2]]), jnp.array([[0, 0], [1, 2]])
-    >>> f = lambda x, o, s, t, r: jax.lax.ragged_all_to_all(x, jnp.zeros(3), o, s, t, r, axis_name="i")
+    >>> f = lambda x, o, s, t, r: jax.lax.ragged_all_to_all(x, jnp.zeros(3), o, s, t, r,
+    ...     axis_name="i")
     >>> jax.vmap(f, axis_name="i")(rows, offsets[0], sizes, offsets[1], sizes.T)
     Array([[1., 3., 3.],
            [2., 2., 4.]], dtype=float32)
@@ -47,14 +60,29 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
     n = group_size(names, groups)
     x, y = (typeof(checked("ragged_all_to_all", v)) for v in (operand, output))
     if x.dtype != y.dtype or x.shape[1:] != y.shape[1:] or not x.ndim or not y.ndim:
-        raise ValueError("ragged_all_to_all: operand and output must agree but in the number of rows.\n"
-                         f"    operand: {x.str_short(short_dtypes=True)}\n    output: {y.str_short(short_dtypes=True)}")
-    named = {"input_offsets": input_offsets, "send_sizes": send_sizes, "output_offsets": output_offsets, "recv_sizes": recv_sizes}
+        raise ValueError(
+            "ragged_all_to_all: operand and output must agree but in the number of rows.\n"
+            f"    operand: {x.str_short(short_dtypes=True)}\n"
+            f"    output: {y.str_short(short_dtypes=True)}"
+        )
+    named = {
+        "input_offsets": input_offsets,
+        "send_sizes": send_sizes,
+        "output_offsets": output_offsets,
+        "recv_sizes": recv_sizes,
+    }
     for name, v in named.items():
         aval = typeof(v)
-        if aval.ndim != 1 or not aval.shape[0] or aval.shape[0] % n or not dtypes.issubdtype(aval.dtype, np.integer):
-            raise ValueError(f"ragged_all_to_all: {name} must be integers, as many for each of the {n} elements of {axis_name!r}, "
-                             f"got {aval.str_short(short_dtypes=True)}.")
+        if (
+            aval.ndim != 1
+            or not aval.shape[0]
+            or aval.shape[0] % n
+            or not dtypes.issubdtype(aval.dtype, np.integer)
+        ):
+            raise ValueError(
+                f"ragged_all_to_all: {name} must be integers, as many for each of the {n} "
+                f"elements of {axis_name!r}, got {aval.str_short(short_dtypes=True)}."
+            )
     parts = typeof(send_sizes).shape[0] // n
     everyone = all_gather(operand, axis_name, axis_index_groups=groups)
     me = axis_index(axis_name)
@@ -64,7 +92,12 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
 
     def towards_me(v: Any) -> Any:
         """int32[sender, part]: what all senders say of the rows that they send here."""
-        table = reshape(all_gather(convert_element_type(v, np.dtype(np.int32)), axis_name, axis_index_groups=groups), (n, n, parts))
+        table = reshape(
+            all_gather(
+                convert_element_type(v, np.dtype(np.int32)), axis_name, axis_index_groups=groups
+            ),
+            (n, n, parts),
+        )
         return dynamic_index_in_dim(table, me, 1, keepdims=False)
 
     starts, counts, places = map(towards_me, (input_offsets, send_sizes, output_offsets))
@@ -72,9 +105,19 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
     for sender in range(n):
         sent = index_in_dim(everyone, sender, 0, keepdims=False)
         for part in range(parts):
-            start, count, place = (broadcast_to(index_in_dim(index_in_dim(v, sender, 0, keepdims=False), part, 0, keepdims=False),
-                                                rows.shape, ()) for v in (starts, counts, places))
-            source = clamp(np.int32(0), add(sub(rows, place), start), np.int32(max(x.shape[0] - 1, 0)))
+            start, count, place = (
+                broadcast_to(
+                    index_in_dim(
+                        index_in_dim(v, sender, 0, keepdims=False), part, 0, keepdims=False
+                    ),
+                    rows.shape,
+                    (),
+                )
+                for v in (starts, counts, places)
+            )
+            source = clamp(
+                np.int32(0), add(sub(rows, place), start), np.int32(max(x.shape[0] - 1, 0))
+            )
             here = bitwise_and(ge(rows, place), lt(sub(rows, place), count))
             received = index_take(sent, (source,), (0,))
             output = select(broadcast_to(here, y.shape, (0,)), received, output)

@@ -1,4 +1,7 @@
-"""Generators of random bits as primitives: the cipher threefry2x32, and the one that XLA has on each platform."""
+"""Generators of random bits as primitives.
+
+The cipher threefry2x32, and the one that XLA has on each platform.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +32,30 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p",
+    "RandomAlgorithm",
+    "rng_bit_generator",
+    "rng_bit_generator_p",
+    "rng_uniform",
+    "rng_uniform_p",
 ]
 
 UINT32 = np.dtype("uint32")
 
-# Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC'11: the rotations of Threefry-2x32 (table 2),
-# and the constant that closes the key schedule (section 3.3, C_240 of Skein cut to 32 bits).
+# Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC'11: the rotations of
+# Threefry-2x32 (table 2), and the constant that closes the key schedule (section 3.3, C_240 of
+# Skein cut to 32 bits).
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
 
 @final
 class Threefry2x32(Primitive):
-    """Two words of cipher text for each counter (x0, x1) under the key (k0, k1): 20 rounds of Threefry-2x32.
+    """Two words of cipher text for each counter (x0, x1) under the key (k0, k1): 20 rounds of
+    Threefry-2x32.
 
     (C1) all operands are uint32, of shapes that broadcast.
-    The rounds are written out: one fusion, which XLA compiles twice as fast on CPU as a loop over them, and runs five times
-    as fast (16 million words on 2 cores: 22 ms; in a loop 125 ms).
+    The rounds are written out: one fusion, which XLA compiles twice as fast on CPU as a loop over
+    them, and runs five times as fast (16 million words on 2 cores: 22 ms; in a loop 125 ms).
     """
 
     __slots__ = ()
@@ -57,7 +66,9 @@ class Threefry2x32(Primitive):
     def types(self, k0: ShapedArray, k1: ShapedArray, x0: ShapedArray, x1: ShapedArray) -> Any:
         avals = (k0, k1, x0, x1)
         if any(aval.dtype != UINT32 for aval in avals):
-            raise TypeError(f"Arguments to threefry2x32 must have uint32 type, got {[str(a) for a in avals]}")
+            raise TypeError(
+                f"Arguments to threefry2x32 must have uint32 type, got {[str(a) for a in avals]}"
+            )
         shape = broadcast_shapes(*(aval.shape for aval in avals))
         aval = ShapedArray(shape, UINT32)
         return aval, aval
@@ -74,7 +85,9 @@ class Threefry2x32(Primitive):
 
         def splat(value: int) -> Any:
             if value not in splats:
-                splats[value] = hlo.broadcast_in_dim(ctx, ctx.constant(value, UINT32), aval.shape, ())
+                splats[value] = hlo.broadcast_in_dim(
+                    ctx, ctx.constant(value, UINT32), aval.shape, ()
+                )
             return splats[value]
 
         k0, k1, x0, x1 = (_spread(ctx, v, aval.shape) for v in (k0, k1, x0, x1))
@@ -83,7 +96,11 @@ class Threefry2x32(Primitive):
         for i in range(5):
             for r in ROTATIONS[i % 2]:
                 x0 = op("add", x0, x1)
-                rotated = op("or", op("shift_left", x1, splat(r)), op("shift_right_logical", x1, splat(32 - r)))
+                rotated = op(
+                    "or",
+                    op("shift_left", x1, splat(r)),
+                    op("shift_right_logical", x1, splat(32 - r)),
+                )
                 x1 = op("xor", rotated, x0)
             x0 = op("add", x0, keys[(i + 1) % 3])
             x1 = op("add", op("add", x1, keys[(i + 2) % 3]), splat(i + 1))
@@ -136,20 +153,40 @@ class RngBitGenerator(Primitive):
     name = "rng_bit_generator"
     multiple_results = True
 
-    def types(self, key: ShapedArray, *, shape: Sequence[Size], dtype: DTypeLike, algorithm: object,
-              out_sharding: object = None) -> Any:
+    def types(
+        self,
+        key: ShapedArray,
+        *,
+        shape: Sequence[Size],
+        dtype: DTypeLike,
+        algorithm: object,
+        out_sharding: object = None,
+    ) -> Any:
         if (key.shape, key.dtype) not in _KEY_SHAPES:
-            raise TypeError(f"rng_bit_generator: unsupported key shape and dtype {key.str_short()}.\n"
-                            "  A key is uint32[4] or uint64[2].")
+            raise TypeError(
+                f"rng_bit_generator: unsupported key shape and dtype {key.str_short()}.\n"
+                "  A key is uint32[4] or uint64[2]."
+            )
         if dtype not in (np.uint8, np.uint16, np.uint32, np.uint64):
-            raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got {dtype}.")
+            raise TypeError(
+                "rng_bit_generator: dtype must be an unsigned integer of 8 to 64 bits, got "
+                f"{dtype}."
+            )
         return key, ShapedArray(shape, dtype, sharding=typed(out_sharding, len(shape)))
 
     def shard(self, key: ShapedArray, **params: object) -> Any:
         return Labels([()], [()])
 
-    def lower(self, ctx: Context, key: Value, *, shape: Sequence[Size], dtype: DTypeLike,
-              algorithm: int, out_sharding: object = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        key: Value,
+        *,
+        shape: Sequence[Size],
+        dtype: DTypeLike,
+        algorithm: int,
+        out_sharding: object = None,
+    ) -> Any:
         name = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
         out = ctx.avals_out[1]
         wide = ShapedArray((2,), np.dtype("uint64"))
@@ -160,15 +197,26 @@ class RngBitGenerator(Primitive):
         words = hlo.bitcast_convert(ctx, state, ShapedArray((2, 2), UINT32))
         return hlo.reshape(ctx, words, (4,)), bits
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, shape: Sequence[Size], **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        *,
+        shape: Sequence[Size],
+        **params: object,
+    ) -> Any:
         keys = array_ops.moveaxis(args[0], dims[0], 0)
-        first, bits = self.call(index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params)
+        first, bits = self.call(
+            index_in_dim(keys, 0, 0, False), shape=(axis.size, *shape), **params
+        )
         return (dynamic_update_index_in_dim(keys, first, 0, 0), bits), (0, 0)
 
 
 @final
 class RngUniform(Primitive):
-    """Numbers from [a, b) by the platform's generator, whose state is not visible.  (C1) a and b are scalars of one dtype."""
+    """Numbers from [a, b) by the platform's generator, whose state is not visible.  (C1) a and b
+    are scalars of one dtype."""
 
     __slots__ = ()
     name = "rng_uniform"
@@ -176,15 +224,25 @@ class RngUniform(Primitive):
 
     def types(self, a: ShapedArray, b: ShapedArray, *, shape: Sequence[Size]) -> Any:
         if a.dtype != b.dtype:
-            raise ValueError(f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}.")
+            raise ValueError(
+                f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}."
+            )
         if a.shape != () or b.shape != ():
-            raise ValueError(f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}.")
+            raise ValueError(
+                f"Arguments to rng_uniform must be scalars; got shapes {a.shape} and {b.shape}."
+            )
         return (ShapedArray(shape, a.dtype),)
 
     def lower(self, ctx: Context, a: Value, b: Value, *, shape: Sequence[Size]) -> Any:
         sizes = ctx.constant(np.asarray(shape, np.int64))
-        return (ctx.op1("stablehlo.rng", (a, b, sizes), ctx.avals_out[0],
-                        "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),)
+        return (
+            ctx.op1(
+                "stablehlo.rng",
+                (a, b, sizes),
+                ctx.avals_out[0],
+                "rng_distribution = #stablehlo<rng_distribution UNIFORM>",
+            ),
+        )
 
 
 threefry2x32_p = Threefry2x32()
@@ -192,26 +250,36 @@ rng_bit_generator_p = RngBitGenerator()
 rng_uniform_p = RngUniform()
 
 
-def rng_bit_generator(key: ArrayLike, shape: Sequence[Size], dtype: DTypeLike = np.uint32,
-                      algorithm: int = RandomAlgorithm.RNG_DEFAULT, *,
-                      out_sharding: object = None) -> Any:
+def rng_bit_generator(
+    key: ArrayLike,
+    shape: Sequence[Size],
+    dtype: DTypeLike = np.uint32,
+    algorithm: int = RandomAlgorithm.RNG_DEFAULT,
+    *,
+    out_sharding: object = None,
+) -> Any:
     """Random bits by XLA's generator, and the key with which to go on: (new key, bits).
 
-    key: uint32[4] or uint64[2]. Bits differ between platforms and versions of XLA; vmap over keys uses the first alone.
-    Raises TypeError for another key or a dtype that is no unsigned integer.
+    key: uint32[4] or uint64[2]. Bits differ between platforms and versions of XLA; vmap over keys
+    uses the first alone. Raises TypeError for another key or a dtype that is no unsigned integer.
 
     >>> import teucer.numpy as jnp
     >>> rng_bit_generator(jnp.zeros(4, "uint32"), (2,))[1].shape
     (2,)
     """
     kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rng_bit_generator"))
-    return rng_bit_generator_p.call(key, shape=canonical_shape(shape, "rng_bit_generator"), dtype=kind,
-                                    algorithm=RandomAlgorithm(algorithm),
-                                    out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)))
+    return rng_bit_generator_p.call(
+        key,
+        shape=canonical_shape(shape, "rng_bit_generator"),
+        dtype=kind,
+        algorithm=RandomAlgorithm(algorithm),
+        out_sharding=explicit_sharding("rng_bit_generator", out_sharding, len(shape)),
+    )
 
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[Size]) -> Array:
-    """Numbers uniform in [a, b) that differ from call to call; the programs that use it are not reproducible.
+    """Numbers uniform in [a, b) that differ from call to call; the programs that use it are not
+    reproducible.
 
     Raises ValueError if a and b are no scalars of one dtype.
 

@@ -1,4 +1,7 @@
-"""Typed random keys: their dtypes, and the primitives that make, split and use them, whatever the generator."""
+"""Typed random keys.
+
+Their dtypes, and the primitives that make, split and use them, whatever the generator.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,18 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Dims, Params, Size
     from teucer._lower.context import Context
 
-__all__ = ["Generator", "KeyDType", "key_dtype_of", "random_bits_p", "random_clone_p", "random_fold_in_p", "random_seed_p",
-           "random_split_p", "random_unwrap_p", "random_wrap_p"]
+__all__ = [
+    "Generator",
+    "KeyDType",
+    "key_dtype_of",
+    "random_bits_p",
+    "random_clone_p",
+    "random_fold_in_p",
+    "random_seed_p",
+    "random_split_p",
+    "random_unwrap_p",
+    "random_wrap_p",
+]
 
 UINT32 = np.dtype("uint32")
 
@@ -37,7 +50,8 @@ UINT32 = np.dtype("uint32")
 @final
 @dataclass(frozen=True)
 class Generator:
-    """A random number generator: functions of the uint32 words of one key, an array of shape `key_shape`.
+    """A random number generator: functions of the uint32 words of one key, an array of shape
+    `key_shape`.
 
     seed(integer) -> key; split(key, shape) -> keys, shape + key_shape; fold_in(key, uint32) -> key;
     random_bits(key, bit_width, shape) -> unsigned integers of 8, 16, 32 or 64 bits.
@@ -77,8 +91,11 @@ class KeyDType(dtypes.ExtendedDType):
     __slots__ = ("_impl", "name", "itemsize", "physical", "number")
     type = dtypes.prng_key
     _interned: ClassVar[dict[Generator, KeyDType]] = {}
-    # How to find the dtype in another process, as a function and its arguments; `teucer.random` knows generators by name.
-    portable: ClassVar[Callable[[KeyDType], Any]] = staticmethod(lambda dtype: (key_dtype_of, (dtype._impl,)))
+    # How to find the dtype in another process, as a function and its arguments; `teucer.random`
+    # knows generators by name.
+    portable: ClassVar[Callable[[KeyDType], Any]] = staticmethod(
+        lambda dtype: (key_dtype_of, (dtype._impl,))
+    )
 
     def __init__(self, impl: Generator) -> None:
         self._impl = impl
@@ -124,7 +141,9 @@ def key_impl(aval: ShapedArray, name: str) -> Any:
     Raises TypeError if it is another type.
     """
     if not isinstance(aval.dtype, KeyDType):
-        raise TypeError(f"{name} requires typed random keys, got {aval.str_short(short_dtypes=True)}.")
+        raise TypeError(
+            f"{name} requires typed random keys, got {aval.str_short(short_dtypes=True)}."
+        )
     return aval.dtype._impl
 
 
@@ -137,7 +156,8 @@ def _traced(ctx: Context, f: Callable[..., object], *values: Value) -> Any:
 
 
 class KeyPrimitive(Primitive):
-    """A primitive whose operands have one shape and which acts on each element: batched by adding a leading axis."""
+    """A primitive whose operands have one shape and which acts on each element: batched by adding a
+    leading axis."""
 
     __slots__ = ()
 
@@ -154,18 +174,28 @@ class KeyPrimitive(Primitive):
     padded = Primitive.through
 
 
-def _padded_draw(primitive: Primitive, sizes: Any, args: Sequence[Array], outs: Any, shape: Sequence[Size], params: Params) -> Any:
-    """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever the size."""
+def _padded_draw(
+    primitive: Primitive,
+    sizes: Any,
+    args: Sequence[Array],
+    outs: Any,
+    shape: Sequence[Size],
+    params: Params,
+) -> Any:
+    """What a key gives for an array of dynamic shape: element i is drawn by its number i, whatever
+    the size."""
     (keys,) = args
     if is_constant(shape):
         return primitive.call(keys, shape=shape, **params)
     if not typeof(keys).dtype._impl.counts():
         sizes.refuse("the generator's numbers depend on how many are drawn")
     (aval,) = outs
-    batch = aval.shape[:aval.ndim - len(shape)]
+    batch = aval.shape[: aval.ndim - len(shape)]
     count = prod(shape)
     flat = primitive.call(keys, shape=(sizes.bounded(count),), **params)
-    return reshape_p.padded(sizes, flat, [aval.update(shape=(*batch, count))], outs, new_sizes=aval.shape)
+    return reshape_p.padded(
+        sizes, flat, [aval.update(shape=(*batch, count))], outs, new_sizes=aval.shape
+    )
 
 
 @final
@@ -200,8 +230,15 @@ class RandomSplit(KeyPrimitive):
         impl = keys.aval.dtype._impl
         return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
 
-    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, shape: Sequence[Size]) -> Any:
+    def padded(
+        self,
+        sizes: Sequence[Size],
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        shape: Sequence[Size],
+    ) -> Any:
         return _padded_draw(self, sizes, args, outs, shape, {})
 
 
@@ -209,7 +246,8 @@ class RandomSplit(KeyPrimitive):
 class RandomFoldIn(KeyPrimitive):
     """A new key from each key and number.
 
-    (C1) keys and msgs have as many axes, of which those of one have the sizes of the other, or 1.  (C2) msgs are uint32.
+    (C1) keys and msgs have as many axes, of which those of one have the sizes of the other, or 1.
+    (C2) msgs are uint32.
     """
 
     __slots__ = ()
@@ -218,9 +256,13 @@ class RandomFoldIn(KeyPrimitive):
 
     def types(self, keys: ShapedArray, msgs: ShapedArray) -> Any:
         key_impl(keys, "random_fold_in")
-        if keys.ndim != msgs.ndim or any(a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)):
-            raise TypeError(f"random_fold_in: keys and numbers must have as many axes, of one size or 1, got {keys} and {msgs} "
-                            "(C1).")
+        if keys.ndim != msgs.ndim or any(
+            a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)
+        ):
+            raise TypeError(
+                "random_fold_in: keys and numbers must have as many axes, of one size or 1, got "
+                f"{keys} and {msgs} (C1)."
+            )
         if msgs.dtype != UINT32:
             raise TypeError(f"random_fold_in: numbers must be uint32, got {msgs}.")
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
@@ -234,22 +276,34 @@ class RandomFoldIn(KeyPrimitive):
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
-        return self.call(*(array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
-                           for x, d in zip(args, dims, strict=True))), (0,)
+        return self.call(
+            *(
+                array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
+                for x, d in zip(args, dims, strict=True)
+            )
+        ), (0,)
 
 
-def _over_both(f: Callable[..., object], *, shared_key: bool, shared_message: bool) -> Callable[..., Any]:
-    """A function of keys and numbers, mapped over the first axis of both; an axis that is shared has one element."""
+def _over_both(
+    f: Callable[..., object], *, shared_key: bool, shared_message: bool
+) -> Callable[..., Any]:
+    """A function of keys and numbers, mapped over the first axis of both; an axis that is shared
+    has one element."""
+
     def g(keys: ArrayLike, msgs: Any) -> Any:
         keys = index_in_dim(keys, 0, 0, False) if shared_key else keys
         msgs = index_in_dim(msgs, 0, 0, False) if shared_message else msgs
-        return vmap(f, in_axes=(None if shared_key else 0, None if shared_message else 0))(keys, msgs)
+        return vmap(f, in_axes=(None if shared_key else 0, None if shared_message else 0))(
+            keys, msgs
+        )
+
     return g
 
 
 @final
 class RandomBits(KeyPrimitive):
-    """Uniformly random unsigned integers, of `shape`, from each key.  (C1) bit_width is 8, 16, 32 or 64."""
+    """Uniformly random unsigned integers, of `shape`, from each key.  (C1) bit_width is 8, 16, 32
+    or 64."""
 
     __slots__ = ()
     name = "random_bits"
@@ -258,15 +312,29 @@ class RandomBits(KeyPrimitive):
     def types(self, keys: ShapedArray, *, bit_width: int, shape: Sequence[Size]) -> Any:
         key_impl(keys, "random_bits")
         if bit_width not in (8, 16, 32, 64):
-            raise TypeError(f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
+            raise TypeError(
+                f"random_bits: requires 8-, 16-, 32- or 64-bit field width, got {bit_width}."
+            )
         return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
-    def lower_extended(self, ctx: Context, keys: Value, *, bit_width: int, shape: Sequence[Size]) -> Any:
+    def lower_extended(
+        self, ctx: Context, keys: Value, *, bit_width: int, shape: Sequence[Size]
+    ) -> Any:
         impl = keys.aval.dtype._impl
-        return _traced(ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys)
+        return _traced(
+            ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys
+        )
 
-    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, bit_width: int, shape: Sequence[Size]) -> Any:
+    def padded(
+        self,
+        sizes: Sequence[Size],
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        bit_width: int,
+        shape: Sequence[Size],
+    ) -> Any:
         return _padded_draw(self, sizes, args, outs, shape, {"bit_width": bit_width})
 
 
@@ -279,10 +347,12 @@ class RandomWrap(KeyPrimitive):
 
     def types(self, words: ShapedArray, *, impl: Generator) -> Any:
         n = len(impl.key_shape)
-        if words.dtype != UINT32 or words.shape[words.ndim - n:] != impl.key_shape:
-            raise TypeError(f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and dtype uint32 are "
-                            f"required, got {words}.")
-        return (ShapedArray(words.shape[:words.ndim - n], key_dtype_of(impl)),)
+        if words.dtype != UINT32 or words.shape[words.ndim - n :] != impl.key_shape:
+            raise TypeError(
+                f"random_wrap: words of shape (..., {', '.join(map(str, impl.key_shape))}) and "
+                f"dtype uint32 are required, got {words}."
+            )
+        return (ShapedArray(words.shape[: words.ndim - n], key_dtype_of(impl)),)
 
     def shard(self, words: ShapedArray, *, impl: Generator, **params: object) -> Any:
         n = words.ndim - len(impl.key_shape)

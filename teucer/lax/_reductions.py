@@ -39,26 +39,42 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "reduce", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min",
-    "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p", "reduce_prod", "reduce_prod_p",
-    "reduce_sum", "reduce_xor", "reduce_xor_p",
+    "reduce",
+    "reduce_and",
+    "reduce_and_p",
+    "reduce_max",
+    "reduce_max_p",
+    "reduce_min",
+    "reduce_min_p",
+    "reduce_or",
+    "reduce_or_p",
+    "reduce_p",
+    "reduce_prod",
+    "reduce_prod_p",
+    "reduce_sum",
+    "reduce_xor",
+    "reduce_xor_p",
 ]
 
 ORDERED = Accepts((np.number, np.bool_))
 
 
 def scalar_body(ctx: Context, op: str) -> Callable[..., Any]:
-    """The body of a reduction by a StableHLO operation; complex numbers are ordered by real part, then imaginary."""
+    """The body of a reduction by a StableHLO operation; complex numbers are ordered by real part,
+    then imaginary."""
+
     def body(a: Any, b: Any) -> Any:
         if op in ("maximum", "minimum") and a.dtype.kind == "c":
             f = _elementwise.max if op == "maximum" else _elementwise.min
             return ctx.trace(lambda x, y: (f(x, y),), a, b)
         return (hlo.elementwise(ctx, op, a, b),)
+
     return body
 
 
 class Reduction(Primitive):
-    """x reduced over axes by an associative operation.  (C1) axes are distinct and within x.  (C2) the dtype is accepted."""
+    """x reduced over axes by an associative operation.  (C1) axes are distinct and within x.  (C2)
+    the dtype is accepted."""
 
     __slots__ = ()
     cost = REDUCED
@@ -69,9 +85,19 @@ class Reduction(Primitive):
     def types(self, x: ShapedArray, *, axes: Sequence[int]) -> Any:
         check_axes(x, axes)
         if x.dtype not in self.accepts:
-            raise TypeError(f"{self.refusal}, got {x.dtype}." if self.refusal else
-                            f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.")
-        return (ShapedArray(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type),)
+            raise TypeError(
+                f"{self.refusal}, got {x.dtype}."
+                if self.refusal
+                else (
+                    f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes "
+                    "of number."
+                )
+            )
+        return (
+            ShapedArray(
+                tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype, x.weak_type
+            ),
+        )
 
     def shard(self, x: ShapedArray, *, axes: Sequence[int], **params: object) -> Any:
         return Labels([every(x)], [kept(x, axes)])
@@ -83,26 +109,42 @@ class Reduction(Primitive):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
-    def batch(self, axis: object, args: Sequence[Array], dims: Sequence[int], *, axes: Sequence[int]) -> Any:
+    def batch(
+        self, axis: object, args: Sequence[Array], dims: Sequence[int], *, axes: Sequence[int]
+    ) -> Any:
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, axes: Sequence[int]) -> Any:
-        return self.call(sizes.mask(args[0], avals[0], identity_of(self.op, avals[0].dtype), axes), axes=axes)
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        axes: Sequence[int],
+    ) -> Any:
+        return self.call(
+            sizes.mask(args[0], avals[0], identity_of(self.op, avals[0].dtype), axes), axes=axes
+        )
 
 
 @final
 class Extreme(Reduction):
-    """The greatest or least element. Its tangent is the mean of those of the elements equal to it."""
+    """The greatest or least element. Its tangent is the mean of those of the elements equal to
+    it."""
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         shape = [1 if i in axes else d for i, d in enumerate(np.shape(x))]
-        same = _structure.broadcast_to(_structure.reshape(outs[0], shape), np.shape(x), range(len(shape)))
+        same = _structure.broadcast_to(
+            _structure.reshape(outs[0], shape), np.shape(x), range(len(shape))
+        )
         chosen = _structure.convert_element_type(_elementwise.eq(x, same), typeof(t).dtype)
         total = _structure.reduce_sum(_elementwise.mul(t, chosen), axes)
         return outs, (_elementwise.div(total, _structure.reduce_sum(chosen, axes)),)
@@ -110,11 +152,14 @@ class Extreme(Reduction):
 
 @final
 class Product(Reduction):
-    """The product. Its tangent is computed without division, so that zeros among the factors do no harm."""
+    """The product. Its tangent is computed without division, so that zeros among the factors do no
+    harm."""
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[Array], *, axes: Sequence[int]
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, axes=axes)
         if not axes:
@@ -132,27 +177,39 @@ class Product(Reduction):
 class Reduce(Primitive):
     """Arrays reduced together by a computation on scalars, which is taken to be associative.
 
-    Operands are the arrays, then their initial values.  (C1) arrays have one shape.  (C2) initial values are scalars of the
-    arrays' dtypes.  (C3) axes are distinct and within them.  (C4) the computation returns what it takes.
+    Operands are the arrays, then their initial values.  (C1) arrays have one shape.  (C2) initial
+    values are scalars of the arrays' dtypes.  (C3) axes are distinct and within them.  (C4) the
+    computation returns what it takes.
     """
 
     __slots__ = ()
     name = "reduce"
     multiple_results = True
 
-    def types(self, *operands: ShapedArray, computation: Callable[..., object], jaxpr: ClosedJaxpr,
-              dimensions: Sequence[int]) -> Any:
+    def types(
+        self,
+        *operands: ShapedArray,
+        computation: Callable[..., object],
+        jaxpr: ClosedJaxpr,
+        dimensions: Sequence[int],
+    ) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
-            raise ValueError(f"reduce found non-scalar initial value: {[init.shape for init in inits]}")
+            raise ValueError(
+                f"reduce found non-scalar initial value: {[init.shape for init in inits]}"
+            )
         if any(x.shape != xs[0].shape for x in xs):
-            raise ValueError(f"reduce: operands differ in shape.\n    operands: {', '.join(map(str, xs))}")
+            raise ValueError(
+                f"reduce: operands differ in shape.\n    operands: {', '.join(map(str, xs))}"
+            )
         for x, init in zip(xs, inits, strict=True):
             check_axes(x, dimensions)
             if x.dtype != init.dtype:
-                raise TypeError("reduce: an initial value has not the dtype of its operand.\n"
-                                f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
+                raise TypeError(
+                    "reduce: an initial value has not the dtype of its operand.\n"
+                    f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}"
+                )
         check_computation("reduce", jaxpr, xs)
         shape = tuple(d for i, d in enumerate(xs[0].shape) if i not in dimensions)
         return tuple(ShapedArray(shape, x.dtype, x.weak_type) for x in xs)
@@ -160,40 +217,87 @@ class Reduce(Primitive):
     def shard(self, *operands: ShapedArray, dimensions: Sequence[int], **params: object) -> Any:
         return Labels([every(x) for x in operands], [kept(operands[0], dimensions)])
 
-    def lower(self, ctx: Context, *values: Value, computation: Callable[..., object], jaxpr: ClosedJaxpr,
-              dimensions: Sequence[int]) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: Value,
+        computation: Callable[..., object],
+        jaxpr: ClosedJaxpr,
+        dimensions: Sequence[int],
+    ) -> Any:
         n = len(values) // 2
-        xs = [ctx.whole(x, dimensions) for x in values[:n]]  # devices have no reductions of any kind between them
+        xs = [
+            ctx.whole(x, dimensions) for x in values[:n]
+        ]  # devices have no reductions of any kind between them
         return hlo.reduce(ctx, xs, values[n:], dimensions, lambda *ab: ctx.inline(jaxpr, *ab))
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
-            **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        jaxpr: ClosedJaxpr,
+        dimensions: Sequence[int],
+        **params: object,
+    ) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, dimensions=dimensions, **params)
         _, moved = jvp_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), primals, tangents)
         return outs, tuple(moved)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
-              **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        jaxpr: ClosedJaxpr,
+        dimensions: Sequence[int],
+        **params: object,
+    ) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
-            outs, out_dims = batch_flat(lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims)
+            outs, out_dims = batch_flat(
+                lambda *zs: _reduce_by_halves(jaxpr, zs, dimensions), axis, args, dims
+            )
             return tuple(outs), tuple(out_dims)
         at = next(d for d in dims if d is not None)
-        xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)]
-        reduced = self.call(*xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params)
+        xs = [
+            array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args[:n], dims[:n], strict=True)
+        ]
+        reduced = self.call(
+            *xs, *args[n:], jaxpr=jaxpr, dimensions=bumped(dimensions, at), **params
+        )
         return reduced, (at - sum(d < at for d in dimensions),) * n
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval],
-               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, dimensions: Sequence[int],
-               **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        jaxpr: ClosedJaxpr,
+        dimensions: Sequence[int],
+        **params: object,
+    ) -> Any:
         n = len(args) // 2
         inside = sizes.inside(avals[0].shape, dimensions)
         if inside is None:
             return self.call(*args, jaxpr=jaxpr, dimensions=dimensions, **params)
-        return self.call(*args[:n], inside, *args[n:], np.bool_(True), jaxpr=guarded(jaxpr), dimensions=dimensions, **params)[:n]
+        return self.call(
+            *args[:n],
+            inside,
+            *args[n:],
+            np.bool_(True),
+            jaxpr=guarded(jaxpr),
+            dimensions=dimensions,
+            **params,
+        )[:n]
 
 
-def _reduce_by_halves(jaxpr: ClosedJaxpr, operands: Sequence[Any], dimensions: Sequence[int]) -> list[Any]:
+def _reduce_by_halves(
+    jaxpr: ClosedJaxpr, operands: Sequence[Any], dimensions: Sequence[int]
+) -> list[Any]:
     """What `reduce` computes, from whole arrays and with operations that can be transformed."""
     n = len(operands) // 2
 
@@ -216,22 +320,33 @@ def apply_scalar_jaxpr(jaxpr: ClosedJaxpr, xs: Sequence[Array]) -> list[Any]:
         return list(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *xs))
     size = math.prod(shape)
     flat = [_structure.reshape(x, (size,)) for x in xs]
-    outs, dims = batch_flat(lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat))
-    return [_structure.reshape(array_ops.to_axis(y, d, size, 0), shape) for y, d in zip(outs, dims, strict=True)]
+    outs, dims = batch_flat(
+        lambda *s: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *s), Axis(size), flat, [0] * len(flat)
+    )
+    return [
+        _structure.reshape(array_ops.to_axis(y, d, size, 0), shape)
+        for y, d in zip(outs, dims, strict=True)
+    ]
 
 
 def guarded(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """A reduction's computation on elements that come with a mark whether they count: of two of which one does, that one."""
+    """A reduction's computation on elements that come with a mark whether they count: of two of
+    which one does, that one."""
     n = len(jaxpr.in_avals) // 2
 
     def both(*xs: Any) -> list[Any]:
-        a, p, b, q = xs[:n], xs[n], xs[n + 1:-1], xs[-1]
+        a, p, b, q = xs[:n], xs[n], xs[n + 1 : -1], xs[-1]
         combined = eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *a, *b)
-        outs = [_elementwise.select(p, _elementwise.select(q, c, x), y) for c, x, y in zip(combined, a, b, strict=True)]
+        outs = [
+            _elementwise.select(p, _elementwise.select(q, c, x), y)
+            for c, x, y in zip(combined, a, b, strict=True)
+        ]
         return [*outs, _elementwise.bitwise_or(p, q)]
 
     mark = ShapedArray((), np.dtype(bool))
-    made: ClosedJaxpr = jaxpr.kept("guarded", lambda: stage_jaxpr(both, [*jaxpr.in_avals[:n], mark, *jaxpr.in_avals[n:], mark]))
+    made: ClosedJaxpr = jaxpr.kept(
+        "guarded", lambda: stage_jaxpr(both, [*jaxpr.in_avals[:n], mark, *jaxpr.in_avals[n:], mark])
+    )
     return made
 
 
@@ -239,34 +354,47 @@ def check_computation(op: str, jaxpr: ClosedJaxpr, avals: Sequence[ShapedArray])
     """Raise if a reduction's computation does not return scalars of the dtypes that it takes."""
     outs = jaxpr.out_avals
     if len(outs) != len(avals):
-        raise ValueError(f"{op}: the computation returns {len(outs)} values for {len(avals)} operands.")
+        raise ValueError(
+            f"{op}: the computation returns {len(outs)} values for {len(avals)} operands."
+        )
     for i, (out, x) in enumerate(zip(outs, avals, strict=True)):
         if out.shape or out.dtype != x.dtype:
-            raise TypeError(f"{op}: the computation does not return a scalar of its operand's dtype.\n"
-                            f"    operand {i}: {x.str_short(True)}\n    returned: {out.str_short(True)}")
+            raise TypeError(
+                f"{op}: the computation does not return a scalar of its operand's dtype.\n"
+                f"    operand {i}: {x.str_short(True)}\n    returned: {out.str_short(True)}"
+            )
 
 
-def scalar_computation(op: str, f: Callable[..., Sequence[object]],
-                       avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+def scalar_computation(
+    op: str, f: Callable[..., Sequence[object]], avals: Sequence[ShapedArray]
+) -> ClosedJaxpr:
     """A function of flat scalars as a jaxpr, for the region of a reduction.
 
     Raises NotImplementedError if it uses traced values from outside.
     """
     jaxpr, consts = stage_flat(f, [ShapedArray((), a.dtype) for a in avals])
     if any(isinstance(c, Tracer) for c in consts):
-        raise NotImplementedError(f"{op}: Reduction computations can't close over Tracers.\n  The computation uses a value that "
-                                  "is being traced; give it as part of the operands.")
+        raise NotImplementedError(
+            f"{op}: Reduction computations can't close over Tracers.\n"
+            "  The computation uses a value that is being traced; give it as part of the "
+            "operands."
+        )
     return ClosedJaxpr(jaxpr, consts)
 
 
-def tree_computation(op: str, computation: Callable[..., object], tree: Any,
-                     avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, Any]:
+def tree_computation(
+    op: str, computation: Callable[..., object], tree: Any, avals: Sequence[ShapedArray]
+) -> tuple[ClosedJaxpr, Any]:
     """A computation on two trees of scalars as a jaxpr, and the tree of its results."""
     out_trees = []
 
     def flat(*ab: object) -> Any:
-        leaves, out_tree = pytrees.tree_flatten(computation(pytrees.tree_unflatten(tree, ab[:len(avals)]),
-                                                            pytrees.tree_unflatten(tree, ab[len(avals):])))
+        leaves, out_tree = pytrees.tree_flatten(
+            computation(
+                pytrees.tree_unflatten(tree, ab[: len(avals)]),
+                pytrees.tree_unflatten(tree, ab[len(avals) :]),
+            )
+        )
         out_trees.append(out_tree)
         return leaves
 
@@ -296,12 +424,18 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object 
     Array([4., 6.], dtype=float32)
     """
     axes = _axes(axes)
-    return reduce_sum_p.call(operand, axes=axes,
-                             out_sharding=explicit_sharding("reduce_sum", out_sharding, typeof(operand).ndim - len(axes)))[0]
+    return reduce_sum_p.call(
+        operand,
+        axes=axes,
+        out_sharding=explicit_sharding(
+            "reduce_sum", out_sharding, typeof(operand).ndim - len(axes)
+        ),
+    )[0]
 
 
 def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The greatest element over axes; NaN if one is NaN, the least value of the dtype if there is none.
+    """The greatest element over axes; NaN if one is NaN, the least value of the dtype if there is
+    none.
 
     >>> reduce_max(np.float32([[1, 2], [3, 4]]), (0,))
     Array([3., 4.], dtype=float32)
@@ -310,7 +444,8 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """The least element over axes; NaN if one is NaN, the greatest value of the dtype if there is none.
+    """The least element over axes; NaN if one is NaN, the greatest value of the dtype if there is
+    none.
 
     >>> reduce_min(np.float32([[1, 2], [3, 4]]), (0,))
     Array([1., 2.], dtype=float32)
@@ -354,13 +489,19 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
     return reduce_xor_p.call(operand, axes=_axes(axes))[0]
 
 
-def reduce(operands: Sequence[Array], init_values: object, computation: Callable[..., Any],
-           dimensions: Sequence[int], out_sharding: object = None) -> Any:
+def reduce(
+    operands: Sequence[Array],
+    init_values: object,
+    computation: Callable[..., Any],
+    dimensions: Sequence[int],
+    out_sharding: object = None,
+) -> Any:
     """Arrays reduced together over axes by any associative computation on scalars.
 
-    operands, init_values: trees of one structure; computation takes two such trees of scalars and returns one of as many, which
-    is that of the result.
-    The initial value may enter the result any number of times, so it should be the computation's identity.
+    operands, init_values: trees of one structure; computation takes two such trees of scalars and
+    returns one of as many, which is that of the result.
+    The initial value may enter the result any number of times, so it should be the computation's
+    identity.
     out_sharding: how the results are to lie over Explicit mesh axes.
     Raises ValueError if structures, shapes or axes do not fit.
 
@@ -375,7 +516,9 @@ def reduce(operands: Sequence[Array], init_values: object, computation: Callable
     xs, tree = pytrees.tree_flatten(operands)
     inits, init_tree = pytrees.tree_flatten(init_values)
     if tree != init_tree:
-        raise ValueError(f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}")
+        raise ValueError(
+            f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}"
+        )
     axes = _axes(dimensions)
     avals = [typeof(x) for x in xs]
     if len(xs) == 1:
@@ -388,15 +531,31 @@ def reduce(operands: Sequence[Array], init_values: object, computation: Callable
 
 
 _NAMED: dict[str, Callable[..., Any]] = {
-    "add": reduce_sum, "multiply": reduce_prod, "maximum": reduce_max, "minimum": reduce_min, "and": reduce_and,
-    "or": reduce_or, "xor": reduce_xor}
+    "add": reduce_sum,
+    "multiply": reduce_prod,
+    "maximum": reduce_max,
+    "minimum": reduce_min,
+    "and": reduce_and,
+    "or": reduce_or,
+    "xor": reduce_xor,
+}
 
 
-def monoid(computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: dict[str, Any]) -> Any:
-    """Of the reductions with a name of their own, the one that a computation and its initial value are; None if none is."""
+def monoid(
+    computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: dict[str, Any]
+) -> Any:
+    """Of the reductions with a name of their own, the one that a computation and its initial value
+    are; None if none is."""
     lax = _elementwise
-    names = {lax.add: "add", lax.mul: "multiply", lax.max: "maximum", lax.min: "minimum", lax.bitwise_and: "and",
-             lax.bitwise_or: "or", lax.bitwise_xor: "xor"}
+    names = {
+        lax.add: "add",
+        lax.mul: "multiply",
+        lax.max: "maximum",
+        lax.min: "minimum",
+        lax.bitwise_and: "and",
+        lax.bitwise_or: "or",
+        lax.bitwise_xor: "xor",
+    }
     try:
         op = names.get(computation)
     except TypeError:
@@ -409,5 +568,7 @@ def monoid(computation: Callable[..., object], init: ArrayLike, aval: ShapedArra
         return None
     given, identity = np.asarray(init), np.asarray(identity_of(op, aval.dtype))
     # An infinity that the dtype does not have stands for the end of its range.
-    beyond = op in ("maximum", "minimum") and np.isinf(given) and np.sign(given) == np.sign(identity)
+    beyond = (
+        op in ("maximum", "minimum") and np.isinf(given) and np.sign(given) == np.sign(identity)
+    )
     return named.get(op) if given == identity or beyond else None

@@ -16,15 +16,30 @@ from teucer._core.types import ShapedArray
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Aval
 
-__all__ = ["Views", "add_part", "by_parts", "by_types", "checked_value", "install", "part_aval", "parts_of", "read_part",
-           "refuse_array", "set_part", "swap_part"]
+__all__ = [
+    "Views",
+    "add_part",
+    "by_parts",
+    "by_types",
+    "checked_value",
+    "install",
+    "part_aval",
+    "parts_of",
+    "read_part",
+    "refuse_array",
+    "set_part",
+    "swap_part",
+]
 
 Views = tuple[Any, ...]
 parts_of: dict[str, Callable[..., Any]] = {}
 
 
-def install(*, read: Callable[..., object], write: Callable[..., object], text: Callable[..., str]) -> None:
-    """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print text(name, views, operands)."""
+def install(
+    *, read: Callable[..., object], write: Callable[..., object], text: Callable[..., str]
+) -> None:
+    """Say how to read(x, views, operands), write(operation, x, value, views, operands), and print
+    text(name, views, operands)."""
     parts_of.update(read=read, write=write, text=text)
 
 
@@ -49,7 +64,9 @@ def part_aval(inner: ShapedArray, views: Views, avals: Sequence[ShapedArray]) ->
     """The type of a part of an array."""
     if not views:
         return inner
-    jaxpr, _ = stage_flat(lambda x, *operands: [read_part(x, *operands, views=views)], [inner, *avals])
+    jaxpr, _ = stage_flat(
+        lambda x, *operands: [read_part(x, *operands, views=views)], [inner, *avals]
+    )
     aval: ShapedArray = jaxpr.outvars[0].aval
     return aval
 
@@ -59,9 +76,17 @@ def by_types(self: object, *avals: Aval, **params: object) -> None:
 
 
 def by_parts(self: Any, operands: Sequence[object], avals: Sequence[Aval], **params: object) -> Any:
-    """The rule `on_low`: a reference to a value of a high type is one to each value of which that is made."""
-    outs = [self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)]
-    return tuple([a.raise_val(*column) for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)])
+    """The rule `on_low`: a reference to a value of a high type is one to each value of which that
+    is made."""
+    outs = [
+        self.call(*parts, **params) for parts in zip(*map(low_values, operands, avals), strict=True)
+    ]
+    return tuple(
+        [
+            a.raise_val(*column)
+            for a, column in zip(self.types(*avals, **params), zip(*outs, strict=True), strict=True)
+        ]
+    )
 
 
 def checked_value(part: Any, value: ArrayLike) -> Any:
@@ -69,12 +94,19 @@ def checked_value(part: Any, value: ArrayLike) -> Any:
     aval = typeof(value)
     if part.is_high:
         return value
-    if aval.dtype != part.dtype and aval.weak_type and not isinstance(part.dtype, dtypes.ExtendedDType) \
-            and dtypes.result_type(part, value) == part.dtype:
+    if (
+        aval.dtype != part.dtype
+        and aval.weak_type
+        and not isinstance(part.dtype, dtypes.ExtendedDType)
+        and dtypes.result_type(part, value) == part.dtype
+    ):
         return array_ops.convert(value, part.strengthen())
     return value
 
 
 def refuse_array(op: str, x: ArrayLike) -> NoReturn:
     """Raise the TypeError for something that is no reference."""
-    raise TypeError(f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n  References are made by jax.new_ref.")
+    raise TypeError(
+        f"{op}: expected a reference, got {x!r:.100} of type {type(x)}.\n"
+        "  References are made by jax.new_ref."
+    )

@@ -1,7 +1,9 @@
-"""The primitives on references: to make them, to read and write parts of their arrays, to end them (docs/references.md).
+"""The primitives on references.
 
-A part is what `views` make of the array one after the other: indices, other shapes, other dtypes. `numpy` states how parts of
-arrays are read and written, and installs it here.
+To make them, to read and write parts of their arrays, to end them (docs/references.md).
+
+A part is what `views` make of the array one after the other: indices, other shapes, other dtypes.
+`numpy` states how parts of arrays are read and written, and installs it here.
 """
 
 from __future__ import annotations
@@ -40,7 +42,16 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dims, Params
 
-__all__ = ["addupdate_p", "empty_ref_p", "free_ref_p", "freeze_p", "get_p", "new_ref_p", "swap_p", "tangent_ref_p"]
+__all__ = [
+    "addupdate_p",
+    "empty_ref_p",
+    "free_ref_p",
+    "freeze_p",
+    "get_p",
+    "new_ref_p",
+    "swap_p",
+    "tangent_ref_p",
+]
 
 
 def _copy(x: ArrayLike) -> Any:
@@ -56,7 +67,8 @@ _set_now, _add_now, _swap_now = (make_jit(f, _changing) for f in (set_part, add_
 
 
 class _OnReference(Primitive):
-    """A primitive whose first operand is a reference.  (C1) it is one.  (C2) a value has shape and dtype of the part."""
+    """A primitive whose first operand is a reference.  (C1) it is one.  (C2) a value has shape and
+    dtype of the part."""
 
     __slots__ = ()
     takes_references = True
@@ -72,15 +84,23 @@ class _OnReference(Primitive):
     def check_value(self, part: Any, value: ShapedArray, ref: RefType) -> None:
         if part.is_high:
             if part != value:
-                raise TypeError(f"{self.name}: a value of type {value} is written to a reference to values of type {part}.")
+                raise TypeError(
+                    f"{self.name}: a value of type {value} is written to a reference to values of "
+                    f"type {part}."
+                )
             return
         name = "swap" if self.name == "swap" else "addupdate"
         if part.shape != value.shape:
-            raise ValueError(f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
-                             f"{value.shape}.\n  Values are not broadcast: jnp.broadcast_to(value, {part.shape}).")
+            raise ValueError(
+                f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: "
+                f"{part.shape}. Value shape: {value.shape}.\n"
+                f"  Values are not broadcast: jnp.broadcast_to(value, {part.shape})."
+            )
         if part.dtype != value.dtype:
-            raise ValueError(f"Invalid dtype for `{name}`. Ref dtype: {part.dtype.name}. Value dtype: {value.dtype.name}.\n"
-                             f"  Convert the value: value.astype({part.dtype.name!r}).")
+            raise ValueError(
+                f"Invalid dtype for `{name}`. Ref dtype: {part.dtype.name}. Value dtype: "
+                f"{value.dtype.name}.\n  Convert the value: value.astype({part.dtype.name!r})."
+            )
 
 
 def _tangent_of(t: Array | Zero) -> Any:
@@ -105,7 +125,11 @@ class Get(_OnReference):
         if type(ref) is HighRef:
             return by_parts(self, (ref,), (ref.aval,), views=views)
         array = ref.read()
-        return (_read_now(array, *places, views=views) if views else _placed_as(_copy_now(array), array),)
+        return (
+            _read_now(array, *places, views=views)
+            if views
+            else _placed_as(_copy_now(array), array),
+        )
 
     def discharge(self, ref: Any, *places: Any, views: Views) -> Any:
         if type(ref) is not Cell:
@@ -115,7 +139,9 @@ class Get(_OnReference):
     def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], *, views: Views) -> Any:
         outs = self.call(*primals, views=views)
         t = _tangent_of(tangents[0])
-        return outs, (typeof(outs[0]).zero,) if t is None else self.call(t, *primals[1:], views=views)
+        return outs, (typeof(outs[0]).zero,) if t is None else self.call(
+            t, *primals[1:], views=views
+        )
 
     def transpose(self, cts: Sequence[object], ref: Any, *places: object, views: Views) -> Any:
         addupdate_p.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
@@ -123,16 +149,22 @@ class Get(_OnReference):
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, views: Views) -> Any:
         whole = self.call(args[0], views=())[0]
-        outs, out_dims = batch_flat(lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims)
+        outs, out_dims = batch_flat(
+            lambda x, *places: [read_part(x, *places, views=views)], axis, (whole, *args[1:]), dims
+        )
         return outs, tuple(out_dims)
 
     def text(self, printer: Any, eqn: Eqn, used: object) -> str:
-        return f"{printer.binder(eqn.outvars[0], used)} <- {_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
+        return (
+            f"{printer.binder(eqn.outvars[0], used)} <- "
+            f"{_part_text(printer, eqn.invars[0], eqn.invars[1:], eqn.params)}"
+        )
 
 
 @final
 class Swap(_OnReference):
-    """Replaces the part of a reference's array by a value; the result is the old part. Operands: reference, value, places."""
+    """Replaces the part of a reference's array by a value; the result is the old part. Operands:
+    reference, value, places."""
 
     __slots__ = ()
     name = "swap"
@@ -143,7 +175,9 @@ class Swap(_OnReference):
         return (part,)
 
     def effects(self, ref: object, *rest: ShapedArray, views: Views) -> Any:
-        return frozenset((WriteEffect(0),))  # as in JAX: a write is ordered like a read, so nothing asks for both
+        return frozenset(
+            (WriteEffect(0),)
+        )  # as in JAX: a write is ordered like a read, so nothing asks for both
 
     def evaluate(self, ref: Any, value: Any, *places: object, views: Views) -> Any:
         self.types(ref.aval, *map(typeof, (value, *places)), views=views)
@@ -167,7 +201,14 @@ class Swap(_OnReference):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(t, array_ops.instantiate(tangents[1]), *primals[2:], views=views)
 
-    def transpose(self, cts: Sequence[object], ref: Any, value: Array | Undefined, *places: object, views: Views) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[object],
+        ref: Any,
+        value: Array | Undefined,
+        *places: object,
+        views: Views,
+    ) -> Any:
         (ct,) = self.call(ref.ref(), array_ops.instantiate(cts[0]), *places, views=views)
         return (None, ct if type(value) is Undefined else None, *(None,) * len(places))
 
@@ -186,7 +227,8 @@ class Swap(_OnReference):
 
 @final
 class AddUpdate(_OnReference):
-    """Adds a value to the part of a reference's array. Operands: reference, value, places. No results."""
+    """Adds a value to the part of a reference's array. Operands: reference, value, places. No
+    results."""
 
     __slots__ = ()
     name = "addupdate"
@@ -217,7 +259,14 @@ class AddUpdate(_OnReference):
             self.call(t, tangents[1], *primals[2:], views=views)
         return (), ()
 
-    def transpose(self, cts: Sequence[object], ref: Any, value: Array | Undefined, *places: object, views: Views) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[object],
+        ref: Any,
+        value: Array | Undefined,
+        *places: object,
+        views: Views,
+    ) -> Any:
         if type(value) is not Undefined:
             return (None,) * (2 + len(places))
         return (None, *get_p.call(ref.ref(), *places, views=views), *(None,) * len(places))
@@ -227,12 +276,18 @@ class AddUpdate(_OnReference):
         return (), ()
 
     def text(self, printer: Any, eqn: Eqn, used: object) -> str:
-        return f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += {printer.name(eqn.invars[1])}"
+        return (
+            f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += "
+            f"{printer.name(eqn.invars[1])}"
+        )
 
 
 def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params) -> str:
-    return parts_of["text"](printer.name(ref), params["views"],
-                          [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places])
+    return parts_of["text"](
+        printer.name(ref),
+        params["views"],
+        [str(p.val) if type(p).__name__ == "Literal" else printer.name(p) for p in places],
+    )
 
 
 def _of_type(array: Array, aval: RefType) -> Any:
@@ -242,21 +297,29 @@ def _of_type(array: Array, aval: RefType) -> Any:
 
 def _placed_as(array: Any, x: object) -> Any:
     """An array that lies over devices as x does, and says so as x does."""
-    if type(x) is not ArrayImpl or array.sharding == x.sharding or not array.sharding.is_equivalent_to(x.sharding, x.ndim):
+    if (
+        type(x) is not ArrayImpl
+        or array.sharding == x.sharding
+        or not array.sharding.is_equivalent_to(x.sharding, x.ndim)
+    ):
         return array
     return array._rewrap_with_aval_and_sharding(array._carried, x.sharding)
 
 
 def _write_tangent(op: str, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
-    """The reference of tangents that a written tangent goes to; None if there is none, and none is needed."""
+    """The reference of tangents that a written tangent goes to; None if there is none, and none is
+    needed."""
     t, value_tangent, aval = tangents[0], tangents[1], typeof(primals[0])
     if type(t) is not Zero:
         return t
     if type(value_tangent) is not Zero and aval.kind != "no_grad_no_remat":
-        raise ValueError(f"performing {_what(op)} operation with a differentiated value on a non-differentiated array reference of "
-                         f"type {aval.str_short()}. Move the array reference to be an argument of the differentiated function?"
-                         f"{_made(primals[0])}\n  Or make it within the function; or with jax.new_ref(x, kind='no_grad_no_remat'), "
-                         "if what is written needs no derivative; or write jax.lax.stop_gradient(value).")
+        raise ValueError(
+            f"performing {_what(op)} operation with a differentiated value on a "
+            f"non-differentiated array reference of type {aval.str_short()}. Move the array "
+            f"reference to be an argument of the differentiated function?{_made(primals[0])}\n"
+            "  Or make it within the function; or with jax.new_ref(x, kind='no_grad_no_remat'), "
+            "if what is written needs no derivative; or write jax.lax.stop_gradient(value)."
+        )
     return None
 
 
@@ -265,18 +328,27 @@ def _what(op: str) -> str:
 
 
 def _made(ref: object) -> str:
-    return f"\n    the reference was made at {ref.origin()}" if hasattr(ref, "origin") and ref.origin() else ""
+    return (
+        f"\n    the reference was made at {ref.origin()}"
+        if hasattr(ref, "origin") and ref.origin()
+        else ""
+    )
 
 
-def _write_batch(operation: str, axis: Any, args: Sequence[Array], dims: Dims, views: Views) -> None:
+def _write_batch(
+    operation: str, axis: Any, args: Sequence[Array], dims: Dims, views: Views
+) -> None:
     """Write a batch of values at a batch of places: the whole array is read and written."""
     ref, value, *places = args
     aval = typeof(ref)
     if dims[0] is None:
         op = "swap" if operation == "set" else "addupdate"
-        raise ValueError(f"performing {_what(op)} operation with vmapped value on an unbatched array reference of type "
-                         f"{aval.str_short()}. Move the array reference to be an argument to the vmapped function?{_made(ref)}"
-                         f"\n  Each element of the batch of {axis.size} would write to the one array, in no order.")
+        raise ValueError(
+            f"performing {_what(op)} operation with vmapped value on an unbatched array reference "
+            f"of type {aval.str_short()}. Move the array reference to be an argument to the "
+            f"vmapped function?{_made(ref)}\n  Each element of the batch of {axis.size} would "
+            "write to the one array, in no order."
+        )
     whole = get_p.call(ref, views=())[0]
 
     def write(x: ArrayLike, value: ArrayLike, *places: object) -> list[Any]:
@@ -316,14 +388,20 @@ class _NewRef(_Making):
         return (Cell(RefType(typeof(x), memory_space, kind), x),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
-        outs = new_ref_p.call(*primals, **params)  # of tangents of an inner transformation, which are primals of this one
+        outs = new_ref_p.call(
+            *primals, **params
+        )  # of tangents of an inner transformation, which are primals of this one
         aval = typeof(primals[0]).tangent_aval()
         if aval.dtype == float0 or params["kind"] == "no_grad_no_remat":
             return outs, (typeof(outs[0]).zero,)
         return outs, tangent_ref_p.call(array_ops.instantiate(tangents[0]), **params)
 
     def transpose(self, cts: Sequence[Any], x: object, **params: object) -> Any:
-        return (freeze_p.call(cts[0].ref())[0],) if type(x) is Undefined and type(cts[0]) is not Zero else (None,)
+        return (
+            (freeze_p.call(cts[0].ref())[0],)
+            if type(x) is Undefined and type(cts[0]) is not Zero
+            else (None,)
+        )
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(array_ops.to_axis(args[0], dims[0], axis.size, 0), **params), (0,)
@@ -336,7 +414,8 @@ class NewRef(_NewRef):
 
 @final
 class TangentRef(_NewRef):
-    """The reference of tangents that belongs to one: a linearization does not know it, even if it begins with zeros."""
+    """The reference of tangents that belongs to one: a linearization does not know it, even if it
+    begins with zeros."""
 
     __slots__ = ()
     deferred = True
@@ -352,7 +431,14 @@ class EmptyRef(_Making):
     def types(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (RefType(aval, memory_space),)
 
-    def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray], *, aval: ShapedArray, memory_space: object) -> Any:
+    def on_low(
+        self,
+        operands: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        *,
+        aval: ShapedArray,
+        memory_space: object,
+    ) -> Any:
         refs = [self.call(aval=low, memory_space=memory_space)[0] for low in aval.lo_ty()]
         return (RefType(aval, memory_space).raise_val(*refs),)
 
@@ -364,15 +450,34 @@ class EmptyRef(_Making):
     def discharge(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (Cell(RefType(aval, memory_space), array_ops.zeros(aval)),)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, aval: ShapedArray, memory_space: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        aval: ShapedArray,
+        memory_space: object,
+    ) -> Any:
         outs = self.call(aval=aval, memory_space=memory_space)
         tangent = aval.tangent_aval()
         if tangent.dtype == float0:
             return outs, (typeof(outs[0]).zero,)
-        return outs, tangent_ref_p.call(array_ops.zeros(tangent), memory_space=memory_space, kind=None)
+        return outs, tangent_ref_p.call(
+            array_ops.zeros(tangent), memory_space=memory_space, kind=None
+        )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, aval: ShapedArray, memory_space: object) -> Any:
-        return self.call(aval=unmapped_aval(aval, 0, axis.size, axis.explicit), memory_space=memory_space), (0,)
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        aval: ShapedArray,
+        memory_space: object,
+    ) -> Any:
+        return self.call(
+            aval=unmapped_aval(aval, 0, axis.size, axis.explicit), memory_space=memory_space
+        ), (0,)
 
 
 @final
@@ -455,12 +560,18 @@ new_ref_p, tangent_ref_p, empty_ref_p = NewRef(), TangentRef(), EmptyRef()
 freeze_p, free_ref_p = Freeze(), FreeRef()
 
 
-def set_now(ref: Ref, part: object, value: ArrayLike, places: Sequence[object], views: Views) -> None:
-    """Replace a part of the array of a reference outside of any trace; what was there is not computed."""
+def set_now(
+    ref: Ref, part: object, value: ArrayLike, places: Sequence[object], views: Views
+) -> None:
+    """Replace a part of the array of a reference outside of any trace; what was there is not
+    computed."""
     swap_p.check_value(part, typeof(value), ref.aval)
     ref.write(_of_type(_set_now(ref.read(), value, *places, views=views), ref.aval))
 
 
 WHOLE = References(
-    read=lambda ref: get_p.call(ref, views=())[0], write=lambda ref, x: swap_p.call(ref, x, views=()),
-    add=lambda ref, x: addupdate_p.call(ref, x, views=()), new=lambda x: new_ref_p.call(x, memory_space=None, kind=None)[0])
+    read=lambda ref: get_p.call(ref, views=())[0],
+    write=lambda ref, x: swap_p.call(ref, x, views=()),
+    add=lambda ref, x: addupdate_p.call(ref, x, views=()),
+    new=lambda x: new_ref_p.call(x, memory_space=None, kind=None)[0],
+)

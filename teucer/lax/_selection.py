@@ -32,8 +32,8 @@ __all__ = ["select", "select_n", "select_n_p"]
 class SelectN(Primitive):
     """Elements of the cases: of case i where `which` is i.
 
-    (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has the shape of the
-    cases.  (C4) which is bool, of two cases at most, or an integer.
+    (C1) there is a case.  (C2) the cases have one shape and dtype.  (C3) which is a scalar or has
+    the shape of the cases.  (C4) which is bool, of two cases at most, or an integer.
     """
 
     __slots__ = ()
@@ -51,16 +51,25 @@ class SelectN(Primitive):
                 raise TypeError(f"select cases must have the same shapes, got [{shapes}].")
             if any(case.dtype != first.dtype for case in cases):
                 listed = ", ".join(case.dtype.name for case in cases)
-                raise TypeError(f"lax.select requires arguments to have the same dtypes, got {listed}. "
-                                "(Tip: jnp.where is a similar function that does automatic type promotion on inputs).")
+                raise TypeError(
+                    f"lax.select requires arguments to have the same dtypes, got {listed}. (Tip: "
+                    "jnp.where is a similar function that does automatic type promotion on "
+                    "inputs)."
+                )
         if which.shape and which.shape != first.shape:
-            raise TypeError("select `which` must be scalar or have the same shape as cases, got `which` shape "
-                            f"{which.shape} but case shape {first.shape}.")
+            raise TypeError(
+                "select `which` must be scalar or have the same shape as cases, got `which` shape "
+                f"{which.shape} but case shape {first.shape}."
+            )
         if which.dtype == np.bool_:
             if len(cases) > 2:
-                raise TypeError(f"select with boolean `which` cannot have > 2 cases, got {len(cases)}.")
+                raise TypeError(
+                    f"select with boolean `which` cannot have > 2 cases, got {len(cases)}."
+                )
         elif not dtypes.issubdtype(which.dtype, np.integer):
-            raise TypeError(f"select `which` must be boolean or integer type, got {which.dtype.name}.")
+            raise TypeError(
+                f"select `which` must be boolean or integer type, got {which.dtype.name}."
+            )
         weak = all(case.weak_type for case in cases)
         return (first if weak == first.weak_type else first.strengthen(),)
 
@@ -93,14 +102,24 @@ class SelectN(Primitive):
     def transpose(self, cts: Sequence[object], which: ArrayLike, *cases: object) -> Any:
         (ct,) = cts
         zero = _structure.zeros(typeof(ct))
-        return None, *(self.call(which, *(ct if i == j else zero for j in range(len(cases))))[0]
-                       if type(case) is Undefined else None for i, case in enumerate(cases))
+        return None, *(
+            self.call(which, *(ct if i == j else zero for j in range(len(cases))))[0]
+            if type(case) is Undefined
+            else None
+            for i, case in enumerate(cases)
+        )
 
     def batch(self, axis: Axis, args: Sequence[object], dims: Dims) -> Any:
         which, *cases = args
         at, *case_dims = dims
-        first = next((d for d in case_dims if d is not None), at if at is not None and typeof(which).ndim > 1 else 0)
-        cases = [array_ops.to_axis(case, d, axis.size, first) for case, d in zip(cases, case_dims, strict=True)]
+        first = next(
+            (d for d in case_dims if d is not None),
+            at if at is not None and typeof(which).ndim > 1 else 0,
+        )
+        cases = [
+            array_ops.to_axis(case, d, axis.size, first)
+            for case, d in zip(cases, case_dims, strict=True)
+        ]
         shape = typeof(cases[0]).shape
         rank = typeof(which).ndim - (at is not None)
         if rank:
@@ -126,8 +145,8 @@ def select_n(which: ArrayLike, *cases: Any) -> Array:
 
     which: bool or integer, scalar or [shape]; cases: T[shape] each  ->  T[shape]
     An index out of bounds takes the first or last case.
-    Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor of their shape (C3),
-    or is of another dtype, or boolean with more than two cases (C4).
+    Raises TypeError if the cases differ in shape or dtype (C2), or `which` is neither a scalar nor
+    of their shape (C3), or is of another dtype, or boolean with more than two cases (C4).
 
     >>> import numpy as np
     >>> from teucer import lax
@@ -154,7 +173,10 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 def where_else(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
     shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
-    cases = [_structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in (on_false, on_true)]
+    cases = [
+        _structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x
+        for x in (on_false, on_true)
+    ]
     return select_n_p.call(pred, *cases)[0]
 
 

@@ -1,4 +1,7 @@
-"""`psend` and `precv`: arrays sent between devices by operations of their own, ordered by tokens. GPUs have them."""
+"""`psend` and `precv`.
+
+Arrays sent between devices by operations of their own, ordered by tokens. GPUs have them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class _OfSends(Collective):
-    """An operation along the pairs (source, target) of perm, of which one operand or result is a token.
+    """An operation along the pairs (source, target) of perm, of which one operand or result is a
+    token.
 
     (C1) sources are distinct, and so are targets.  (C2) all of them are elements of the axes.
     """
@@ -40,8 +44,10 @@ class _OfSends(Collective):
     def refuse(self, ctx: Any) -> None:
         """Raise NotImplementedError unless the program is for a GPU."""
         if not ctx.target.sends:
-            raise NotImplementedError(f"{self.name} is currently only implemented on GPU, and the program is for {ctx.platform}.\n"
-                                      "  jax.lax.ppermute sends and receives on every platform.")
+            raise NotImplementedError(
+                f"{self.name} is currently only implemented on GPU, and the program is for "
+                f"{ctx.platform}.\n  jax.lax.ppermute sends and receives on every platform."
+            )
 
 
 @final
@@ -76,7 +82,9 @@ class LowSend(_OfSends):
     def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Pairs) -> Any:
         self.refuse(ctx)
         (start,) = ctx.op("stablehlo.create_token", (), (TOKEN,))
-        (sent,) = ctx.op("stablehlo.send", (x, start), (TOKEN,), _groups.along(ctx, perm, axis_name))
+        (sent,) = ctx.op(
+            "stablehlo.send", (x, start), (TOKEN,), _groups.along(ctx, perm, axis_name)
+        )
         return (paired(ctx, sent, ctx.constant(False))[1],)
 
 
@@ -88,10 +96,15 @@ class Receive(_OfSends):
     name = "precv"
     high = True
 
-    def types(self, token: TokenType, *, out_shape: ShapedArray, axis_name: Any, perm: Pairs) -> tuple[ShapedArray]:
+    def types(
+        self, token: TokenType, *, out_shape: ShapedArray, axis_name: Any, perm: Pairs
+    ) -> tuple[ShapedArray]:
         check_pairs("precv", axis_name, perm)
         if type(token) is not TokenType:
-            raise TypeError(f"precv: the first argument is a token, of psend or jax.lax.create_token(), got {token}.")
+            raise TypeError(
+                "precv: the first argument is a token, of psend or jax.lax.create_token(), got "
+                f"{token}."
+            )
         return (out_shape,)
 
     def evaluate(self, token: Token, **params: Any) -> Any:
@@ -105,16 +118,24 @@ class LowReceive(_OfSends):
     __slots__ = ()
     name = "precv"
 
-    def types(self, token: ShapedArray, *, out_shape: ShapedArray, **params: Any) -> tuple[ShapedArray]:
+    def types(
+        self, token: ShapedArray, *, out_shape: ShapedArray, **params: Any
+    ) -> tuple[ShapedArray]:
         return (out_shape,)
 
-    def varies(self, vma: Any, token: Any, *, out_shape: ShapedArray, **params: Any) -> frozenset[Any]:
+    def varies(
+        self, vma: Any, token: Any, *, out_shape: ShapedArray, **params: Any
+    ) -> frozenset[Any]:
         return out_shape.vma
 
-    def lower(self, ctx: Any, token: Any, *, out_shape: ShapedArray, axis_name: Any, perm: Pairs) -> Any:
+    def lower(
+        self, ctx: Any, token: Any, *, out_shape: ShapedArray, axis_name: Any, perm: Pairs
+    ) -> Any:
         self.refuse(ctx)
         start = paired(ctx, ctx.op("stablehlo.create_token", (), (TOKEN,))[0], token)[0]
-        return ctx.op("stablehlo.recv", (start,), (out_shape, TOKEN), _groups.along(ctx, perm, axis_name))[:1]
+        return ctx.op(
+            "stablehlo.recv", (start,), (out_shape, TOKEN), _groups.along(ctx, perm, axis_name)
+        )[:1]
 
 
 psend_p = Send()
@@ -125,7 +146,10 @@ _low_receive_p = LowReceive()
 
 def _params(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> dict[str, Any]:
     check_pairs(op, names_of(axis_name), perm)
-    return {"axis_name": names_of(axis_name), "perm": tuple((operator.index(a), operator.index(b)) for a, b in perm)}
+    return {
+        "axis_name": names_of(axis_name),
+        "perm": tuple((operator.index(a), operator.index(b)) for a, b in perm),
+    }
 
 
 @tracebacks.api_boundary
@@ -134,34 +158,43 @@ def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     x: a pytree of arrays. perm: pairs (source, target) of places along the named axes.
     The result is a pytree of tokens, for `precv` or `optimization_barrier`.
-    Raises ValueError if a source or a target stands there twice, NameError for a name that no axis in force has; lowering raises
-    NotImplementedError for other platforms, where `ppermute` does both.
+    Raises ValueError if a source or a target stands there twice, NameError for a name that no axis
+    in force has; lowering raises NotImplementedError for other platforms, where `ppermute` does
+    both.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     >>> def shifted(x):
-    ...     return precv(psend(x, "x", [(0, 0)]), jax.ShapeDtypeStruct(x.shape, x.dtype), "x", [(0, 0)])
+    ...     return precv(psend(x, "x", [(0, 0)]), jax.ShapeDtypeStruct(x.shape, x.dtype), "x",
+    ...     [(0, 0)])
     >>> f = jax.shard_map(shifted, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))
     >>> str(jax.make_jaxpr(f)(jnp.arange(2.))).count("psend")
     1
     """
     params = _params("psend", axis_name, perm)
     return pytrees.tree_map(
-        lambda leaf: psend_p.call(varying_over(checked("psend", leaf), params["axis_name"]), **params)[0], x)
+        lambda leaf: psend_p.call(
+            varying_over(checked("psend", leaf), params["axis_name"]), **params
+        )[0],
+        x,
+    )
 
 
 @tracebacks.api_boundary
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Arrays that other devices of a `shard_map` have sent by `psend`, after a token. It is for GPUs, as that is.
+    """Arrays that other devices of a `shard_map` have sent by `psend`, after a token. It is for
+    GPUs, as that is.
 
-    token: of `psend` or `create_token`. out_shape: a pytree of what has shape and dtype. perm: as for `psend`.
-    The result is a pytree of arrays; a device that nothing is sent to has zeros.
+    token: of `psend` or `create_token`. out_shape: a pytree of what has shape and dtype. perm: as
+    for `psend`. The result is a pytree of arrays; a device that nothing is sent to has zeros.
     Raises TypeError for what is no token, and what `psend` raises.
     """
     params = _params("precv", axis_name, perm)
     vma = manual_axes().intersection(params["axis_name"])
 
     def received(leaf: Any) -> Any:
-        return precv_p.call(token, out_shape=ShapedArray(leaf.shape, leaf.dtype, vma=vma), **params)[0]
+        return precv_p.call(
+            token, out_shape=ShapedArray(leaf.shape, leaf.dtype, vma=vma), **params
+        )[0]
 
     return pytrees.tree_map(received, out_shape)

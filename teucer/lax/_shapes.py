@@ -1,4 +1,7 @@
-"""Arrays in other shapes: broadcast, iota, full, reshape, transpose, rev, squeeze, expand_dims, collapse."""
+"""Arrays in other shapes.
+
+Broadcast, iota, full, reshape, transpose, rev, squeeze, expand_dims, collapse.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,26 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 __all__ = [
-    "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
-    "broadcasted_iota", "collapse", "dtype", "empty", "expand_dims", "full", "full_like", "iota",
-    "iota_p", "reshape", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_like",
+    "broadcast_shapes",
+    "broadcast_to_rank",
+    "broadcasted_iota",
+    "collapse",
+    "dtype",
+    "empty",
+    "expand_dims",
+    "full",
+    "full_like",
+    "iota",
+    "iota_p",
+    "reshape",
+    "rev",
+    "rev_p",
+    "squeeze",
+    "squeeze_p",
+    "transpose",
 ]
 
 
@@ -46,7 +66,8 @@ def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
 
 
 def is_array(x: object) -> TypeGuard[Array]:
-    """Whether x is an array or tracer already, so that an operation that changes nothing may return it as it is."""
+    """Whether x is an array or tracer already, so that an operation that changes nothing may return
+    it as it is."""
     return isinstance(x, ArrayImpl | Tracer)
 
 
@@ -58,17 +79,30 @@ class Iota(Primitive):
     name = "iota"
     cost = FUSED
 
-    def types(self, *, dtype: DTypeLike, shape: Sequence[Size], dimension: int, sharding: object = None) -> Any:
+    def types(
+        self, *, dtype: DTypeLike, shape: Sequence[Size], dimension: int, sharding: object = None
+    ) -> Any:
         if not dtypes.issubdtype(dtype, np.number):
-            raise TypeError(f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
-                            "complexfloating.")
+            raise TypeError(
+                f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, "
+                "floating, complexfloating."
+            )
         if not 0 <= dimension < len(shape):
-            raise ValueError(f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
-                             f"shape={tuple(shape)}")
+            raise ValueError(
+                f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
+                f"shape={tuple(shape)}"
+            )
         return (ShapedArray(tuple(shape), dtype, sharding=typed(sharding, len(shape))),)
 
-    def lower(self, ctx: Context, *, dtype: DTypeLike | None, shape: Sequence[Size], dimension: int,
-              sharding: object = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *,
+        dtype: DTypeLike | None,
+        shape: Sequence[Size],
+        dimension: int,
+        sharding: object = None,
+    ) -> Any:
         (aval,) = ctx.avals_out
         if dtypes.bit_width(aval.dtype) < 8 or aval.dtype.name.startswith("float8"):
             counted = hlo.iota(ctx, aval.update(dtype=np.dtype(np.int32)), dimension)
@@ -89,7 +123,14 @@ class Empty(Primitive):
     def types(self, *, shape: Sequence[Size], dtype: DTypeLike, out_sharding: object = None) -> Any:
         return (ShapedArray(tuple(shape), dtype, sharding=typed(out_sharding, len(shape))),)
 
-    def lower(self, ctx: Context, *, shape: Sequence[Size], dtype: DTypeLike | None, out_sharding: object = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *,
+        shape: Sequence[Size],
+        dtype: DTypeLike | None,
+        out_sharding: object = None,
+    ) -> Any:
         (aval,) = ctx.avals_out
         return (Value(hlo.splat(ctx, 0, aval.physical).name, aval),)
 
@@ -109,12 +150,17 @@ class Rev(Linear):
 
     def types(self, x: ShapedArray, *, dimensions: Sequence[int]) -> Any:
         if any(d < 0 for d in dimensions):
-            raise TypeError(f"rev dimensions must have every element be nonnegative, got {tuple(dimensions)}.")
+            raise TypeError(
+                f"rev dimensions must have every element be nonnegative, got {tuple(dimensions)}."
+            )
         if len(set(dimensions)) != len(dimensions):
             raise TypeError(f"rev dimensions must be unique, got {tuple(dimensions)}.")
         if any(d >= x.ndim for d in dimensions):
-            raise TypeError(f"rev dimensions must all be less than operand ndim, got dimensions {tuple(dimensions)} for "
-                            f"operand ndim {x.ndim}.\n    operand: {x.str_short(short_dtypes=True)}")
+            raise TypeError(
+                "rev dimensions must all be less than operand ndim, got dimensions "
+                f"{tuple(dimensions)} for operand ndim {x.ndim}.\n"
+                f"    operand: {x.str_short(short_dtypes=True)}"
+            )
         return (x,)
 
     shard = partition.aligned
@@ -122,23 +168,38 @@ class Rev(Linear):
     def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reverse(ctx, x, dimensions),)
 
-    def transpose(self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
+    def transpose(
+        self, cts: Sequence[Array | Zero], x: Array | Undefined, *, dimensions: Sequence[int]
+    ) -> Any:
         return self.call(*cts, dimensions=dimensions)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]
+    ) -> Any:
         return self.call(*args, dimensions=bumped(dimensions, dims[0])), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[ShapedArray], *, dimensions: Sequence[int]) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[ShapedArray],
+        *,
+        dimensions: Sequence[int],
+    ) -> Any:
         ((aval,), (x,)) = avals, self.call(*args, dimensions=dimensions)
         # What was behind the elements is now in front of them.
-        starts = [np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0 for a, n in enumerate(aval.shape)]
+        starts = [
+            np.shape(x)[a] - sizes.value(n) if a in dimensions and is_symbolic(n) else 0
+            for a, n in enumerate(aval.shape)
+        ]
         return (sizes.window(x, starts, aval.shape),)
 
 
 @final
 class Squeeze(Linear):
-    """x without some of its axes of size 1.  (C1) dimensions are distinct axes of x.  (C2) their sizes are 1."""
+    """x without some of its axes of size 1.  (C1) dimensions are distinct axes of x.  (C2) their
+    sizes are 1."""
 
     __slots__ = ()
     name = "squeeze"
@@ -150,8 +211,10 @@ class Squeeze(Linear):
             raise ValueError(f"dimensions are not unique: {tuple(dimensions)}")
         for d in dimensions:
             if canonical_axis(d, x.ndim, "squeeze") != d or x.shape[d] != 1:
-                raise ValueError("cannot select an axis to squeeze out which has size not equal to one, got "
-                                 f"shape={x.shape} and dimensions={tuple(dimensions)}")
+                raise ValueError(
+                    "cannot select an axis to squeeze out which has size not equal to one, got "
+                    f"shape={x.shape} and dimensions={tuple(dimensions)}"
+                )
         shape = tuple(n for i, n in enumerate(x.shape) if i not in dimensions)
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
@@ -161,12 +224,18 @@ class Squeeze(Linear):
     def lower(self, ctx: Context, x: Value, *, dimensions: Sequence[int]) -> Any:
         return (hlo.reshape(ctx, x, ctx.avals_out[0].shape),)
 
-    def transpose(self, cts: Sequence[Array], x: Array | Undefined, *, dimensions: Sequence[int]) -> Any:
+    def transpose(
+        self, cts: Sequence[Array], x: Array | Undefined, *, dimensions: Sequence[int]
+    ) -> Any:
         return (_structure.reshape(cts[0], x.aval.shape),)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, dimensions: Sequence[int]
+    ) -> Any:
         (dim,) = dims
-        return self.call(*args, dimensions=bumped(dimensions, dim)), (dim - sum(d < dim for d in dimensions),)
+        return self.call(*args, dimensions=bumped(dimensions, dim)), (
+            dim - sum(d < dim for d in dimensions),
+        )
 
     padded = Primitive.through
 
@@ -202,12 +271,20 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: object 
         return operand
     shape = np.shape(operand)
     n = len(sizes)
-    return broadcast_in_dim(operand, (*sizes, *shape), tuple(range(n, n + len(shape))), out_sharding=out_sharding)
+    return broadcast_in_dim(
+        operand, (*sizes, *shape), tuple(range(n, n + len(shape))), out_sharding=out_sharding
+    )
 
 
-def broadcast_in_dim(operand: ArrayLike, shape: Sequence[Size], broadcast_dimensions: Sequence[int], *,
-                     out_sharding: object = None) -> Array:
-    """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1 are repeated.
+def broadcast_in_dim(
+    operand: ArrayLike,
+    shape: Sequence[Size],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: object = None,
+) -> Array:
+    """operand in a larger shape: its axis i becomes axis broadcast_dimensions[i]; axes of size 1
+    are repeated.
 
     Raises TypeError if the dimensions are not distinct axes of `shape`, or a size does not fit.
 
@@ -217,16 +294,24 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[Size], broadcast_dimens
     shape = canonical_shape(shape, "broadcast_in_dim")
     dims = tuple(operator.index(d) for d in broadcast_dimensions)
     out_sharding = explicit_sharding("broadcast_in_dim", out_sharding, len(shape))
-    if np.shape(operand) == shape and dims == tuple(range(len(shape))) and out_sharding is None and is_array(operand):
+    if (
+        np.shape(operand) == shape
+        and dims == tuple(range(len(shape)))
+        and out_sharding is None
+        and is_array(operand)
+    ):
         return operand
     order = sorted(range(len(dims)), key=dims.__getitem__)
     if order != list(range(len(dims))) and len(set(dims)) == len(dims) == np.ndim(operand):
         operand, dims = _structure.transpose(operand, order), tuple(sorted(dims))
-    return _structure.broadcast_in_dim_p.call(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)[0]
+    return _structure.broadcast_in_dim_p.call(
+        operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding
+    )[0]
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """arr broadcast to the shape of like_arr by the rules of NumPy, and laid out as it is over Explicit mesh axes.
+    """arr broadcast to the shape of like_arr by the rules of NumPy, and laid out as it is over
+    Explicit mesh axes.
 
     >>> broadcast_like(np.float32(1), np.zeros(3)).shape
     (3,)
@@ -234,12 +319,24 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     shape, ndim = np.shape(like_arr), np.ndim(arr)
     own, wanted = typeof(arr).partition, typeof(like_arr).partition
     if broadcast_shapes(np.shape(arr), shape) != shape:
-        raise ValueError(f"broadcast_like: arr does not fit.\n    arr: {typeof(arr)}\n    like_arr: {typeof(like_arr)}")
-    if own is not None and wanted is not None and any(
-            entry is not None and np.shape(arr)[i] != 1 and wanted.spec[len(shape) - ndim + i] != entry
-            for i, entry in enumerate(own.spec)):
-        raise ValueError(f"Incompatible types for broadcasting: input type={typeof(arr)} and requested type={typeof(like_arr)}\n  "
-                         "broadcast_like: lay arr out as like_arr with jax.reshard.")
+        raise ValueError(
+            f"broadcast_like: arr does not fit.\n    arr: {typeof(arr)}\n"
+            f"    like_arr: {typeof(like_arr)}"
+        )
+    if (
+        own is not None
+        and wanted is not None
+        and any(
+            entry is not None
+            and np.shape(arr)[i] != 1
+            and wanted.spec[len(shape) - ndim + i] != entry
+            for i, entry in enumerate(own.spec)
+        )
+    ):
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={typeof(arr)} and requested "
+            f"type={typeof(like_arr)}\n  broadcast_like: lay arr out as like_arr with jax.reshard."
+        )
     out = broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
     return array_ops.lay_out(out, wanted)
 
@@ -274,7 +371,9 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     array: Any = x
     if ndim >= rank:
         return array
-    return broadcast_in_dim(array, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank)))
+    return broadcast_in_dim(
+        array, (1,) * (rank - ndim) + tuple(np.shape(x)), tuple(range(rank - ndim, rank))
+    )
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:
@@ -286,8 +385,9 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int, *,
-                     out_sharding: object = None) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike, shape: Shape, dimension: int, *, out_sharding: object = None
+) -> Array:
     """An array of which each element is its index along `dimension`.
 
     Raises TypeError for a dtype that does not count, ValueError for a dimension outside the shape.
@@ -297,9 +397,12 @@ def broadcasted_iota(dtype: DTypeLike, shape: Shape, dimension: int, *,
     """
     kind = dtypes.check_user_dtype_supported(dtype, "iota")
     shape = _sizes(shape, "iota")
-    return iota_p.call(dtype=dtypes.canonicalize_dtype(kind), shape=shape,
-                       dimension=operator.index(dimension),
-                       sharding=explicit_sharding("iota", out_sharding, len(shape)))[0]
+    return iota_p.call(
+        dtype=dtypes.canonicalize_dtype(kind),
+        shape=shape,
+        dimension=operator.index(dimension),
+        sharding=explicit_sharding("iota", out_sharding, len(shape)),
+    )[0]
 
 
 def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: object = None) -> Array:
@@ -310,8 +413,11 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
     """
     kind = dtypes.check_user_dtype_supported(dtype, "empty")
     shape = _sizes(shape, "empty")
-    return empty_p.call(shape=shape, dtype=dtypes.canonicalize_dtype(kind),
-                        out_sharding=explicit_sharding("empty", out_sharding, len(shape)))[0]
+    return empty_p.call(
+        shape=shape,
+        dtype=dtypes.canonicalize_dtype(kind),
+        out_sharding=explicit_sharding("empty", out_sharding, len(shape)),
+    )[0]
 
 
 def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
@@ -320,25 +426,31 @@ def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
     return canonical_shape((sizes,) if np.ndim(sizes) == 0 else sizes, op)
 
 
-def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
-         sharding: object = None) -> Array:
+def full(
+    shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: object = None
+) -> Array:
     """An array of equal elements; without a dtype it has that of the value, weak if the value's is.
 
-    A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255. Of keys, each word is the number.
-    Raises TypeError if fill_value is not a scalar.
+    A Python integer beyond an integer dtype that is given wraps around, as -1 does to 255. Of keys,
+    each word is the number. Raises TypeError if fill_value is not a scalar.
 
     >>> full((2,), 3, np.float32)
     Array([3., 3.], dtype=float32)
     """
     if np.ndim(fill_value):
-        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {np.shape(fill_value)}.")
+        raise TypeError(
+            "full must be called with scalar fill_value, got fill_value.shape "
+            f"{np.shape(fill_value)}."
+        )
     aval = typeof(fill_value)
     fill_value = fill_value[()] if isinstance(fill_value, np.ndarray) else fill_value
     shape = _sizes(shape, "full")
     if dtype is None:
         kind, weak = aval.dtype, aval.weak_type
     else:
-        kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True)
+        kind = dtypes.canonicalize_dtype(
+            dtypes.check_user_dtype_supported(dtype, "full"), allow_extended_dtype=True
+        )
         weak = False
         dtypes.report_dropped(aval.dtype, kind)
     if aval.extended:
@@ -351,8 +463,11 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
         rounded = dtypes.issubdtype(aval.dtype, np.inexact) and dtypes.issubdtype(kind, np.integer)
         on_host = aval.dtype == kind or not (rounded or is_array(fill_value))
         value = fill_value if on_host else _structure.convert_element_type(fill_value, kind, weak)
-        if type(value) is int and dtypes.issubdtype(kind, np.integer) and not (
-                dtypes.iinfo(kind).min <= value <= dtypes.iinfo(kind).max):
+        if (
+            type(value) is int
+            and dtypes.issubdtype(kind, np.integer)
+            and not (dtypes.iinfo(kind).min <= value <= dtypes.iinfo(kind).max)
+        ):
             value = np.asarray(value, aval.dtype).astype(kind)[()]
         if typed(sharding, len(shape)) is not None:
             return _structure.full(shape, value, kind, weak, sharding)
@@ -361,18 +476,29 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
 
 
 def place_of_like(x: Any, aval: ShapedArray) -> Any:
-    """How an array like x is to be laid out: as x, if that is committed or a struct says it, else as the type says."""
+    """How an array like x is to be laid out: as x, if that is committed or a struct says it, else
+    as the type says."""
     if isinstance(x, ArrayImpl):
         return x.sharding if x._committed else None
     own = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
-    return own if isinstance(own, Sharding) and not isinstance(getattr(own, "mesh", None), AbstractMesh) else aval.partition
+    return (
+        own
+        if isinstance(own, Sharding) and not isinstance(getattr(own, "mesh", None), AbstractMesh)
+        else aval.partition
+    )
 
 
-def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None,
-              shape: Shape | None = None, sharding: object = None) -> Array:
+def full_like(
+    x: Any,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    sharding: object = None,
+) -> Array:
     """An array of equal elements with the shape and dtype of x, unless they are given.
 
-    It varies over the manual mesh axes over which x does, so that it may begin a loop whose results do.
+    It varies over the manual mesh axes over which x does, so that it may begin a loop whose results
+    do.
 
     >>> full_like(np.zeros(2, np.float32), 1)
     Array([1., 1.], dtype=float32)
@@ -393,11 +519,17 @@ def varying_as(x: Any, aval: ShapedArray) -> Any:
     return array_ops.vary(x, missing) if missing else x
 
 
-def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | None = None, *,
-            out_sharding: object = None) -> Array:
+def reshape(
+    operand: ArrayLike,
+    new_sizes: Shape,
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: object = None,
+) -> Array:
     """operand with the same elements in another shape, read in the order of axes `dimensions`.
 
-    Raises TypeError if the number of elements differs, or dimensions is not a permutation of the axes.
+    Raises TypeError if the number of elements differs, or dimensions is not a permutation of the
+    axes.
 
     >>> reshape(np.float32([[1, 2], [3, 4]]), (4,), (1, 0)).tolist()
     [1.0, 3.0, 2.0, 4.0]
@@ -406,13 +538,17 @@ def reshape(operand: ArrayLike, new_sizes: Shape, dimensions: Sequence[int] | No
     if dimensions is not None:
         order = tuple(operator.index(d) for d in dimensions)
         if sorted(order) != list(range(np.ndim(operand))):
-            raise TypeError("reshape dimensions must be a permutation of operand dimensions, got dimensions "
-                            f"{order} for shape {np.shape(operand)}.")
+            raise TypeError(
+                "reshape dimensions must be a permutation of operand dimensions, got dimensions "
+                f"{order} for shape {np.shape(operand)}."
+            )
         operand = _structure.transpose(operand, order)
     out_sharding = explicit_sharding("reshape", out_sharding, len(shape))
     if np.shape(operand) == shape and out_sharding is None and is_array(operand):
         return operand
-    return _structure.reshape_p.call(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)[0]
+    return _structure.reshape_p.call(
+        operand, new_sizes=shape, dimensions=None, sharding=out_sharding
+    )[0]
 
 
 def canonical_sizes(new_sizes: Any) -> tuple[Any, ...]:
@@ -480,7 +616,9 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
         raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
     kept = tuple(i for i in range(ndim) if i not in axes)
     sizes = iter(np.shape(array))
-    return broadcast_in_dim(array, tuple(1 if i in axes else next(sizes) for i in range(ndim)), kept)
+    return broadcast_in_dim(
+        array, tuple(1 if i in axes else next(sizes) for i in range(ndim)), kept
+    )
 
 
 def collapse(operand: Array, start_dimension: int, stop_dimension: int | None = None) -> Array:

@@ -1,4 +1,7 @@
-"""Shardings inside programs: constraints for the compiler (Auto mesh axes), resharding (Explicit ones)."""
+"""Shardings inside programs.
+
+Constraints for the compiler (Auto mesh axes), resharding (Explicit ones).
+"""
 
 from __future__ import annotations
 
@@ -48,29 +51,53 @@ class ShardingConstraint(Linear):
         return (x,)
 
     def evaluate(self, x: Any, *, sharding: Any, **params: Any) -> Any:
-        shardings.check_shape(sharding, np.shape(x), "with_sharding_constraint: outside of programs an array lies in equal parts. ")
+        shardings.check_shape(
+            sharding,
+            np.shape(x),
+            "with_sharding_constraint: outside of programs an array lies in equal parts. ",
+        )
         return super().evaluate(x, sharding=sharding, **params)
 
     shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, sharding: Any, **params: Any) -> Any:
         own = x.aval.partition
-        if own is not None and isinstance(sharding, NamedSharding):  # along Explicit mesh axes x lies as its type says
+        if own is not None and isinstance(
+            sharding, NamedSharding
+        ):  # along Explicit mesh axes x lies as its type says
             stated = [*sharding.spec.partitions, *[None] * (x.aval.ndim - len(sharding.spec))]
-            sharding = sharding.with_spec(sharding.spec.update(partitions=[
-                e if e is UNCONSTRAINED else (*entry_names(mine), *entry_names(e))
-                for e, mine in zip(stated, own.spec.partitions, strict=True)]))
+            sharding = sharding.with_spec(
+                sharding.spec.update(
+                    partitions=[
+                        e if e is UNCONSTRAINED else (*entry_names(mine), *entry_names(e))
+                        for e, mine in zip(stated, own.spec.partitions, strict=True)
+                    ]
+                )
+            )
         return (ctx.constrain(x, sharding),)
 
     def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
         return self.call(*cts, **params)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, sharding: Any, unconstrained_dims: Any, **params: Any) -> Any:
+    def batch(
+        self,
+        axis: Any,
+        args: Any,
+        dims: Any,
+        *,
+        sharding: Any,
+        unconstrained_dims: Any,
+        **params: Any,
+    ) -> Any:
         (x,), (dim,) = args, dims
         if isinstance(sharding, SingleDeviceSharding):
-            return self.call(x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params), dims
+            return self.call(
+                x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params
+            ), dims
         free = axis.spmd_name is None
-        spread = sharding.inserted(typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name)
+        spread = sharding.inserted(
+            typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name
+        )
         shifted = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if free else set())
         return self.call(x, sharding=spread, unconstrained_dims=shifted, **params), dims
 
@@ -92,21 +119,34 @@ class Reshard(Linear):
         if UNCONSTRAINED in dst_sharding.spec.partitions:
             over = NamedSharding(concrete_mesh or dst_sharding.mesh, PartitionSpec())
             return (ctx.constrain(x, over.left_free(dst_sharding.spec)),)
-        return (ctx.summed(x, dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh)),)
+        return (
+            ctx.summed(
+                x,
+                dst_sharding if concrete_mesh is None else dst_sharding.update(mesh=concrete_mesh),
+            ),
+        )
 
     def shard(self, x: Any, **params: Any) -> Any:
         return None
 
     def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
         # A value whose type says nothing may be divided, as the compiler likes (`laid_out`).
-        own = x.aval.cotangent_aval().partition or dst_sharding.with_spec((UNCONSTRAINED,) * x.aval.ndim)
+        own = x.aval.cotangent_aval().partition or dst_sharding.with_spec(
+            (UNCONSTRAINED,) * x.aval.ndim
+        )
         return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+    def batch(
+        self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any
+    ) -> Any:
         (x,), (dim,) = args, dims
         aval = typeof(x)
         entry = aval.partition.spec[dim] if aval.partition is not None else axis.spmd_name
-        return self.call(x, dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry), concrete_mesh=concrete_mesh), dims
+        return self.call(
+            x,
+            dst_sharding=dst_sharding.inserted(aval.ndim - 1, dim, entry),
+            concrete_mesh=concrete_mesh,
+        ), dims
 
 
 sharding_constraint_p = ShardingConstraint()
@@ -122,11 +162,12 @@ def _leaves(name: str, x: Any, tree_of_shardings: Any) -> tuple[list[Any], list[
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """x, which the compiler is to lay out so; outside jit, x laid out so.
 
-    x: a pytree of arrays. shardings: a NamedSharding or a PartitionSpec over the mesh in force, or a tree prefix of them, over
-    Auto mesh axes: over Explicit ones it asserts that x has that sharding. Of a program on one device a SingleDeviceSharding says
-    which; a Format has a layout in memory too, as in `with_layout_constraint`.
-    Raises RuntimeError for a PartitionSpec without a mesh, TypeError for what is no sharding, ValueError for None or if one does
-    not fit, AssertionError as said.
+    x: a pytree of arrays. shardings: a NamedSharding or a PartitionSpec over the mesh in force, or
+    a tree prefix of them, over Auto mesh axes: over Explicit ones it asserts that x has that
+    sharding. Of a program on one device a SingleDeviceSharding says which; a Format has a layout in
+    memory too, as in `with_layout_constraint`.
+    Raises RuntimeError for a PartitionSpec without a mesh, TypeError for what is no sharding,
+    ValueError for None or if one does not fit, AssertionError as said.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -134,112 +175,177 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     leaves, places, tree = _leaves("with_sharding_constraint shardings", x, shardings)
-    return tree.unflatten([_named(constrain(leaf, where), where) for leaf, where in zip(leaves, places, strict=True)])
+    return tree.unflatten(
+        [_named(constrain(leaf, where), where) for leaf, where in zip(leaves, places, strict=True)]
+    )
 
 
 def _named(x: Any, where: Any) -> Any:
-    """A concrete array with the very sharding that was asked for, where a program gave it one that is alike."""
+    """A concrete array with the very sharding that was asked for, where a program gave it one that
+    is alike."""
     where = where.sharding if isinstance(where, Format) else where
-    known = isinstance(x, ArrayImpl) and isinstance(where, NamedSharding) and isinstance(where.mesh, Mesh)
+    known = (
+        isinstance(x, ArrayImpl)
+        and isinstance(where, NamedSharding)
+        and isinstance(where.mesh, Mesh)
+    )
     return put_array(x, where) if known and UNCONSTRAINED not in where.spec else x
 
 
-_NO_MESH = ("{} requires a non-empty mesh in context if you are passing `PartitionSpec`s to {}. You can define a context mesh via "
-            "`jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {} and then the mesh context manager is not required.")
+_NO_MESH = (
+    "{} requires a non-empty mesh in context if you are passing `PartitionSpec`s to {}. You can "
+    "define a context mesh via `jax.set_mesh(mesh)`. Alternatively, provide `Sharding`s to {} and "
+    "then the mesh context manager is not required."
+)
 
 
 def constrain(x: Any, where: Any) -> Any:
-    """One array constrained to a sharding over Auto mesh axes, or asserted to have one over Explicit ones."""
+    """One array constrained to a sharding over Auto mesh axes, or asserted to have one over
+    Explicit ones."""
     if where is None:
-        raise ValueError("One of with_sharding_constraint arguments got sharding None which is not allowed. Please only pass "
-                         "`jax.sharding.Sharding` instances.")
+        raise ValueError(
+            "One of with_sharding_constraint arguments got sharding None which is not allowed. "
+            "Please only pass `jax.sharding.Sharding` instances."
+        )
     if isinstance(where, Format):
         x = constrain(x, where.sharding)
         return with_layout_constraint(x, where.layout) if isinstance(where.layout, Layout) else x
-    where = shardings.as_named(where, RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")),
-                               meshes.mesh_of_block())
+    where = shardings.as_named(
+        where,
+        RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")),
+        meshes.mesh_of_block(),
+    )
     if not isinstance(where, NamedSharding | SingleDeviceSharding):
-        raise TypeError("with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, SingleDeviceShardings or "
-                        f"Formats of them, got {where!r}.")
+        raise TypeError(
+            "with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, "
+            f"SingleDeviceShardings or Formats of them, got {where!r}."
+        )
     refuse_high("with_sharding_constraint", typeof(x))
     if isinstance(where, SingleDeviceSharding):
         return _constrain(x, where)
     if shardings.is_of_no_mesh(where):
-        raise ValueError(f"with_sharding_constraint: One of shardings leaf specifications got an empty NamedSharding: {where} "
-                         "which is not allowed.")
+        raise ValueError(
+            "with_sharding_constraint: One of shardings leaf specifications got an empty "
+            f"NamedSharding: {where} which is not allowed."
+        )
     aval, spec = typeof(x), where.spec
     try:
         where.check_compatible_aval(aval.shape)
     except ValueError as err:
-        raise ValueError("One of with_sharding_constraint arguments is incompatible with its sharding annotation "
-                         f"{where}: {err}") from None
+        raise ValueError(
+            "One of with_sharding_constraint arguments is incompatible with its sharding "
+            f"annotation {where}: {err}"
+        ) from None
     if where.mesh.are_all_axes_explicit:
         own = (None,) * aval.ndim if aval.partition is None else aval.partition.spec.partitions
         said = shardings.typed(where, aval.ndim)
         if own != ((None,) * aval.ndim if said is None else said.spec.partitions):
-            raise AssertionError("`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The "
-                                 f"array sharding: {PartitionSpec(*own)} did not match the sharding provided: {spec}. Please use "
-                                 "`jax.sharding.reshard` to shard your input to the sharding you want.")
+            raise AssertionError(
+                "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
+                f"`Explicit`. The array sharding: {PartitionSpec(*own)} did not match the "
+                f"sharding provided: {spec}. Please use `jax.sharding.reshard` to shard your "
+                "input to the sharding you want."
+            )
         return x
     manual = set(meshes.get_abstract_mesh().manual_axes).intersection(spec.names())
     if manual:
-        raise ValueError(f"with_sharding_constraint: the spec {spec} contains a manual axes {sorted(manual, key=str)} of mesh "
-                         f"{meshes.get_abstract_mesh()!s}, along which each device has its part already.\n  Leave them out.")
+        raise ValueError(
+            f"with_sharding_constraint: the spec {spec} contains a manual axes "
+            f"{sorted(manual, key=str)} of mesh {meshes.get_abstract_mesh()!s}, along which each "
+            "device has its part already.\n  Leave them out."
+        )
     if any(where.mesh.type_of[n] is not AxisType.Auto for n in spec.names()):
-        raise ValueError("The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. "
-                         f"Got spec={spec} and mesh={where.mesh}. You probably meant to use `reshard` API?")
-    return _constrain(x, where, frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED))
+        raise ValueError(
+            "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto "
+            f"axes of the mesh. Got spec={spec} and mesh={where.mesh}. You probably meant to use "
+            "`reshard` API?"
+        )
+    return _constrain(
+        x, where, frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED)
+    )
 
 
 def _constrain(x: Any, where: Any, free: frozenset[int] = frozenset()) -> Any:
-    return sharding_constraint_p.call(x, sharding=where, layout=None, context_mesh=meshes.get_abstract_mesh(),
-                                      unconstrained_dims=free)[0]
+    return sharding_constraint_p.call(
+        x,
+        sharding=where,
+        layout=None,
+        context_mesh=meshes.get_abstract_mesh(),
+        unconstrained_dims=free,
+    )[0]
 
 
 @tracebacks.api_boundary
 def reshard(xs: Any, out_shardings: Any) -> Any:
     """xs laid out by other shardings over Explicit mesh axes; types say so.
 
-    xs: a pytree of arrays. out_shardings: a NamedSharding or a PartitionSpec over the mesh in force, or a tree prefix of them.
-    Raises ValueError for a PartitionSpec without a mesh, over Auto axes, or one that does not fit.
+    xs: a pytree of arrays. out_shardings: a NamedSharding or a PartitionSpec over the mesh in
+    force, or a tree prefix of them. Raises ValueError for a PartitionSpec without a mesh, over Auto
+    axes, or one that does not fit.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.typeof(reshard(jnp.ones(2), jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P("x"))))
     ShapedArray(float32[2@x])
     """
     leaves, places, tree = _leaves("reshard out_shardings", xs, out_shardings)
-    return tree.unflatten([_reshard(leaf, where) for leaf, where in zip(leaves, places, strict=True)])
+    return tree.unflatten(
+        [_reshard(leaf, where) for leaf, where in zip(leaves, places, strict=True)]
+    )
 
 
 def _reshard(x: Any, where: Any) -> Any:
     where, ndim = shardings.explicit_sharding("reshard", where, None), typeof(x).ndim
     if where is not None and len(where.spec) > ndim and not any(where.spec.partitions[ndim:]):
-        where = where.with_spec(where.spec.update(partitions=where.spec.partitions[:ndim]))  # as in JAX
+        where = where.with_spec(
+            where.spec.update(partitions=where.spec.partitions[:ndim])
+        )  # as in JAX
     if where is None:
-        raise ValueError("reshard: out_shardings says None, or has an empty mesh, where an array is to be laid out. Reshard should "
-                         "only be used with out_shardings which are non-None and have a non-empty mesh.\n    array: "
-                         f"{typeof(x).str_short(short_dtypes=True)}\n  Give a NamedSharding, or a PartitionSpec under a mesh.")
+        raise ValueError(
+            "reshard: out_shardings says None, or has an empty mesh, where an array is to be "
+            "laid out. Reshard should only be used with out_shardings which are non-None and "
+            f"have a non-empty mesh.\n    array: {typeof(x).str_short(short_dtypes=True)}\n"
+            "  Give a NamedSharding, or a PartitionSpec under a mesh."
+        )
     mesh = where.mesh if isinstance(where.mesh, Mesh) else None
     for name in where.mesh.manual_axes:
-        x = _in_state(x, name, "unreduced" if name in where.spec.unreduced else "reduced" if name in where.spec.reduced else None)
-    return reshard_p.call(x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh)[0]
+        x = _in_state(
+            x,
+            name,
+            "unreduced"
+            if name in where.spec.unreduced
+            else "reduced"
+            if name in where.spec.reduced
+            else None,
+        )
+    return reshard_p.call(
+        x, dst_sharding=where.update(mesh=where.mesh.abstract_mesh), concrete_mesh=mesh
+    )[0]
 
 
 def _in_state(x: Any, name: Any, wanted: str | None) -> Any:
-    """x as a type says it of a manual axis: the same on all devices, still to be summed, or with a cotangent that is."""
+    """x as a type says it of a manual axis: the same on all devices, still to be summed, or with a
+    cotangent that is."""
     state = state_of(typeof(x), name)
     if state in (wanted, "varying"):
         return x
-    if (state, wanted) == (None, "unreduced"):  # the first device has the value, the others have nothing to add to it
+    if (state, wanted) == (
+        None,
+        "unreduced",
+    ):  # the first device has the value, the others have nothing to add to it
         first = eq(axis_index(name), np.int32(0))
-        return cast(select(broadcast_to(first, np.shape(x), ()), x, zeros(typeof(x))), frozenset({name}), "unreduced")
+        return cast(
+            select(broadcast_to(first, np.shape(x), ()), x, zeros(typeof(x))),
+            frozenset({name}),
+            "unreduced",
+        )
     if (state, wanted) == ("unreduced", None):
         return unreduced_psum_p.call(x, axes=(name,))[0]
     return cast(x, frozenset({name}), wanted or "invarying")
 
 
 def lay_out(x: Any, where: Any) -> Any:
-    """x laid out by a sharding, over whichever mesh axes, or on one device; or in another memory."""
+    """x laid out by a sharding, over whichever mesh axes, or on one device; or in another
+    memory."""
     if isinstance(where, MemorySpace):
         return device_put_p.call(x, device=where, copy=False)[0]
     if isinstance(where, NamedSharding):
@@ -255,7 +361,9 @@ def reduce_cotangents(x: Any, where: NamedSharding) -> Any:
     x = cast(x, manual, "reduced") if manual else x
     rest = where.spec.reduced - manual
     own = typeof(x).partition or where.with_spec(PartitionSpec(*[None] * typeof(x).ndim))
-    return _reshard(x, own.with_spec(own.spec.update(reduced=own.spec.reduced | rest))) if rest else x
+    return (
+        _reshard(x, own.with_spec(own.spec.update(reduced=own.spec.reduced | rest))) if rest else x
+    )
 
 
 def _mesh_with(mesh: meshes.AbstractMesh, axes: Any, kind: AxisType) -> meshes.AbstractMesh:
@@ -263,10 +371,14 @@ def _mesh_with(mesh: meshes.AbstractMesh, axes: Any, kind: AxisType) -> meshes.A
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     unknown = [n for n in names if n not in mesh.sizes]
     if unknown:
-        raise ValueError(f"auto_axes and explicit_axes: the mesh has no axes {unknown}.\n    mesh: {mesh}")
+        raise ValueError(
+            f"auto_axes and explicit_axes: the mesh has no axes {unknown}.\n    mesh: {mesh}"
+        )
     if any(mesh.type_of[n] is AxisType.Manual for n in names):
-        raise NotImplementedError("Going from `Manual` AxisType to `Auto` or `Explicit` AxisType is not allowed: within "
-                                  f"jax.shard_map each device has its part already.\n    axes: {names}\n    mesh: {mesh}")
+        raise NotImplementedError(
+            "Going from `Manual` AxisType to `Auto` or `Explicit` AxisType is not allowed: within "
+            f"jax.shard_map each device has its part already.\n    axes: {names}\n    mesh: {mesh}"
+        )
     return mesh.update_axis_types(dict.fromkeys(names, kind))
 
 
@@ -275,20 +387,27 @@ def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     old = typeof(x).partition
     if old is None:
         return x
-    entries = [tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) for e in old.spec]
+    entries = [
+        tuple(n for n in entry_names(e) if mesh.type_of[n] is AxisType.Explicit) for e in old.spec
+    ]
     free = [names or (UNCONSTRAINED if mesh.auto_axes else None) for names in entries]
-    return reshard_p.call(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*free)), concrete_mesh=None)[0]
+    return reshard_p.call(
+        x, dst_sharding=NamedSharding(mesh, PartitionSpec(*free)), concrete_mesh=None
+    )[0]
 
 
 def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:
-    """f(*operands) with its result laid out by a sharding over Explicit mesh axes; inside, the compiler partitions.
+    """f(*operands) with its result laid out by a sharding over Explicit mesh axes; inside, the
+    compiler partitions.
 
     operands: pytrees; their arrays are arguments of one program when called eagerly.
     """
     if shardings.is_of_no_mesh(out_sharding):
         return f(*operands)
     leaves, tree = pytrees.tree_flatten(operands)
-    arrays = [i for i, x in enumerate(leaves) if isinstance(x, ArrayImpl | Tracer) and x.dtype != np.bool_]
+    arrays = [
+        i for i, x in enumerate(leaves) if isinstance(x, ArrayImpl | Tracer) and x.dtype != np.bool_
+    ]
 
     def run(*xs: Any) -> Any:
         where = shardings.explicit_sharding(name, out_sharding, None)
@@ -311,12 +430,16 @@ def _mesh_of(where: Sequence[Any]) -> meshes.AbstractMesh:
     return next(named, mesh) if mesh.empty else mesh
 
 
-def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
-    """A function inside of which the compiler partitions along some Explicit axes of the mesh in force.
+def auto_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
+) -> Any:
+    """A function inside of which the compiler partitions along some Explicit axes of the mesh in
+    force.
 
-    axes: their names; None for all. out_sharding: of the results, a tree prefix; here or as a keyword argument of each call.
-    Where there is no mesh in force, that of out_sharding is meant; where no axis is Explicit, it is the function itself.
-    Raises TypeError where no out_sharding is given, NotImplementedError for Manual axes, ValueError for axes that are not there.
+    axes: their names; None for all. out_sharding: of the results, a tree prefix; here or as a
+    keyword argument of each call. Where there is no mesh in force, that of out_sharding is meant;
+    where no axis is Explicit, it is the function itself. Raises TypeError where no out_sharding is
+    given, NotImplementedError for Manual axes, ValueError for axes that are not there.
     """
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
@@ -339,17 +462,23 @@ def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_s
         outer = _mesh_of(leaves)
         if outer.empty or _mesh_with(outer, axes, AxisType.Auto) is outer:
             return f(*args, **kwargs)
-        # Eagerly one program, since the values inside have a partition that no array of this mesh has.
-        return (compiled if current_trace() is EVAL else run)((tuple(leaves), tree), *args, **kwargs)
+        # Eagerly one program, since the values inside have a partition that no array of this mesh
+        # has.
+        return (compiled if current_trace() is EVAL else run)(
+            (tuple(leaves), tree), *args, **kwargs
+        )
 
     return wrapped
 
 
-def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None) -> Any:
+def explicit_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+) -> Any:
     """A function inside of which types say the partition along some Auto axes of the mesh in force.
 
-    axes: their names; None for all. in_sharding: of the positional arguments, a tree prefix; here or as a keyword argument.
-    Raises TypeError where no in_sharding is given, ValueError without a mesh in force, NotImplementedError for Manual axes.
+    axes: their names; None for all. in_sharding: of the positional arguments, a tree prefix; here
+    or as a keyword argument. Raises TypeError where no in_sharding is given, ValueError without a
+    mesh in force, NotImplementedError for Manual axes.
     """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
@@ -361,8 +490,10 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
             raise TypeError("Missing required keyword argument: 'in_sharding'")
         outer = meshes.get_abstract_mesh()
         if outer.empty:
-            raise ValueError("Context mesh cannot be empty. Please use `jax.set_mesh` API to enter into a mesh context when using "
-                             "`explicit_axes` API.")
+            raise ValueError(
+                "Context mesh cannot be empty. Please use `jax.set_mesh` API to enter into a mesh "
+                "context when using `explicit_axes` API."
+            )
         mesh = _mesh_with(outer, axes, AxisType.Explicit)
         with meshes.use_abstract_mesh(mesh):
             leaves, places, tree = _leaves("explicit_axes in_sharding", args, where)

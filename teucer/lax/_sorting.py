@@ -34,36 +34,55 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = [
-    "approx_max_k", "approx_min_k", "approx_top_k_p", "sort", "sort_key_val", "sort_p", "top_k",
+    "approx_max_k",
+    "approx_min_k",
+    "approx_top_k_p",
+    "sort",
+    "sort_key_val",
+    "sort_p",
+    "top_k",
     "top_k_p",
 ]
 
 
 def take_along(x: Any, places: Any, axis: int) -> Any:
-    """result[i, j, k] = x[i, places[i, j, k], k] for axis 1, and so on; places are distinct along the axis and in bounds."""
+    """result[i, j, k] = x[i, places[i, j, k], k] for axis 1, and so on; places are distinct along
+    the axis and in bounds."""
     ndim = np.ndim(x)
     if 0 in np.shape(x):
         return full(np.shape(places), 0, typeof(x).dtype)
     others = tuple(i for i in range(ndim) if i != axis)
-    return gather_p.call(x, expand_dims(places, (ndim,)), slice_sizes=(1,) * ndim,
-                         dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others), fill_value=None,
-                         mode=GatherScatterMode.PROMISE_IN_BOUNDS, indices_are_sorted=False, unique_indices=True)[0]
+    return gather_p.call(
+        x,
+        expand_dims(places, (ndim,)),
+        slice_sizes=(1,) * ndim,
+        dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others),
+        fill_value=None,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        indices_are_sorted=False,
+        unique_indices=True,
+    )[0]
 
 
-def _taken(tangents: Sequence[Any], avals: Sequence[ShapedArray], places: Any,
-           axis: int) -> tuple[Any, ...]:
+def _taken(
+    tangents: Sequence[Any], avals: Sequence[ShapedArray], places: Any, axis: int
+) -> tuple[Any, ...]:
     """Tangents moved to where the elements went; Zero stays Zero."""
-    return tuple(aval.zero if type(t) is Zero else take_along(t, places, axis)
-                 for t, aval in zip(tangents, avals, strict=True))
+    return tuple(
+        aval.zero if type(t) is Zero else take_along(t, places, axis)
+        for t, aval in zip(tangents, avals, strict=True)
+    )
 
 
 @final
 class Sort(Primitive):
-    """Arrays sorted together along an axis, by the first num_keys of them: the first decides, then the second, ...
+    """Arrays sorted together along an axis, by the first num_keys of them: the first decides, then
+    the second, ...
 
-    Floats are ordered as real numbers, -0 equal to 0, NaN greater than all; complex ones by real, then imaginary part.
-    (C1) there is an operand, all of one shape.  (C2) dimension is an axis.  (C3) 1 <= num_keys <= the number of operands.
-    (C4) the operands by which is sorted are numbers or booleans.
+    Floats are ordered as real numbers, -0 equal to 0, NaN greater than all; complex ones by real,
+    then imaginary part. (C1) there is an operand, all of one shape.  (C2) dimension is an axis.
+    (C3) 1 <= num_keys <= the number of operands. (C4) the operands by which is sorted are numbers
+    or booleans.
     """
 
     __slots__ = ()
@@ -72,59 +91,102 @@ class Sort(Primitive):
 
     def types(self, *xs: ShapedArray, dimension: int, is_stable: object, num_keys: int) -> Any:
         if any(x.shape != xs[0].shape for x in xs):
-            raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.shape) for x in xs)}")
+            raise TypeError(
+                "Arguments to sort must have equal shapes, got: "
+                f"{' '.join(str(x.shape) for x in xs)}"
+            )
         canonical_axis(dimension, xs[0].ndim, "sort")
         for x in xs[:num_keys]:
             if dtypes.is_extended(x.dtype):
-                raise TypeError(f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order.")
+                raise TypeError(
+                    f"sort: lt_to does not accept dtype {x.dtype.name}; values of it have no order."
+                )
         return xs
 
     def shard(self, *xs: ShapedArray, dimension: int, **params: object) -> Any:
         labels = whole(xs[0], (dimension,))
-        return Labels([labels] * len(xs), [labels], whole="Arguments to sort must be unsharded over the sorting dimension")
+        return Labels(
+            [labels] * len(xs),
+            [labels],
+            whole="Arguments to sort must be unsharded over the sorting dimension",
+        )
 
-    def lower(self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int) -> Any:
+    def lower(
+        self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int
+    ) -> Any:
         if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
 
         def before(*pairs: Any) -> Any:
-            keys = [part for i in range(num_keys) for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1])]
+            keys = [
+                part
+                for i in range(num_keys)
+                for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1])
+            ]
             found: Any = None
             for a, b in reversed(keys):
                 less = hlo.compare(ctx, a, b, "LT", _order(a))
                 if found is not None:
-                    tie = hlo.elementwise(ctx, "and", hlo.compare(ctx, a, b, "EQ", _order(a)), found)
+                    tie = hlo.elementwise(
+                        ctx, "and", hlo.compare(ctx, a, b, "EQ", _order(a)), found
+                    )
                     less = hlo.elementwise(ctx, "or", less, tie)
                 found = less
             return (found,)
 
         return hlo.sort(ctx, xs, dimension, is_stable, before)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, dimension: int, **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        dimension: int,
+        **params: object,
+    ) -> Any:
         places = broadcasted_iota(np.int32, np.shape(primals[0]), dimension)
         *outs, places = self.call(*primals, places, dimension=dimension, **params)
         return tuple(outs), _taken(tangents, [typeof(y) for y in outs], places, dimension)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int, **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Array], dims: Dims, *, dimension: int, **params: object
+    ) -> Any:
         at = next(d for d in dims if d is not None)
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, dimension: int, num_keys: int, is_stable: bool) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        dimension: int,
+        num_keys: int,
+        is_stable: bool,
+    ) -> Any:
         inside = sizes.inside(avals[0].shape, (dimension,))
         if inside is None:
             return self.call(*args, dimension=dimension, num_keys=num_keys, is_stable=is_stable)
-        behind = select(inside, *(_structure.full(np.shape(inside), i, np.dtype(np.int32)) for i in (0, 1)))
-        return self.call(behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable)[1:]
+        behind = select(
+            inside, *(_structure.full(np.shape(inside), i, np.dtype(np.int32)) for i in (0, 1))
+        )
+        return self.call(
+            behind, *args, dimension=dimension, num_keys=num_keys + 1, is_stable=is_stable
+        )[1:]
 
 
-_AS_INTEGERS: dict[object, np.dtype[Any]] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
+_AS_INTEGERS: dict[object, np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.int32),
+    np.dtype(np.float64): np.dtype(np.int64),
+}
 
 
 def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
-    """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path for integers: a third of
-    the time. Nothing tells equal elements apart but the sign of zero: -0 comes before 0."""
+    """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path
+    for integers: a third of the time. Nothing tells equal elements apart but the sign of zero: -0
+    comes before 0."""
     kind = _AS_INTEGERS[x.dtype]
     aval = ShapedArray(x.shape, kind)
     nan = hlo.splat(ctx, np.nan, x.aval.strengthen())
@@ -132,11 +194,15 @@ def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
 
     def flipped(z: Any) -> Any:
         # Of negative floats the greater has the lesser bits: all but the sign are complemented.
-        sign = hlo.elementwise(ctx, "shift_right_arithmetic", z, hlo.splat(ctx, 8 * kind.itemsize - 1, aval))
+        sign = hlo.elementwise(
+            ctx, "shift_right_arithmetic", z, hlo.splat(ctx, 8 * kind.itemsize - 1, aval)
+        )
         mask = hlo.elementwise(ctx, "and", sign, hlo.splat(ctx, np.iinfo(kind).max, aval))
         return hlo.elementwise(ctx, "xor", z, mask)
 
-    (found,) = hlo.sort(ctx, [flipped(bits)], dimension, False, lambda a, b: (hlo.compare(ctx, a, b, "LT"),))
+    (found,) = hlo.sort(
+        ctx, [flipped(bits)], dimension, False, lambda a, b: (hlo.compare(ctx, a, b, "LT"),)
+    )
     return hlo.bitcast_convert(ctx, flipped(found), x.aval.strengthen())
 
 
@@ -148,8 +214,10 @@ def _parts(ctx: Context, a: Value, b: Value) -> list[tuple[Any, Any]]:
     """The pairs of scalars that decide the order of a and b. XLA knows this form of comparison."""
     if a.dtype.kind == "c":
         part = np.finfo(a.dtype).dtype
-        halves = [tuple(ctx.op1(f"stablehlo.{name}", (z,), ShapedArray((), part)) for z in (a, b))
-                  for name in ("real", "imag")]
+        halves = [
+            tuple(ctx.op1(f"stablehlo.{name}", (z,), ShapedArray((), part)) for z in (a, b))
+            for name in ("real", "imag")
+        ]
         return [(_canonical(ctx, p), _canonical(ctx, q)) for p, q in halves]
     if dtypes.issubdtype(a.dtype, np.floating):
         return [(_canonical(ctx, a), _canonical(ctx, b))]
@@ -165,7 +233,8 @@ def _canonical(ctx: Context, a: Value) -> Any:
 
 @final
 class TopK(Primitive):
-    """The k greatest elements along an axis in descending order, and their places; NaN counts as greatest.
+    """The k greatest elements along an axis in descending order, and their places; NaN counts as
+    greatest.
 
     (C1) axis is one of x.  (C2) 0 <= k <= its size.  (C3) x is not complex.
     """
@@ -183,12 +252,16 @@ class TopK(Primitive):
         if dtypes.issubdtype(x.dtype, np.complexfloating):
             raise ValueError("top_k is not compatible with complex inputs.")
         if k > x.shape[axis]:
-            raise ValueError(f"k argument to top_k must be no larger than size along axis; got {k=} with shape={list(x.shape)} "
-                             f"and {axis=}")
+            raise ValueError(
+                f"k argument to top_k must be no larger than size along axis; got {k=} with "
+                f"shape={list(x.shape)} and {axis=}"
+            )
         if bounds(x.shape[axis])[0] > 2**31:
-            raise ValueError("top_k returns int32 indices, which will overflow for an axis of size "
-                             f"{x.shape[axis]}.\n  Take the greatest of parts of the axis first.")
-        shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
+            raise ValueError(
+                "top_k returns int32 indices, which will overflow for an axis of size "
+                f"{x.shape[axis]}.\n  Take the greatest of parts of the axis first."
+            )
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
     def shard(self, x: ShapedArray, *, axis: int, **params: object) -> Any:
@@ -203,25 +276,44 @@ class TopK(Primitive):
         order[axis], order[last] = last, axis
         x = hlo.transpose(ctx, x, order)
         shape = (*x.shape[:-1], k)
-        found = hlo.top_k(ctx, x, k, [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)])
+        found = hlo.top_k(
+            ctx, x, k, [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)]
+        )
         return tuple(hlo.transpose(ctx, y, order) for y in found)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, k: int, axis: int) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[object], *, k: int, axis: int
+    ) -> Any:
         outs = self.call(*primals, k=k, axis=axis)
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, k: int, axis: int) -> Any:
+    def batch(
+        self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, k: int, axis: int
+    ) -> Any:
         return self.call(*args, k=k, axis=axis + (axis >= dims[0])), (*dims, *dims)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, k: int, axis: int) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        k: int,
+        axis: int,
+    ) -> Any:
         # Of equal elements the first come first, and k are in the array.
-        return self.call(sizes.mask(args[0], avals[0], lowest(avals[0].dtype), (axis,)), k=sizes.bounded(k), axis=axis)
+        return self.call(
+            sizes.mask(args[0], avals[0], lowest(avals[0].dtype), (axis,)),
+            k=sizes.bounded(k),
+            axis=axis,
+        )
 
 
 @final
 class ApproxTopK(Primitive):
-    """The k greatest or least floats along an axis and their places, where some may be missed. Here none is.
+    """The k greatest or least floats along an axis and their places, where some may be missed. Here
+    none is.
 
     (C1) x is real floating.  (C2) reduction_dimension is an axis of x.  (C3) 0 <= k <= its size.
     (C4) 0 < recall_target <= 1.
@@ -231,27 +323,46 @@ class ApproxTopK(Primitive):
     name = "approx_top_k"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, k: int, reduction_dimension: int, recall_target: Any,
-              aggregate_to_topk: object, **params: object) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        *,
+        k: int,
+        reduction_dimension: int,
+        recall_target: Any,
+        aggregate_to_topk: object,
+        **params: object,
+    ) -> Any:
         if k <= 0:
             raise ValueError(f"k must be positive, got {k}")
         if not dtypes.issubdtype(x.dtype, np.floating):
             raise ValueError(f"operand must be a floating type\n    operand: {x.str_short(True)}")
         axis = canonical_axis(reduction_dimension, x.ndim, "approx_top_k")
         if k > x.shape[axis]:
-            raise ValueError(f"k must be smaller than the size of reduction_dim {x.shape[axis]}, got {k}")
+            raise ValueError(
+                f"k must be smaller than the size of reduction_dim {x.shape[axis]}, got {k}"
+            )
         if not 0 < recall_target <= 1:
-            raise ValueError(f"approx_top_k: recall_target must be above 0 and at most 1, got {recall_target}.")
+            raise ValueError(
+                f"approx_top_k: recall_target must be above 0 and at most 1, got {recall_target}."
+            )
         size = k if aggregate_to_topk else x.shape[axis]
-        shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         return (ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32)))
 
     def shard(self, x: ShapedArray, *, reduction_dimension: int, **params: object) -> Any:
         labels = whole(x, (reduction_dimension % x.ndim,))
         return Labels([labels], [labels])
 
-    def lower(self, ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: object,
-              **params: object) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        *,
+        reduction_dimension: int,
+        is_max_k: object,
+        **params: object,
+    ) -> Any:
         axis = canonical_axis(reduction_dimension, len(x.shape), "approx_top_k")
         size = ctx.avals_out[0].shape[axis]
 
@@ -264,22 +375,56 @@ class ApproxTopK(Primitive):
 
         return ctx.trace(exact, x)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, reduction_dimension: int, **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        reduction_dimension: int,
+        **params: object,
+    ) -> Any:
         outs = self.call(*primals, reduction_dimension=reduction_dimension, **params)
         axis = canonical_axis(reduction_dimension, np.ndim(primals[0]), "approx_top_k")
         return outs, (*_taken(tangents, [typeof(outs[0])], outs[1], axis), typeof(outs[1]).zero)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], *, reduction_dimension: int,
-              **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        *,
+        reduction_dimension: int,
+        **params: object,
+    ) -> Any:
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), (*dims, *dims)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], *, k: Size, reduction_dimension: int, is_max_k: Any,
-               **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        *,
+        k: Size,
+        reduction_dimension: int,
+        is_max_k: Any,
+        **params: object,
+    ) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.
-        x = sizes.mask(args[0], avals[0], -np.inf if is_max_k else np.nan, (canonical_axis(reduction_dimension, avals[0].ndim),))
-        return self.call(x, reduction_dimension=reduction_dimension, is_max_k=is_max_k, k=sizes.bounded(k), **params)
+        x = sizes.mask(
+            args[0],
+            avals[0],
+            -np.inf if is_max_k else np.nan,
+            (canonical_axis(reduction_dimension, avals[0].ndim),),
+        )
+        return self.call(
+            x,
+            reduction_dimension=reduction_dimension,
+            is_max_k=is_max_k,
+            k=sizes.bounded(k),
+            **params,
+        )
 
 
 sort_p = Sort()
@@ -287,13 +432,15 @@ top_k_p = TopK()
 approx_top_k_p = ApproxTopK()
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True,
-         num_keys: int = 1) -> Array | tuple[Array, ...]:
+def sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array | tuple[Array, ...]:
     """An array, or arrays together, in ascending order along an axis.
 
-    operand: an array or a sequence of arrays of one shape; the first num_keys of them decide the order.
-    -0 is equal to 0, NaN greater than all; complex numbers are ordered by real, then imaginary part.
-    Raises TypeError if shapes differ, ValueError if the axis or num_keys is out of range.
+    operand: an array or a sequence of arrays of one shape; the first num_keys of them decide the
+    order. -0 is equal to 0, NaN greater than all; complex numbers are ordered by real, then
+    imaginary part. Raises TypeError if shapes differ, ValueError if the axis or num_keys is out of
+    range.
 
     >>> sort(np.float32([3, 1, 2]))
     Array([1., 2., 3.], dtype=float32)
@@ -304,13 +451,18 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True,
         raise TypeError("Sort requires at least one operand")
     if not 1 <= num_keys <= len(xs):
         raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(xs)}")
-    outs = sort_p.call(*xs, dimension=canonical_axis(dimension, np.ndim(xs[0]), "sort"), is_stable=bool(is_stable),
-                       num_keys=operator.index(num_keys))
+    outs = sort_p.call(
+        *xs,
+        dimension=canonical_axis(dimension, np.ndim(xs[0]), "sort"),
+        is_stable=bool(is_stable),
+        num_keys=operator.index(num_keys),
+    )
     return outs if several else outs[0]
 
 
-def sort_key_val(keys: Array, values: ArrayLike, dimension: int = -1,
-                 is_stable: bool = True) -> tuple[Any, Any]:
+def sort_key_val(
+    keys: Array, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Any, Any]:
     """keys in ascending order along an axis, and values in the same order.
 
     >>> sort_key_val(np.int32([3, 1]), np.int32([7, 8]))
@@ -321,7 +473,8 @@ def sort_key_val(keys: Array, values: ArrayLike, dimension: int = -1,
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
-    """The k greatest elements along an axis in descending order, and their places; of equal ones the first come first.
+    """The k greatest elements along an axis in descending order, and their places; of equal ones
+    the first come first.
 
     NaN counts as greatest, and 0 as greater than -0.
     Raises ValueError if k is negative or larger than the axis, or elements are complex.
@@ -331,37 +484,82 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
     """
     at = canonical_axis(axis, np.ndim(operand), "top_k")
     if isinstance(k, Tracer) and k.concrete() is None:
-        raise errors.ConcretizationTypeError(k, "It arose in the argument k of top_k, which sets the size of the result.")
+        raise errors.ConcretizationTypeError(
+            k, "It arose in the argument k of top_k, which sets the size of the result."
+        )
     return list(top_k_p.call(operand, k=as_size(k), axis=at))
 
 
-def approx_max_k(operand: Array, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1,
-                 aggregate_to_topk: bool = True) -> tuple[Any, Any]:
-    """The k greatest floats along an axis in descending order, and their places; recall_target of them at least.
+def approx_max_k(
+    operand: Array,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k greatest floats along an axis in descending order, and their places; recall_target of
+    them at least.
 
-    aggregate_to_topk: whether to return k, or all candidates. Every element is a candidate here, so that none is missed.
-    Raises ValueError if elements are not real floats, or k or the axis is out of range.
+    aggregate_to_topk: whether to return k, or all candidates. Every element is a candidate here, so
+    that none is missed. Raises ValueError if elements are not real floats, or k or the axis is out
+    of range.
 
     >>> approx_max_k(np.float32([1, 3, 2]), 1)
     [Array([3.], dtype=float32), Array([1], dtype=int32)]
     """
-    return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True)
+    return _approx(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        True,
+    )
 
 
-def approx_min_k(operand: Array, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1,
-                 aggregate_to_topk: bool = True) -> tuple[Any, Any]:
+def approx_min_k(
+    operand: Array,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
     """As `approx_max_k`, the k least floats in ascending order.
 
     >>> approx_min_k(np.float32([1, 3, 2]), 1)
     [Array([1.], dtype=float32), Array([0], dtype=int32)]
     """
-    return _approx(operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False)
+    return _approx(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        False,
+    )
 
 
-def _approx(operand: ArrayLike, k: int, axis: int, recall_target: float, override: int, aggregate: bool,
-            is_max: bool) -> Any:
-    return list(approx_top_k_p.call(operand, k=as_size(k), reduction_dimension=operator.index(axis),
-                                    recall_target=float(recall_target), is_max_k=is_max, aggregate_to_topk=bool(aggregate),
-                                    reduction_input_size_override=operator.index(override)))
+def _approx(
+    operand: ArrayLike,
+    k: int,
+    axis: int,
+    recall_target: float,
+    override: int,
+    aggregate: bool,
+    is_max: bool,
+) -> Any:
+    return list(
+        approx_top_k_p.call(
+            operand,
+            k=as_size(k),
+            reduction_dimension=operator.index(axis),
+            recall_target=float(recall_target),
+            is_max_k=is_max,
+            aggregate_to_topk=bool(aggregate),
+            reduction_input_size_override=operator.index(override),
+        )
+    )

@@ -1,6 +1,7 @@
 """Special functions: erf, gamma, zeta, Bessel and incomplete gamma and beta functions.
 
-Where XLA legalises an operation of CHLO, that is used; the rest is computed here by published methods.
+Where XLA legalises an operation of CHLO, that is used; the rest is computed here by published
+methods.
 """
 
 from __future__ import annotations
@@ -37,7 +38,17 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._chebyshev import I0E_FROM_8, I0E_TO_8, I1E_FROM_8, I1E_TO_8, LGAMMA_NEAR_1_5
 from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
-from teucer.lax._families import FLOAT, Checked, Elementwise, binary, describe, face, scalar_like, stretched, unary
+from teucer.lax._families import (
+    FLOAT,
+    Checked,
+    Elementwise,
+    binary,
+    describe,
+    face,
+    scalar_like,
+    stretched,
+    unary,
+)
 from teucer.lax._gamma import digamma_of, log_gamma, stirling_rest
 from teucer.lax._gaussian import erf_inv_of, erfc_of
 from teucer.lax._programs import traced, until_converged, widened
@@ -46,10 +57,33 @@ from teucer.lax._terms import chebyshev, chosen, chosen_not, eps_of, less, plus,
 from teucer.lax._zeta import zeta_slope
 
 __all__ = [
-    "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma", "digamma_p",
-    "erf", "erf_inv", "erf_inv_p", "erf_p", "erfc", "erfc_p", "igamma", "igamma_grad_a",
-    "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "lgamma", "lgamma_p", "polygamma",
-    "polygamma_p", "random_gamma_grad", "regularized_incomplete_beta_p", "zeta", "zeta_p",
+    "bessel_i0e",
+    "bessel_i0e_p",
+    "bessel_i1e",
+    "bessel_i1e_p",
+    "betainc",
+    "digamma",
+    "digamma_p",
+    "erf",
+    "erf_inv",
+    "erf_inv_p",
+    "erf_p",
+    "erfc",
+    "erfc_p",
+    "igamma",
+    "igamma_grad_a",
+    "igamma_grad_a_p",
+    "igamma_p",
+    "igammac",
+    "igammac_p",
+    "lgamma",
+    "lgamma_p",
+    "polygamma",
+    "polygamma_p",
+    "random_gamma_grad",
+    "regularized_incomplete_beta_p",
+    "zeta",
+    "zeta_p",
 ]
 
 Function = Callable[..., Any]
@@ -63,25 +97,42 @@ bessel_i1e: Function
 
 # Error functions
 
-erf_p, erf = unary("erf", FLOAT, "chlo.erf",
-                   lambda t, y, x: times(2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
-                   Checked(-4, 4, 4, "mpmath.erf"), "Error function.")
-erfc_p, erfc = unary("erfc", FLOAT, traced(erfc_of),
-                     lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
-                     Checked(-9, 9, 5, "mpmath.erfc"),
-                     "Complement 1 - erf(x) of the error function, accurate where that is small.")
+erf_p, erf = unary(
+    "erf",
+    FLOAT,
+    "chlo.erf",
+    lambda t, y, x: times(2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
+    Checked(-4, 4, 4, "mpmath.erf"),
+    "Error function.",
+)
+erfc_p, erfc = unary(
+    "erfc",
+    FLOAT,
+    traced(erfc_of),
+    lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, exp(neg(square(x))))),
+    Checked(-9, 9, 5, "mpmath.erfc"),
+    "Complement 1 - erf(x) of the error function, accurate where that is small.",
+)
 
 
 def _lower_erf_inv(ctx: Context, x: Value) -> Any:
-    # In float32 CHLO's, 65 units off near 1, since random numbers are made by it: they are JAX's to the bit.
-    return (ctx.op1("chlo.erf_inv", (x,), x.aval.strengthen()) if x.dtype != np.float64
-            else ctx.trace(lambda x: (erf_inv_of(x),), x)[0])
+    # In float32 CHLO's, 65 units off near 1, since random numbers are made by it: they are JAX's to
+    # the bit.
+    return (
+        ctx.op1("chlo.erf_inv", (x,), x.aval.strengthen())
+        if x.dtype != np.float64
+        else ctx.trace(lambda x: (erf_inv_of(x),), x)[0]
+    )
 
 
-erf_inv_p, erf_inv = unary("erf_inv", FLOAT, _lower_erf_inv,
-                           lambda t, y, x: times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))),
-                           Checked(-0.99, 0.99, 16, "mpmath.erfinv"),
-                           "Inverse of the error function; infinite at -1 and 1, nan beyond.")
+erf_inv_p, erf_inv = unary(
+    "erf_inv",
+    FLOAT,
+    _lower_erf_inv,
+    lambda t, y, x: times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))),
+    Checked(-0.99, 0.99, 16, "mpmath.erfinv"),
+    "Inverse of the error function; infinite at -1 and 1, nan beyond.",
+)
 
 # Gamma and zeta functions
 
@@ -89,33 +140,65 @@ erf_inv_p, erf_inv = unary("erf_inv", FLOAT, _lower_erf_inv,
 def _unsupported(message: str) -> Function:
     def tangent(*_: object, **__: object) -> Any:
         raise ValueError(message)
+
     return tangent
 
 
-lgamma_p, lgamma = unary("lgamma", FLOAT, traced(log_gamma), lambda t, y, x: mul(t, digamma(x)),
-                         Checked(0.1, 9, 8, "mpmath.loggamma"),
-                         "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...", cost=EXPENSIVE)
-digamma_p, digamma = unary("digamma", FLOAT, traced(digamma_of),
-                           lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)),
-                           Checked(0.1, 9, 8, "mpmath.digamma"),
-                           "Derivative of the logarithm of the gamma function; -inf at 0, nan at -1, -2, ...", cost=EXPENSIVE)
+lgamma_p, lgamma = unary(
+    "lgamma",
+    FLOAT,
+    traced(log_gamma),
+    lambda t, y, x: mul(t, digamma(x)),
+    Checked(0.1, 9, 8, "mpmath.loggamma"),
+    "Logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ...",
+    cost=EXPENSIVE,
+)
+digamma_p, digamma = unary(
+    "digamma",
+    FLOAT,
+    traced(digamma_of),
+    lambda t, y, x: mul(t, polygamma(scalar_like(x, 1), x)),
+    Checked(0.1, 9, 8, "mpmath.digamma"),
+    "Derivative of the logarithm of the gamma function; -inf at 0, nan at -1, -2, ...",
+    cost=EXPENSIVE,
+)
 polygamma_p, polygamma = binary(
-    "polygamma", FLOAT, "chlo.polygamma", (
+    "polygamma",
+    FLOAT,
+    "chlo.polygamma",
+    (
         _unsupported("polygamma gradient with respect to m is not supported."),
-        lambda t, z, m, x: mul(t, polygamma(plus(m, 1), x))),
-        Checked(1, 9, 128, "lambda m, x: mpmath.polygamma(int(m), x)", given=lambda m, x: (np.rint(m), x), constant=(0,),
-                costly=True),
-    "Derivative of order m of the digamma function, at x.", names=("m", "x"))
+        lambda t, z, m, x: mul(t, polygamma(plus(m, 1), x)),
+    ),
+    Checked(
+        1,
+        9,
+        128,
+        "lambda m, x: mpmath.polygamma(int(m), x)",
+        given=lambda m, x: (np.rint(m), x),
+        constant=(0,),
+        costly=True,
+    ),
+    "Derivative of order m of the digamma function, at x.",
+    names=("m", "x"),
+)
 zeta_p, zeta = binary(
-    "zeta", FLOAT, "chlo.zeta", (
+    "zeta",
+    FLOAT,
+    "chlo.zeta",
+    (
         lambda t, z, x, q: mul(t, zeta_slope(x, q)),
-        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q))))),
-        Checked(1.5, 9, 64, "mpmath.zeta", constant=(0,), costly=True),
-    "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...", names=("x", "q"))
+        lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q)))),
+    ),
+    Checked(1.5, 9, 64, "mpmath.zeta", constant=(0,), costly=True),
+    "Hurwitz zeta function: the sum of (q + k)^-x over k = 0, 1, ...",
+    names=("x", "q"),
+)
 
 
-# Bessel functions: Chebyshev series up to 8 and, times sqrt(x), in 1/x beyond, as in Clenshaw, "Chebyshev series for
-# mathematical functions", NPL Mathematical Tables 5 (1962).
+# Bessel functions: Chebyshev series up to 8 and, times sqrt(x), in 1/x beyond, as in Clenshaw,
+# "Chebyshev series for mathematical functions", NPL Mathematical Tables 5 (1962).
+
 
 def _bessel_ie(x: Array, to_8: tuple[float, ...], from_8: tuple[float, ...], odd: bool) -> Any:
     magnitude = abs(x)
@@ -139,14 +222,21 @@ def _tangent_i1e(t: Array, y: ArrayLike, x: Array) -> Any:
 
 
 bessel_i0e_p, bessel_i0e = unary(
-    "bessel_i0e", FLOAT, traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
+    "bessel_i0e",
+    FLOAT,
+    traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
     lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))),
     Checked(-20, 20, 4, "lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x))"),
-    "Modified Bessel function of order 0 times e^-|x|.")
+    "Modified Bessel function of order 0 times e^-|x|.",
+)
 bessel_i1e_p, bessel_i1e = unary(
-    "bessel_i1e", FLOAT, traced(lambda x: _bessel_ie(x, I1E_TO_8, I1E_FROM_8, odd=True)), _tangent_i1e,
+    "bessel_i1e",
+    FLOAT,
+    traced(lambda x: _bessel_ie(x, I1E_TO_8, I1E_FROM_8, odd=True)),
+    _tangent_i1e,
     Checked(-20, 20, 8, "lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x))"),
-    "Modified Bessel function of order 1 times e^-|x|.")
+    "Modified Bessel function of order 1 times e^-|x|.",
+)
 
 
 # Incomplete gamma and beta functions
@@ -166,16 +256,21 @@ def _log1p_minus(u: Array) -> Any:
 
 
 def _gamma_weight(a: Array, x: ArrayLike) -> Any:
-    """x^a e^-x / gamma(a + 1). For large a from Stirling's formula, where the logarithms would cancel."""
+    """x^a e^-x / gamma(a + 1). For large a from Stirling's formula, where the logarithms would
+    cancel."""
     is_large = ge(a, scalar_like(a, 10))
     big = where_else(is_large, a, scalar_like(a, 10))
-    large = div(exp(sub(mul(big, _log1p_minus(div(sub(x, big), big))), stirling_rest(big))), sqrt(times(2 * math.pi, big)))
+    large = div(
+        exp(sub(mul(big, _log1p_minus(div(sub(x, big), big))), stirling_rest(big))),
+        sqrt(times(2 * math.pi, big)),
+    )
     small = exp(sub(sub(mul(a, log(x)), x), lgamma(plus(a, 1))))
     return where_else(is_large, large, small)
 
 
 def _series_step(derive: bool) -> Function:
     """Sum x^n / ((a + 1) ... (a + n)), and its derivative in a.  DLMF 8.11.4."""
+
     def step(n: int, a: ArrayLike, x: Array, term: Any, total: Any, *derivatives: Any) -> Any:
         r = add(a, n)
         ratio = div(x, r)
@@ -190,12 +285,14 @@ def _series_step(derive: bool) -> Function:
             derivatives = (d_term, d_total)
             active = bitwise_or(active, gt(abs(d_term), mul(eps, abs(d_total))))
         return (active, a, x, after, total, *derivatives)
+
     return step
 
 
 def _fraction_step(derive: bool) -> Function:
-    """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.  DLMF 8.9.2;
-    Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
+    """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.
+    DLMF 8.9.2; Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
+
     def step(n: int, a: Any, x: Any, c: Array, d: Any, h: Array, *derivatives: Any) -> Any:
         numerator = mul(n, sub(a, n))
         b = sub(add(add(x, n), add(n, scalar_like(n, 1))), a)
@@ -215,69 +312,115 @@ def _fraction_step(derive: bool) -> Function:
             active = bitwise_or(active, gt(abs(sub(dh_after, dh)), mul(eps, abs(dh_after))))
             derivatives = (dc, dd, dh_after)
         return (active, a, x, c, d, after, *derivatives)
+
     return step
 
 
 def _domain(a: Array, x: Array) -> tuple[Any, Any, Any, Any]:
-    """Operands for the series and for the fraction: elements that the other is for get ones that converge at once."""
-    inside = bitwise_and(bitwise_and(gt(a, scalar_like(a, 0)), lt(a, scalar_like(a, math.inf))),
-                         bitwise_and(gt(x, scalar_like(x, 0)), lt(x, scalar_like(x, math.inf))))
+    """Operands for the series and for the fraction: elements that the other is for get ones that
+    converge at once."""
+    inside = bitwise_and(
+        bitwise_and(gt(a, scalar_like(a, 0)), lt(a, scalar_like(a, math.inf))),
+        bitwise_and(gt(x, scalar_like(x, 0)), lt(x, scalar_like(x, math.inf))),
+    )
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     fraction = bitwise_and(inside, by_fraction)
     series = bitwise_and(inside, le(x, where_else(gt(a, scalar_like(a, 1)), a, scalar_like(a, 1))))
-    return (where_else(series, a, scalar_like(a, 1)), chosen_not(series, x, 0),
-            where_else(fraction, a, scalar_like(a, 1)), chosen_not(fraction, x, 2))
+    return (
+        where_else(series, a, scalar_like(a, 1)),
+        chosen_not(series, x, 0),
+        where_else(fraction, a, scalar_like(a, 1)),
+        chosen_not(fraction, x, 2),
+    )
 
 
 def _incomplete_gamma(mode: str) -> Function:
-    """The lowering of igamma ("lower"), igammac ("upper"), igamma_grad_a ("slope"), random_gamma_grad ("sample")."""
+    """The lowering of igamma ("lower"), igammac ("upper"), igamma_grad_a ("slope"),
+    random_gamma_grad ("sample")."""
     derive = mode in ("slope", "sample")
 
     def body(ctx: Context, a: Value, x: Value) -> Any:
         sa, sx, fa, fx = ctx.trace(_domain, a, x)
         aval = ShapedArray(x.shape, x.dtype)
         zero, one = hlo.splat(ctx, 0, aval), hlo.splat(ctx, 1, aval)
-        total = until_converged(ctx, _series_step(derive), (sa, sx, one, one, *((zero, zero) if derive else ())))
+        total = until_converged(
+            ctx, _series_step(derive), (sa, sx, one, one, *((zero, zero) if derive else ()))
+        )
         # Lentz's algorithm starts from 1 / 0, for which a large number stands.
         huge = hlo.splat(ctx, 1e30, aval)
         (d,) = ctx.trace(lambda a, x: (integer_pow(plus(sub(x, a), 1), -1),), fa, fx)
         (dd,) = ctx.trace(lambda d: (square(d),), d)
         state = (fa, fx, huge, d, d, *((zero, dd, dd) if derive else ()))
         found = until_converged(ctx, _fraction_step(derive), state)
-        return ctx.trace(lambda *xs: (_FINISH[mode](*xs),), a, x, *total[:2], *total[3:4], *total[5:],
-                         *found[:2], found[4], *found[7:])[0]
+        return ctx.trace(
+            lambda *xs: (_FINISH[mode](*xs),),
+            a,
+            x,
+            *total[:2],
+            *total[3:4],
+            *total[5:],
+            *found[:2],
+            found[4],
+            *found[7:],
+        )[0]
 
     return widened(body)
 
 
 def _small_upper(a: Any, x: Any, p: Any) -> Any:
-    """1 - p, where p = P(a, x) by the series: without cancellation for a and x up to 1.  DLMF 8.7.1."""
+    """1 - p, where p = P(a, x) by the series: without cancellation for a and x up to 1.  DLMF
+    8.7.1."""
     is_small = bitwise_and(le(a, scalar_like(a, 1)), le(x, scalar_like(x, 1)))
-    a, x = chosen_not(is_small, a, 1), chosen_not(bitwise_and(is_small, gt(x, scalar_like(x, 0))), x, 1)
+    a, x = (
+        chosen_not(is_small, a, 1),
+        chosen_not(bitwise_and(is_small, gt(x, scalar_like(x, 0))), x, 1),
+    )
     log_gamma = mul(mul(a, plus(a, -1)), chebyshev(times(4 / 3, plus(a, -0.5)), LGAMMA_NEAR_1_5))
     exponent = sub(mul(a, log(x)), log_gamma)
     total: Any = scalar_like(x, 0)
     for n in range(18, 0, -1):
         # The sum of (-x)^n / (n! (a + n)), by Horner's rule.
         total = mul(times(-1 / n, x), add(total, integer_pow(plus(a, n), -1)))
-    return where_else(is_small, neg(add(expm1(exponent), mul(mul(a, exp(exponent)), total))), less(1, p))
+    return where_else(
+        is_small, neg(add(expm1(exponent), mul(mul(a, exp(exponent)), total))), less(1, p)
+    )
 
 
-def _finish_value(a: Array, x: Array, sa: Any, sx: Any, s: Array, fa: Any, fx: Any, h: Array, *, upper: bool) -> Any:
+def _finish_value(
+    a: Array, x: Array, sa: Any, sx: Any, s: Array, fa: Any, fx: Any, h: Array, *, upper: bool
+) -> Any:
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     p = mul(_gamma_weight(sa, sx), s)
     q = mul(mul(_gamma_weight(fa, fx), fa), h)
-    y = where_else(by_fraction, q, _small_upper(sa, sx, p)) if upper else where_else(by_fraction, less(1, q), p)
+    y = (
+        where_else(by_fraction, q, _small_upper(sa, sx, p))
+        if upper
+        else where_else(by_fraction, less(1, q), p)
+    )
     zero, inf = scalar_like(x, 0), scalar_like(x, math.inf)
     y = chosen(bitwise_or(eq(x, zero), eq(a, inf)), 1 if upper else 0, y)
     y = chosen(bitwise_or(eq(x, inf), bitwise_and(eq(a, zero), gt(x, zero))), 0 if upper else 1, y)
-    bad = bitwise_or(bitwise_or(lt(x, zero), lt(a, zero)), bitwise_or(
-        bitwise_and(eq(a, zero), eq(x, zero)), bitwise_and(eq(a, inf), eq(x, inf))))
+    bad = bitwise_or(
+        bitwise_or(lt(x, zero), lt(a, zero)),
+        bitwise_or(bitwise_and(eq(a, zero), eq(x, zero)), bitwise_and(eq(a, inf), eq(x, inf))),
+    )
     return chosen(bitwise_or(bad, bitwise_or(ne(x, x), ne(a, a))), math.nan, y)
 
 
-def _finish_slope(a: Array, x: Array, sa: Any, sx: Any, s: Array, ds: Any, fa: Any, fx: Any, h: Array, dh: Any, *,
-                  sample: bool) -> Any:
+def _finish_slope(
+    a: Array,
+    x: Array,
+    sa: Any,
+    sx: Any,
+    s: Array,
+    ds: Any,
+    fa: Any,
+    fx: Any,
+    h: Array,
+    dh: Any,
+    *,
+    sample: bool,
+) -> Any:
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
     sx = chosen(eq(sx, scalar_like(sx, 0)), 1, sx)
     by_series = add(ds, mul(s, sub(log(sx), digamma(plus(sa, 1)))))
@@ -285,17 +428,26 @@ def _finish_slope(a: Array, x: Array, sa: Any, sx: Any, s: Array, ds: Any, fa: A
     if sample:
         y = where_else(by_fraction, mul(by_cf, fx), neg(div(mul(by_series, sx), sa)))
     else:
-        y = where_else(by_fraction, neg(mul(mul(_gamma_weight(fa, fx), fa), by_cf)),
-                       mul(_gamma_weight(sa, sx), by_series))
+        y = where_else(
+            by_fraction,
+            neg(mul(mul(_gamma_weight(fa, fx), fa), by_cf)),
+            mul(_gamma_weight(sa, sx), by_series),
+        )
     zero, inf = scalar_like(x, 0), scalar_like(x, math.inf)
     y = chosen(eq(x, zero), 0, y)
-    bad = bitwise_or(bitwise_or(lt(x, zero), le(a, zero)), bitwise_or(eq(x, inf), bitwise_and(eq(a, inf), gt(x, zero))))
+    bad = bitwise_or(
+        bitwise_or(lt(x, zero), le(a, zero)),
+        bitwise_or(eq(x, inf), bitwise_and(eq(a, inf), gt(x, zero))),
+    )
     return chosen(bitwise_or(bad, bitwise_or(ne(x, x), ne(a, a))), math.nan, y)
 
 
 _FINISH: dict[str, Function] = {
-    "lower": lambda *xs: _finish_value(*xs, upper=False), "upper": lambda *xs: _finish_value(*xs, upper=True),
-    "slope": lambda *xs: _finish_slope(*xs, sample=False), "sample": lambda *xs: _finish_slope(*xs, sample=True)}
+    "lower": lambda *xs: _finish_value(*xs, upper=False),
+    "upper": lambda *xs: _finish_value(*xs, upper=True),
+    "slope": lambda *xs: _finish_slope(*xs, sample=False),
+    "sample": lambda *xs: _finish_slope(*xs, sample=True),
+}
 
 
 def _gamma_density(a: Array, x: Array) -> Any:
@@ -304,25 +456,61 @@ def _gamma_density(a: Array, x: Array) -> Any:
 
 
 igamma_grad_a_p, igamma_grad_a = binary(
-    "igamma_grad_a", FLOAT, _incomplete_gamma("slope"), None,
+    "igamma_grad_a",
+    FLOAT,
+    _incomplete_gamma("slope"),
+    None,
     Checked(0.5, 9, 512, "formulas.gamma_slope", costly=True),
-    "Derivative in a of the regularised lower incomplete gamma function.", names=("a", "x"))
+    "Derivative in a of the regularised lower incomplete gamma function.",
+    names=("a", "x"),
+)
 igamma_p, igamma = binary(
-    "igamma", FLOAT, _incomplete_gamma("lower"),
-    (lambda t, z, a, x: mul(t, igamma_grad_a(a, x)), lambda t, z, a, x: mul(t, _gamma_density(a, x))),
-    Checked(0.5, 9, 64, "lambda a, x: mpmath.gammainc(a, 0, x, regularized=True)", constant=(0,), costly=True),
+    "igamma",
+    FLOAT,
+    _incomplete_gamma("lower"),
+    (
+        lambda t, z, a, x: mul(t, igamma_grad_a(a, x)),
+        lambda t, z, a, x: mul(t, _gamma_density(a, x)),
+    ),
+    Checked(
+        0.5,
+        9,
+        64,
+        "lambda a, x: mpmath.gammainc(a, 0, x, regularized=True)",
+        constant=(0,),
+        costly=True,
+    ),
     "Regularised lower incomplete gamma function P(a, x); nan for negative a or x.",
-    names=("a", "x"))
+    names=("a", "x"),
+)
 igammac_p, igammac = binary(
-    "igammac", FLOAT, _incomplete_gamma("upper"),
-    (lambda t, z, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, z, a, x: neg(mul(t, _gamma_density(a, x)))),
-    Checked(0.5, 9, 64, "lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True)", constant=(0,), costly=True),
+    "igammac",
+    FLOAT,
+    _incomplete_gamma("upper"),
+    (
+        lambda t, z, a, x: neg(mul(t, igamma_grad_a(a, x))),
+        lambda t, z, a, x: neg(mul(t, _gamma_density(a, x))),
+    ),
+    Checked(
+        0.5,
+        9,
+        64,
+        "lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True)",
+        constant=(0,),
+        costly=True,
+    ),
     "Regularised upper incomplete gamma function 1 - P(a, x), accurate where that is small.",
-    names=("a", "x"))
+    names=("a", "x"),
+)
 random_gamma_grad_p, random_gamma_grad = binary(
-    "random_gamma_grad", FLOAT, _incomplete_gamma("sample"), None,
+    "random_gamma_grad",
+    FLOAT,
+    _incomplete_gamma("sample"),
+    None,
     Checked(0.5, 9, 512, "formulas.gamma_sample_slope", costly=True),
-    "Derivative in a of a sample x of the gamma distribution of shape a, at fixed probability.", names=("a", "x"))
+    "Derivative in a of a sample x of the gamma distribution of shape a, at fixed probability.",
+    names=("a", "x"),
+)
 
 
 def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
@@ -336,22 +524,31 @@ def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
     a_, b_ = where_else(both, a, ten), where_else(both, b, ten)
     c_ = add(a_, b_)
     deviation = sub(a_, mul(c_, x))
-    exponent = add(mul(a_, _log1p_minus(neg(div(deviation, a_)))), mul(b_, _log1p_minus(div(deviation, b_))))
+    exponent = add(
+        mul(a_, _log1p_minus(neg(div(deviation, a_)))), mul(b_, _log1p_minus(div(deviation, b_)))
+    )
     correction = sub(stirling_rest(c_), add(stirling_rest(a_), stirling_rest(b_)))
-    large = mul(sqrt(div(mul(a_, div(b_, c_)), scalar_like(a, 2 * math.pi))), exp(add(exponent, correction)))
+    large = mul(
+        sqrt(div(mul(a_, div(b_, c_)), scalar_like(a, 2 * math.pi))), exp(add(exponent, correction))
+    )
     # One large: log gamma(high) - log gamma(low + high) from Stirling's formula.
     one = ge(high, ten)
     h = where_else(one, high, ten)
     sum_ = add(low, h)
-    by_stirling = add(sub(sub(low, mul(low, log(h))), mul(plus(sum_, -0.5), log1p(div(low, h)))),
-                      sub(stirling_rest(h), stirling_rest(sum_)))
+    by_stirling = add(
+        sub(sub(low, mul(low, log(h))), mul(plus(sum_, -0.5), log1p(div(low, h)))),
+        sub(stirling_rest(h), stirling_rest(sum_)),
+    )
     log_beta = add(lgamma(low), where_else(one, by_stirling, sub(lgamma(high), lgamma(total))))
     small = exp(sub(add(mul(a, log(x)), mul(b, log1p(neg(x)))), log_beta))
     return where_else(both, large, small)
 
 
-def _beta_step(m: int, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike) -> Any:
-    """Two steps of the continued fraction of the incomplete beta function, by Lentz's algorithm.  DLMF 8.17.22."""
+def _beta_step(
+    m: int, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike
+) -> Any:
+    """Two steps of the continued fraction of the incomplete beta function, by Lentz's algorithm.
+    DLMF 8.17.22."""
     a2m = add(a, add(m, m))
     even = div(mul(mul(m, sub(b, m)), x), mul(plus(a2m, -1), a2m))
     odd = neg(div(mul(mul(add(a, m), add(add(a, b), m)), x), mul(a2m, plus(a2m, 1))))
@@ -371,24 +568,34 @@ def _nonzero(x: Array) -> Any:
 def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
     def domain(a: Any, b: Any, x: Any) -> Any:
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
-        inside = bitwise_and(bitwise_and(gt(x, zero), lt(x, one)), bitwise_and(
-            bitwise_and(gt(a, zero), lt(a, inf)), bitwise_and(gt(b, zero), lt(b, inf))))
+        inside = bitwise_and(
+            bitwise_and(gt(x, zero), lt(x, one)),
+            bitwise_and(bitwise_and(gt(a, zero), lt(a, inf)), bitwise_and(gt(b, zero), lt(b, inf))),
+        )
         a, b, x = chosen_not(inside, a, 1), chosen_not(inside, b, 1), chosen_not(inside, x, 0.5)
         swap = gt(x, div(plus(a, 1), plus(add(a, b), 2)))
         a, b, x = where_else(swap, b, a), where_else(swap, a, b), where_else(swap, less(1, x), x)
         d = integer_pow(_nonzero(less(1, div(mul(add(a, b), x), plus(a, 1)))), -1)
         return a, b, x, d, swap
 
-    def finish(a0: object, b0: object, x0: object, a: Any, b: Any, x: Any, swap: Any, h: Any) -> Any:
+    def finish(
+        a0: object, b0: object, x0: object, a: Any, b: Any, x: Any, swap: Any, h: Any
+    ) -> Any:
         part = div(mul(_beta_weight(a, b, x), h), a)
         y = where_else(swap, less(1, part), part)
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
         at_zero = bitwise_or(eq(x0, zero), eq(b0, zero))
         y = chosen(at_zero, 0, y)
-        at_one = bitwise_or(eq(x0, one), bitwise_and(gt(x0, zero), bitwise_or(eq(a0, zero), eq(b0, inf))))
+        at_one = bitwise_or(
+            eq(x0, one), bitwise_and(gt(x0, zero), bitwise_or(eq(a0, zero), eq(b0, inf)))
+        )
         y = chosen(at_one, 1, y)
-        nan = bitwise_or(bitwise_or(ne(x0, x0), bitwise_or(ne(a0, a0), ne(b0, b0))), bitwise_or(
-            bitwise_or(lt(x0, zero), gt(x0, one)), bitwise_or(lt(a0, zero), lt(b0, zero))))
+        nan = bitwise_or(
+            bitwise_or(ne(x0, x0), bitwise_or(ne(a0, a0), ne(b0, b0))),
+            bitwise_or(
+                bitwise_or(lt(x0, zero), gt(x0, one)), bitwise_or(lt(a0, zero), lt(b0, zero))
+            ),
+        )
         nan = bitwise_or(nan, bitwise_or(eq(a0, inf), bitwise_and(eq(a0, zero), eq(b0, zero))))
         return chosen(nan, math.nan, y)
 
@@ -405,16 +612,35 @@ def _tangent_betainc(t: ArrayLike, y: ArrayLike, a: Array, b: Array, x: Array) -
 
 
 _no_slope = _unsupported("Betainc gradient with respect to a and b not supported.")
-regularized_incomplete_beta_p = Elementwise("regularized_incomplete_beta", FLOAT, widened(_lower_betainc),
-                                            (_no_slope, _no_slope, _tangent_betainc),
-                                            Checked(0.1, 0.9, 64, "lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True)",
-                                                    constant=(0, 1), costly=True),
-                                            public="betainc")
+regularized_incomplete_beta_p = Elementwise(
+    "regularized_incomplete_beta",
+    FLOAT,
+    widened(_lower_betainc),
+    (_no_slope, _no_slope, _tangent_betainc),
+    Checked(
+        0.1,
+        0.9,
+        64,
+        "lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True)",
+        constant=(0, 1),
+        costly=True,
+    ),
+    public="betainc",
+)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return regularized_incomplete_beta_p.call(*(stretched(a, b, x) or (a, b, x)))[0]
 
 
-face(betainc, "betainc", describe("Regularised incomplete beta function; nan for negative a or b, or x beyond [0, 1].",
-                                  regularized_incomplete_beta_p, "a", "b", "x"))
+face(
+    betainc,
+    "betainc",
+    describe(
+        "Regularised incomplete beta function; nan for negative a or b, or x beyond [0, 1].",
+        regularized_incomplete_beta_p,
+        "a",
+        "b",
+        "x",
+    ),
+)

@@ -48,9 +48,12 @@ def eps_of(x: Array) -> float:
 
 
 def chebyshev(x: Array, coefficients: tuple[float, ...]) -> Any:
-    """The sum of c_k T_k(x) for x in [-1, 1], in powers of x; as many terms as x's precision needs."""
+    """The sum of c_k T_k(x) for x in [-1, 1], in powers of x; as many terms as x's precision
+    needs."""
     tolerance = eps_of(x) / 64 * math.fabs(coefficients[0])
-    count = next(i for i in range(len(coefficients), 0, -1) if math.fabs(coefficients[i - 1]) > tolerance)
+    count = next(
+        i for i in range(len(coefficients), 0, -1) if math.fabs(coefficients[i - 1]) > tolerance
+    )
     powers = _powers(coefficients[:count])
     total: Any = scalar_like(x, powers[-1])
     for c in reversed(powers[:-1]):
@@ -60,7 +63,8 @@ def chebyshev(x: Array, coefficients: tuple[float, ...]) -> Any:
 
 @functools.cache
 def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
-    """The coefficients of powers of x in a sum of c_k T_k(x), by Clenshaw's recurrence. Exact sums, as they cancel."""
+    """The coefficients of powers of x in a sum of c_k T_k(x), by Clenshaw's recurrence. Exact sums,
+    as they cancel."""
     zero = Fraction(0)
     b0, b1 = [zero], [zero]
     for c in reversed(coefficients[1:]):

@@ -26,7 +26,9 @@ class _OnTokens(Primitive):
     def types(self, *avals: TokenType) -> tuple[TokenType]:
         return (TOKEN,)
 
-    def jvp(self, primals: Sequence[Token], tangents: Sequence[object]) -> tuple[tuple[Token], tuple[Zero]]:
+    def jvp(
+        self, primals: Sequence[Token], tangents: Sequence[object]
+    ) -> tuple[tuple[Token], tuple[Zero]]:
         return self.call(*primals), (TOKEN.zero,)
 
 
@@ -60,7 +62,8 @@ after_all_p = AfterAll()
 
 @tracebacks.api_boundary
 def create_token(_: object = None) -> Token:
-    """A token: a value without content, whose use says what comes before what. Foreign functions take and give tokens.
+    """A token: a value without content, whose use says what comes before what. Foreign functions
+    take and give tokens.
 
     _: is ignored.
 
@@ -83,7 +86,9 @@ def after_all(*operands: Token) -> Token:
     """
     for i, x in enumerate(operands):
         if typeof(x) != TOKEN:
-            raise TypeError(f"Arguments to after_all must be tokens.\n    operand {i}: {x!r:.100} of type {typeof(x)}\n"
-                            "  jax.lax.create_token() makes one.")
+            raise TypeError(
+                f"Arguments to after_all must be tokens.\n    operand {i}: {x!r:.100} of type "
+                f"{typeof(x)}\n  jax.lax.create_token() makes one."
+            )
     (token,) = after_all_p.call(*operands)
     return token

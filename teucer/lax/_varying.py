@@ -1,7 +1,9 @@
-"""Types of manual mesh axes (`shard_map`): casts between what they say of values, and the collectives that change it.
+"""Types of manual mesh axes (`shard_map`).
 
-Along a manual axis a value varies, is the same everywhere, is parts of a sum that is still to be taken (unreduced), or is the same
-while its cotangent is such parts (reduced).
+Casts between what they say of values, and the collectives that change it.
+
+Along a manual axis a value varies, is the same everywhere, is parts of a sum that is still to be
+taken (unreduced), or is the same while its cotangent is such parts (reduced).
 """
 
 from __future__ import annotations
@@ -21,8 +23,22 @@ from teucer._devices.shardings import NamedSharding
 from teucer.lax import _groups
 from teucer.lax._structure import Linear
 
-__all__ = ["Cast", "Collective", "cast", "names_of", "one_state", "preduced_p", "psum_invariant_p", "pvary_p",
-           "reduced_vary_cast_p", "size_of", "state_of", "unreduced_psum_p", "vary_unreduced_cast_p", "with_sums"]
+__all__ = [
+    "Cast",
+    "Collective",
+    "cast",
+    "names_of",
+    "one_state",
+    "preduced_p",
+    "psum_invariant_p",
+    "pvary_p",
+    "reduced_vary_cast_p",
+    "size_of",
+    "state_of",
+    "unreduced_psum_p",
+    "vary_unreduced_cast_p",
+    "with_sums",
+]
 
 
 def names_of(axis_name: Any) -> tuple[Any, ...]:
@@ -53,9 +69,11 @@ class Collective(Primitive):
 
     def evaluate(self, *args: Any, **params: Any) -> NoReturn:
         self.types(*map(typeof, args), **params)
-        raise NotImplementedError(f"{self.name}: a collective over the named axes {self.names(params)} was called on values that "
-                                  "are computed at once, outside the function that is mapped over these axes.\n  Call it "
-                                  "in the mapped function itself.")
+        raise NotImplementedError(
+            f"{self.name}: a collective over the named axes {self.names(params)} was called on "
+            "values that are computed at once, outside the function that is mapped over these "
+            "axes.\n  Call it in the mapped function itself."
+        )
 
 
 class Cast(Collective, Linear):
@@ -109,7 +127,10 @@ class PSumInvariant(Cast):
     def types(self, x: Any, *, axes: Any) -> Any:
         size_of(axes)
         if not set(axes) <= x.vma:
-            raise ValueError(f"psum_invariant: x does not vary over {axes}.\n    x: {x.str_short(short_dtypes=True)}")
+            raise ValueError(
+                f"psum_invariant: x does not vary over {axes}.\n"
+                f"    x: {x.str_short(short_dtypes=True)}"
+            )
         return (x,)
 
     def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
@@ -123,25 +144,30 @@ class PSumInvariant(Cast):
 
 
 class SumCast(Cast):
-    """A cast or collective between what types say of manual axes: x varies, is the same everywhere, is still to be summed
-    (unreduced), or its cotangent is (reduced).
+    """A cast or collective between what types say of manual axes: x varies, is the same everywhere,
+    is still to be summed (unreduced), or its cotangent is (reduced).
 
-    before, after: what the type says of the axes of the operand and of the result. op: the collective of devices, or None where
-    the parts stay as they are. The transpose goes the other way, with unreduced and reduced exchanged.
+    before, after: what the type says of the axes of the operand and of the result. op: the
+    collective of devices, or None where the parts stay as they are. The transpose goes the other
+    way, with unreduced and reduced exchanged.
     """
 
     __slots__ = ()
 
-    def __init__(self, name: str, before: str | None, after: str | None, op: str | None = None) -> None:
+    def __init__(
+        self, name: str, before: str | None, after: str | None, op: str | None = None
+    ) -> None:
         self.name, self.before, self.after, self.op = name, before, after, op
         self.cost = STILL if op else CHEAP
 
     def types(self, x: Any, *, axes: Any) -> Any:
         size_of(axes)
         if any(state_of(x, name) != self.before for name in axes):
-            raise ValueError(f"{self.name} is a {_STATES[self.before]}->{_STATES[self.after]} collective, and x is not "
-                             f"{_STATES[self.before].lower()} over all of the axes {axes}.\n    x: "
-                             f"{x.str_short(short_dtypes=True)}")
+            raise ValueError(
+                f"{self.name} is a {_STATES[self.before]}->{_STATES[self.after]} collective, and "
+                f"x is not {_STATES[self.before].lower()} over all of the axes {axes}.\n"
+                f"    x: {x.str_short(short_dtypes=True)}"
+            )
         return (x.update(sharding=with_sums(x, axes, self.after)),)
 
     def shard(self, x: Any, **params: Any) -> None:
@@ -154,7 +180,9 @@ class SumCast(Cast):
         return (x if self.op is None else _groups.all_reduced(ctx, x, self.op, axes),)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
-        return _CASTS[_EXCHANGED.get(self.after, self.after), _EXCHANGED.get(self.before, self.before)].call(*cts, axes=axes)
+        return _CASTS[
+            _EXCHANGED.get(self.after, self.after), _EXCHANGED.get(self.before, self.before)
+        ].call(*cts, axes=axes)
 
 
 _STATES = {"varying": "Varying", "unreduced": "Unreduced", "reduced": "Reduced", None: "Invarying"}
@@ -162,16 +190,31 @@ _EXCHANGED: dict[str | None, str] = {"unreduced": "reduced", "reduced": "unreduc
 
 
 def state_of(aval: Any, name: Any) -> str | None:
-    """What a type says of a manual axis: "varying", "unreduced", "reduced", or None where values are the same everywhere."""
-    return next((what for what, axes in (("varying", aval.vma), ("unreduced", aval.unreduced), ("reduced", aval.reduced))
-                 if name in axes), None)
+    """What a type says of a manual axis: "varying", "unreduced", "reduced", or None where values
+    are the same everywhere."""
+    return next(
+        (
+            what
+            for what, axes in (
+                ("varying", aval.vma),
+                ("unreduced", aval.unreduced),
+                ("reduced", aval.reduced),
+            )
+            if name in axes
+        ),
+        None,
+    )
 
 
 def with_sums(aval: Any, names: Sequence[Any], state: str | None) -> Any:
     """The sharding of a type that says another state of manual axes."""
-    own = aval.partition or NamedSharding(meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim))
-    sums = {what: axes - set(names) | (set(names) if what == state else set())
-            for what, axes in (("unreduced", own.spec.unreduced), ("reduced", own.spec.reduced))}
+    own = aval.partition or NamedSharding(
+        meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim)
+    )
+    sums = {
+        what: axes - set(names) | (set(names) if what == state else set())
+        for what, axes in (("unreduced", own.spec.unreduced), ("reduced", own.spec.reduced))
+    }
     return own.with_spec(own.spec.update(**sums))
 
 
@@ -181,7 +224,10 @@ reduced_vary_cast_p = SumCast("reduced_vary_cast", "reduced", "varying")
 vary_unreduced_cast_p = SumCast("vary_unreduced_cast", "varying", "unreduced")
 preduced_p = SumCast("preduced", None, "reduced")
 unreduced_psum_p = SumCast("unreduced_psum", "unreduced", None, "add")
-_CASTS = {(p.before, p.after): p for p in (reduced_vary_cast_p, vary_unreduced_cast_p, preduced_p, unreduced_psum_p)}
+_CASTS = {
+    (p.before, p.after): p
+    for p in (reduced_vary_cast_p, vary_unreduced_cast_p, preduced_p, unreduced_psum_p)
+}
 
 
 def cast(x: Any, names: frozenset[Any], to: str) -> Any:
@@ -196,13 +242,17 @@ def cast(x: Any, names: frozenset[Any], to: str) -> Any:
     for state, axes in by_state.items():
         primitive = pvary_p if (state, to) == (None, "varying") else _CASTS.get((state, to))
         if primitive is None and to == "unreduced":
-            raise ValueError("vary_unreduced_cast is a Varying->Unreduced collective, and only accepts inputs that are varying. "
-                             f"Unsupported pcast from={state or 'invarying'}, to={to!r}.\n    x: "
-                             f"{aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}")
+            raise ValueError(
+                "vary_unreduced_cast is a Varying->Unreduced collective, and only accepts inputs "
+                f"that are varying. Unsupported pcast from={state or 'invarying'}, to={to!r}.\n"
+                f"    x: {aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}"
+            )
         if primitive is None:
-            raise ValueError(f"Unsupported pcast from={state or 'invarying'}, to={to!r}\n    x: "
-                             f"{aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}\n  Sum or gather it first: "
-                             "jax.lax.psum, psum_scatter, all_gather.")
+            raise ValueError(
+                f"Unsupported pcast from={state or 'invarying'}, to={to!r}\n"
+                f"    x: {aval.str_short(short_dtypes=True)}, axes: {tuple(axes)}\n"
+                "  Sum or gather it first: jax.lax.psum, psum_scatter, all_gather."
+            )
         (x,) = primitive.call(x, axes=tuple(axes))
     return x
 
@@ -214,8 +264,12 @@ def one_state(name: str, aval: Any, names: Sequence[Any], manual: frozenset[Any]
     """
     states = {state_of(aval, axis) for axis in names if axis in manual}
     if len(states) > 1:
-        raise ValueError(f"jax.lax.{name} can only accept axis_name which corresponds to one of varying, unreduced, reduced or "
-                         f"invarying state of the input. Got input type: {aval.str_short()}, axes: {tuple(names)} and input state: "
-                         f"{{{', '.join(repr(s or 'invarying') for s in _STATES if s in states)}}}\n  Name axes over which x "
-                         "varies alike, or cast it with jax.lax.pcast(x, axes, to='varying').")
+        raise ValueError(
+            f"jax.lax.{name} can only accept axis_name which corresponds to one of varying, "
+            "unreduced, reduced or invarying state of the input. Got input type: "
+            f"{aval.str_short()}, axes: {tuple(names)} and input state: "
+            f"{{{', '.join(repr(s or 'invarying') for s in _STATES if s in states)}}}\n"
+            "  Name axes over which x varies alike, or cast it with jax.lax.pcast(x, axes, "
+            "to='varying')."
+        )
     return next(iter(states), None)

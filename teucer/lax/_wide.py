@@ -1,6 +1,8 @@
-"""Elementary functions of numbers of float32, in float64 and by series, which loops compute in vectors.
+"""Elementary functions of numbers of float32, in float64 and by series, which loops compute in
+vectors.
 
-XLA calls a function of C for each number where float64 has sin, cos or a logarithm, and for atan2 of float32 too.
+XLA calls a function of C for each number where float64 has sin, cos or a logarithm, and for atan2
+of float32 too.
 """
 
 from __future__ import annotations
@@ -44,10 +46,18 @@ __all__ = ["angle", "atanh_of_parts", "exponential", "log_of_size", "turn"]
 
 INTEGER = np.dtype(np.int64)
 # Whose sum with a small whole number has that number in its last bits.
-SHIFTER = 1.5 * 2.0 ** 52
-# 2 / pi to 202 bits, in numbers of 29 bits or fewer, whose products with numbers of float32 are exact.
-TWO_OVER_PI = (0.6366197727620602, -3.9447882460574846e-10, 2.27601007365953e-18, -5.811337847604232e-28,
-               -1.690193429163234e-36, -1.8637519078105754e-44, 3.720474878517739e-53)
+SHIFTER = 1.5 * 2.0**52
+# 2 / pi to 202 bits, in numbers of 29 bits or fewer, whose products with numbers of float32 are
+# exact.
+TWO_OVER_PI = (
+    0.6366197727620602,
+    -3.9447882460574846e-10,
+    2.27601007365953e-18,
+    -5.811337847604232e-28,
+    -1.690193429163234e-36,
+    -1.8637519078105754e-44,
+    3.720474878517739e-53,
+)
 # Products with those that follow are less than a turn.
 UNREDUCED = 5
 # log 2, the first part so short that its products with exponents are exact.
@@ -57,11 +67,25 @@ SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
 COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(1, 9))
 
 
-# (atan(u) / u - 1) / u^2 for |u| <= tan(pi / 8), and (atanh(u) / u - 1) / u^2 for |u| <= (sqrt 2 - 1) / (sqrt 2 + 1), in powers
-# of u^2: errors of 7e-13 and 4e-12, by mpmath's chebyfit.
-ATAN = (-0.33333333333266196, 0.19999999949854794, -0.142857081103604, 0.11110819716745676, -0.09084101895346429,
-        0.07604800046078292, -0.06027307460946675, 0.03295679541870136)
-ATANH = (0.3333333333368754, 0.19999999398668794, 0.14285877267957245, 0.11095700415154251, 0.09681326857101004)
+# (atan(u) / u - 1) / u^2 for |u| <= tan(pi / 8), and (atanh(u) / u - 1) / u^2 for |u| <= (sqrt 2 -
+# 1) / (sqrt 2 + 1), in powers of u^2: errors of 7e-13 and 4e-12, by mpmath's chebyfit.
+ATAN = (
+    -0.33333333333266196,
+    0.19999999949854794,
+    -0.142857081103604,
+    0.11110819716745676,
+    -0.09084101895346429,
+    0.07604800046078292,
+    -0.06027307460946675,
+    0.03295679541870136,
+)
+ATANH = (
+    0.3333333333368754,
+    0.19999999398668794,
+    0.14285877267957245,
+    0.11095700415154251,
+    0.09681326857101004,
+)
 
 
 def _bits(x: Array) -> Any:
@@ -98,8 +122,8 @@ def exponential(x: Array) -> tuple[Any, Any]:
 def turn(x: Array) -> tuple[Any, Any, Any]:
     """sin x, cos x and cos x - 1. x: float64 numbers of float32, of any size.
 
-    Method: x 2 / pi less multiples of 4 in exact products, the parts of x summed without error (Payne and Hanek, ACM SIGNUM
-    Newsl. 18 (1983) 19, and Knuth's sum of two numbers).
+    Method: x 2 / pi less multiples of 4 in exact products, the parts of x summed without error
+    (Payne and Hanek, ACM SIGNUM Newsl. 18 (1983) 19, and Knuth's sum of two numbers).
     """
     bits = _bits(x)
     sign = bitwise_and(bits, np.asarray(np.iinfo(np.int64).min, INTEGER))
@@ -131,13 +155,17 @@ def _quarters(x: Array) -> tuple[Any, Any]:
 
 
 def log_of_size(x: Array, y: Array, one: float) -> Any:
-    """log |x + one + i y|, where one is 0 or 1, also where it is near 0. x, y: float64 numbers of float32.
+    """log |x + one + i y|, where one is 0 or 1, also where it is near 0. x, y: float64 numbers of
+    float32.
 
     Method: the square less 1 with its error.
     """
-    # Squares are exact. Terms that may cancel come first: 2 x + x^2 near x = -2, and y^2 - 1 or x^2 - 1.
+    # Squares are exact. Terms that may cancel come first: 2 x + x^2 near x = -2, and y^2 - 1 or x^2
+    # - 1.
     x2, y2 = square(x), square(y)
-    first, second, third = (times(2, x), x2, y2) if one else (scalar_like(x, -1), max(x2, y2), min(x2, y2))
+    first, second, third = (
+        (times(2, x), x2, y2) if one else (scalar_like(x, -1), max(x2, y2), min(x2, y2))
+    )
     near, error = sum_of_two(second, first)
     excess, last = sum_of_two(near, third)
     result = times(0.5, _log(add(excess, add(error, last)), add(square(plus(x, one)), y2)))
@@ -147,7 +175,8 @@ def log_of_size(x: Array, y: Array, one: float) -> Any:
 def _log(excess: Array, size: Array) -> Any:
     """log `size` where that is 1 + excess, normal or 0.
 
-    Method: 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)], and log(1 + f) = 2 atanh(s) with s = f / (2 + f).
+    Method: 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)], and log(1 + f) = 2 atanh(s) with s = f /
+    (2 + f).
     """
     least, digits = np.asarray(np.asarray(math.sqrt(0.5)).view(np.int64)), np.asarray(52, INTEGER)
     exponent = shift_right_arithmetic(sub(_bits(size), least), digits)
@@ -157,7 +186,9 @@ def _log(excess: Array, size: Array) -> Any:
     s2 = square(s)
     # A float of a small whole number by its bits, since not all processors convert them in vectors.
     power = plus(_float(add(exponent, np.asarray(np.asarray(SHIFTER).view(np.int64)))), -SHIFTER)
-    result = add(times(math.log(2), power), times(2, add(s, mul(s, mul(s2, _polynomial(s2, ATANH))))))
+    result = add(
+        times(math.log(2), power), times(2, add(s, mul(s, mul(s2, _polynomial(s2, ATANH)))))
+    )
     result = where_else(eq(size, scalar_like(size, 0)), scalar_like(size, -np.inf), result)
     return where_else(lt(size, scalar_like(size, np.inf)), result, size)
 
@@ -169,12 +200,15 @@ def _infinite(x: Array) -> Any:
 def atanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     """The parts of atanh(a + i b) for a, b >= 0. a, b: float64 numbers of float32.
 
-    Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical Analysis (1987).
+    Kahan, Branch cuts for complex elementary functions, in The State of the Art in Numerical
+    Analysis (1987).
     """
     less, b2 = sub(scalar_like(a, 1), a), square(b)
     ratio = div(times(4, a), add(square(less), b2))
     # Both terms are exact.
-    return times(0.25, _log(ratio, plus(ratio, 1))), times(0.5, angle(times(2, b), sub(mul(less, plus(a, 1)), b2)))
+    return times(0.25, _log(ratio, plus(ratio, 1))), times(
+        0.5, angle(times(2, b), sub(mul(less, plus(a, 1)), b2))
+    )
 
 
 def angle(y: Array, x: Array) -> Any:
@@ -186,12 +220,17 @@ def angle(y: Array, x: Array) -> Any:
     shorter = where_else(both, one, shorter)
     longer = where_else(bitwise_or(both, eq(longer, zero)), one, longer)
     turned = gt(shorter, times(math.tan(math.pi / 8), longer))
-    u = div(where_else(turned, sub(shorter, longer), shorter), where_else(turned, add(shorter, longer), longer))
+    u = div(
+        where_else(turned, sub(shorter, longer), shorter),
+        where_else(turned, add(shorter, longer), longer),
+    )
     u2 = square(u)
     result = add(u, mul(u, mul(u2, _polynomial(u2, ATAN))))
     result = where_else(turned, plus(result, math.pi / 4), result)
     result = where_else(gt(above, beside), sub(scalar_like(x, math.pi / 2), result), result)
-    result = where_else(lt(_bits(x), np.asarray(0, INTEGER)), sub(scalar_like(x, math.pi), result), result)
+    result = where_else(
+        lt(_bits(x), np.asarray(0, INTEGER)), sub(scalar_like(x, math.pi), result), result
+    )
     return _with_sign(result, bitwise_and(_bits(y), np.asarray(np.iinfo(np.int64).min, INTEGER)))
 
 

@@ -1,4 +1,7 @@
-"""Windows along the axes of an array: what they are, how many there are, and what they are on a padded buffer."""
+"""Windows along the axes of an array.
+
+What they are, how many there are, and what they are on a padded buffer.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ class WindowParams(PlainWindowParams):
 
 
 class Windows(NamedTuple):
-    """Windows along each axis: their size, the step from one to the next, padding, and the holes put between elements of
-    the array and of the windows."""
+    """Windows along each axis: their size, the step from one to the next, padding, and the holes
+    put between elements of the array and of the windows."""
 
     window_dimensions: tuple[int, ...]
     window_strides: tuple[int, ...]
@@ -57,7 +60,9 @@ class Windows(NamedTuple):
     def at(self, axis: int) -> Windows:
         """The same windows on arrays with a batch dimension inserted."""
         new = (1, 1, (0, 0), 1, 1)
-        fields: Any = ((*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True))
+        fields: Any = (
+            (*field[:axis], one, *field[axis:]) for field, one in zip(self, new, strict=True)
+        )
         return Windows(*fields)
 
     def is_dilated(self) -> bool:
@@ -65,27 +70,38 @@ class Windows(NamedTuple):
         return any(d != 1 for d in (*self.base_dilation, *self.window_dilation))
 
     def check(self, x: Any) -> None:
-        """Raise TypeError if the windows do not fit the number of axes of x, or are not positive."""
+        """Raise TypeError if the windows do not fit the number of axes of x, or are not
+        positive."""
         n = len(self.window_dimensions)
         if n != x.ndim:
-            raise TypeError("reduce_window got the wrong number of window_dimensions for operand: got operand shape "
-                            f"{x.shape} with window_dimensions {self.window_dimensions}.")
+            raise TypeError(
+                "reduce_window got the wrong number of window_dimensions for operand: got "
+                f"operand shape {x.shape} with window_dimensions {self.window_dimensions}."
+            )
         for name in ("window_strides", "base_dilation", "window_dilation"):
             if len(getattr(self, name)) != n:
-                raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} "
-                                f"{getattr(self, name)} and window_dimensions {self.window_dimensions}.")
+                raise TypeError(
+                    f"reduce_window got inconsistent {name} and window_dimensions: got {name} "
+                    f"{getattr(self, name)} and window_dimensions {self.window_dimensions}."
+                )
         if len(self.padding) != n:
-            raise ValueError(f"reduce_window got inconsistent padding and window_dimensions: got padding {self.padding} and "
-                             f"window_dimensions {self.window_dimensions}.")
+            raise ValueError(
+                "reduce_window got inconsistent padding and window_dimensions: got padding "
+                f"{self.padding} and window_dimensions {self.window_dimensions}."
+            )
         for name in ("window_dimensions", "window_strides", "base_dilation", "window_dilation"):
             if any(d <= 0 for d in getattr(self, name)):
-                raise TypeError(f"reduce_window {name} must have every element be strictly positive, got "
-                                f"{getattr(self, name)}.")
+                raise TypeError(
+                    f"reduce_window {name} must have every element be strictly positive, got "
+                    f"{getattr(self, name)}."
+                )
 
 
-def padded_windows(sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows: WindowParams) -> dict[str, Any]:
-    """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most; those behind the elements see the
-    identity."""
+def padded_windows(
+    sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows: WindowParams
+) -> dict[str, Any]:
+    """Windows on a buffer, moved by `moved_by_padding`: as many as the result is long at most;
+    those behind the elements see the identity."""
     w, padding = Windows(**windows), []
     for n, m, size, s, (low, high), b, d in zip(shape, out_shape, *w, strict=True):
         if is_symbolic(size):
@@ -93,12 +109,16 @@ def padded_windows(sizes: Sizes, shape: Sequence[Size], out_shape: Any, windows:
         if is_symbolic(low):
             n, low = n + low, 0
         if is_symbolic(n) or is_symbolic(high):
-            high = (sizes.bounded(m) - 1) * s + dilated(size, d) - low - dilated(sizes.bounded(n), b)
+            high = (
+                (sizes.bounded(m) - 1) * s + dilated(size, d) - low - dilated(sizes.bounded(n), b)
+            )
         padding.append((low, high))
     return w._replace(padding=tuple(padding))._asdict()
 
 
-def moved_by_padding(sizes: Sizes, x: Array, lows: Sequence[Any], fill: object, dilations: Sequence[int]) -> Any:
+def moved_by_padding(
+    sizes: Sizes, x: Array, lows: Sequence[Any], fill: object, dilations: Sequence[int]
+) -> Any:
     """A buffer behind as much of `fill`, along each axis, as there is dynamic padding in front."""
     if not any(map(is_symbolic, lows)):
         return x
@@ -110,7 +130,12 @@ def moved_by_padding(sizes: Sizes, x: Array, lows: Sequence[Any], fill: object, 
 def check_batch_only(sizes: Any, avals: Sequence[ShapedArray], params: Params) -> None:
     """Refuse dynamic axes along which there are windows."""
     for aval in avals:
-        for n, size, stride, padding in zip(aval.shape, params["window_dimensions"], params["window_strides"], params["padding"],
-                                            strict=False):
+        for n, size, stride, padding in zip(
+            aval.shape,
+            params["window_dimensions"],
+            params["window_strides"],
+            params["padding"],
+            strict=False,
+        ):
             if is_symbolic(n) and (size, stride, tuple(padding)) != (1, 1, (0, 0)):
                 sizes.refuse("windows along a dynamic axis")

@@ -22,9 +22,22 @@ from teucer._trees import pytrees
 from teucer.lax import _elementwise, _structure
 from teucer.lax._families import NUMERIC, Accepts
 from teucer.lax._identities import identity_of
-from teucer.lax._reductions import apply_scalar_jaxpr, check_computation, monoid, scalar_body, tree_computation
+from teucer.lax._reductions import (
+    apply_scalar_jaxpr,
+    check_computation,
+    monoid,
+    scalar_body,
+    tree_computation,
+)
 from teucer.lax._slicing import pad_p, slice_in_dim
-from teucer.lax._window_shapes import PlainWindowParams, WindowParams, Windows, check_batch_only, moved_by_padding, padded_windows
+from teucer.lax._window_shapes import (
+    PlainWindowParams,
+    WindowParams,
+    Windows,
+    check_batch_only,
+    moved_by_padding,
+    padded_windows,
+)
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
@@ -34,14 +47,25 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
-           "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
-           "select_and_scatter_p"]
+__all__ = [
+    "padtype_to_pads",
+    "reduce_window",
+    "reduce_window_max_p",
+    "reduce_window_min_p",
+    "reduce_window_p",
+    "reduce_window_shape_tuple",
+    "reduce_window_sum_p",
+    "select_and_gather_add_p",
+    "select_and_scatter_add_p",
+    "select_and_scatter_p",
+]
 
 ORDERED = Accepts((np.number, np.bool_))
 
 
-def _visited(*avals: ShapedArray, select_prim: object = None, **windows: Unpack[WindowParams]) -> float:
+def _visited(
+    *avals: ShapedArray, select_prim: object = None, **windows: Unpack[WindowParams]
+) -> float:
     """The elements of the last operand that the windows hold."""
     return Windows(**windows).visited(avals[-1].shape)
 
@@ -62,7 +86,10 @@ class _WindowReduction(Primitive):
         w = Windows(**windows)
         w.check(x)
         if x.dtype not in self.accepts:
-            raise TypeError(f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of {self.accepts}.")
+            raise TypeError(
+                f"{self.name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of "
+                f"{self.accepts}."
+            )
         return (ShapedArray(w.out_shape(x.shape), x.dtype, x.weak_type),)
 
     shard = partition.aligned
@@ -71,32 +98,67 @@ class _WindowReduction(Primitive):
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Sequence[int], **windows: Unpack[WindowParams]) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval],
-               outs: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[Aval],
+        outs: Sequence[Array],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         w, fill = Windows(**windows), identity_of(self.op, avals[0].dtype)
-        x = moved_by_padding(sizes, sizes.mask(args[0], avals[0], fill), [low for low, _ in w.padding], fill, w.base_dilation)
+        x = moved_by_padding(
+            sizes,
+            sizes.mask(args[0], avals[0], fill),
+            [low for low, _ in w.padding],
+            fill,
+            w.base_dilation,
+        )
         return self.call(x, **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
 
 
-def _lower(ctx: Context, xs: Sequence[Value], inits: Sequence[Any], body: Callable[..., Any], w: Windows) -> Any:
+def _lower(
+    ctx: Context, xs: Sequence[Value], inits: Sequence[Any], body: Callable[..., Any], w: Windows
+) -> Any:
     avals = [aval.strengthen() for aval in ctx.avals_out]
-    return hlo.reduce_window(ctx, xs, inits, body, avals, window=w.window_dimensions, strides=w.window_strides,
-                             padding=w.padding, base_dilation=w.base_dilation, window_dilation=w.window_dilation)
+    return hlo.reduce_window(
+        ctx,
+        xs,
+        inits,
+        body,
+        avals,
+        window=w.window_dimensions,
+        strides=w.window_strides,
+        padding=w.padding,
+        base_dilation=w.base_dilation,
+        window_dilation=w.window_dilation,
+    )
 
 
 @final
 class WindowSum(_WindowReduction):
-    """The sum over windows, which is linear. Its transpose sums the cotangents of the windows that an element is in."""
+    """The sum over windows, which is linear. Its transpose sums the cotangents of the windows that
+    an element is in."""
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **windows: Unpack[WindowParams]) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[object], **windows: Unpack[WindowParams]
+    ) -> Any:
         return self.call(*primals, **windows), self.call(*tangents, **windows)
 
-    def transpose(self, cts: Sequence[Array], x: Array | Undefined, **windows: Unpack[WindowParams]) -> Any:
+    def transpose(
+        self, cts: Sequence[Array], x: Array | Undefined, **windows: Unpack[WindowParams]
+    ) -> Any:
         (ct,) = cts
         w, shape = Windows(**windows), x.aval.shape
         if 0 in shape or 0 in np.shape(ct):
@@ -105,19 +167,30 @@ class WindowSum(_WindowReduction):
         for n, m, size, s, (low, _), b, d in zip(shape, np.shape(ct), *w, strict=True):
             before = dilated(size, d) - 1 - low
             config.append((before, dilated(n, b) + low - dilated(m, s), s - 1))
-        (spread,) = pad_p.call(ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config))
+        (spread,) = pad_p.call(
+            ct, _structure.full((), 0, typeof(ct).dtype), padding_config=tuple(config)
+        )
         ones = (1,) * len(shape)
-        return self.call(spread, window_dimensions=w.window_dimensions, window_strides=w.base_dilation,
-                         padding=((0, 0),) * len(shape), base_dilation=ones, window_dilation=w.window_dilation)
+        return self.call(
+            spread,
+            window_dimensions=w.window_dimensions,
+            window_strides=w.base_dilation,
+            padding=((0, 0),) * len(shape),
+            base_dilation=ones,
+            window_dilation=w.window_dilation,
+        )
 
 
 @final
 class WindowExtreme(_WindowReduction):
-    """The greatest or least element of each window. The tangent is that of the first such element."""
+    """The greatest or least element of each window. The tangent is that of the first such
+    element."""
 
     __slots__ = ()
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[Array], **windows: Unpack[WindowParams]
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, **windows)
         select = _elementwise.ge_p if self.op == "maximum" else _elementwise.le_p
@@ -128,19 +201,29 @@ class WindowExtreme(_WindowReduction):
             (first,) = select.call(a[0], b[0])
             return [_elementwise.select(first, p, q) for p, q in zip(a, b, strict=True)]
 
-        inits = [_structure.full((), identity_of(self.op, typeof(x).dtype), typeof(x).dtype),
-                 _structure.full((), 0, typeof(t).dtype)]
+        inits = [
+            _structure.full((), identity_of(self.op, typeof(x).dtype), typeof(x).dtype),
+            _structure.full((), 0, typeof(t).dtype),
+        ]
         return outs, (windows_by_doubling(combine, [x, t], inits, Windows(**windows))[1],)
 
 
-def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[object], w: Windows) -> list[Any]:
-    """Arrays reduced together over windows by an associative function of lists, in steps that can be transformed.
+def windows_by_doubling(
+    combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[object], w: Windows
+) -> list[Any]:
+    """Arrays reduced together over windows by an associative function of lists, in steps that can
+    be transformed.
 
-    Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size: O(log(size)) operations.
+    Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size:
+    O(log(size)) operations.
     """
-    config = tuple((low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True))
+    config = tuple(
+        (low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True)
+    )
     ys = [pad_p.call(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)]
-    for axis, (size, stride, d) in enumerate(zip(w.window_dimensions, w.window_strides, w.window_dilation, strict=True)):
+    for axis, (size, stride, d) in enumerate(
+        zip(w.window_dimensions, w.window_strides, w.window_dilation, strict=True)
+    ):
         count = max(np.shape(ys[0])[axis] - (size - 1) * d, 0)
         powers, length, offset, found = ys, 1, 0, None
         while offset < size:
@@ -150,8 +233,10 @@ def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Array], inits:
                 offset += length
             if offset < size:
                 step = length * d
-                powers = combine([slice_in_dim(p, 0, np.shape(p)[axis] - step, axis=axis) for p in powers],
-                                 [slice_in_dim(p, step, None, axis=axis) for p in powers])
+                powers = combine(
+                    [slice_in_dim(p, 0, np.shape(p)[axis] - step, axis=axis) for p in powers],
+                    [slice_in_dim(p, step, None, axis=axis) for p in powers],
+                )
                 length *= 2
         assert found is not None
         ys = [slice_in_dim(y, 0, None, stride, axis) for y in found]
@@ -160,28 +245,42 @@ def windows_by_doubling(combine: Callable[..., Any], xs: Sequence[Array], inits:
 
 @final
 class ReduceWindow(Primitive):
-    """Arrays reduced together over windows by a computation on scalars, beginning with initial values.
+    """Arrays reduced together over windows by a computation on scalars, beginning with initial
+    values.
 
-    Operands are the arrays, then the initial values.  (C1) as for the named ones.  (C2) initial values are scalars of the
-    arrays' dtypes.  (C3) the arrays have one shape.  (C4) the computation returns what it takes.
+    Operands are the arrays, then the initial values.  (C1) as for the named ones.  (C2) initial
+    values are scalars of the arrays' dtypes.  (C3) the arrays have one shape.  (C4) the computation
+    returns what it takes.
     """
 
     __slots__ = ()
     name = "reduce_window"
     multiple_results = True
 
-    def types(self, *operands: ShapedArray, jaxpr: ClosedJaxpr, consts: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
+    def types(
+        self,
+        *operands: ShapedArray,
+        jaxpr: ClosedJaxpr,
+        consts: Sequence[Array],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         n = len(operands) // 2
         xs, inits = operands[:n], operands[n:]
         if any(init.shape for init in inits):
-            raise TypeError("reduce_window expected init_values to be scalars but init_values have shapes "
-                            f"{[init.shape for init in inits]}.")
+            raise TypeError(
+                "reduce_window expected init_values to be scalars but init_values have shapes "
+                f"{[init.shape for init in inits]}."
+            )
         if any(x.shape != xs[0].shape for x in xs):
-            raise ValueError(f"reduce_window: operands differ in shape.\n    operands: {', '.join(map(str, xs))}")
+            raise ValueError(
+                f"reduce_window: operands differ in shape.\n    operands: {', '.join(map(str, xs))}"
+            )
         for x, init in zip(xs, inits, strict=True):
             if x.dtype != init.dtype:
-                raise TypeError("reduce_window: an initial value has not the dtype of its operand.\n"
-                                f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}")
+                raise TypeError(
+                    "reduce_window: an initial value has not the dtype of its operand.\n"
+                    f"    operand: {x.str_short(True)}\n    initial value: {init.str_short(True)}"
+                )
         w = Windows(**windows)
         w.check(xs[0])
         check_computation("reduce_window", jaxpr, xs)
@@ -189,53 +288,113 @@ class ReduceWindow(Primitive):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr, consts: Sequence[Array],
-              **windows: Unpack[WindowParams]) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: Value,
+        jaxpr: ClosedJaxpr,
+        consts: Sequence[Array],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         n = len(values) // 2
-        return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows))
+        return _lower(
+            ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows)
+        )
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: Any,
+    ) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
-        _, moved = jvp_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents)
+        _, moved = jvp_flat(
+            lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents
+        )
         return outs, tuple(moved)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr,
-              consts: Sequence[Array], **windows: Unpack[WindowParams]) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        jaxpr: ClosedJaxpr,
+        consts: Sequence[Array],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
-            outs, out_dims = batch_flat(lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows), axis,
-                                        args, dims)
+            outs, out_dims = batch_flat(
+                lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows),
+                axis,
+                args,
+                dims,
+            )
             return tuple(outs), tuple(out_dims)
-        xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)]
-        reduced = self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict())
+        xs = [
+            array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args[:n], dims[:n], strict=True)
+        ]
+        reduced = self.call(
+            *xs, *args[n:], jaxpr=jaxpr, consts=consts, **Windows(**windows).at(0)._asdict()
+        )
         return reduced, (0,) * n
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, jaxpr: ClosedJaxpr, consts: Sequence[Array],
-               **windows: Unpack[WindowParams]) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        jaxpr: ClosedJaxpr,
+        consts: Sequence[Array],
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         n, w = len(args) // 2, Windows(**windows)
         lows = [low for low, _ in w.padding]
         # As XLA pads: with the initial value.
-        xs = [moved_by_padding(sizes, sizes.mask(x, aval, init), lows, init, w.base_dilation)
-              for x, aval, init in zip(args[:n], avals, args[n:], strict=False)]
-        return self.call(*xs, *args[n:], jaxpr=jaxpr, consts=consts,
-                         **padded_windows(sizes, avals[0].shape, outs[0].shape, windows))
+        xs = [
+            moved_by_padding(sizes, sizes.mask(x, aval, init), lows, init, w.base_dilation)
+            for x, aval, init in zip(args[:n], avals, args[n:], strict=False)
+        ]
+        return self.call(
+            *xs,
+            *args[n:],
+            jaxpr=jaxpr,
+            consts=consts,
+            **padded_windows(sizes, avals[0].shape, outs[0].shape, windows),
+        )
 
 
-def _reduce_window_by_doubling(jaxpr: ClosedJaxpr, operands: Sequence[Any], *,
-                               consts: Sequence[Array], **windows: Unpack[WindowParams]) -> list[Any]:
+def _reduce_window_by_doubling(
+    jaxpr: ClosedJaxpr,
+    operands: Sequence[Any],
+    *,
+    consts: Sequence[Array],
+    **windows: Unpack[WindowParams],
+) -> list[Any]:
     n = len(operands) // 2
 
     def combine(a: Any, b: Any) -> Any:
         return apply_scalar_jaxpr(jaxpr, [*a, *b])
 
     found = windows_by_doubling(combine, operands[:n], operands[n:], Windows(**windows))
-    return combine([_structure.broadcast_to(i, np.shape(y), ()) for i, y in zip(operands[n:], found, strict=True)], found)
+    return combine(
+        [
+            _structure.broadcast_to(i, np.shape(y), ())
+            for i, y in zip(operands[n:], found, strict=True)
+        ],
+        found,
+    )
 
 
 @final
 class SelectAndGatherAdd(Primitive):
-    """Of each window, the element of `values` at the place of the operand's element that select_prim prefers.
+    """Of each window, the element of `values` at the place of the operand's element that
+    select_prim prefers.
 
     (C1) as for the named reductions.  (C2) values and operand have one shape.
     """
@@ -244,16 +403,33 @@ class SelectAndGatherAdd(Primitive):
     name = "select_and_gather_add"
     cost = Cost(moves=_visited)
 
-    def types(self, values: ShapedArray, x: ShapedArray, *, select_prim: object, **windows: Unpack[WindowParams]) -> Any:
+    def types(
+        self,
+        values: ShapedArray,
+        x: ShapedArray,
+        *,
+        select_prim: object,
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         w = Windows(**windows)
         w.check(x)
         if values.shape != x.shape:
-            raise TypeError(f"select_and_gather_add: operands differ in shape.\n    {values}\n    {x}")
+            raise TypeError(
+                f"select_and_gather_add: operands differ in shape.\n    {values}\n    {x}"
+            )
         return (ShapedArray(w.out_shape(x.shape), values.dtype, values.weak_type),)
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, values: Value, x: Value, *, select_prim: Primitive, **windows: Unpack[WindowParams]) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        values: Value,
+        x: Value,
+        *,
+        select_prim: Primitive,
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         inits = [ctx.constant(_worst(select_prim, x.dtype), x.dtype), ctx.constant(0, values.dtype)]
         w, direction = Windows(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
@@ -263,56 +439,117 @@ class SelectAndGatherAdd(Primitive):
             return hlo.select(ctx, first, a, b), hlo.select(ctx, first, t, u)
 
         avals = [ShapedArray(aval.shape, x.dtype), aval.strengthen()]
-        return (hlo.reduce_window(ctx, [x, values], inits, body, avals, window=w.window_dimensions,
-                                  strides=w.window_strides, padding=w.padding, base_dilation=w.base_dilation,
-                                  window_dilation=w.window_dilation)[1],)
+        return (
+            hlo.reduce_window(
+                ctx,
+                [x, values],
+                inits,
+                body,
+                avals,
+                window=w.window_dimensions,
+                strides=w.window_strides,
+                padding=w.padding,
+                base_dilation=w.base_dilation,
+                window_dilation=w.window_dilation,
+            )[1],
+        )
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         t = tangents[0]
-        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
+        return outs, (
+            (typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params)
+        )
 
-    def transpose(self, cts: Sequence[object], values: Sequence[Array], x: ArrayLike, *,
-                  select_prim: object, window_dimensions: Sequence[int],
-                  window_strides: Sequence[int], padding: object, base_dilation: Sequence[int],
-                  window_dilation: Sequence[int]) -> Any:
-        return select_and_scatter_add_p.call(*cts, x, select_prim=select_prim, window_dimensions=window_dimensions,
-                                             window_strides=window_strides, padding=padding)[0], None
+    def transpose(
+        self,
+        cts: Sequence[object],
+        values: Sequence[Array],
+        x: ArrayLike,
+        *,
+        select_prim: object,
+        window_dimensions: Sequence[int],
+        window_strides: Sequence[int],
+        padding: object,
+        base_dilation: Sequence[int],
+        window_dilation: Sequence[int],
+    ) -> Any:
+        return select_and_scatter_add_p.call(
+            *cts,
+            x,
+            select_prim=select_prim,
+            window_dimensions=window_dimensions,
+            window_strides=window_strides,
+            padding=padding,
+        )[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: Primitive,
-              **windows: Unpack[WindowParams]) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        select_prim: Primitive,
+        **windows: Unpack[WindowParams],
+    ) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
-    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sequence[Size],
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        **params: object,
+    ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
 
 @final
 class SelectAndScatterAdd(Primitive):
-    """Zeros in the shape of x, to which each window adds its element of `source` where select_prim prefers x's.
+    """Zeros in the shape of x, to which each window adds its element of `source` where select_prim
+    prefers x's.
 
     (C1) as for the named reductions.  (C2) source has an element for each window.
     """
 
     __slots__ = ()
     name = "select_and_scatter_add"
-    cost = Cost(moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape))
+    cost = Cost(
+        moves=lambda source, x, *, select_prim, **windows: _undilated(**windows).visited(x.shape)
+    )
 
-    def types(self, source: Aval, x: ShapedArray, *, select_prim: object, **windows: Unpack[PlainWindowParams]) -> Any:
+    def types(
+        self,
+        source: Aval,
+        x: ShapedArray,
+        *,
+        select_prim: object,
+        **windows: Unpack[PlainWindowParams],
+    ) -> Any:
         w = _undilated(**windows)
         w.check(x)
         if source.shape != w.out_shape(x.shape):
-            raise TypeError("select_and_scatter_add: source has not one element for each window.\n"
-                            f"    source: {source}\n    windows: {w.out_shape(x.shape)}")
+            raise TypeError(
+                "select_and_scatter_add: source has not one element for each window.\n"
+                f"    source: {source}\n    windows: {w.out_shape(x.shape)}"
+            )
         return (ShapedArray(x.shape, source.dtype, source.weak_type),)
 
     def shard(self, source: ShapedArray, x: ShapedArray, **params: object) -> Any:
         return Labels([every(source), every(x)], [every(x)])
 
-    def lower(self, ctx: Context, source: Value, x: Value, *, select_prim: Primitive, **windows: Unpack[PlainWindowParams]) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        source: Value,
+        x: Value,
+        *,
+        select_prim: Primitive,
+        **windows: Unpack[PlainWindowParams],
+    ) -> Any:
         w, direction = _undilated(**windows), _direction(select_prim)
         (aval,) = ctx.avals_out
         # Padding must never be preferred, so it is written out; the operation's own is of zeros.
@@ -322,37 +559,76 @@ class SelectAndScatterAdd(Primitive):
         worst = ctx.constant(_worst(select_prim, x.dtype), x.dtype)
         padded = hlo.pad(ctx, x, worst, low, high, zeros, ShapedArray(shape, x.dtype))
         init = ctx.constant(0, source.dtype)
-        out = hlo.select_and_scatter(ctx, padded, source, init, lambda a, b: (hlo.compare(ctx, a, b, direction),),
-                                     scalar_body(ctx, "add"), window=w.window_dimensions, strides=w.window_strides,
-                                     padding=((0, 0),) * len(shape), aval=ShapedArray(shape, source.dtype))
+        out = hlo.select_and_scatter(
+            ctx,
+            padded,
+            source,
+            init,
+            lambda a, b: (hlo.compare(ctx, a, b, direction),),
+            scalar_body(ctx, "add"),
+            window=w.window_dimensions,
+            strides=w.window_strides,
+            padding=((0, 0),) * len(shape),
+            aval=ShapedArray(shape, source.dtype),
+        )
         crop = [tuple(-n for n in edge) for edge in (low, high)]
         return (hlo.pad(ctx, out, init, crop[0], crop[1], zeros, aval.strengthen()),)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object], **params: object) -> Any:
         outs = self.call(*primals, **params)
         t = tangents[0]
-        return outs, ((typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params))
+        return outs, (
+            (typeof(outs[0]).zero,) if type(t) is Zero else self.call(t, primals[1], **params)
+        )
 
-    def transpose(self, cts: Sequence[Array | Zero], source: ArrayLike, x: Array, *,
-                  select_prim: Primitive, **windows: Unpack[PlainWindowParams]) -> Any:
-        return select_and_gather_add_p.call(*cts, x, select_prim=select_prim, **_undilated(**windows)._asdict())[0], None
+    def transpose(
+        self,
+        cts: Sequence[Array | Zero],
+        source: ArrayLike,
+        x: Array,
+        *,
+        select_prim: Primitive,
+        **windows: Unpack[PlainWindowParams],
+    ) -> Any:
+        return select_and_gather_add_p.call(
+            *cts, x, select_prim=select_prim, **_undilated(**windows)._asdict()
+        )[0], None
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, select_prim: object,
-              **windows: Unpack[PlainWindowParams]) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        select_prim: object,
+        **windows: Unpack[PlainWindowParams],
+    ) -> Any:
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         w = _undilated(**windows).at(0)
-        return self.call(*both, select_prim=select_prim, window_dimensions=w.window_dimensions,
-                         window_strides=w.window_strides, padding=w.padding), (0,)
+        return self.call(
+            *both,
+            select_prim=select_prim,
+            window_dimensions=w.window_dimensions,
+            window_strides=w.window_strides,
+            padding=w.padding,
+        ), (0,)
 
-    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sequence[Size],
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        **params: object,
+    ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
 
 @final
 class SelectAndScatter(Primitive):
-    """As `select_and_scatter_add`, with any computations to select an element of a window and to combine sources.
+    """As `select_and_scatter_add`, with any computations to select an element of a window and to
+    combine sources.
 
     (C1) and (C2) as there.  (C3) source and initial value have the operand's dtype.
     """
@@ -360,26 +636,71 @@ class SelectAndScatter(Primitive):
     __slots__ = ()
     name = "select_and_scatter"
 
-    def types(self, x: ShapedArray, source: Aval, init: Aval, *, window_dimensions: Sequence[int],
-              window_strides: Sequence[int], padding: object, **computations: object) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        source: Aval,
+        init: Aval,
+        *,
+        window_dimensions: Sequence[int],
+        window_strides: Sequence[int],
+        padding: object,
+        **computations: object,
+    ) -> Any:
         w = _undilated(window_dimensions, window_strides, padding)
         w.check(x)
-        if source.shape != w.out_shape(x.shape) or init.shape or not x.dtype == source.dtype == init.dtype:
-            raise TypeError("select_and_scatter: source must have an element for each window, and the initial value be a scalar, "
-                            f"of the operand's dtype (C2, C3).\n    operand: {x}\n    source: {source}\n    initial value: "
-                            f"{init}\n    windows: {w.out_shape(x.shape)}")
+        if (
+            source.shape != w.out_shape(x.shape)
+            or init.shape
+            or not x.dtype == source.dtype == init.dtype
+        ):
+            raise TypeError(
+                "select_and_scatter: source must have an element for each window, and the "
+                f"initial value be a scalar, of the operand's dtype (C2, C3).\n    operand: {x}\n"
+                f"    source: {source}\n    initial value: {init}\n"
+                f"    windows: {w.out_shape(x.shape)}"
+            )
         return (x,)
 
     shard = partition.aligned
 
-    def lower(self, ctx: Context, x: Value, source: Value, init: Value, *, select_jaxpr: Any, scatter_jaxpr: Any,
-              window_dimensions: Sequence[int], window_strides: Sequence[int], padding: Any, **consts: object) -> Any:
-        return (hlo.select_and_scatter(ctx, x, source, init, lambda a, b: ctx.inline(select_jaxpr, a, b),
-                                       lambda a, b: ctx.inline(scatter_jaxpr, a, b), window=window_dimensions,
-                                       strides=window_strides, padding=padding, aval=x.aval.strengthen()),)
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        source: Value,
+        init: Value,
+        *,
+        select_jaxpr: Any,
+        scatter_jaxpr: Any,
+        window_dimensions: Sequence[int],
+        window_strides: Sequence[int],
+        padding: Any,
+        **consts: object,
+    ) -> Any:
+        return (
+            hlo.select_and_scatter(
+                ctx,
+                x,
+                source,
+                init,
+                lambda a, b: ctx.inline(select_jaxpr, a, b),
+                lambda a, b: ctx.inline(scatter_jaxpr, a, b),
+                window=window_dimensions,
+                strides=window_strides,
+                padding=padding,
+                aval=x.aval.strengthen(),
+            ),
+        )
 
-    def padded(self, sizes: Sequence[Size], args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sequence[Size],
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        **params: object,
+    ) -> Any:
         check_batch_only(sizes, avals, params)
         return self.call(*args, **params)
 
@@ -405,17 +726,29 @@ reduce_window_p = ReduceWindow()
 select_and_gather_add_p = SelectAndGatherAdd()
 select_and_scatter_add_p = SelectAndScatterAdd()
 select_and_scatter_p = SelectAndScatter()
-_NAMED: dict[str, Any] = {"add": reduce_window_sum_p, "maximum": reduce_window_max_p, "minimum": reduce_window_min_p}
+_NAMED: dict[str, Any] = {
+    "add": reduce_window_sum_p,
+    "maximum": reduce_window_max_p,
+    "minimum": reduce_window_min_p,
+}
 
 
-def reduce_window(operand: ArrayLike, init_value: ArrayLike, computation: Callable[..., Any], window_dimensions: Sequence[int],
-                  window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
-                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
+def reduce_window(
+    operand: ArrayLike,
+    init_value: ArrayLike,
+    computation: Callable[..., Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
     """Arrays reduced together over windows by an associative computation on scalars.
 
-    operand, init_value: trees of one structure; the initial value should be the computation's identity.
-    padding: "VALID" (none), "SAME" (as many windows as steps fit, the rest of the padding at the end), "SAME_LOWER", or
-    (low, high) for each axis.
+    operand, init_value: trees of one structure; the initial value should be the computation's
+    identity.
+    padding: "VALID" (none), "SAME" (as many windows as steps fit, the rest of the padding at the
+    end), "SAME_LOWER", or (low, high) for each axis.
     Raises TypeError or ValueError if the windows do not fit the operands.
 
     >>> from teucer import lax
@@ -425,50 +758,76 @@ def reduce_window(operand: ArrayLike, init_value: ArrayLike, computation: Callab
     xs, tree = pytrees.tree_flatten(operand)
     inits, init_tree = pytrees.tree_flatten(init_value)
     if tree != init_tree:
-        raise ValueError(f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}")
+        raise ValueError(
+            f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}"
+        )
     if not xs:
         raise ValueError("reduce_window must have at least one operand.")
     avals = [typeof(x) for x in xs]
-    w = _windows(avals[0], window_dimensions, window_strides, padding, (base_dilation, window_dilation))
+    w = _windows(
+        avals[0], window_dimensions, window_strides, padding, (base_dilation, window_dilation)
+    )
     if len(xs) == 1:
         named = monoid(computation, inits[0], avals[0], _NAMED)
         if named is not None:
             return pytrees.tree_unflatten(tree, named.call(*xs, **w._asdict()))
     jaxpr, out_tree = tree_computation("reduce_window", computation, tree, avals)
     if out_tree != tree:
-        raise ValueError(f"reduce_window output must have the same tree structure as the operands: {tree} vs. {out_tree}\n"
-                         "  The computation takes two trees of scalars, and returns a third.")
-    return pytrees.tree_unflatten(tree, reduce_window_p.call(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict()))
+        raise ValueError(
+            f"reduce_window output must have the same tree structure as the operands: {tree} vs. "
+            f"{out_tree}\n  The computation takes two trees of scalars, and returns a third."
+        )
+    return pytrees.tree_unflatten(
+        tree, reduce_window_p.call(*xs, *inits, jaxpr=jaxpr, consts=(), **w._asdict())
+    )
 
 
 def _windows(x: Array, window: Any, strides: object, padding: Any, dilations: Any) -> Windows:
     """The windows that a user described; what is None is 1 along each axis."""
     sizes = tuple(as_size(d) for d in window)
     ones = (1,) * len(sizes)
-    steps, base, holes = (ones if d is None else tuple(operator.index(n) for n in d) for d in (strides, *dilations))
+    steps, base, holes = (
+        ones if d is None else tuple(operator.index(n) for n in d) for d in (strides, *dilations)
+    )
     w = Windows(sizes, steps, ((0, 0),) * len(sizes), base, holes)
     w.check(x)
     if isinstance(padding, str):
         shape = tuple(dilated(n, b) for n, b in zip(x.shape, base, strict=True))
-        padding = padtype_to_pads(shape, tuple(dilated(n, d) for n, d in zip(sizes, holes, strict=True)), steps, padding)
+        padding = padtype_to_pads(
+            shape, tuple(dilated(n, d) for n, d in zip(sizes, holes, strict=True)), steps, padding
+        )
     return w._replace(padding=tuple((as_size(low), as_size(high)) for low, high in padding))
 
 
-def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int], window_strides: Sequence[int],
-                              padding: Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
-                              window_dilation: Sequence[int] | None = None) -> tuple[int, ...]:
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
     """The shape of the result of `reduce_window`.
 
     >>> reduce_window_shape_tuple((4, 5), (2, 2), (1, 2), [(0, 0), (1, 1)])
     (3, 3)
     """
     ones = (1,) * len(window_dimensions)
-    return Windows(tuple(window_dimensions), tuple(window_strides), tuple(padding), tuple(base_dilation or ones),
-                   tuple(window_dilation or ones)).out_shape(tuple(operand_shape))
+    return Windows(
+        tuple(window_dimensions),
+        tuple(window_strides),
+        tuple(padding),
+        tuple(base_dilation or ones),
+        tuple(window_dilation or ones),
+    ).out_shape(tuple(operand_shape))
 
 
-def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
-                    padding: str) -> list[tuple[int, int]]:
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:
     """The padding (low, high) of each axis that "VALID", "SAME" or "SAME_LOWER" stands for.
 
     Raises RuntimeError for another string, TypeError for anything else.
@@ -482,7 +841,9 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
     if kind == "VALID":
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
-        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
+        raise RuntimeError(
+            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
+        )
     sizes = zip(*(map(as_size, v) for v in (in_shape, window_shape, window_strides)), strict=True)
     totals = [max_dim((ceil_div(n, s) - 1) * s + w - n, 0) for n, w, s in sizes]
     less = [(t // 2, t - t // 2) for t in totals]

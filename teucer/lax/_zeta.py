@@ -19,15 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["zeta_slope"]
 
-# Terms of the sum that are added as they are, and Bernoulli numbers B2, B4, ... of the rest: exact in float64 for q > 0.
+# Terms of the sum that are added as they are, and Bernoulli numbers B2, B4, ... of the rest: exact
+# in float64 for q > 0.
 _DIRECT = 12
-_BERNOULLI = [Fraction(b) for b in ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510", "43867/798")]
+_BERNOULLI = [
+    Fraction(b)
+    for b in ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510", "43867/798")
+]
 
 
 def zeta_slope(x: Array, q: Array) -> Any:
     """The derivative of zeta(x, q) in x: minus the sum of log(q + k) (q + k)^-x.
 
-    Method: the sum's first terms, and of the others the Euler-Maclaurin formula, differentiated. NIST DLMF 25.11.28.
+    Method: the sum's first terms, and of the others the Euler-Maclaurin formula, differentiated.
+    NIST DLMF 25.11.28.
     """
     dtype = typeof(x).dtype
     if dtype.itemsize < 4:

@@ -15,9 +15,33 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 
-__all__ = ["celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
-           "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
-           "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh"]
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "identity",
+    "leaky_relu",
+    "log1mexp",
+    "log_sigmoid",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "swish",
+    "tanh",
+]
 
 tanh = jnp.tanh
 
@@ -279,7 +303,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """
     x = _inexact(_array("gelu", x))
     if approximate:
-        inner = np.asarray(math.sqrt(2 / math.pi), x.dtype) * (x + 0.044715 * (x ** 3))
+        inner = np.asarray(math.sqrt(2 / math.pi), x.dtype) * (x + 0.044715 * (x**3))
         return x * (0.5 * (1.0 + jnp.tanh(inner)))
     return 0.5 * x * lax.erfc(-x * np.asarray(math.sqrt(0.5), x.dtype))
 
@@ -296,8 +320,10 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     x = _array("glu", x)
     size = x.shape[axis]
     if size % 2:
-        raise ValueError(f"glu: axis size must be divisible by 2.\n    x: {typeof(x).str_short(True)}, axis {axis} has size "
-                         f"{size}")
+        raise ValueError(
+            f"glu: axis size must be divisible by 2.\n    x: {typeof(x).str_short(True)}, axis "
+            f"{axis} has size {size}"
+        )
     first, second = jnp.split(x, 2, axis)
     return first * sigmoid(second)
 

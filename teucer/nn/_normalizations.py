@@ -22,7 +22,9 @@ __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "stan
 
 
 def _on_axes(run: Any) -> Any:
-    """A function of which `axis` may be any sequence of axes, though a compiled one takes what has a hash."""
+    """A function of which `axis` may be any sequence of axes, though a compiled one takes what has
+    a hash."""
+
     @functools.wraps(run)
     def along(x: Any, axis: Any = -1, *args: Any, **kwargs: Any) -> Any:
         return run(x, axis if type(axis) is int else axis_key(axis), *args, **kwargs)
@@ -30,12 +32,18 @@ def _on_axes(run: Any) -> Any:
     return along
 
 
-def logsumexp(a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False,
-              return_sign: bool = False,
-              where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
     """log(sum(b * exp(a))) along axes, without overflow.
 
-    axis: an int, a tuple of ints, or None for all. b: weights, broadcast against a. where: which elements to include.
+    axis: an int, a tuple of ints, or None for all. b: weights, broadcast against a. where: which
+    elements to include.
     return_sign: return (log of the absolute value, sign); without it a negative sum gives nan.
     All of a = -inf gives -inf; any +inf gives +inf; an empty axis gives -inf.
 
@@ -60,7 +68,8 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
     else:
         a = jnp.asarray(*promote_dtypes("logsumexp", INEXACT, a))
     if where is not None:
-        # Left out before the exponential too: that of a greater element may overflow, and its derivative be nan.
+        # Left out before the exponential too: that of a greater element may overflow, and its
+        # derivative be nan.
         a = jnp.where(where, a, -jnp.inf)
     if not a.size and where is None:
         shape = jnp.sum(a, axis, keepdims=keepdims)
@@ -76,8 +85,9 @@ def _logsumexp(a: Any, axis: Any, b: Any, keepdims: bool, where: Any) -> Any:
 
 
 @library(static=("axis", "keepdims"))
-def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None,
-               keepdims: bool = False) -> Array:
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
     """log(mean(exp(x))) along axes, without overflow.
 
     >>> logmeanexp(jnp.array([1000., 1000.]))
@@ -85,7 +95,9 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None,
     """
     total = logsumexp(x, axis, where=where, keepdims=keepdims)
     if where is None:
-        count: Any = np.size(x) if axis is None else np.prod([np.shape(x)[a] for a in np.atleast_1d(axis)])
+        count: Any = (
+            np.size(x) if axis is None else np.prod([np.shape(x)[a] for a in np.atleast_1d(axis)])
+        )
     else:
         count = jnp.sum(jnp.broadcast_to(where, np.shape(x)), axis, keepdims=keepdims)
     return total - jnp.log(jnp.asarray(count, total.dtype))
@@ -140,13 +152,21 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 
 @_on_axes
 @library(static=("axis", "epsilon", "algorithm"))
-def standardize(x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None,
-                variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
-                where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
-    """(x - mean) / sqrt(variance + epsilon) along axes; mean and variance are computed unless given.
+def standardize(
+    x: ArrayLike,
+    axis: Axis = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) along axes; mean and variance are computed unless
+    given.
 
-    algorithm: how the variance is computed: 'fast' as mean(x^2) - mean(x)^2, 'stable' as mean((x - mean)^2).
-    Raises ValueError for another algorithm.
+    algorithm: how the variance is computed: 'fast' as mean(x^2) - mean(x)^2, 'stable' as mean((x -
+    mean)^2). Raises ValueError for another algorithm.
 
     >>> standardize(jnp.array([-1., 1.]), epsilon=0.)
     Array([-1.,  1.], dtype=float32)
@@ -176,7 +196,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
            [0., 0., 1.]], dtype=float32)
     """
     if isinstance(num_classes, Tracer) and num_classes.concrete() is None:
-        raise errors.ConcretizationTypeError(num_classes, "The error arose in jax.nn.one_hot argument `num_classes`.")
+        raise errors.ConcretizationTypeError(
+            num_classes, "The error arose in jax.nn.one_hot argument `num_classes`."
+        )
     try:
         n = as_size(num_classes)
     except TypeError:
@@ -191,7 +213,9 @@ def _one_hot(x: Any, n: int, dtype: Any, axis: int) -> Any:
     x = jnp.asarray(x)
     dtype = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not -x.ndim - 1 <= axis <= x.ndim:
-        raise ValueError(f"one_hot: axis {axis} is out of bounds for array of dimension {x.ndim + 1}")
+        raise ValueError(
+            f"one_hot: axis {axis} is out of bounds for array of dimension {x.ndim + 1}"
+        )
     axis = axis % (x.ndim + 1)
     classes = jnp.arange(n, dtype=x.dtype)
     shape = [1] * (x.ndim + 1)

@@ -1,4 +1,7 @@
-"""Initial values of parameters: each maker returns init(key, shape, dtype=None, out_sharding=None)."""
+"""Initial values of parameters.
+
+Each maker returns init(key, shape, dtype=None, out_sharding=None).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,28 @@ from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
 
-__all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
-           "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
-           "truncated_normal", "uniform", "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+__all__ = [
+    "Initializer",
+    "constant",
+    "delta_orthogonal",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
 __dir__ = listing(__name__, __all__)
 
 Initializer = Callable[..., Any]
@@ -31,16 +53,19 @@ def _dtype(chosen: Any, default: Any) -> Any:
 
 def _initializer(init: Callable[..., Any]) -> Initializer:
     """An initializer whose result can be laid out by a sharding over Explicit mesh axes."""
+
     @functools.wraps(init)
     def placed(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
         if out_sharding is None:
             return init(key, shape, dtype)
         return laid_out("an initializer", out_sharding, lambda key: init(key, shape, dtype), key)
+
     return placed
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: DTypeLike | None = None,
-          out_sharding: Any = None) -> Array:
+def zeros(
+    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """Zeros.
 
     >>> zeros(None, (2,))
@@ -49,8 +74,9 @@ def zeros(key: Any, shape: Sequence[int], dtype: DTypeLike | None = None,
     return jnp.zeros(shape, _dtype(dtype, None), out_sharding=out_sharding)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: DTypeLike | None = None,
-         out_sharding: Any = None) -> Array:
+def ones(
+    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """Ones.
 
     >>> ones(None, (2,))
@@ -70,6 +96,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     @_initializer
     def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         return jnp.full(shape, value, _dtype(dtype, default))
+
     return init
 
 
@@ -81,6 +108,7 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
     def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
+
     return init
 
 
@@ -92,11 +120,16 @@ def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
     def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
+
     return init
 
 
-def truncated_normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None,
-                     lower: ArrayLike = -2.0, upper: ArrayLike = 2.0) -> Initializer:
+def truncated_normal(
+    stddev: ArrayLike = 1e-2,
+    dtype: DTypeLike | None = None,
+    lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
+) -> Initializer:
     """Normal values of the given standard deviation, cut at lower and upper standard deviations."""
     default = dtype
 
@@ -104,39 +137,53 @@ def truncated_normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None,
     def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.truncated_normal(key, lower, upper, shape, dtype) * jnp.array(stddev, dtype)
+
     return init
 
 
 def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[Any, Any]:
-    """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive field; of symbolic sizes arrays."""
+    """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive
+    field; of symbolic sizes arrays."""
     if len(shape) <= 1:
-        raise ValueError(f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor. Must be at least 2D.")
+        raise ValueError(
+            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor. "
+            "Must be at least 2D."
+        )
 
     def product(axes: Any) -> Any:
         return math.prod([shape[a] for a in (axes if isinstance(axes, Sequence) else (axes,))])
+
     inputs, outputs, batch = product(in_axis), product(out_axis), product(batch_axis)
     field = math.prod(shape) / inputs / outputs / batch
     return inputs * field, outputs * field
 
 
-def variance_scaling(scale: ArrayLike,
-                     mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"] | str,
-                     distribution: Literal["truncated_normal", "normal", "uniform"] | str,
-                     in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] = -1,
-                     batch_axis: int | Sequence[int] = (),
-                     dtype: DTypeLike | None = None) -> Initializer:
+def variance_scaling(
+    scale: ArrayLike,
+    mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"] | str,
+    distribution: Literal["truncated_normal", "normal", "uniform"] | str,
+    in_axis: int | Sequence[int] = -2,
+    out_axis: int | Sequence[int] = -1,
+    batch_axis: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+) -> Initializer:
     """Values whose variance is scale / fan, with fan the number of inputs, outputs, or their mean.
 
-    in_axis, out_axis, batch_axis: the axes of inputs, outputs and batches; the others are the receptive field.
-    Raises ValueError for an unknown mode or distribution, or a shape of fewer than two axes.
+    in_axis, out_axis, batch_axis: the axes of inputs, outputs and batches; the others are the
+    receptive field. Raises ValueError for an unknown mode or distribution, or a shape of fewer than
+    two axes.
 
     >>> import teucer as jax
     >>> variance_scaling(1., "fan_in", "normal")(jax.random.key(0), (2, 3)).shape
     (2, 3)
     """
     default = dtype
-    fan_of = {"fan_in": lambda i, o: i, "fan_out": lambda i, o: o, "fan_avg": lambda i, o: (i + o) / 2,
-              "fan_geo_avg": lambda i, o: (i * o) ** 0.5}
+    fan_of = {
+        "fan_in": lambda i, o: i,
+        "fan_out": lambda i, o: o,
+        "fan_avg": lambda i, o: (i + o) / 2,
+        "fan_geo_avg": lambda i, o: (i * o) ** 0.5,
+    }
     if mode not in fan_of:
         raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
     if distribution not in ("truncated_normal", "normal", "uniform"):
@@ -145,7 +192,9 @@ def variance_scaling(scale: ArrayLike,
     @_initializer
     def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         dtype = _dtype(dtype, default)
-        variance = jnp.array(scale / fan_of[mode](*_fans(shape, in_axis, out_axis, batch_axis)), dtype)
+        variance = jnp.array(
+            scale / fan_of[mode](*_fans(shape, in_axis, out_axis, batch_axis)), dtype
+        )
         if distribution == "normal":
             return random.normal(key, shape, dtype) * jnp.sqrt(variance)
         if distribution == "uniform" and dtypes.issubdtype(dtype, np.floating):
@@ -160,6 +209,7 @@ def variance_scaling(scale: ArrayLike,
         # 0.9531... is the corresponding constant of the complex distribution, cut at radius 2.
         stddev = jnp.sqrt(variance) / jnp.array(0.95311164380491208, dtype)
         return _complex_truncated_normal(key, 2, shape, dtype) * stddev
+
     return init
 
 
@@ -176,35 +226,44 @@ def _complex_truncated_normal(key: Any, upper: Any, shape: Sequence[int], dtype:
     """Standard complex normal values of magnitude up to `upper`."""
     key_radius, key_angle = random.split(key)
     real = np.empty(0, dtype).real.dtype
-    u = (1 - jnp.exp(jnp.array(-(upper ** 2), real))) * random.uniform(key_radius, shape, real)
+    u = (1 - jnp.exp(jnp.array(-(upper**2), real))) * random.uniform(key_radius, shape, real)
     radius = jnp.sqrt(-jnp.log(1 - u)).astype(dtype)
     angle = 2 * np.pi * random.uniform(key_angle, shape, real).astype(dtype)
     return radius * jnp.exp(1j * angle)
 
 
-def _scaled(name: str, scale: float, mode: str, distribution: str,
-            source: str) -> Callable[..., Initializer]:
-    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (),
-             dtype: Any = None) -> Initializer:
+def _scaled(
+    name: str, scale: float, mode: str, distribution: str, source: str
+) -> Callable[..., Initializer]:
+    def make(
+        in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None
+    ) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"variance_scaling({scale}, {mode!r}, {distribution!r}).\n\nSource: {source}"
     return make
 
 
-_GLOROT = "Glorot & Bengio, \"Understanding the difficulty of training deep feedforward neural networks\", 2010."
-_LECUN = "LeCun et al., \"Efficient backprop\", 1998."
-_HE = "He et al., \"Delving deep into rectifiers\", 2015."
+_GLOROT = (
+    'Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural '
+    'networks", 2010.'
+)
+_LECUN = 'LeCun et al., "Efficient backprop", 1998.'
+_HE = 'He et al., "Delving deep into rectifiers", 2015.'
 glorot_uniform = xavier_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
-glorot_normal = xavier_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+glorot_normal = xavier_normal = _scaled(
+    "glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT
+)
 lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
 lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
 he_uniform = kaiming_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
 he_normal = kaiming_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
 
 
-def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
-               dtype: DTypeLike | None = None) -> Initializer:
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Matrices with orthonormal rows or columns, times scale; other axes than column_axis are rows.
 
     Raises ValueError for shapes of fewer than two axes.
@@ -226,19 +285,25 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
         tall = (rows, columns) if rows >= columns else (columns, rows)
         q, r = jnp.linalg.qr(random.normal(key, tall, dtype))
         diagonal = jnp.diag(r)
-        q = q * jnp.expand_dims(diagonal / jnp.abs(diagonal), 0)  # which makes q uniform: Mezzadri, 2006
+        q = q * jnp.expand_dims(
+            diagonal / jnp.abs(diagonal), 0
+        )  # which makes q uniform: Mezzadri, 2006
         q = q if rows >= columns else q.T
         moved = (*np.delete(shape, column_axis), columns)
-        return jnp.array(scale, dtype) * jnp.moveaxis(jnp.reshape(q, tuple(map(int, moved))), -1, column_axis)
+        return jnp.array(scale, dtype) * jnp.moveaxis(
+            jnp.reshape(q, tuple(map(int, moved))), -1, column_axis
+        )
+
     return init
 
 
-def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
-                     dtype: DTypeLike | None = None) -> Initializer:
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Convolution kernels that are zero but for an orthogonal matrix at their centre.
 
-    shape: 3 to 5 axes, spatial ones first, then inputs and outputs. Raises ValueError for other shapes, or more inputs than
-    outputs.
+    shape: 3 to 5 axes, spatial ones first, then inputs and outputs. Raises ValueError for other
+    shapes, or more inputs than outputs.
 
     Source: Xiao et al., "Dynamical isometry and a mean field theory of CNNs", 2018.
     """
@@ -254,4 +319,5 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1,
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:], dtype)
         centre = tuple((k - 1) // 2 for k in shape[:-2])
         return jnp.zeros(shape, dtype).at[centre].set(matrix)
+
     return init

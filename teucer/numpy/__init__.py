@@ -1,4 +1,7 @@
-"""NumPy's functions on arrays that can be traced: the face of this package. Names are loaded on first use (PEP 562)."""
+"""NumPy's functions on arrays that can be traced: the face of this package.
+
+Names are loaded on first use (PEP 562).
+"""
 
 from __future__ import annotations
 
@@ -103,24 +106,82 @@ _ROOMS = {
 }
 # Other names of the same functions: NumPy's beside those of the array API.
 _ALIASES = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan2", "arctanh": "atanh", "bitwise_invert": "bitwise_not", "invert": "bitwise_not",
-    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "conjugate": "conj", "degrees": "rad2deg",
-    "mod": "remainder", "pow": "power", "radians": "deg2rad", "true_divide": "divide", "amax": "max",
-    "amin": "min", "around": "round",
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "bitwise_invert": "bitwise_not",
+    "invert": "bitwise_not",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+    "conjugate": "conj",
+    "degrees": "rad2deg",
+    "mod": "remainder",
+    "pow": "power",
+    "radians": "deg2rad",
+    "true_divide": "divide",
+    "amax": "max",
+    "amin": "min",
+    "around": "round",
 }
-_REMOVED = {"fix": "jax.numpy.fix was deprecated in JAX v0.9.0, and removed in JAX v0.10.0. Use jax.numpy.trunc instead."}
+_REMOVED = {
+    "fix": (
+        "jax.numpy.fix was deprecated in JAX v0.9.0, and removed in JAX v0.10.0. Use "
+        "jax.numpy.trunc instead."
+    )
+}
 _MODULES = ("linalg", "fft")
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 __array_api_version__ = "2024.12"
-e, pi, euler_gamma, inf, nan, newaxis = math.e, math.pi, 0.5772156649015329, math.inf, math.nan, None
-_FROM_NUMPY = ("character", "complexfloating", "dtype", "flexible", "floating", "generic", "inexact", "integer", "iterable",
-               "get_printoptions", "number", "object_", "printoptions", "save", "savez", "set_printoptions", "signedinteger",
-               "unsignedinteger")
+e, pi, euler_gamma, inf, nan, newaxis = (
+    math.e,
+    math.pi,
+    0.5772156649015329,
+    math.inf,
+    math.nan,
+    None,
+)
+_FROM_NUMPY = (
+    "character",
+    "complexfloating",
+    "dtype",
+    "flexible",
+    "floating",
+    "generic",
+    "inexact",
+    "integer",
+    "iterable",
+    "get_printoptions",
+    "number",
+    "object_",
+    "printoptions",
+    "save",
+    "savez",
+    "set_printoptions",
+    "signedinteger",
+    "unsignedinteger",
+)
 __all__ = [  # noqa: PLE0604  names from the tables
-    *_WHERE, *_ALIASES, *SCALAR_TYPES, *SCALAR_ALIASES, *_FROM_NUMPY, *_MODULES, "ComplexWarning", "e", "euler_gamma",
-           "inf", "nan", "ndarray", "newaxis", "pi"]
+    *_WHERE,
+    *_ALIASES,
+    *SCALAR_TYPES,
+    *SCALAR_ALIASES,
+    *_FROM_NUMPY,
+    *_MODULES,
+    "ComplexWarning",
+    "e",
+    "euler_gamma",
+    "inf",
+    "nan",
+    "ndarray",
+    "newaxis",
+    "pi",
+]
 __dir__ = lazy.listing(__name__, __all__)
 
 
@@ -128,7 +189,9 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         value = _with_stages(getattr(importlib.import_module(_WHERE[name]), name))
     elif name in _ALIASES:
-        value = _with_stages(_renamed(globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name]), name))
+        value = _with_stages(
+            _renamed(globals().get(_ALIASES[name]) or __getattr__(_ALIASES[name]), name)
+        )
     elif name in SCALAR_TYPES or name in SCALAR_ALIASES:
         value = SCALAR_TYPES[SCALAR_ALIASES.get(name, name)]
     elif name in _FROM_NUMPY:
@@ -149,8 +212,16 @@ def __getattr__(name: str) -> Any:
 
 def _renamed(function: Any, name: str) -> Any:
     """A function that says another name of itself; it shares the compiled programs."""
-    alias = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
-    alias.__dict__.update({member: value for member, value in vars(function).items() if member not in _LIBRARY_MEMBERS})
+    alias = FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    alias.__dict__.update(
+        {
+            member: value
+            for member, value in vars(function).items()
+            if member not in _LIBRARY_MEMBERS
+        }
+    )
     alias.__kwdefaults__, alias.__annotations__ = function.__kwdefaults__, function.__annotations__
     alias.__module__, alias.__qualname__, alias.__doc__ = __name__, name, function.__doc__
     return alias

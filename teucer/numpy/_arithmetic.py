@@ -48,10 +48,14 @@ def _floor_divide(x: Any, y: Any) -> Any:
         return lax.div(x, y)
     if is_kind(x, np.integer):
         quotient = lax.div(x, y)
-        inexact = lax.bitwise_and(lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar_like(x, 0)))
+        inexact = lax.bitwise_and(
+            lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar_like(x, 0))
+        )
         return lax.where_else(inexact, lax.sub(quotient, scalar_like(x, 1)), quotient)
     if is_kind(x, np.complexfloating):
-        raise TypeError("floor_divide does not support complex-valued inputs\n  Complex numbers have no order.")
+        raise TypeError(
+            "floor_divide does not support complex-valued inputs\n  Complex numbers have no order."
+        )
     return _float_divmod(x, y)[0]
 
 
@@ -65,29 +69,58 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 floor_divide = binary("floor_divide", NUMERIC, _floor_divide, "Greatest integer not above x1 / x2.")
-remainder = binary("remainder", NUMERIC, _remainder,
-                   "x1 - x2 * floor(x1 / x2): it has the sign of x2. 0 for integers where x2 is 0, nan for floats.")
-divmod = binary("divmod", NUMERIC, lambda x, y: (
-    _float_divmod(x, y) if is_kind(x, np.floating) else (_floor_divide(x, y), _remainder(x, y))),
-    "The pair floor_divide(x1, x2), remainder(x1, x2).")
-fmod = binary("fmod", NUMERIC, lambda x, y: lax.rem(x, lax.where_else(lax.eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
-              if is_kind(x, np.integer) else lax.rem(x, y),
-              "Remainder of x1 / x2 rounded towards zero: it has the sign of x1.")
+remainder = binary(
+    "remainder",
+    NUMERIC,
+    _remainder,
+    (
+        "x1 - x2 * floor(x1 / x2): it has the sign of x2. 0 for integers where x2 is 0, nan for "
+        "floats."
+    ),
+)
+divmod = binary(
+    "divmod",
+    NUMERIC,
+    lambda x, y: (
+        _float_divmod(x, y) if is_kind(x, np.floating) else (_floor_divide(x, y), _remainder(x, y))
+    ),
+    "The pair floor_divide(x1, x2), remainder(x1, x2).",
+)
+fmod = binary(
+    "fmod",
+    NUMERIC,
+    lambda x, y: (
+        lax.rem(x, lax.where_else(lax.eq(y, scalar_like(y, 0)), scalar_like(y, 1), y))
+        if is_kind(x, np.integer)
+        else lax.rem(x, y)
+    ),
+    "Remainder of x1 / x2 rounded towards zero: it has the sign of x1.",
+)
 
 
 # Powers
 
+
 def integer_exponent(y: Any) -> bool:
-    """Whether an exponent is one integer known while tracing: the power is then repeated multiplication."""
-    return type(y) is int or isinstance(y, np.integer) or (
-        isinstance(y, ArrayImpl | np.ndarray) and not y.shape and dtypes.issubdtype(y.dtype, np.integer))
+    """Whether an exponent is one integer known while tracing: the power is then repeated
+    multiplication."""
+    return (
+        type(y) is int
+        or isinstance(y, np.integer)
+        or (
+            isinstance(y, ArrayImpl | np.ndarray)
+            and not y.shape
+            and dtypes.issubdtype(y.dtype, np.integer)
+        )
+    )
 
 
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 to the power x2.
 
-    x1, x2 meet in one dtype and shape; but a float or complex x1 keeps its dtype where x2 is an integer.
-    Integers to negative powers raise TypeError where the exponent is one known number; in an array it gives no meaningful value.
+    x1, x2 meet in one dtype and shape; but a float or complex x1 keeps its dtype where x2 is an
+    integer. Integers to negative powers raise TypeError where the exponent is one known number; in
+    an array it gives no meaningful value.
 
     >>> power(2.0, 3)
     Array(8., dtype=float32, weak_type=True)
@@ -118,7 +151,10 @@ def _power(x1: Any, x2: Any, /) -> Any:
 def _integer_power(x: Any, y: Any) -> Any:
     """x to the power y, by squaring; of a negative y the bits count."""
     shape = np.shape(x) or np.shape(y)
-    from teucer.lax._control.while_loop import while_loop  # here and below: rooms of loops that few programs need
+    from teucer.lax._control.while_loop import (
+        while_loop,
+    )  # here and below: rooms of loops that few programs need
+
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     x, y = (broadcast_to(v, shape) for v in (x, y))
     start = _structure.full(shape, 1, typeof(x).dtype)
@@ -126,23 +162,35 @@ def _integer_power(x: Any, y: Any) -> Any:
     def step(state: Any) -> Any:
         result, base, exponent = state
         odd = lax.eq(lax.bitwise_and(exponent, one), one)
-        return (lax.select(odd, lax.mul(result, base), result), lax.mul(base, base), lax.shift_right_logical(exponent, one))
+        return (
+            lax.select(odd, lax.mul(result, base), result),
+            lax.mul(base, base),
+            lax.shift_right_logical(exponent, one),
+        )
 
     def left(state: Any) -> Any:
         return reduce_or(lax.ne(state[2], zero), tuple(range(len(shape))))
 
-    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[0]
+    return while_loop(left, step, (start, _structure.convert_element_type(x, typeof(x).dtype), y))[
+        0
+    ]
 
 
-float_power = binary("float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers.")
+float_power = binary(
+    "float_power", INEXACT, lax.pow, "x1 to the power x2, computed on floats or complex numbers."
+)
 
 
 # Common divisors
 
+
 def _integers(name: str, *xs: Any) -> tuple[Any, Any]:
     x, y = promote(name, ANY, *xs)
     if not is_kind(x, np.integer):
-        raise ValueError(f"Arguments to jax.numpy.{name} must be integers.\n    x1: {typeof(xs[0])}, x2: {typeof(xs[1])}")
+        raise ValueError(
+            f"Arguments to jax.numpy.{name} must be integers.\n"
+            f"    x1: {typeof(xs[0])}, x2: {typeof(xs[1])}"
+        )
     shape = np.shape(x) or np.shape(y)
     return broadcast_to(x, shape), broadcast_to(y, shape)
 
@@ -154,13 +202,16 @@ def _magnitude(x: Any) -> Any:
 def _greatest_divisor(x: Any, y: Any) -> Any:
     """Euclid's algorithm on all elements at once."""
     from teucer.lax._control.while_loop import while_loop
+
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     axes = tuple(range(np.ndim(x)))
 
     def step(pair: Any) -> Any:
         a, b = pair
         done = lax.eq(b, zero)
-        return lax.where_else(done, a, b), lax.where_else(done, zero, lax.rem(a, lax.where_else(done, one, b)))
+        return lax.where_else(done, a, b), lax.where_else(
+            done, zero, lax.rem(a, lax.where_else(done, one, b))
+        )
 
     weak = typeof(x).weak_type
     start = tuple(_structure.convert_element_type(_magnitude(v), typeof(x).dtype) for v in (x, y))

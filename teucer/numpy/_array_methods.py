@@ -23,9 +23,23 @@ from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
 
 __all__ = ["attach"]
 
-# Methods that are the function of the same name, by the module that defines it; loaded on first use.
+# Methods that are the function of the same name, by the module that defines it; loaded on first
+# use.
 _FUNCTIONS = {
-    "_reductions": ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+    "_reductions": (
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "max",
+        "mean",
+        "min",
+        "prod",
+        "ptp",
+        "std",
+        "sum",
+        "var",
+    ),
     "_cumulative": ("cumprod", "cumsum"),
     "_linear": ("dot",),
     "_logic": ("clip",),
@@ -42,9 +56,26 @@ _FUNCTIONS = {
 
 
 # Members that arrays and tracers each have of their own.
-_OWN = ("__copy__", "__deepcopy__", "addressable_data", "addressable_shards", "committed", "copy_to_host_async", "device", "dtype",
-        "global_shards", "is_fully_addressable", "is_fully_replicated", "item", "itemsize", "nbytes", "ndim", "shape", "sharding",
-        "size")
+_OWN = (
+    "__copy__",
+    "__deepcopy__",
+    "addressable_data",
+    "addressable_shards",
+    "committed",
+    "copy_to_host_async",
+    "device",
+    "dtype",
+    "global_shards",
+    "is_fully_addressable",
+    "is_fully_replicated",
+    "item",
+    "itemsize",
+    "nbytes",
+    "ndim",
+    "shape",
+    "sharding",
+    "size",
+)
 
 
 def _method(name: str, module: str) -> Any:
@@ -54,6 +85,7 @@ def _method(name: str, module: str) -> Any:
         if not found:
             found.append(getattr(importlib.import_module(f"teucer.numpy.{module}"), name))
         return found[0](self, *args, **kwargs)
+
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As the function `{name}`, of this array."
     return method
@@ -61,33 +93,45 @@ def _method(name: str, module: str) -> Any:
 
 # Dtypes and bits
 
+
 def astype(x: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
     """This array as another dtype; as the function `astype`."""
     return _interchange.astype(x, dtype, copy=copy, device=device)
 
 
 def view(x: Any, dtype: Any = None, type: None = None) -> Any:
-    """The bits of this array as another dtype; the last axis grows or shrinks where the widths differ.
+    """The bits of this array as another dtype; the last axis grows or shrinks where the widths
+    differ.
 
     Raises ValueError if the last axis does not hold whole elements of the new dtype.
     """
     if type is not None:
-        raise NotImplementedError("`type` argument of array.view() is not supported.\n  Leave it out: arrays have one class.")
+        raise NotImplementedError(
+            "`type` argument of array.view() is not supported.\n"
+            "  Leave it out: arrays have one class."
+        )
     if dtype is None:
         return x
     new = dtypes.check_user_dtype_supported(dtype, "view")
     if new == x.dtype:
         return x
     if dtypes.is_extended(x.dtype) or dtypes.is_extended(new):
-        raise TypeError(f"view: typed keys are no bits of numbers, got {x.dtype} as {new}.\n"
-                        "  jax.random.key_data gives their words.")
+        raise TypeError(
+            f"view: typed keys are no bits of numbers, got {x.dtype} as {new}.\n"
+            "  jax.random.key_data gives their words."
+        )
     n_old, n_new = dtypes.bit_width(x.dtype), dtypes.bit_width(new)
     if n_old != n_new and x.ndim == 0:
-        raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.\n"
-                         f"    x: {x.dtype}, dtype: {new}")
+        raise ValueError(
+            "view() of a 0d array is only supported if the itemsize is unchanged.\n"
+            f"    x: {x.dtype}, dtype: {new}"
+        )
     if (x.shape[-1] * n_old if x.ndim else n_old) % n_new:
-        raise ValueError("When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis "
-                         f"of the array.\n    x: {x.dtype}[{','.join(map(str, x.shape))}], dtype: {new}")
+        raise ValueError(
+            "When changing to a larger dtype, its size must be a divisor of the total size in "
+            "bytes of the last axis of the array.\n    x: "
+            f"{x.dtype}[{','.join(map(str, x.shape))}], dtype: {new}"
+        )
     return _from_bits(_to_bits(x, min(n_old, n_new)), new)
 
 
@@ -96,7 +140,9 @@ def _to_bits(x: Any, width: int) -> Any:
     if x.dtype == np.bool_:
         bits = _structure.convert_element_type(x, np.dtype(np.uint8))
     elif x.dtype.kind == "c":
-        parts = [_structure.reshape(part(x), (*x.shape, 1)) for part in (_ufuncs.real, _ufuncs.imag)]
+        parts = [
+            _structure.reshape(part(x), (*x.shape, 1)) for part in (_ufuncs.real, _ufuncs.imag)
+        ]
         return _to_bits(_flat_last(_join(parts), x.shape), width)
     else:
         bits = x
@@ -144,6 +190,7 @@ def byteswap(x: Any) -> Any:
 
 # Places, copies and Python's protocols
 
+
 def copy(x: Any) -> Any:
     """A copy of this array."""
     if dtypes.is_string(x.dtype):
@@ -154,7 +201,9 @@ def copy(x: Any) -> Any:
 def to_device(x: Any, device: Any, *, stream: None = None) -> Any:
     """This array on a device or laid out by a sharding."""
     if stream is not None:
-        raise NotImplementedError("to_device: the argument stream is not supported.\n  Leave it out.")
+        raise NotImplementedError(
+            "to_device: the argument stream is not supported.\n  Leave it out."
+        )
     return device_put(x, device)
 
 
@@ -170,11 +219,15 @@ def _contains(x: Any, other: Any) -> bool:
     if not isinstance(other, list | tuple) and not is_valid_type(other):
         raise TypeError(f"Array.__contains__: unsupported operand type {type(other)}.")
     if x.ndim != 1:
-        raise ValueError(f"Array.__contains__: search array must be one-dimensional, got arr.shape={x.shape}.\n"
-                         "  jnp.any(x == value) looks in all axes.")
+        raise ValueError(
+            f"Array.__contains__: search array must be one-dimensional, got arr.shape={x.shape}.\n"
+            "  jnp.any(x == value) looks in all axes."
+        )
     if np.ndim(other):
-        raise ValueError(f"Array.__contains__: query value must be a scalar, got query.shape={np.shape(other)}.\n"
-                         "  jnp.isin(values, x) says it of each.")
+        raise ValueError(
+            "Array.__contains__: query value must be a scalar, got "
+            f"query.shape={np.shape(other)}.\n  jnp.isin(values, x) says it of each."
+        )
     return bool(importlib.import_module("teucer.numpy._reductions").any(_ufuncs.equal(x, other)))
 
 
@@ -187,7 +240,9 @@ def _reversed(x: Any) -> Iterator[Any]:
 def _array_namespace(x: Any, *, api_version: str | None = None) -> Any:
     known = "2024.12"
     if api_version not in (None, known):
-        raise ValueError(f"api_version={api_version!r} is not available; available versions are: {[known]}")
+        raise ValueError(
+            f"api_version={api_version!r} is not available; available versions are: {[known]}"
+        )
     return sys.modules["teucer.numpy"]
 
 
@@ -198,38 +253,57 @@ def _array_module(x: Any, types: Any) -> Any:
 
 
 def _no_flat(x: Any) -> Any:
-    raise NotImplementedError("JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead.")
+    raise NotImplementedError(
+        "JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead."
+    )
 
 
 def _deepcopy(x: Any, memo: Any) -> Any:
     return copy(x)
 
 
-
 _METHODS: dict[str, Any] = {
-    "astype": astype, "view": view, "byteswap": byteswap, "copy": copy, "to_device": to_device,
+    "astype": astype,
+    "view": view,
+    "byteswap": byteswap,
+    "copy": copy,
+    "to_device": to_device,
     "real": property(_ufuncs.real, doc="The real part."),
     "imag": property(_ufuncs.imag, doc="The imaginary part; 0 for real numbers."),
-    "conj": _ufuncs.conj, "conjugate": _ufuncs.conj,
-    "flat": property(_no_flat), "__round__": _round, "__contains__": _contains,
-    "__array_namespace__": _array_namespace, "__array_module__": _array_module,
+    "conj": _ufuncs.conj,
+    "conjugate": _ufuncs.conj,
+    "flat": property(_no_flat),
+    "__round__": _round,
+    "__contains__": _contains,
+    "__array_namespace__": _array_namespace,
+    "__array_module__": _array_module,
 }
 _ARRAY_METHODS: dict[str, Any] = {
-    "__array_priority__": 100, "__copy__": copy, "__deepcopy__": _deepcopy,
-    "__hex__": lambda x: hex(operator.index(x)), "__oct__": lambda x: oct(operator.index(x)),
+    "__array_priority__": 100,
+    "__copy__": copy,
+    "__deepcopy__": _deepcopy,
+    "__hex__": lambda x: hex(operator.index(x)),
+    "__oct__": lambda x: oct(operator.index(x)),
     "__numpy_dtype__": property(lambda x: x.dtype),
 }
 
 
 def _unknown(name: str) -> Any:
     """A method of tracers that would need the values."""
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         value = self.concrete()
         if value is None:
-            raise errors.ConcretizationTypeError(self, f"The {name}() method was called on a traced array.")
+            raise errors.ConcretizationTypeError(
+                self, f"The {name}() method was called on a traced array."
+            )
         return getattr(value if hasattr(value, name) else np.asarray(value), name)(*args, **kwargs)
+
     method.__name__ = name
-    method.__doc__ = f"As `{name}` of arrays, where the value is known; raises ConcretizationTypeError elsewhere."
+    method.__doc__ = (
+        f"As `{name}` of arrays, where the value is known; raises ConcretizationTypeError "
+        "elsewhere."
+    )
     return method
 
 
@@ -237,8 +311,20 @@ _TRACER_METHODS: dict[str, Any] = {
     "__reversed__": _reversed,
     "itemsize": property(lambda x: x.dtype.itemsize, doc="Bytes an element."),
     "nbytes": property(lambda x: x.size * x.dtype.itemsize, doc="Bytes of all elements."),
-    **{name: _unknown(name) for name in ("item", "tolist", "tobytes", "addressable_data", "delete", "devices", "is_deleted",
-                                         "on_device_size_in_bytes", "unsafe_buffer_pointer")},
+    **{
+        name: _unknown(name)
+        for name in (
+            "item",
+            "tolist",
+            "tobytes",
+            "addressable_data",
+            "delete",
+            "devices",
+            "is_deleted",
+            "on_device_size_in_bytes",
+            "unsafe_buffer_pointer",
+        )
+    },
 }
 
 
@@ -254,9 +340,13 @@ provided.fill(references=_references)
 
 def attach() -> None:
     """Give arrays and tracers their operators and methods."""
-    methods = {name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names}
+    methods = {
+        name: _method(name, module) for module, names in _FUNCTIONS.items() for name in names
+    }
     methods.update(_METHODS)
-    xla.attach(ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH)
+    xla.attach(
+        ArrayImpl, methods | _operators.array_operators() | _ARRAY_METHODS | _indexing.ATTACH
+    )
     # The abstract class too, for those who look there: `jax.Array.sum`.
     own = {name: getattr(ArrayImpl, name) for name in _OWN}
     xla.attach(xla.Array, own | methods | _operators.tracer_operators() | _indexing.ATTACH)

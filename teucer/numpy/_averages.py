@@ -25,21 +25,34 @@ def _average(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, np.ndim(x))
     if np.shape(x) != np.shape(w):
         if axis is None:
-            raise ValueError("Axis must be specified when shapes of a and weights differ.\n"
-                             f"    a: {typeof(x)}, weights: {typeof(w)}")
+            raise ValueError(
+                "Axis must be specified when shapes of a and weights differ.\n"
+                f"    a: {typeof(x)}, weights: {typeof(w)}"
+            )
         if np.shape(w) != tuple(np.shape(x)[i] for i in axes):
-            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.\n"
-                             f"    a: {typeof(x)}, weights: {typeof(w)}, axis: {axis}")
+            raise ValueError(
+                "Shape of weights must be consistent with shape of a along specified axis.\n"
+                f"    a: {typeof(x)}, weights: {typeof(w)}, axis: {axis}"
+            )
         order = tuple(int(i) for i in np.argsort(axes))
         w = _structure.transpose(w, order)
-        w = broadcast_to(keep(w, tuple(np.shape(x)), tuple(i for i in range(np.ndim(x)) if i not in axes)), np.shape(x))
+        w = broadcast_to(
+            keep(w, tuple(np.shape(x)), tuple(i for i in range(np.ndim(x)) if i not in axes)),
+            np.shape(x),
+        )
     total = fold("sum", w, axes, keepdims, None, None)
     return lax.div(fold("sum", lax.mul(x, w), axes, keepdims, None, None), total), total
 
 
-def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
-            returned: bool = False, keepdims: bool = False) -> Array | tuple[Array, Array]:
-    """The mean of elements over axes, each with a weight; `returned` gives the sum of the weights too.
+def average(
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Array | tuple[Array, Array]:
+    """The mean of elements over axes, each with a weight; `returned` gives the sum of the weights
+    too.
 
     weights: of the shape of a, or of its axes `axis`. Raises ValueError for other shapes.
 
@@ -49,7 +62,11 @@ def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None,
     key = axis_key(axis)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
-        total = full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype) if returned else None
+        total = (
+            full(np.shape(out), count(a, axes_of(key, np.ndim(a))), typeof(out).dtype)
+            if returned
+            else None
+        )
     else:
         out, total = _average(a, key, weights, keepdims)
     return (out, total) if returned else out

@@ -25,7 +25,8 @@ def _order(bitorder: str) -> bool:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Bytes whose bits are eight elements of a each, along an axis, flattened for None; 0 fills up the last one.
+    """Bytes whose bits are eight elements of a each, along an axis, flattened for None; 0 fills up
+    the last one.
 
     bitorder: "big": the first element is the highest bit; "little": the lowest.
     Raises TypeError for an array that is not of integers or booleans.
@@ -58,8 +59,9 @@ def _pack(x: Any, axis: int, big: bool) -> Any:
     return _structure.moveaxis(packed, x.ndim - 1, axis)
 
 
-def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None,
-               bitorder: str = "big") -> Array:
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """The bits of bytes along an axis, flattened for None.
 
     count: how many are given, filled up with zeros; if negative, how many are left out at the end.
@@ -77,12 +79,14 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None,
 
 @fast(static=("axis", "count", "big"))
 def _unpack(x: Any, axis: int, count: int | None, big: bool) -> Any:
-    shape = (*x.shape[:axis + 1], 8, *x.shape[axis + 1:])
+    shape = (*x.shape[: axis + 1], 8, *x.shape[axis + 1 :])
     spread = _structure.broadcast_to(x, shape, [i + (i > axis) for i in range(x.ndim)])
-    bits = _elementwise.shift_right_logical(spread, _structure.broadcast_to(_places(big), shape, (axis + 1,)))
+    bits = _elementwise.shift_right_logical(
+        spread, _structure.broadcast_to(_places(big), shape, (axis + 1,))
+    )
     bits = _elementwise.bitwise_and(bits, _structure.full(shape, 1, np.dtype(np.uint8)))
     n = x.shape[axis] * 8
-    bits = _structure.reshape(bits, (*x.shape[:axis], n, *x.shape[axis + 1:]))
+    bits = _structure.reshape(bits, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
     if count is None:
         return bits
     size = count if count >= 0 else n + count

@@ -30,8 +30,18 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
 __all__ = [
-    "arange", "array", "asarray", "copy", "empty", "empty_like", "full", "full_like", "ones",
-    "ones_like", "zeros", "zeros_like",
+    "arange",
+    "array",
+    "asarray",
+    "copy",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
 ]
 
 _PYTHON = (bool, int, float, complex)
@@ -48,7 +58,11 @@ def constant(value: Any, aval: ShapedArray) -> Any:
 
 def place(x: Any, device: Any) -> Any:
     """x on a device or sharding, if one is given."""
-    return x if device is None else device_put(x, single_device_sharding(device) if isinstance(device, Device) else device)
+    return (
+        x
+        if device is None
+        else device_put(x, single_device_sharding(device) if isinstance(device, Device) else device)
+    )
 
 
 def laid_out(x: Any, sharding: Any) -> Any:
@@ -56,6 +70,7 @@ def laid_out(x: Any, sharding: Any) -> Any:
     if sharding is None:
         return x
     from teucer.lax._sharding import reshard  # for arrays over meshes
+
     return reshard(x, sharding)
 
 
@@ -63,18 +78,30 @@ def checked_dtype(dtype: Any, op: str) -> Any:
     """A dtype that the user asked for, at the widths in force; None stays."""
     if dtype is None:
         return None
-    return dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True)
+    return dtypes.canonicalize_dtype(
+        dtypes.check_user_dtype_supported(dtype, op), allow_extended_dtype=True
+    )
 
 
-def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: str | None = "K",
-          ndmin: int = 0, device: Any = None, out_sharding: Any = None) -> Array:
-    """An array from data: a number, nested lists or tuples, an array, or an object with __array__ or a buffer.
+def array(
+    object: Any,
+    dtype: Any = None,
+    *args: Any,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """An array from data: a number, nested lists or tuples, an array, or an object with __array__
+    or a buffer.
 
     Arrays of NumPy's StringDType become arrays that lie on a CPU; no program computes with them.
-    dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly typed if not in a list.
+    dtype: by default that of the data; Python numbers alone are int32, float32 or complex64, weakly
+    typed if not in a list.
     ndmin: at least so many axes. copy: whether an array is copied; its buffer is shared otherwise.
-    Raises TypeError for data that are not numbers, ValueError for None and ragged lists, OverflowError for an integer out of
-    range, NotImplementedError for orders other than 'K'.
+    Raises TypeError for data that are not numbers, ValueError for None and ragged lists,
+    OverflowError for an integer out of range, NotImplementedError for orders other than 'K'.
 
     >>> array([[1, 2.5], [3, 4]])
     Array([[1. , 2.5],
@@ -82,15 +109,32 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
     """
     if args:
         if len(args) > 3:
-            raise TypeError(f"array() takes at most 5 positional arguments but {2 + len(args)} were given")
-        twice = [name for name, value, default in (("copy", copy, True), ("order", order, "K"), ("ndmin", ndmin, 0))[:len(args)]
-                 if value is not default]
+            raise TypeError(
+                f"array() takes at most 5 positional arguments but {2 + len(args)} were given"
+            )
+        twice = [
+            name
+            for name, value, default in (
+                ("copy", copy, True),
+                ("order", order, "K"),
+                ("ndmin", ndmin, 0),
+            )[: len(args)]
+            if value is not default
+        ]
         if twice:
             raise TypeError(f"array() got multiple values for argument {twice[0]!r}")
-        warnings.warn("Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. Use keyword "
-                      "arguments instead.", DeprecationWarning, stacklevel=user_stacklevel())
+        warnings.warn(
+            "Passing the copy, order, and ndmin arguments to jnp.array positionally is "
+            "deprecated. Use keyword arguments instead.",
+            DeprecationWarning,
+            stacklevel=user_stacklevel(),
+        )
         given = dict(zip(("copy", "order", "ndmin"), args, strict=False))
-        copy, order, ndmin = given.get("copy", copy), given.get("order", order), given.get("ndmin", ndmin)
+        copy, order, ndmin = (
+            given.get("copy", copy),
+            given.get("order", order),
+            given.get("ndmin", ndmin),
+        )
     if order is not None and order != "K":
         raise NotImplementedError(f"Only implemented for order='K'\n    order: {order!r}")
     if dtypes.is_string(dtype) or dtypes.is_string(getattr(object, "dtype", None)):
@@ -110,11 +154,14 @@ def array(object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: 
 def _of_strings(x: object, dtype: Any, copy: bool, ndmin: int, where: Any) -> Array:
     """An array of strings from one, of NumPy or on a device."""
     if not isinstance(x, ArrayImpl | np.ndarray):
-        raise TypeError("Currently, string arrays can only be made from NumPy arrays. "
-                        f"Got: {type(x)}.")
+        raise TypeError(
+            f"Currently, string arrays can only be made from NumPy arrays. Got: {type(x)}."
+        )
     if dtype is not None and (kind := dtypes.as_dtype(dtype)) != x.dtype:
-        raise TypeError(f"Cannot make an array with dtype {kind} from an object with dtype {x.dtype}.\n"
-                        "  NumPy converts numbers and strings: np.asarray(x).astype(...).")
+        raise TypeError(
+            f"Cannot make an array with dtype {kind} from an object with dtype {x.dtype}.\n"
+            "  NumPy converts numbers and strings: np.asarray(x).astype(...)."
+        )
     if x.ndim < ndmin:
         x = np.asarray(x).reshape((1,) * (ndmin - x.ndim) + x.shape)
     return device_put(x, where, may_alias=False if copy else None)
@@ -129,12 +176,15 @@ def convert_array(x: Any, dtype: Any) -> Any:
 
 
 def _from_data(x: Any, dtype: Any) -> Any:
-    """Data as an array; `dtype` is used where the data are on the host, and does not matter where they are not."""
+    """Data as an array; `dtype` is used where the data are on the host, and does not matter where
+    they are not."""
     x = as_value(x)
     if isinstance(x, ArrayImpl | Tracer):
         return x.as_array() if isinstance(x, Tracer) else x
     if x is None:
-        raise ValueError("None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out.")
+        raise ValueError(
+            "None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out."
+        )
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if isinstance(x, _PYTHON) and not isinstance(x, np.generic):
@@ -147,39 +197,54 @@ def _from_data(x: Any, dtype: Any) -> Any:
 
 
 def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
-    """Host data as an array, in `dtype` where Python numbers must fit it, converted to `narrow` where they wrap."""
+    """Host data as an array, in `dtype` where Python numbers must fit it, converted to `narrow`
+    where they wrap."""
     if dtype is not None and dtypes.bit_width(dtype) < 8:
         x = np.asarray(x)
         value = x.astype(dtype)
     else:
         try:
             value = np.asarray(x, dtype if not isinstance(x, str) else None)
-        except TypeError:  # of other libraries: an array of a GPU, or of a dtype that NumPy does not have
+        except (
+            TypeError
+        ):  # of other libraries: an array of a GPU, or of a dtype that NumPy does not have
             from teucer.numpy import _others  # for data of other libraries
+
             if not _others.is_foreign(x):
                 raise
             return _others.of_other_library(x)
         if value.dtype == object:
             from teucer.numpy import _others  # for data of other libraries
+
             if _others.is_foreign(x):
                 return _others.of_other_library(x)
     if narrow is not None and dtype is None:
         with np.errstate(all="ignore"):
             value = value.astype(narrow)
-    if value.dtype.kind not in "biufcV" or (value.dtype.kind == "V" and value.dtype not in dtypes.ALL_SET | {dtypes.float0}):
-        raise TypeError(f"Value '{x!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric types "
-                        "are supported by JAX.")
+    if value.dtype.kind not in "biufcV" or (
+        value.dtype.kind == "V" and value.dtype not in dtypes.ALL_SET | {dtypes.float0}
+    ):
+        raise TypeError(
+            f"Value '{x!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only "
+            "arrays of numeric types are supported by JAX."
+        )
     return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
 
 
 def _leaves(x: Any) -> list[Any]:
-    return [leaf for item in x for leaf in (_leaves(item) if isinstance(item, list | tuple) else (item,))]
+    return [
+        leaf
+        for item in x
+        for leaf in (_leaves(item) if isinstance(item, list | tuple) else (item,))
+    ]
 
 
 def _from_sequence(x: Any, dtype: Any) -> Any:
     leaves = [as_value(leaf) for leaf in _leaves(x)]
     if any(leaf is None for leaf in leaves):
-        raise ValueError("None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out.")
+        raise ValueError(
+            "None is not a valid value for jnp.array\n  Use jnp.nan, or leave the element out."
+        )
     if dtype is None:
         dtype = _common_dtype(leaves)
     if any(isinstance(leaf, ArrayImpl | Tracer) for leaf in leaves):
@@ -204,21 +269,36 @@ def _stacked(x: Any, dtype: Any) -> Any:
     """Nested sequences of arrays and numbers, stacked."""
     if not isinstance(x, list | tuple):
         value = as_value(x)
-        return convert_array(value, dtype) if isinstance(value, ArrayImpl | Tracer) else convert(
-            value if isinstance(value, _PYTHON) else np.asarray(value), dtype)
+        return (
+            convert_array(value, dtype)
+            if isinstance(value, ArrayImpl | Tracer)
+            else convert(value if isinstance(value, _PYTHON) else np.asarray(value), dtype)
+        )
     parts = [_stacked(item, dtype) for item in x]
-    rows = [_structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p))) for p in parts]
+    rows = [
+        _structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p)))
+        for p in parts
+    ]
     return _joining.concatenate(rows, 0)
 
 
-def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
-            device: Any = None, out_sharding: Any = None) -> Array:
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """As `array`, but an array that has the dtype already is returned as it is.
 
     >>> asarray([1, 2, 3])
     Array([1, 2, 3], dtype=int32)
     """
-    return array(a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+    return array(
+        a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding
+    )
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -231,7 +311,13 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     """The shape given to a function: one size or a sequence of sizes."""
     if isinstance(shape, str) or shape is None:
         raise not_a_shape(op, (shape,))
-    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    sizes = (
+        tuple(shape)
+        if isinstance(shape, tuple | list)
+        else (shape,)
+        if np.ndim(shape) == 0
+        else tuple(shape)
+    )
     if any(isinstance(d, Tracer) for d in sizes) or isinstance(shape, Tracer):
         raise not_a_shape(op, sizes)
     return _structure.canonical_shape(sizes, op)
@@ -243,10 +329,16 @@ def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_shardi
     except TypeError as err:
         if not isinstance(shape, int) or not isinstance(dtype, int):
             raise
-        raise TypeError(f"{err}.\n  Did you accidentally write `jax.numpy.{op}({shape}, {dtype})` when you meant "
-                        f"`jax.numpy.{op}(({shape}, {dtype}))`, i.e. with a single tuple argument for the shape?") from None
+        raise TypeError(
+            f"{err}.\n  Did you accidentally write `jax.numpy.{op}({shape}, {dtype})` when you "
+            f"meant `jax.numpy.{op}(({shape}, {dtype}))`, i.e. with a single tuple argument for "
+            "the shape?"
+        ) from None
     sizes = _shape(shape, op)
-    return filled_at(_filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))), device)
+    return filled_at(
+        _filled_array(sizes, value, kind, explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))),
+        device,
+    )
 
 
 def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any = None) -> Any:
@@ -290,9 +382,16 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _filled("empty", shape, 0, dtype, device, out_sharding)
 
 
-def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = None,
-         out_sharding: Any = None) -> Array:
-    """An array of a value, broadcast to the shape; weakly typed if the value is and no dtype is given.
+def full(
+    shape: Any,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """An array of a value, broadcast to the shape; weakly typed if the value is and no dtype is
+    given.
 
     >>> full((2,), 3, 'float32')
     Array([3., 3.], dtype=float32)
@@ -301,8 +400,10 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = 
     sizes, kind = _shape(shape, "full"), checked_dtype(dtype, "full")
     where = explicit_sharding("jnp.full", out_sharding, len(sizes))
     if where is not None and where._kind is not None and isinstance(where.mesh, AbstractMesh):
-        raise ValueError("jnp.full: sharding with memory_kind is not allowed. Please use `jax.device_put` to transfer to different "
-                         f"memory spaces. Got sharding={where}")
+        raise ValueError(
+            "jnp.full: sharding with memory_kind is not allowed. Please use `jax.device_put` to "
+            f"transfer to different memory spaces. Got sharding={where}"
+        )
     if np.ndim(fill_value) == 0:
         return filled_at(asarray(_shapes.full(sizes, fill_value, kind, sharding=where)), device)
     _check_fits("full", fill_value, sizes)
@@ -312,8 +413,13 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = 
 def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
     """Raise ValueError if a value does not broadcast to the shape to be filled."""
     own = np.shape(value)
-    if len(own) > len(shape) or any(d not in (1, n) for d, n in zip(own[::-1], shape[::-1], strict=False)):
-        raise ValueError(f"{op}: Incompatible shapes for broadcasting: fill_value has shape {own}, the result {shape}.")
+    if len(own) > len(shape) or any(
+        d not in (1, n) for d, n in zip(own[::-1], shape[::-1], strict=False)
+    ):
+        raise ValueError(
+            f"{op}: Incompatible shapes for broadcasting: fill_value has shape {own}, the result "
+            f"{shape}."
+        )
 
 
 def _is_description(a: Any) -> bool:
@@ -323,12 +429,15 @@ def _is_description(a: Any) -> bool:
     return isinstance(getattr(a, "shape", None), tuple) and hasattr(a, "dtype")
 
 
-def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
-          out_sharding: Any = None) -> Any:
+def _like(
+    op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None
+) -> Any:
     a = as_array(a) if high_types else a
     if _is_description(a):
         # Of a reference's part, or a description of an array.
-        aval = ShapedArray(a.shape, dtypes.as_dtype(a.dtype), vma=getattr(a, "vma", None) or frozenset())
+        aval = ShapedArray(
+            a.shape, dtypes.as_dtype(a.dtype), vma=getattr(a, "vma", None) or frozenset()
+        )
     else:
         check_arraylike(op, a)
         aval = aval_of(a)
@@ -346,18 +455,28 @@ def _like(op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any,
         _check_fits(op, value, sizes)
         out = laid_out(broadcast_to(asarray(value, kind), sizes), where)
     elif isinstance(value, _PYTHON):
-        if isinstance(value, complex) and not (kind == np.bool_ or dtypes.issubdtype(kind, np.complexfloating)):
-            raise TypeError(f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n  Take its real part.")
+        if isinstance(value, complex) and not (
+            kind == np.bool_ or dtypes.issubdtype(kind, np.complexfloating)
+        ):
+            raise TypeError(
+                f"{op}: a complex fill_value, {value}, does not fit dtype {kind.name}.\n"
+                "  Take its real part."
+            )
         with np.errstate(all="ignore"):
             out = _filled_array(sizes, np.asarray(value).astype(kind)[()], kind, where)
     else:
         out = _shapes.full(sizes, value, kind, sharding=where)
-    out = asarray(out) if not weak and not aval_of(out).weak_type else _structure.convert_element_type(out, kind, weak)
+    out = (
+        asarray(out)
+        if not weak and not aval_of(out).weak_type
+        else _structure.convert_element_type(out, kind, weak)
+    )
     return _shapes.varying_as(filled_at(out, device), aval)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-               out_sharding: Any = None) -> Array:
+def zeros_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """Zeros of the shape and dtype of a, unless they are given.
 
     >>> zeros_like(ones(2, int))
@@ -366,20 +485,30 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-              out_sharding: Any = None) -> Array:
+def ones_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """Ones of the shape and dtype of a, unless they are given."""
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *,
-               device: Any = None) -> Array:
-    """An array of the shape and dtype of the prototype, of which nothing is said of the elements; they are zero."""
+def empty_like(
+    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Array:
+    """An array of the shape and dtype of the prototype, of which nothing is said of the elements;
+    they are zero."""
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: Any, fill_value: ArrayLike, dtype: Any = None, shape: Any = None, *,
-              device: Any = None, out_sharding: Any = None) -> Array:
+def full_like(
+    a: Any,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """An array of a value with the shape and dtype of a, unless they are given.
 
     >>> full_like(zeros(2, int), 3.7)
@@ -394,28 +523,46 @@ def _known(x: Any, what: str) -> Any:
     if isinstance(x, Tracer):
         value = x.concrete()
         if value is None:
-            raise errors.ConcretizationTypeError(x, f"It arose in the jnp.arange argument '{what}'.")
+            raise errors.ConcretizationTypeError(
+                x, f"It arose in the jnp.arange argument '{what}'."
+            )
         x = value
     if isinstance(x, list | tuple):
-        raise TypeError(f"arange requires ndarray, scalar, or None arguments, got {type(x)} as {what}.")
-    if isinstance(x, str) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind not in "biufcV"):
-        raise TypeError(f"Value '{x!s:.100}' with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays of "
-                        "numeric types are supported by JAX.")
+        raise TypeError(
+            f"arange requires ndarray, scalar, or None arguments, got {type(x)} as {what}."
+        )
+    if isinstance(x, str) or (
+        not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind not in "biufcV"
+    ):
+        raise TypeError(
+            f"Value '{x!s:.100}' with dtype {np.asarray(x).dtype} is not a valid JAX array type. "
+            "Only arrays of numeric types are supported by JAX."
+        )
     if np.ndim(x):
         raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {what}={x}")
     if isinstance(x, complex) or (not isinstance(x, _PYTHON) and np.asarray(x).dtype.kind == "c"):
-        raise ValueError(f"Passing complex start/stop/step to jnp.arange is no longer supported.\n    {what}: {x}")
+        raise ValueError(
+            "Passing complex start/stop/step to jnp.arange is no longer supported.\n"
+            f"    {what}: {x}"
+        )
     return x
 
 
-def arange(start: Any, stop: Any = None, step: ArrayLike | None = None,
-           dtype: DTypeLike | None = None, *, device: Any = None,
-           out_sharding: Any = None) -> Array:
-    """start, start + step, ... below stop (above, for a negative step); from 0 if stop is not given.
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """start, start + step, ... below stop (above, for a negative step); from 0 if stop is not
+    given.
 
     dtype: by default int32 if all are integers, else a float.
-    Raises TypeError for values that are known only when the program runs, since they decide the shape, ZeroDivisionError for
-    a step of 0.
+    Raises TypeError for values that are known only when the program runs, since they decide the
+    shape, ZeroDivisionError for a step of 0.
 
     >>> arange(1, 2, 0.25)
     Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
@@ -424,11 +571,21 @@ def arange(start: Any, stop: Any = None, step: ArrayLike | None = None,
         raise TypeError("arange: start must be a real number, not None.")
     first = "stop" if stop is None and step is None else "start"
     if any(is_symbolic(v) for v in (start, stop, step)):
-        return _symbolic_range(start, stop, step, checked_dtype(dtype, "arange"), device if device is not None else out_sharding)
-    given = [_known(v, w) for v, w in ((start, first), (stop, "stop"), (step, "step")) if v is not None]
+        return _symbolic_range(
+            start,
+            stop,
+            step,
+            checked_dtype(dtype, "arange"),
+            device if device is not None else out_sharding,
+        )
+    given = [
+        _known(v, w) for v, w in ((start, first), (stop, "stop"), (step, "step")) if v is not None
+    ]
     kind = checked_dtype(dtype, "arange")
     if kind is None:
-        kind = dtypes.promote_nodes(tuple(dtypes.node_of(v if isinstance(v, _PYTHON) else aval_of(v)) for v in given))[0]
+        kind = dtypes.promote_nodes(
+            tuple(dtypes.node_of(v if isinstance(v, _PYTHON) else aval_of(v)) for v in given)
+        )[0]
     low, high = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     size = max(0, math.ceil((_number(high) - _number(low)) / _number(step)))
@@ -445,15 +602,23 @@ def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -
     low, high = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if dtype is None:
-        dtype = dtypes.promote_nodes(tuple(int if is_symbolic(v) or isinstance(v, _PYTHON) else dtypes.node_of(aval_of(v))
-                                           for v in (low, high, step)))[0]
-    low, high, step = (_size_or_integer(v, name) for v, name in ((low, "start"), (high, "stop"), (step, "step")))
+        dtype = dtypes.promote_nodes(
+            tuple(
+                int if is_symbolic(v) or isinstance(v, _PYTHON) else dtypes.node_of(aval_of(v))
+                for v in (low, high, step)
+            )
+        )[0]
+    low, high, step = (
+        _size_or_integer(v, name) for v, name in ((low, "start"), (high, "stop"), (step, "step"))
+    )
     if not is_symbolic(step) and not step:
         raise ValueError(f"arange has step == 0.\n    start: {low}\n    stop: {high}")
     size = max_dim(ceil_div(high - low, step) if step > 0 else ceil_div(low - high, -step), 0)
     counted = _shapes.broadcasted_iota(dtype, (size,), 0)
     if type(low) is not int or low or type(step) is not int or step != 1:
-        counted = lax.add(lax.mul(counted, _structure.full((), step, dtype)), _structure.full((), low, dtype))
+        counted = lax.add(
+            lax.mul(counted, _structure.full((), step, dtype)), _structure.full((), low, dtype)
+        )
     return place(counted, device)
 
 
@@ -462,8 +627,11 @@ def _size_or_integer(x: Any, name: str) -> Any:
         return x
     number = _number(_known(x, name))
     if not isinstance(number, int):
-        raise ValueError("arange: beside a symbolic size, start, stop and step must be either dimension expressions or integers.\n"
-                         f"    {name}: {number}\n  For floats, scale a range of integers: jnp.arange(n) * step + start.")
+        raise ValueError(
+            "arange: beside a symbolic size, start, stop and step must be either dimension "
+            f"expressions or integers.\n    {name}: {number}\n"
+            "  For floats, scale a range of integers: jnp.arange(n) * step + start."
+        )
     return number
 
 

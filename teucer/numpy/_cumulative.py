@@ -20,13 +20,17 @@ __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod
 
 
 @fast(static=("name", "axis", "dtype", "promote_integers", "skip_nan"))
-def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool,
-             skip_nan: bool) -> Any:
+def _running(
+    name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool, skip_nan: bool
+) -> Any:
     x = strong(name, a)
     if axis is None:
         if typeof(x).partition is not None:
-            raise ShardingTypeError(f"The input should be fully replicated when axis is not specified to {name}. Got input type="
-                                    f"{typeof(x).str_short()}\n  Give axis, or lay the input out with jax.reshard(x, jax.P()).")
+            raise ShardingTypeError(
+                f"The input should be fully replicated when axis is not specified to {name}. Got "
+                f"input type={typeof(x).str_short()}\n  Give axis, or lay the input out with "
+                "jax.reshard(x, jax.P())."
+            )
         x, axis = _structure.reshape(x, (count(x, tuple(range(np.ndim(x)))),)), 0
     axis = _structure.canonical_axis(axis, np.ndim(x))
     is_sum = name in ("cumsum", "cumulative_sum", "nancumsum")
@@ -40,8 +44,9 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, promote_integers: bool,
 
 
 @at_once(static=("axis", "dtype", "out"))
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
-           out: None = None) -> Array:
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """The sums of the elements so far along an axis, or in the flattened array.
 
     a: T[shape]  ->  T[shape], booleans as int32; narrow integers stay and may overflow.
@@ -55,8 +60,9 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 
 @at_once(static=("axis", "dtype", "out"))
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
-            out: None = None) -> Array:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """The products of the elements so far along an axis, or in the flattened array; as `cumsum`.
 
     >>> cumprod(np.float32([1, 2, 3]))
@@ -67,8 +73,9 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
 
 
 @at_once(static=("axis", "dtype", "out"))
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
-              out: None = None) -> Array:
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """As `cumsum`, with nan counted as 0.
 
     >>> nancumsum(np.float32([1, np.nan, 3]))
@@ -79,8 +86,9 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
 
 
 @at_once(static=("axis", "dtype", "out"))
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
-               out: None = None) -> Array:
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """As `cumprod`, with nan counted as 1.
 
     >>> nancumprod(np.float32([2, np.nan, 3]))
@@ -92,12 +100,16 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
 
 def _with_initial(name: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
     if np.ndim(x) == 0:
-        raise ValueError("The input must be non-scalar to take a cumulative sum or product, however a scalar value or scalar array "
-                         f"was given.\n    x: {typeof(x)}")
+        raise ValueError(
+            "The input must be non-scalar to take a cumulative sum or product, however a scalar "
+            f"value or scalar array was given.\n    x: {typeof(x)}"
+        )
     if axis is None:
         if np.ndim(x) > 1:
-            raise ValueError(f"The input array has rank {np.ndim(x)}, however axis was not set to an explicit value. The axis "
-                             "argument is only optional for one-dimensional arrays.")
+            raise ValueError(
+                f"The input array has rank {np.ndim(x)}, however axis was not set to an explicit "
+                "value. The axis argument is only optional for one-dimensional arrays."
+            )
         axis = 0
     out = _running(name, x, axis, dtype, name == "cumulative_sum", False)
     if not include_initial:
@@ -109,8 +121,14 @@ def _with_initial(name: str, x: Any, axis: int | None, dtype: Any, include_initi
 
 
 @converting
-def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
-                   include_initial: bool = False) -> Array:
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """The sums of the elements so far along an axis; include_initial puts a 0 before them.
 
     Raises ValueError for an array of several axes if none is given.
@@ -122,9 +140,16 @@ def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike
 
 
 @converting
-def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
-                    include_initial: bool = False) -> Array:
-    """The products of the elements so far along an axis; narrow integers stay. include_initial puts a 1 before them.
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The products of the elements so far along an axis; narrow integers stay. include_initial puts
+    a 1 before them.
 
     >>> cumulative_prod(np.int32([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)

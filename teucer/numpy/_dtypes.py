@@ -14,7 +14,8 @@ __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types
 
 
 class ScalarType(type):
-    """The class of scalar types. They compare equal to NumPy's type of the same dtype, and hash like it."""
+    """The class of scalar types. They compare equal to NumPy's type of the same dtype, and hash
+    like it."""
 
     dtype: np.dtype[Any]
 
@@ -22,8 +23,14 @@ class ScalarType(type):
         return hash(cls.dtype.type)
 
     def __eq__(cls, other: object) -> bool:
-        return cls is other or cls.dtype.type == other or (isinstance(other, np.dtype | ScalarType) and
-                                                           cls.dtype == getattr(other, "dtype", other))
+        return (
+            cls is other
+            or cls.dtype.type == other
+            or (
+                isinstance(other, np.dtype | ScalarType)
+                and cls.dtype == getattr(other, "dtype", other)
+            )
+        )
 
     def __ne__(cls, other: object) -> bool:
         return not cls == other
@@ -40,12 +47,23 @@ class ScalarType(type):
 
 def _scalar_type(dtype: np.dtype[Any]) -> ScalarType:
     doc = f"The scalar type of dtype {dtype.name}; called, it makes an array of that dtype."
-    return ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": doc, "__module__": "teucer.numpy"})
+    return ScalarType(
+        dtype.name, (), {"dtype": dtype, "__doc__": doc, "__module__": "teucer.numpy"}
+    )
 
 
 SCALAR_TYPES = {("bool_" if d == np.bool_ else d.name): _scalar_type(d) for d in dtypes.ALL}
-SCALAR_ALIASES = {"bool": "bool_", "int_": "int64", "uint": "uint64", "float_": "float64", "complex_": "complex128",
-                  "single": "float32", "double": "float64", "csingle": "complex64", "cdouble": "complex128"}
+SCALAR_ALIASES = {
+    "bool": "bool_",
+    "int_": "int64",
+    "uint": "uint64",
+    "float_": "float64",
+    "complex_": "complex128",
+    "single": "float32",
+    "double": "float64",
+    "csingle": "complex64",
+    "cdouble": "complex128",
+}
 
 
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
@@ -87,13 +105,20 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     return bool(np.can_cast(dtypes.as_dtype(from_), dtypes.as_dtype(to), casting))
 
 
-_ISDTYPE = {"bool": (np.bool_,), "signed integer": (np.signedinteger,), "unsigned integer": (np.unsignedinteger,),
-            "integral": (np.integer,), "real floating": (np.floating,), "complex floating": (np.complexfloating,),
-            "numeric": (np.integer, np.floating, np.complexfloating)}
+_ISDTYPE = {
+    "bool": (np.bool_,),
+    "signed integer": (np.signedinteger,),
+    "unsigned integer": (np.unsignedinteger,),
+    "integral": (np.integer,),
+    "real floating": (np.floating,),
+    "complex floating": (np.complexfloating,),
+    "numeric": (np.integer, np.floating, np.complexfloating),
+}
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether a dtype is of a kind of the array API ('integral', 'real floating', ...), is a given dtype, or one of several.
+    """Whether a dtype is of a kind of the array API ('integral', 'real floating', ...), is a given
+    dtype, or one of several.
 
     Raises ValueError for a name that is no kind.
 
@@ -104,8 +129,10 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     for item in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(item, str):
             if item not in _ISDTYPE:
-                raise ValueError(f"Unrecognized kind={item!r}; expected one of {list(_ISDTYPE)}, "
-                                 "or a compatible input for jnp.dtype()")
+                raise ValueError(
+                    f"Unrecognized kind={item!r}; expected one of {list(_ISDTYPE)}, "
+                    "or a compatible input for jnp.dtype()"
+                )
             if any(dtypes.issubdtype(own, family) for family in _ISDTYPE[item]):
                 return True
         elif own == dtypes.as_dtype(item):

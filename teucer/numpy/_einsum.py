@@ -22,19 +22,30 @@ from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtyp
 
 __all__ = ["einsum", "einsum_path"]
 
-# Subscripts of one operand or two that are written out: there is nothing to parse, and one order of products.
+# Subscripts of one operand or two that are written out: there is nothing to parse, and one order of
+# products.
 _PLAIN = re.compile("([A-Za-z]+)(?:,([A-Za-z]+))?->([A-Za-z]*)").fullmatch
 
 
-def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto",
-           precision: Any = None, preferred_element_type: Any = None, _dot_general: Any = None,
-           out_sharding: Any = None) -> Array:
-    """The sum of products that the subscripts say: a letter an axis, of operands between commas, then `->` and the result.
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "auto",
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    _dot_general: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The sum of products that the subscripts say: a letter an axis, of operands between commas,
+    then `->` and the result.
 
-    Letters that the result lacks are summed over; without `->` it has those that appear once, in order of the alphabet.
-    `...` stands for axes that broadcast. Operands and lists of axis numbers in turn are understood too.
-    optimize: how the order of products is found ('optimal', 'greedy', ..., or True, False, or a path).
-    Raises ValueError for subscripts that do not fit the operands.
+    Letters that the result lacks are summed over; without `->` it has those that appear once, in
+    order of the alphabet. `...` stands for axes that broadcast. Operands and lists of axis numbers
+    in turn are understood too.
+    optimize: how the order of products is found ('optimal', 'greedy', ..., or True, False, or a
+    path). Raises ValueError for subscripts that do not fit the operands.
 
     >>> einsum('ij,j->i', np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
@@ -49,39 +60,61 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     if where is not None:
         if where.spec.unreduced:  # the last product, or sum, is not summed over devices
             return _einsum(tuple(values), contractions, precision, preferred_element_type, where)
-        return laid_out("einsum", out_sharding,
-                        lambda *xs: _einsum(xs, contractions, precision, preferred_element_type), *values)
+        return laid_out(
+            "einsum",
+            out_sharding,
+            lambda *xs: _einsum(xs, contractions, precision, preferred_element_type),
+            *values,
+        )
     return _einsum(tuple(values), contractions, precision, preferred_element_type)
 
 
-def _contractions(names: str, shapes: Sequence[tuple[Any, ...]], optimize: Any) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """The products in their order: the places of their operands among those that are left, and their subscripts."""
+def _contractions(
+    names: str, shapes: Sequence[tuple[Any, ...]], optimize: Any
+) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """The products in their order: the places of their operands among those that are left, and
+    their subscripts."""
     if len(shapes) <= 2 and (isinstance(optimize, bool) or optimize == "auto"):
         inputs, _, output = names.partition("->")
-        return ((tuple(range(len(shapes)))[::-1], ",".join(inputs.split(",")[::-1]) + "->" + output),)
+        return (
+            (tuple(range(len(shapes)))[::-1], ",".join(inputs.split(",")[::-1]) + "->" + output),
+        )
     import opt_einsum  # here and below: it takes 9 ms, and products of two operands do without
-    path = optimize if isinstance(optimize, list | tuple) else "optimal" if optimize in (True, "auto") and len(shapes) <= 4 else (
-        "greedy" if optimize is False else "auto" if optimize is True else optimize)
-    _, steps = opt_einsum.contract_path(names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path)
+
+    path = (
+        optimize
+        if isinstance(optimize, list | tuple)
+        else "optimal"
+        if optimize in (True, "auto") and len(shapes) <= 4
+        else ("greedy" if optimize is False else "auto" if optimize is True else optimize)
+    )
+    _, steps = opt_einsum.contract_path(
+        names, *map(_sizes, shapes), shapes=True, einsum_call=True, optimize=path
+    )
     return tuple((tuple(step[0]), step[2]) for step in steps)
 
 
-def einsum_path(subscripts: Any, /, *operands: Any,
-                optimize: Any = "auto") -> tuple[list[Any], Any]:
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+) -> tuple[list[Any], Any]:
     """The order of products that `einsum` would take, and a report of its cost.
 
     >>> einsum_path('ij,jk->ik', np.ones((2, 3)), np.ones((3, 4)))[0]
     [(0, 1)]
     """
     import opt_einsum
+
     names, values = _parsed(subscripts, operands)
     kind = "optimal" if optimize is True else "greedy" if optimize is False else optimize
-    path, report = opt_einsum.contract_path(names, *[_sizes(np.shape(v)) for v in values], shapes=True, optimize=kind)
+    path, report = opt_einsum.contract_path(
+        names, *[_sizes(np.shape(v)) for v in values], shapes=True, optimize=kind
+    )
     return list(path), report
 
 
 def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes by which the cost of a product is judged: where one is symbolic its bound, or any that is not small."""
+    """Sizes by which the cost of a product is judged: where one is symbolic its bound, or any that
+    is not small."""
     return tuple(int(min(bounds(n).high, 1024)) if is_symbolic(n) else n for n in shape)
 
 
@@ -97,8 +130,13 @@ def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
             if len(set(output)) == len(output) and set(output) <= set(one + two):
                 return written[0], given
     from opt_einsum.parser import parse_einsum_input
-    inputs, output, values = parse_einsum_input((subscripts.replace(" ", "") if isinstance(subscripts, str) else as_value(
-        subscripts), *given))
+
+    inputs, output, values = parse_einsum_input(
+        (
+            subscripts.replace(" ", "") if isinstance(subscripts, str) else as_value(subscripts),
+            *given,
+        )
+    )
     for letter in output:
         if letter not in inputs:
             raise ValueError(f"Output character {letter!r} did not appear in the input")
@@ -108,23 +146,35 @@ def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
 def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
     terms = names.partition("->")[0].split(",")
     if len(terms) != len(shapes):
-        raise ValueError(f"Number of einsum subscripts, {len(terms)}, must be equal to the number of operands, {len(shapes)}.")
+        raise ValueError(
+            f"Number of einsum subscripts, {len(terms)}, must be equal to the number of operands, "
+            f"{len(shapes)}."
+        )
     sizes: dict[str, Any] = {}
     for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if len(term) != len(shape):
-            raise ValueError(f"Einstein sum subscript '{term}' does not contain the correct number of indices for operand {i}, of "
-                             f"shape {shape}.")
+            raise ValueError(
+                f"Einstein sum subscript '{term}' does not contain the correct number of indices "
+                f"for operand {i}, of shape {shape}."
+            )
         for letter, size in zip(term, shape, strict=True):
             known = sizes.setdefault(letter, size)
             if known != size and known != 1 and size != 1:
-                raise ValueError(f"Size of label '{letter}' for operand {i} ({size}) does not match previous terms ({known}).")
+                raise ValueError(
+                    f"Size of label '{letter}' for operand {i} ({size}) does not match previous "
+                    f"terms ({known})."
+                )
             sizes[letter] = size if known == 1 else known
 
 
 @fast(static=("contractions", "precision", "preferred", "out_sharding"))
-def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any = None) -> Any:
+def _einsum(
+    operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any = None
+) -> Any:
     values = list(promote_dtypes("einsum", ANY, *operands))
-    values = [_structure.convert_element_type(v, typeof(v).dtype, typeof(v).weak_type) for v in values]
+    values = [
+        _structure.convert_element_type(v, typeof(v).dtype, typeof(v).weak_type) for v in values
+    ]
     for i, (places, step) in enumerate(contractions):
         last = out_sharding if i == len(contractions) - 1 else None
         chosen = [values.pop(i) for i in places]
@@ -134,9 +184,21 @@ def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, ou
             # A step of the path has two operands but for paths that the user gives.
             y, x = chosen.pop(1), chosen.pop(0)
             y_names, x_names = terms.pop(1), terms.pop(0)
-            wanted = output if not terms else "".join(dict.fromkeys(
-                c for c in x_names + y_names if c in output or any(c in t for t in terms)))
-            chosen.insert(0, _pair(x, x_names, y, y_names, wanted, precision, preferred, None if terms else last))
+            wanted = (
+                output
+                if not terms
+                else "".join(
+                    dict.fromkeys(
+                        c for c in x_names + y_names if c in output or any(c in t for t in terms)
+                    )
+                )
+            )
+            chosen.insert(
+                0,
+                _pair(
+                    x, x_names, y, y_names, wanted, precision, preferred, None if terms else last
+                ),
+            )
             terms.insert(0, wanted)
         values.append(_single(chosen[0], terms[0], output, preferred, last))
     (result,) = values
@@ -144,23 +206,31 @@ def _einsum(operands: Any, contractions: Any, precision: Any, preferred: Any, ou
 
 
 def _single(x: Any, names: str, output: str, preferred: Any, out_sharding: Any = None) -> Any:
-    """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others in its order.
+    """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others
+    in its order.
 
-    preferred: the dtype in which it is summed, which may hold more than its own. out_sharding: of the output, where it is summed.
+    preferred: the dtype in which it is summed, which may hold more than its own. out_sharding: of
+    the output, where it is summed.
     """
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
             i = names.index(name)
             j = names.index(name, i + 1)
-            x, names = _diagonal(x, i, j), names[:j] + names[j + 1:]
+            x, names = _diagonal(x, i, j), names[:j] + names[j + 1 :]
     kinds = [k for k in (np.inexact, np.complexfloating) if dtypes.issubdtype(typeof(x).dtype, k)]
-    if preferred is not None and any(c not in output for c in names) and all(dtypes.issubdtype(preferred, k) for k in kinds):
+    if (
+        preferred is not None
+        and any(c not in output for c in names)
+        and all(dtypes.issubdtype(preferred, k) for k in kinds)
+    ):
         x = _structure.convert_element_type(x, preferred)
     x, names = _summed(x, names, [c for c in names if c not in output], output, out_sharding)
     return _structure.transpose(x, tuple(names.index(c) for c in output))
 
 
-def _summed(x: Any, names: str, drop: Sequence[str], output: str, out_sharding: Any) -> tuple[Any, str]:
+def _summed(
+    x: Any, names: str, drop: Sequence[str], output: str, out_sharding: Any
+) -> tuple[Any, str]:
     if not drop:
         return x, names
     axes, rest = tuple(names.index(c) for c in drop), "".join(c for c in names if c not in drop)
@@ -179,10 +249,21 @@ def _diagonal(x: Any, i: int, j: int) -> Any:
     shape = np.shape(x)
     rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, k) for k in (i, j))
     kept = lax.select(lax.eq(rows, columns), x, _structure.full(shape, 0, typeof(x).dtype))
-    return (_reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum)(kept, (j,))
+    return (_reductions.reduce_or if typeof(x).dtype == np.bool_ else _reductions.reduce_sum)(
+        kept, (j,)
+    )
 
 
-def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+def _pair(
+    x: Any,
+    x_names: str,
+    y: Any,
+    y_names: str,
+    output: str,
+    precision: Any,
+    preferred: Any,
+    out_sharding: Any,
+) -> Any:
     """The product of two operands, summed over the names that the output lacks."""
     x, x_names = _squeezed(x, x_names, y, y_names)
     y, y_names = _squeezed(y, y_names, x, x_names)
@@ -191,19 +272,36 @@ def _pair(x: Any, x_names: str, y: Any, y_names: str, output: str, precision: An
     x, y = _single(x, x_names, kept_x, preferred), _single(y, y_names, kept_y, preferred)
     shared = [c for c in kept_x if c in kept_y]
     batch = [c for c in shared if c in output]
-    if output == "".join([*batch, *(c for c in kept_y if c not in shared), *(c for c in kept_x if c not in shared)]):
-        x, kept_x, y, kept_y = y, kept_y, x, kept_x  # then the product has its axes in the order that is wanted
+    if output == "".join(
+        [*batch, *(c for c in kept_y if c not in shared), *(c for c in kept_x if c not in shared)]
+    ):
+        x, kept_x, y, kept_y = (
+            y,
+            kept_y,
+            x,
+            kept_x,
+        )  # then the product has its axes in the order that is wanted
     contract = [c for c in shared if c not in output]
-    numbers = ((tuple(kept_x.index(c) for c in contract), tuple(kept_y.index(c) for c in contract)),
-               (tuple(kept_x.index(c) for c in batch), tuple(kept_y.index(c) for c in batch)))
-    names = [*batch, *(c for c in kept_x if c not in shared), *(c for c in kept_y if c not in shared)]
+    numbers = (
+        (tuple(kept_x.index(c) for c in contract), tuple(kept_y.index(c) for c in contract)),
+        (tuple(kept_x.index(c) for c in batch), tuple(kept_y.index(c) for c in batch)),
+    )
+    names = [
+        *batch,
+        *(c for c in kept_x if c not in shared),
+        *(c for c in kept_y if c not in shared),
+    ]
     out = product(x, y, numbers, precision, preferred, _permuted(out_sharding, output, names))
     return _structure.transpose(out, tuple(names.index(c) for c in output))
 
 
 def _squeezed(x: Any, x_names: str, y: Any, y_names: str) -> tuple[Any, str]:
     """x without axes of size 1 that stand against longer axes of y."""
-    drop = [i for i, c in enumerate(x_names) if c in y_names and np.shape(x)[i] == 1 and np.shape(y)[y_names.index(c)] != 1]
+    drop = [
+        i
+        for i, c in enumerate(x_names)
+        if c in y_names and np.shape(x)[i] == 1 and np.shape(y)[y_names.index(c)] != 1
+    ]
     if not drop:
         return x, x_names
     shape = tuple(d for i, d in enumerate(np.shape(x)) if i not in drop)

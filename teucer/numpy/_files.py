@@ -13,20 +13,40 @@ from teucer.numpy._creation import asarray
 __all__ = ["array_repr", "array_str", "load"]
 
 
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None,
-               suppress_small: bool | None = None) -> str:
+def array_repr(
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
     """An array as a line of Python, with its dtype.
 
     >>> array_repr(asarray([1., 2.]))
     'Array([1., 2.], dtype=float32)'
     """
     value = np.asarray(arr)
-    text = np.array2string(value, max_line_width, precision, suppress_small, separator=", ", prefix="Array(", suffix=")")
-    return f"Array({text if value.size else '[]' if value.shape == (0,) else f'[], shape={value.shape}'}, dtype={value.dtype.name})"
+    text = np.array2string(
+        value,
+        max_line_width,
+        precision,
+        suppress_small,
+        separator=", ",
+        prefix="Array(",
+        suffix=")",
+    )
+    return (
+        "Array("
+        f"{text if value.size else '[]' if value.shape == (0,) else f'[], shape={value.shape}'}, "
+        f"dtype={value.dtype.name})"
+    )
 
 
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None,
-              suppress_small: bool | None = None) -> str:
+def array_str(
+    a: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
     """The values of an array as text.
 
     >>> array_str(asarray([1., 2.]))

@@ -1,4 +1,7 @@
-"""Elementwise functions of floats that take several operations: parts, signs, distances, special values."""
+"""Elementwise functions of floats that take several operations.
+
+Parts, signs, distances, special values.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,46 @@ from teucer.numpy._promotion import (
     promote_shapes,
     refuse_out,
 )
-from teucer.numpy._ufuncs import as_array, binary, filled_like, is_kind, rint_operation, strong_bools, unary
+from teucer.numpy._ufuncs import (
+    as_array,
+    binary,
+    filled_like,
+    is_kind,
+    rint_operation,
+    strong_bools,
+    unary,
+)
 
 __all__ = [
-    "angle", "copysign", "fmax", "fmin", "frexp", "heaviside", "hypot", "i0", "isneginf",
-    "isposinf", "ldexp", "modf", "nan_to_num", "round", "signbit", "sinc", "spacing",
+    "angle",
+    "copysign",
+    "fmax",
+    "fmin",
+    "frexp",
+    "heaviside",
+    "hypot",
+    "i0",
+    "isneginf",
+    "isposinf",
+    "ldexp",
+    "modf",
+    "nan_to_num",
+    "round",
+    "signbit",
+    "sinc",
+    "spacing",
 ]
 
 
-def _refuse_complex(name: str, kind: type[Exception], x: Any,
-                    what: str = "does not support complex-valued inputs") -> None:
+def _refuse_complex(
+    name: str, kind: type[Exception], x: Any, what: str = "does not support complex-valued inputs"
+) -> None:
     if is_kind(x, np.complexfloating):
         raise kind(f"{name} {what}\n    x: {typeof(x).str_short(short_dtypes=True)}")
 
 
 # Bits of floats
+
 
 def _bits(x: Any) -> tuple[Any, Any]:
     """The bits of floats as integers, and the dtype's description."""
@@ -60,7 +88,9 @@ def _signbit(x: Any) -> Any:
     return lax.lt(bits, scalar_like(bits, 0))
 
 
-signbit = unary("signbit", ANY, _signbit, "Whether the sign bit is set: of negative numbers, and of -0.")
+signbit = unary(
+    "signbit", ANY, _signbit, "Whether the sign bit is set: of negative numbers, and of -0."
+)
 
 
 def _copysign(x: Any, y: Any) -> Any:
@@ -73,7 +103,8 @@ copysign = binary("copysign", INEXACT, _copysign, "|x1| with the sign of x2.")
 
 @fast
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """Mantissa m and exponent e with x = m 2^e and 1/2 <= |m| < 1; of 0, infinities and nan x and 0.
+    """Mantissa m and exponent e with x = m 2^e and 1/2 <= |m| < 1; of 0, infinities and nan x and
+    0.
 
     x: T[shape], integers as floats  ->  (T[shape], i32[shape]). Raises TypeError for complex x.
 
@@ -92,13 +123,19 @@ def _frexp(x: Any) -> Any:
     bias = field // 2 - 1
     # A number below the normal ones is its mantissa, a whole number, times a power of two.
     whole = lax.bitwise_and(bits, scalar_like(bits, (1 << info.nmant) - 1))
-    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
+    stored = lax.bitwise_and(
+        lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field)
+    )
     tiny = lax.eq(stored, scalar_like(stored, 0))
     scaled = _copysign(lax.convert_element_type(whole, typeof(x).dtype), x)
     bits, _ = _bits(lax.where_else(tiny, scaled, x))
-    stored = lax.bitwise_and(lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field))
+    stored = lax.bitwise_and(
+        lax.shift_right_logical(bits, scalar_like(bits, info.nmant)), scalar_like(bits, field)
+    )
     cleared = lax.bitwise_and(bits, scalar_like(bits, ~(field << info.nmant)))
-    mantissa = lax.bitcast_convert_type(lax.bitwise_or(cleared, scalar_like(bits, bias << info.nmant)), typeof(x).dtype)
+    mantissa = lax.bitcast_convert_type(
+        lax.bitwise_or(cleared, scalar_like(bits, bias << info.nmant)), typeof(x).dtype
+    )
     exponent = lax.sub(lax.convert_element_type(stored, np.dtype(np.int32)), np.int32(bias))
     exponent = lax.sub(exponent, lax.where_else(tiny, np.int32(bias + info.nmant), np.int32(0)))
     special = lax.bitwise_or(lax.eq(x, scalar_like(x, 0)), lax.bitwise_not(lax.is_finite(x)))
@@ -110,7 +147,9 @@ def _frexp_tangent(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     mantissa, exponent = _frexp(x)
     same = lax.bitwise_or(lax.eq(mantissa, x), lax.ne(x, x))
-    slope = lax.where_else(same, scalar_like(x, 1), lax.div(mantissa, lax.where_else(same, scalar_like(x, 1), x)))
+    slope = lax.where_else(
+        same, scalar_like(x, 1), lax.div(mantissa, lax.where_else(same, scalar_like(x, 1), x))
+    )
     return (mantissa, exponent), (lax.mul(t, slope), np.zeros(np.shape(x), dtypes.float0))
 
 
@@ -127,10 +166,15 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     check_arraylike("ldexp", x1, x2)
     own, exponent = typeof(x1).dtype, typeof(x2).dtype
     if is_kind(x1, np.complexfloating) or is_kind(x2, np.inexact):
-        raise ValueError(f"ldexp not supported for input types {(own, exponent)}\n  x2 must be integers, x1 real numbers.")
+        raise ValueError(
+            f"ldexp not supported for input types {(own, exponent)}\n"
+            "  x2 must be integers, x1 real numbers."
+        )
     (x,) = promote_dtypes("ldexp", INEXACT, x1)
     dtype = typeof(x).dtype
-    x, n = promote_shapes("ldexp", _structure.convert_element_type(x, dtype), convert(x2, np.dtype(np.int32)))
+    x, n = promote_shapes(
+        "ldexp", _structure.convert_element_type(x, dtype), convert(x2, np.dtype(np.int32))
+    )
     # In three steps, since 2^n alone may be out of range where the product is not.
     limit = dtypes.finfo(dtype).maxexp - 1
     for _ in range(3):
@@ -174,27 +218,42 @@ def _spacing(x: Any) -> Any:
     dtype = typeof(x).dtype
     up = lax.nextafter(lax.abs(x), scalar_like(x, np.inf))
     gap = lax.sub(up, lax.abs(x))
-    return lax.convert_element_type(lax.where_else(lax.lt(x, scalar_like(x, 0)), lax.neg(gap), gap), dtype)
+    return lax.convert_element_type(
+        lax.where_else(lax.lt(x, scalar_like(x, 0)), lax.neg(gap), gap), dtype
+    )
 
 
-spacing = unary("spacing", INEXACT, _spacing, "Distance to the next number away from zero, with the sign of x.")
+spacing = unary(
+    "spacing", INEXACT, _spacing, "Distance to the next number away from zero, with the sign of x."
+)
 
 
 # Signs and special values
+
 
 def _infinite(name: str, value: float) -> Any:
     @fast
     def compiled(x: Any, /) -> Any:
         check_arraylike(name, x)
-        _refuse_complex(name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)")
-        return strong_bools(lax.eq(as_value(x), scalar_like(x, value))) if is_kind(x, np.floating) else filled_like(x, False)
+        _refuse_complex(
+            name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)"
+        )
+        return (
+            strong_bools(lax.eq(as_value(x), scalar_like(x, value)))
+            if is_kind(x, np.floating)
+            else filled_like(x, False)
+        )
 
     def function(x: Any, /, out: None = None) -> Any:
         refuse_out(name, out)
         return compiled(x)
+
     function.__name__ = function.__qualname__ = name
     sign = "positive" if value > 0 else "negative"
-    function.__doc__ = (f"Whether x is {sign} infinity.\n\n    x: numbers  ->  bool[shape]. Raises ValueError for complex x.\n    ")
+    function.__doc__ = (
+        f"Whether x is {sign} infinity.\n\n    x: numbers  ->  bool[shape]. Raises ValueError for "
+        "complex x.\n    "
+    )
     return function
 
 
@@ -204,15 +263,29 @@ isneginf = _infinite("isneginf", -math.inf)
 
 def _heaviside(x: Any, y: Any) -> Any:
     zero = scalar_like(x, 0)
-    step = lax.where_else(lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y))
+    step = lax.where_else(
+        lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y)
+    )
     return lax.where_else(lax.ne(x, x), scalar_like(x, np.nan), step)
 
 
-heaviside = binary("heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0.")
-fmax = binary("fmax", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
-              "Greater of x1 and x2; the other one if one is nan.", keyword=True)
-fmin = binary("fmin", ANY, lambda x, y: lax.where_else(lax.bitwise_or(_less(x, y), lax.ne(y, y)), x, y),
-              "Lesser of x1 and x2; the other one if one is nan.", keyword=True)
+heaviside = binary(
+    "heaviside", INEXACT, _heaviside, "Step: 0 where x1 < 0, x2 where x1 = 0, 1 where x1 > 0."
+)
+fmax = binary(
+    "fmax",
+    ANY,
+    lambda x, y: lax.where_else(lax.bitwise_or(_greater(x, y), lax.ne(y, y)), x, y),
+    "Greater of x1 and x2; the other one if one is nan.",
+    keyword=True,
+)
+fmin = binary(
+    "fmin",
+    ANY,
+    lambda x, y: lax.where_else(lax.bitwise_or(_less(x, y), lax.ne(y, y)), x, y),
+    "Lesser of x1 and x2; the other one if one is nan.",
+    keyword=True,
+)
 
 
 def _greater(x: Any, y: Any) -> Any:
@@ -234,24 +307,35 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     check_arraylike("nan_to_num", x)
     x = as_value(x)
     if is_kind(x, np.complexfloating):
-        parts = [_nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)]
+        parts = [
+            _nan_to_num.__wrapped__(part(x), nan, posinf, neginf) for part in (lax.real, lax.imag)
+        ]
         return lax.complex(*parts)
     if not is_kind(x, np.floating):
         return as_array(x)
     dtype = typeof(x).dtype
     info = dtypes.finfo(dtype)
     x = _structure.convert_element_type(x, dtype)
-    for test, value in ((lax.ne(x, x), nan), (lax.eq(x, scalar_like(x, np.inf)), info.max if posinf is None else posinf),
-                        (lax.eq(x, scalar_like(x, -np.inf)), info.min if neginf is None else neginf)):
+    for test, value in (
+        (lax.ne(x, x), nan),
+        (lax.eq(x, scalar_like(x, np.inf)), info.max if posinf is None else posinf),
+        (lax.eq(x, scalar_like(x, -np.inf)), info.min if neginf is None else neginf),
+    ):
         test, y, x = promote_shapes("nan_to_num", test, convert(value, dtype), x)
         x = lax.where_else(test, y, x)
     return x
 
 
 @at_once(static=("copy",))
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
-               posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
-    """x with nan and infinities replaced: by 0 and the greatest numbers of the dtype, unless values are given.
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
+    """x with nan and infinities replaced: by 0 and the greatest numbers of the dtype, unless values
+    are given.
 
     x: T[shape]  ->  T[shape]; of complex x both parts. `copy` is ignored.
 
@@ -263,20 +347,32 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
 
 # Distances and logarithms of sums
 
+
 def _hypot(x: Any, y: Any) -> Any:
-    _refuse_complex("jnp.hypot", ValueError, x,
-                    "is not well defined for complex-valued inputs. Please convert to real values first, such as by jnp.abs")
+    _refuse_complex(
+        "jnp.hypot",
+        ValueError,
+        x,
+        (
+            "is not well defined for complex-valued inputs. Please convert to real values first, "
+            "such as by jnp.abs"
+        ),
+    )
     x, y = lax.abs(x), lax.abs(y)
     infinite = lax.bitwise_or(lax.eq(x, scalar_like(x, np.inf)), lax.eq(y, scalar_like(y, np.inf)))
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     greater, lesser = lax.max(x, y), lax.min(x, y)
     none = lax.eq(greater, zero)
     ratio = lax.div(lesser, lax.where_else(none, one, greater))
-    length = lax.where_else(none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio)))))
+    length = lax.where_else(
+        none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio))))
+    )
     return lax.where_else(infinite, scalar_like(x, np.inf), length)
 
 
-hypot = binary("hypot", INEXACT, _hypot, "Length sqrt(x1^2 + x2^2), without overflow; inf if one is infinite.")
+hypot = binary(
+    "hypot", INEXACT, _hypot, "Length sqrt(x1^2 + x2^2), without overflow; inf if one is infinite."
+)
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
@@ -285,7 +381,9 @@ def _logaddexp(x: Any, y: Any) -> Any:
         swap = _greater(y, x)
         x, y = lax.where_else(swap, y, x), lax.where_else(swap, x, y)
         # Two equal infinities have no difference, whose sum is themselves.
-        same = lax.bitwise_and(lax.eq(lax.real(x), lax.real(y)), lax.bitwise_not(lax.is_finite(lax.real(x))))
+        same = lax.bitwise_and(
+            lax.eq(lax.real(x), lax.real(y)), lax.bitwise_not(lax.is_finite(lax.real(x)))
+        )
         safe = lax.where_else(same, scalar_like(x, 0), lax.sub(y, x))
         return _principal(lax.where_else(same, x, lax.add(x, lax.log1p(lax.exp(safe)))))
     return _logaddexp_real(x, y)
@@ -295,14 +393,20 @@ def _principal(z: Any) -> Any:
     """A logarithm with its imaginary part brought to [-pi, pi]."""
     angle = lax.imag(z)
     near = lax.le(lax.abs(angle), scalar_like(angle, math.pi))
-    return lax.complex(lax.real(z), lax.where_else(near, angle, lax.atan2(lax.sin(angle), lax.cos(angle))))
+    return lax.complex(
+        lax.real(z), lax.where_else(near, angle, lax.atan2(lax.sin(angle), lax.cos(angle)))
+    )
 
 
 @custom_jvp
 def _logaddexp_real(x: Any, y: Any) -> Any:
     greater, delta = lax.max(x, y), lax.sub(x, y)
     # x - y is nan for two equal infinities, whose sum is themselves.
-    return lax.where_else(lax.ne(delta, delta), lax.add(x, y), lax.add(greater, lax.log1p(lax.exp(lax.neg(lax.abs(delta))))))
+    return lax.where_else(
+        lax.ne(delta, delta),
+        lax.add(x, y),
+        lax.add(greater, lax.log1p(lax.exp(lax.neg(lax.abs(delta))))),
+    )
 
 
 @_logaddexp_real.defjvp
@@ -314,13 +418,16 @@ def _logaddexp_tangent(primals: Any, tangents: Any) -> Any:
         # Equal infinities have no difference; each then counts as the whole.
         equal = lax.bitwise_and(lax.eq(v, out), lax.bitwise_not(lax.is_finite(out)))
         return lax.exp(lax.where_else(equal, scalar_like(out, 0), lax.sub(v, out)))
+
     return out, lax.add(lax.mul(tx, share(x)), lax.mul(ty, share(y)))
 
 
 def _full_operands(x: Any, y: Any) -> tuple[Any, ...]:
     """Two operands in one shape: a scalar among them repeated."""
     shape = np.shape(x) or np.shape(y)
-    return tuple(v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y))
+    return tuple(
+        v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y)
+    )
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
@@ -329,14 +436,19 @@ def _logaddexp2(x: Any, y: Any) -> Any:
     return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)
 
 
-logaddexp = binary("logaddexp", INEXACT, lambda x, y: _logaddexp(*_full_operands(x, y)),
-                   "log(e^x1 + e^x2), without overflow.")
+logaddexp = binary(
+    "logaddexp",
+    INEXACT,
+    lambda x, y: _logaddexp(*_full_operands(x, y)),
+    "log(e^x1 + e^x2), without overflow.",
+)
 logaddexp2 = binary("logaddexp2", INEXACT, _logaddexp2, "log2(2^x1 + 2^x2), without overflow.")
 
 
 # Functions with a removable singularity, or by a special function
 
-# Of the series sin(x) / x = 1 - x^2 / 3! + ..., enough for float64 up to 1, and for the first 24 derivatives at 0.
+# Of the series sin(x) / x = 1 - x^2 / 3! + ..., enough for float64 up to 1, and for the first 24
+# derivatives at 0.
 _SINC_TERMS = 12
 
 
@@ -367,7 +479,8 @@ def _cosine_tangent(primals: Any, tangents: Any) -> Any:
 
 
 def _sinc(x: Any) -> Any:
-    # Near 0 the series, of which every derivative is right there; the quotient's lose one digit after the other.
+    # Near 0 the series, of which every derivative is right there; the quotient's lose one digit
+    # after the other.
     turned = lax.mul(scalar_like(x, math.pi), x)
     size = lax.abs(turned)
     is_near = lax.lt(size, scalar_like(size, 1))
@@ -392,7 +505,9 @@ def _i0(x: Any) -> Any:
     return lax.mul(lax.exp(lax.mul(x, lax.sign(x))), _special.bessel_i0e(x))
 
 
-i0 = unary("i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True)
+i0 = unary(
+    "i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True
+)
 
 
 @fast
@@ -401,7 +516,11 @@ def _angle(z: Any, /) -> Any:
     if is_kind(x, np.complexfloating):
         return lax.atan2(lax.imag(x), lax.real(x))
     # As in JAX: of an array of floats in its dtype, of a number in the default one.
-    dtype = typeof(x).dtype if is_kind(x, np.inexact) and np.ndim(x) else dtypes.canonicalize_dtype(float)
+    dtype = (
+        typeof(x).dtype
+        if is_kind(x, np.inexact) and np.ndim(x)
+        else dtypes.canonicalize_dtype(float)
+    )
     x = _structure.convert_element_type(x, dtype)
     return lax.atan2(scalar_like(x, 0), x)
 
@@ -420,6 +539,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 # Rounding to decimals
 
+
 @at_once(static=("decimals", "out"))
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """a rounded to a number of decimals; half way to the even digit. Integers stay.
@@ -434,7 +554,9 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     refuse_out("round", out)
     decimals = operator.index(decimals)
     if is_kind(a, np.integer) and decimals < 0:
-        raise NotImplementedError("integer np.round not implemented for decimals < 0\n  Convert to a float first.")
+        raise NotImplementedError(
+            "integer np.round not implemented for decimals < 0\n  Convert to a float first."
+        )
     if typeof(a).dtype == np.bool_:
         raise ValueError("round: data type bool is not inexact.\n  Convert to a float first.")
     return _round(a, decimals)
@@ -448,7 +570,9 @@ def _round(x: Any, decimals: int) -> Any:
     if decimals == 0:
         return rint_operation(x)
     if is_kind(x, np.complexfloating):
-        return lax.complex(_round.__wrapped__(lax.real(x), decimals), _round.__wrapped__(lax.imag(x), decimals))
+        return lax.complex(
+            _round.__wrapped__(lax.real(x), decimals), _round.__wrapped__(lax.imag(x), decimals)
+        )
     dtype, weak = typeof(x).dtype, typeof(x).weak_type
     # 16-bit floats have no room for the scaled number.
     wide = _structure.convert_element_type(x, np.dtype(np.float32)) if dtype.itemsize < 4 else x

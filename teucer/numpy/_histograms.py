@@ -21,7 +21,14 @@ from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
-from teucer.numpy._operands import broadcast_value, concrete, index_dtype, operand, operands, promoted
+from teucer.numpy._operands import (
+    broadcast_value,
+    concrete,
+    index_dtype,
+    operand,
+    operands,
+    promoted,
+)
 from teucer.numpy._promotion import INEXACT, convert
 from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
@@ -29,19 +36,33 @@ from teucer.numpy._sorting import searchsorted
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *,
-             length: int | None = None, out_sharding: Any = None) -> Array:
-    """How often each non-negative integer comes in x, or the sum of its weights; negative ones count as 0.
+def bincount(
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """How often each non-negative integer comes in x, or the sum of its weights; negative ones
+    count as 0.
 
-    length: the size of the result, whatever minlength is; needed where x is traced. Larger numbers are left out.
-    Raises TypeError for numbers that are not integers, ConcretizationTypeError for a traced x without length.
+    length: the size of the result, whatever minlength is; needed where x is traced. Larger numbers
+    are left out. Raises TypeError for numbers that are not integers, ConcretizationTypeError for a
+    traced x without length.
 
     >>> bincount(np.array([0, 2, 2])).tolist()
     [1, 0, 2]
     """
     values = operand("bincount", x)
     if out_sharding is not None:
-        return laid_out("jnp.bincount", out_sharding, lambda x, w: bincount(x, w, minlength, length=length), values, weights)
+        return laid_out(
+            "jnp.bincount",
+            out_sharding,
+            lambda x, w: bincount(x, w, minlength, length=length),
+            values,
+            weights,
+        )
     if values.dtype == np.bool_:
         values = convert(values, index_dtype())
     if not dtypes.issubdtype(values.dtype, np.integer):
@@ -50,18 +71,32 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         raise ValueError(f"only 1-dimensional input supported, got shape {values.shape}")
     least = operator.index(minlength)
     if length is None:
-        known = concrete(values, "bincount", "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, "
-                         "pass a static `length` argument.")
+        known = concrete(
+            values,
+            "bincount",
+            "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, "
+            "pass a static `length` argument.",
+        )
         length = max(least, int(known.max()) + 1 if known.size else 0)
     else:
-        length = length if is_symbolic(length) else operator.index(concrete(length, "bincount", "length must be known")[()])
+        length = (
+            length
+            if is_symbolic(length)
+            else operator.index(concrete(length, "bincount", "length must be known")[()])
+        )
     if weights is None:
         return _count(values, None, length, index_dtype())
     w = operand("bincount", weights, 1)
     if w.shape != values.shape:
-        raise ValueError(f"shape of weights must match shape of x.\n    x: {values.shape}\n    weights: {w.shape}")
+        raise ValueError(
+            f"shape of weights must match shape of x.\n    x: {values.shape}\n"
+            f"    weights: {w.shape}"
+        )
     if w.dtype == np.bool_:
-        raise TypeError("jnp.bincount: weights of dtype bool cannot be added. Convert them to numbers: weights.astype(int).")
+        raise TypeError(
+            "jnp.bincount: weights of dtype bool cannot be added. Convert them to numbers: "
+            "weights.astype(int)."
+        )
     return _count(values, w, length, w.dtype)
 
 
@@ -72,21 +107,33 @@ def _count(x: Any, weights: Any, length: int, dtype: Any) -> Any:
         return zeros
     places = _elementwise.max(x, np.zeros((), x.dtype))
     each = _structure.full(x.shape, 1, dtype) if weights is None else weights
-    return _gather.scatter_add(zeros, _structure.reshape(places, (*x.shape, 1)), each, ScatterDimensionNumbers((), (0,), (0,)),
-                               mode="drop")
+    return _gather.scatter_add(
+        zeros,
+        _structure.reshape(places, (*x.shape, 1)),
+        each,
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode="drop",
+    )
 
 
-def histogram_bin_edges(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
-                        weights: ArrayLike | None = None) -> Array:
-    """The edges of so many equal bins over the range of a, or over a given range; edges that are given as they are.
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+) -> Array:
+    """The edges of so many equal bins over the range of a, or over a given range; edges that are
+    given as they are.
 
     >>> histogram_bin_edges(np.array([0., 4.]), 2).tolist()
     [0.0, 2.0, 4.0]
     """
     del weights  # NumPy's argument; it matters only to rules that are not offered
     if isinstance(bins, str):
-        raise NotImplementedError(f"string values for `bins` not implemented.\n    bins: {bins!r}\n  Give a number or edges.")
-    dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(operand("histogram_bin_edges", a).dtype))
+        raise NotImplementedError(
+            f"string values for `bins` not implemented.\n    bins: {bins!r}\n"
+            "  Give a number or edges."
+        )
+    dtype = dtypes.canonicalize_dtype(
+        dtypes.to_inexact_dtype(operand("histogram_bin_edges", a).dtype)
+    )
     if isinstance(bins, Sequence) or np.ndim(bins) == 1:
         return convert(asarray(bins), dtype)
     count = operator.index(concrete(bins, "histogram_bin_edges", "bins must be known")[()])
@@ -111,11 +158,18 @@ def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
     return linspace(low, high, bins + 1, dtype=dtype)
 
 
-def histogram(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
-              weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Any, Any]:
-    """How many elements of a lie in each bin, or the sum of their weights; and the edges of the bins.
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Any, Any]:
+    """How many elements of a lie in each bin, or the sum of their weights; and the edges of the
+    bins.
 
-    A bin has its left edge, the last one both. density: divided by the total and the width, so that the integral is 1.
+    A bin has its left edge, the last one both. density: divided by the total and the width, so that
+    the integral is 1.
 
     >>> histogram(np.array([1., 2., 2.]), 2)[0].tolist()
     [1.0, 2.0]
@@ -126,7 +180,9 @@ def histogram(a: ArrayLike, bins: ArrayLike = 10, range: Any = None,
         return _histogram(x, edges, None, bool(density))
     (w,) = promoted("histogram", INEXACT, weights)
     if w.shape != x.shape:
-        raise ValueError(f"weights should have the same shape as a.\n    a: {x.shape}\n    weights: {w.shape}")
+        raise ValueError(
+            f"weights should have the same shape as a.\n    a: {x.shape}\n    weights: {w.shape}"
+        )
     return _histogram(x, edges, w, bool(density))
 
 
@@ -151,15 +207,22 @@ def _bin_of(values: Any, edges: Any) -> tuple[Any, Any]:
     return place, inside
 
 
-def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None,
-                weights: ArrayLike | None = None,
-                density: bool | None = None) -> tuple[Any, Any, Any]:
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Any, Any, Any]:
     """How many of the points (x, y) lie in each rectangle of bins, and the edges along either axis.
 
     >>> histogram2d(np.array([0., 1.]), np.array([0., 1.]), 2)[0].tolist()
     [[1, 0], [0, 1]]
     """
-    if not isinstance(bins, int) and not (isinstance(bins, Sequence | np.ndarray | ArrayImpl | Tracer) and len(bins) == 2):
+    if not isinstance(bins, int) and not (
+        isinstance(bins, Sequence | np.ndarray | ArrayImpl | Tracer) and len(bins) == 2
+    ):
         bins = (bins, bins)
     points = promoted("histogram2d", INEXACT, x, y)
     sample = _structure.transpose(_joining.stack(points), (1, 0))
@@ -167,10 +230,15 @@ def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None,
     return counts, edges[0], edges[1]
 
 
-def histogramdd(sample: ArrayLike, bins: Any = 10, range: Any = None,
-                weights: ArrayLike | None = None,
-                density: bool | None = None) -> tuple[Any, list[Any]]:
-    """How many of the points, which are the rows of sample, lie in each box of bins; and the edges along each axis.
+def histogramdd(
+    sample: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Any, list[Any]]:
+    """How many of the points, which are the rows of sample, lie in each box of bins; and the edges
+    along each axis.
 
     bins: how many, for all axes or for each; or the edges along each axis.
 
@@ -183,14 +251,19 @@ def histogramdd(sample: ArrayLike, bins: Any = 10, range: Any = None,
         points = operand("histogramdd", sample)
         points = points if points.ndim == 2 else _structure.reshape(points, (points.shape[0], 1))
     n, axes = points.shape
-    several = isinstance(bins, Sequence) or (isinstance(bins, np.ndarray | ArrayImpl | Tracer) and np.ndim(bins) != 0)
+    several = isinstance(bins, Sequence) or (
+        isinstance(bins, np.ndarray | ArrayImpl | Tracer) and np.ndim(bins) != 0
+    )
     each = list(bins) if several else [bins] * axes
     if len(each) != axes:
         raise ValueError("should be a bin for each dimension.")
     ranges = [None] * axes if range is None else list(range)
     if len(ranges) != axes:
         raise ValueError(f"Expected {axes} range values; got {len(ranges)}")
-    edges = [histogram_bin_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
+    edges = [
+        histogram_bin_edges(points[:, i], b, r)
+        for i, (b, r) in enumerate(zip(each, ranges, strict=True))
+    ]
     w = None if weights is None else promoted("histogramdd", INEXACT, weights)[0]
     if w is not None and w.shape != (n,):
         raise ValueError("should have one weight for each sample.")
@@ -204,7 +277,10 @@ def _histogram_dd(points: Any, edges: Any, weights: Any, density: bool) -> Any:
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))
     for i, e in enumerate(edges):
         place, within = _bin_of(*promoted("histogramdd", INEXACT, points[:, i]), e)
-        flat, inside = flat * shape[i] + convert(place, np.dtype(np.int32)), _elementwise.bitwise_and(inside, within)
+        flat, inside = (
+            flat * shape[i] + convert(place, np.dtype(np.int32)),
+            _elementwise.bitwise_and(inside, within),
+        )
     total = int(np.prod(shape))
     dtype = index_dtype() if weights is None else weights.dtype
     counts = _structure.reshape(_count(where(inside, flat, total), weights, total, dtype), shape)
@@ -212,5 +288,8 @@ def _histogram_dd(points: Any, edges: Any, weights: Any, density: bool) -> Any:
         return counts
     out = convert(counts, edges[0].dtype) / _structure.reduce_sum(counts, range(len(shape)))
     for i, e in enumerate(edges):
-        out = out / broadcast_value(_structure.reshape(e[1:] - e[:-1], (-1 + e.shape[0],) + (1,) * (len(shape) - i - 1)), shape)
+        out = out / broadcast_value(
+            _structure.reshape(e[1:] - e[:-1], (-1 + e.shape[0],) + (1,) * (len(shape) - i - 1)),
+            shape,
+        )
     return out

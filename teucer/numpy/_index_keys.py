@@ -1,4 +1,7 @@
-"""Keys of x[key] taken apart: what happens to each axis (static, hashable), and the places (data)."""
+"""Keys of x[key] taken apart.
+
+What happens to each axis (static, hashable), and the places (data).
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,42 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
-from teucer._dimensions.dimensions import as_size, ceil_div, is_constant, is_known_below, is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import (
+    as_size,
+    ceil_div,
+    is_constant,
+    is_known_below,
+    is_symbolic,
+    max_dim,
+    min_dim,
+)
 from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
-__all__ = ["ARRAY", "FULL", "INT", "Item", "Key", "NEW", "SCALAR", "Slice", "ds", "is_basic", "layout", "may_lie_outside",
-           "needs_places", "out_of_bounds", "parse", "starts_of"]
+__all__ = [
+    "ARRAY",
+    "FULL",
+    "INT",
+    "Item",
+    "Key",
+    "NEW",
+    "SCALAR",
+    "Slice",
+    "ds",
+    "is_basic",
+    "layout",
+    "may_lie_outside",
+    "needs_places",
+    "out_of_bounds",
+    "parse",
+    "starts_of",
+]
 
-# What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place of a window is an operand,
-# so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere") may lie outside. An axis that a boolean scalar adds is
-# "fresh", and is indexed by "array".
+# What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place
+# of a window is an operand, so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere")
+# may lie outside. An axis that a boolean scalar adds is "fresh", and is indexed by "array".
 Item = tuple[Any, ...]
 FULL, NEW, INT, SCALAR, ARRAY = ("full",), ("new",), ("int",), ("scalar",), ("array",)
 _ELLIPSIS = ("ellipsis",)
@@ -62,9 +89,9 @@ class Slice:
 def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
     """A slice of fixed size that may start anywhere, for keys of arrays and references.
 
-    start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default 1.
-    A slice that reaches beyond an array that is read is moved inside; a change of such a slice is dropped. With one
-    argument, it is an ordinary slice: `ds(None)` is `:`, `ds(j)` is `:j`.
+    start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default
+    1. A slice that reaches beyond an array that is read is moved inside; a change of such a slice
+    is dropped. With one argument, it is an ordinary slice: `ds(None)` is `:`, `ds(j)` is `:j`.
     Raises TypeError for a size that is traced, ValueError for a negative stride.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -77,7 +104,13 @@ def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
         raise ValueError(f"`stride` must be >= 0, got {stride}")
     if isinstance(size, Tracer):
         raise TypeError(f"ds: the size of a slice is an int, got {size}, which is traced.")
-    start = 0 if start is None else start if isinstance(start, Tracer | ArrayImpl) else operator.index(start)
+    start = (
+        0
+        if start is None
+        else start
+        if isinstance(start, Tracer | ArrayImpl)
+        else operator.index(start)
+    )
     return Slice(start, as_size(size), 1 if stride is None else operator.index(stride))
 
 
@@ -109,15 +142,20 @@ def is_basic(key: Key) -> bool:
 
 
 def needs_places(key: Key, shape: Sequence[Any]) -> bool:
-    """Whether a slice has steps of which it is not known that they lie within the axis, so that each place must be named."""
+    """Whether a slice has steps of which it is not known that they lie within the axis, so that
+    each place must be named."""
     if all(item[0] != "steps" or is_constant(item[1:]) for item in key.items):
         return False
     axes = [item for i, item in enumerate(key.items) if item != NEW and i not in key.fresh]
-    return any(item[0] == "steps" and not _is_strided(*item[1:], n) for item, n in zip(axes, shape, strict=True))
+    return any(
+        item[0] == "steps" and not _is_strided(*item[1:], n)
+        for item, n in zip(axes, shape, strict=True)
+    )
 
 
 def _is_strided(start: Any, size: Any, step: Any, n: Any) -> bool:
-    """Whether a slice of an axis of size n is one of fixed stride, by what is known of the sizes."""
+    """Whether a slice of an axis of size n is one of fixed stride, by what is known of the
+    sizes."""
     if type(step) is not int:
         return False
     end = start + (size - 1) * step
@@ -131,9 +169,13 @@ def may_lie_outside(key: Key) -> bool:
 
 
 def starts_of(key: Key, operands: Sequence[Any] | None = None) -> list[Any]:
-    """The operand of each item, None for items without one. operands: in the place of those of the key."""
+    """The operand of each item, None for items without one. operands: in the place of those of the
+    key."""
     given = iter(key.operands if operands is None else operands)
-    return [next(given) if item[0] in ("window", "int", "scalar", "array") else None for item in key.items]
+    return [
+        next(given) if item[0] in ("window", "int", "scalar", "array") else None
+        for item in key.items
+    ]
 
 
 def layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
@@ -151,20 +193,28 @@ def layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
 
 def out_of_bounds(key: Key, shape: Sequence[Any]) -> IndexError:
     """The error for an int of a key that lies outside of its axis."""
-    places = [(item, start) for item, start in zip(key.items, starts_of(key), strict=True) if item != NEW]
+    places = [
+        (item, start) for item, start in zip(key.items, starts_of(key), strict=True) if item != NEW
+    ]
     taken = [pair for i, pair in enumerate(places) if i not in key.fresh]
-    axis, i, n = next((axis, start, n) for axis, ((item, start), n) in enumerate(zip(taken, shape, strict=True))
-                      if item == INT and not 0 <= start < n)
-    return IndexError(f"index {i - n if i < 0 else i} out of bounds for axis {axis} with size {n}\n  Such an index is moved inside "
-                      "unless jax_check_static_indices is set.")
+    axis, i, n = next(
+        (axis, start, n)
+        for axis, ((item, start), n) in enumerate(zip(taken, shape, strict=True))
+        if item == INT and not 0 <= start < n
+    )
+    return IndexError(
+        f"index {i - n if i < 0 else i} out of bounds for axis {axis} with size {n}\n"
+        "  Such an index is moved inside unless jax_check_static_indices is set."
+    )
 
 
 def parse(key: Any, shape: Sequence[Any], *, wrap: bool = True) -> Key:
     """Take a key for arrays of a shape apart.
 
     wrap: whether negative ints count from the end.
-    Raises IndexError for too many indices, masks of another shape, traced slices and things that are no index;
-    TypeError for lists, strings and numbers that are not integers; NonConcreteBooleanIndexError for traced masks.
+    Raises IndexError for too many indices, masks of another shape, traced slices and things that
+    are no index; TypeError for lists, strings and numbers that are not integers;
+    NonConcreteBooleanIndexError for traced masks.
 
     >>> parse((0, slice(1, 3)), (4, 5)).items
     (('int',), ('window', 2))
@@ -173,15 +223,17 @@ def parse(key: Any, shape: Sequence[Any], *, wrap: bool = True) -> Key:
     parts = [part for position, e in enumerate(entries) for part in _parts(e, position)]
     used = sum(kind not in _WITHOUT_AXIS for kind, _ in parts)
     if used > len(shape):
-        raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed\n"
-                         f"    shape: {tuple(shape)}\n    key: {_text(key)}")
+        raise IndexError(
+            f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed\n"
+            f"    shape: {tuple(shape)}\n    key: {_text(key)}"
+        )
     where = [i for i, (kind, _) in enumerate(parts) if kind == "ellipsis"]
     if len(where) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     at = where[0] if where else len(parts)
     rest: list[Any] = [("full", None)] * (len(shape) - used)
     split = _is_split([kind for kind, _ in parts])
-    return _assign([*parts[:at], *rest, *parts[at + 1:]], tuple(shape), wrap, split, key)
+    return _assign([*parts[:at], *rest, *parts[at + 1 :]], tuple(shape), wrap, split, key)
 
 
 _WITHOUT_AXIS = frozenset({"new", "ellipsis", "bool"})
@@ -189,7 +241,8 @@ _ADVANCED = frozenset({"int", "scalar", "array", "mask", "bool"})
 
 
 def _is_split(kinds: list[str]) -> bool:
-    """Whether other entries stand between the index arrays; single places count as arrays if there is any."""
+    """Whether other entries stand between the index arrays; single places count as arrays if there
+    is any."""
     if not any(k in ("array", "mask", "bool") for k in kinds):
         return False
     places = [i for i, k in enumerate(kinds) if k in _ADVANCED]
@@ -225,21 +278,27 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
             index, size, first, whole = value
             # An empty list is a mask of no elements and as well a list of no places.
             if size not in (0, n):
-                raise IndexError(f"boolean index did not match shape of indexed array in index {first}: got {whole}, expected "
-                                 f"{list(shape[axis - 1:axis - 1 + len(whole)])}\n    key: {_text(key)}")
+                raise IndexError(
+                    f"boolean index did not match shape of indexed array in index {first}: got "
+                    f"{whole}, expected {list(shape[axis - 1 : axis - 1 + len(whole)])}\n"
+                    f"    key: {_text(key)}"
+                )
             items.append(ARRAY)
             operands.append(index)
         else:
             if kind == "int":
                 value = value + n if wrap and value < 0 else value
-                in_bounds = in_bounds and (0 <= value < n if type(n) is int else is_known_below(value, n))
+                in_bounds = in_bounds and (
+                    0 <= value < n if type(n) is int else is_known_below(value, n)
+                )
             items.append((kind,))
             operands.append(value)
     return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
 
 
 def _add_window(s: Slice, n: Any, items: list[Item], operands: list[Any], wrap: bool) -> None:
-    """Append the item of a slice of fixed size, which may reach beyond the axis, and its operands."""
+    """Append the item of a slice of fixed size, which may reach beyond the axis, and its
+    operands."""
     start, size, stride = s.start, s.size, s.stride
     if type(n) is int and type(size) is int and not 0 <= size * (stride == 1) <= n:
         raise TypeError(f"ds: a slice of size {size} does not fit into an axis of size {n}.")
@@ -272,8 +331,12 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
         return 0, n, 1
     for bound in (s.start, s.stop, s.step):
         if isinstance(bound, Tracer) and bound.concrete() is None:
-            raise IndexError(f"Slice entries must be static integers. Got {s}\n    {bound!r} is traced; its value is not known\n"
-                             "  Of fixed size, and starting anywhere: jax.ds(start, size) in a key, or lax.dynamic_slice.")
+            raise IndexError(
+                f"Slice entries must be static integers. Got {s}\n"
+                f"    {bound!r} is traced; its value is not known\n"
+                "  Of fixed size, and starting anywhere: jax.ds(start, size) in a key, or "
+                "lax.dynamic_slice."
+            )
     if type(n) is not int or any(map(is_symbolic, (s.start, s.stop, s.step))):
         return _symbolic_extent(s, n)
     start, stop, step = s.indices(n)
@@ -284,7 +347,8 @@ def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
 def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
     """As `_extent`, of an axis whose size is symbolic.
 
-    Raises InconclusiveDimensionOperation if it is not known whether a bound counts from the front or the end.
+    Raises InconclusiveDimensionOperation if it is not known whether a bound counts from the front
+    or the end.
     """
     step = 1 if s.step is None else as_size(s.step)
     if step == 0:
@@ -296,16 +360,25 @@ def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
         return min_dim(last, bound) if bound >= 0 else max_dim(first, bound + n)
 
     default = (0, n) if step > 0 else (n - 1, -1)
-    start, stop = (d if bound is None else place(bound) for bound, d in zip((s.start, s.stop), default, strict=True))
-    return start, max_dim(ceil_div(stop - start, step) if step > 0 else ceil_div(start - stop, -step), 0), step
+    start, stop = (
+        d if bound is None else place(bound)
+        for bound, d in zip((s.start, s.stop), default, strict=True)
+    )
+    return (
+        start,
+        max_dim(ceil_div(stop - start, step) if step > 0 else ceil_div(start - stop, -step), 0),
+        step,
+    )
 
 
 def _not_a_sequence(key: Any) -> Any:
     if isinstance(key, str):
         return key
     if isinstance(key, list | range):
-        raise TypeError("Using a non-tuple sequence for multidimensional indexing is not allowed; use `arr[array(seq)]` instead of "
-                        f"`arr[seq]`.\n    key: {_text(key)}")
+        raise TypeError(
+            "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+            f"`arr[array(seq)]` instead of `arr[seq]`.\n    key: {_text(key)}"
+        )
     return key
 
 
@@ -328,7 +401,9 @@ def _parts(e: Any, position: int) -> list[tuple[str, Any]]:
         raise TypeError(f"JAX does not support string indexing; got idx={e!r}")
     if isinstance(e, list | tuple):
         e = _from_sequence(e)
-    elif not isinstance(e, np.ndarray | np.generic | ArrayImpl | Tracer) and hasattr(e, "__jax_array__"):
+    elif not isinstance(e, np.ndarray | np.generic | ArrayImpl | Tracer) and hasattr(
+        e, "__jax_array__"
+    ):
         e = e.__jax_array__()
     if isinstance(e, bool | np.bool_):
         return [("bool", bool(e))]
@@ -343,14 +418,22 @@ _ELLIPSIS_PART = ("ellipsis", None)
 def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:
     if dtypes.issubdtype(e.dtype, np.bool_):
         if e.ndim and is_unknown(e) and results_allowed():
-            return [("mask", (index, size, position, e.shape)) for index, size in zip(nonzero(e), e.shape, strict=True)]
+            return [
+                ("mask", (index, size, position, e.shape))
+                for index, size in zip(nonzero(e), e.shape, strict=True)
+            ]
         mask = _concrete_mask(e)
         if mask.ndim == 0:
             return [("bool", bool(mask))]
-        return [("mask", (index.astype(np.int32), size, position, mask.shape))
-                for index, size in zip(mask.nonzero(), mask.shape, strict=True)]
+        return [
+            ("mask", (index.astype(np.int32), size, position, mask.shape))
+            for index, size in zip(mask.nonzero(), mask.shape, strict=True)
+        ]
     if not dtypes.issubdtype(e.dtype, np.integer):
-        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {e.dtype}\n    position: {position}")
+        raise TypeError(
+            f"Indexer must have integer or boolean type, got indexer with type {e.dtype}\n"
+            f"    position: {position}"
+        )
     if e.ndim:
         return [("array", e)]
     return [("int", int(e))] if isinstance(e, np.ndarray | np.generic) else [("scalar", e)]
@@ -369,9 +452,14 @@ def _as_int(e: Any) -> int:
     except TypeError:
         pass
     if isinstance(e, float | complex):
-        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {np.asarray(e).dtype}\n    index: {e}")
-    raise IndexError("only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid "
-                     f"indices. Got {e!r:.200}")
+        raise TypeError(
+            "Indexer must have integer or boolean type, got indexer with type "
+            f"{np.asarray(e).dtype}\n    index: {e}"
+        )
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean "
+        f"arrays are valid indices. Got {e!r:.200}"
+    )
 
 
 def _from_sequence(xs: Any) -> Any:
@@ -385,7 +473,10 @@ def _from_sequence(xs: Any) -> Any:
         common = dtypes.result_type(*rows)
         return _joining.stack([_structure.convert_element_type(x, common) for x in rows])
     if not all(is_valid_type(x) for x in xs):
-        raise TypeError(f"a sequence within an index holds something that is not a number.\n    index: {_text(xs)}")
+        raise TypeError(
+            "a sequence within an index holds something that is not a number.\n"
+            f"    index: {_text(xs)}"
+        )
     return np.asarray(xs)
 
 

@@ -23,18 +23,46 @@ from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
 from teucer.numpy._matrices import tril, triu
 from teucer.numpy._nonzero import nonzero
-from teucer.numpy._operands import axis_of, broadcast_value, concrete, index_dtype, operand, operands, positions, promoted, size_as
+from teucer.numpy._operands import (
+    axis_of,
+    broadcast_value,
+    concrete,
+    index_dtype,
+    operand,
+    operands,
+    positions,
+    promoted,
+    size_as,
+)
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
 
-__all__ = ["c_", "diag_indices", "diag_indices_from", "diagonal", "fill_diagonal", "index_exp", "ix_", "mgrid", "ogrid", "r_",
-           "ravel_multi_index", "s_", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index"]
+__all__ = [
+    "c_",
+    "diag_indices",
+    "diag_indices_from",
+    "diagonal",
+    "fill_diagonal",
+    "index_exp",
+    "ix_",
+    "mgrid",
+    "ogrid",
+    "r_",
+    "ravel_multi_index",
+    "s_",
+    "tril_indices",
+    "tril_indices_from",
+    "triu_indices",
+    "triu_indices_from",
+    "unravel_index",
+]
 
 s_, index_exp = np.s_, np.index_exp
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonals of a in the plane of two axes, as the last axis; offset counts to the right of the main one.
+    """The diagonals of a in the plane of two axes, as the last axis; offset counts to the right of
+    the main one.
 
     Raises ValueError for fewer than two axes.
 
@@ -84,7 +112,8 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
 
 
 def _symbolic_triangle(mask: Any, n: Any, k: int, m: Any) -> tuple[Any, Any] | None:
-    """The places of a triangle of symbolic size, where there is a formula for their number; None for known sizes."""
+    """The places of a triangle of symbolic size, where there is a formula for their number; None
+    for known sizes."""
     if not is_symbolic(n) or k or (m is not None and m != n):
         return None
     rows, columns = nonzero(mask(ones((n, n), np.bool_)), size=n * (n + 1) // 2)
@@ -102,7 +131,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> [i.tolist() for i in tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _symbolic_triangle(tril, n, k, m) or _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
+    return _symbolic_triangle(tril, n, k, m) or _triangle(
+        np.tril_indices(operator.index(n), operator.index(k), m)
+    )
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
@@ -111,7 +142,9 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> [i.tolist() for i in triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _symbolic_triangle(triu, n, k, m) or _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
+    return _symbolic_triangle(triu, n, k, m) or _triangle(
+        np.triu_indices(operator.index(n), operator.index(k), m)
+    )
 
 
 def _plane(name: str, arr: Any) -> tuple[Any, ...]:
@@ -141,8 +174,9 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return triu_indices(n, k, m)
 
 
-def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *,
-                  inplace: bool = True) -> Array:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """a with its main diagonal replaced by a value, or values in turn; `inplace` must be False.
 
     >>> fill_diagonal(np.zeros((2, 2)), 5, inplace=False).tolist()
@@ -151,8 +185,10 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *,
     if inplace:
         raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
     if wrap:
-        raise NotImplementedError("wrap=True is not implemented, must use wrap=False\n"
-                                  "  Set the elements that are wrapped to with a.at[rows, columns].set(val).")
+        raise NotImplementedError(
+            "wrap=True is not implemented, must use wrap=False\n"
+            "  Set the elements that are wrapped to with a.at[rows, columns].set(val)."
+        )
     x, value = operands("fill_diagonal", a, val)
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")
@@ -166,7 +202,8 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *,
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Index arrays that name the block of all combinations of places, one array for each axis; masks give where they hold.
+    """Index arrays that name the block of all combinations of places, one array for each axis;
+    masks give where they hold.
 
     >>> [i.shape for i in ix_(np.array([0, 2]), np.array([1, 2, 3]))]
     [(2, 1), (1, 3)]
@@ -174,19 +211,25 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     out = []
     for i, x in enumerate(operands("ix", *args)):
         if x.ndim != 1:
-            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {x.shape}")
+            raise ValueError(
+                f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {x.shape}"
+            )
         if x.dtype == np.bool_:
             known = concrete(x, "ix_", "a mask must be known")
             x = asarray(known.nonzero()[0].astype(index_dtype()))
         elif x.size == 0:
             x = convert(x, index_dtype())
-        out.append(reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1)) if x.size else
-                   _structure.reshape(x, (1,) * i + (0,) + (1,) * (len(args) - i - 1)))
+        out.append(
+            reshape(x, (1,) * i + (-1,) + (1,) * (len(args) - i - 1))
+            if x.size
+            else _structure.reshape(x, (1,) * i + (0,) + (1,) * (len(args) - i - 1))
+        )
     return tuple(out)
 
 
 def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
-    """The places by axis of places in the flattened array of a shape; those outside are moved inside.
+    """The places by axis of places in the flattened array of a shape; those outside are moved
+    inside.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
     [1, 2]
@@ -195,7 +238,9 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"unravel_index: indices must be integers, got {places.dtype}")
-    kind = dtypes.result_type(places, *(n for n in sizes if not is_symbolic(n)), return_weak_type_flag=True)
+    kind = dtypes.result_type(
+        places, *(n for n in sizes if not is_symbolic(n)), return_weak_type_flag=True
+    )
     if any(isinstance(n, Tracer) for n in sizes):
         return tuple(_unravel_traced(places, operands("unravel_index", *sizes), kind))
     return tuple(_unravel(places, tuple(map(as_size, sizes)), kind))
@@ -206,7 +251,9 @@ def _unravel_traced(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool]) -
     """As `_unravel`, of a shape that is known only when the program runs."""
     dtype = _counting_dtype(places)
     sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
-    return _by_axis(places, sizes, kind, lambda n, least: _elementwise.max(n, np.asarray(least, dtype)))
+    return _by_axis(
+        places, sizes, kind, lambda n, least: _elementwise.max(n, np.asarray(least, dtype))
+    )
 
 
 @fast(static=("shape", "kind"))
@@ -219,8 +266,11 @@ def _counting_dtype(places: Any) -> Any:
     return places.dtype if places.dtype.itemsize >= 4 else np.dtype(np.int32)
 
 
-def _by_axis(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool], at_least: Callable[[Any, int], Any]) -> Any:
-    """kind: the dtype of the results, and whether it is weak. at_least(size, number): the greater one, as an array."""
+def _by_axis(
+    places: Any, sizes: Sequence[Any], kind: tuple[Any, bool], at_least: Callable[[Any, int], Any]
+) -> Any:
+    """kind: the dtype of the results, and whether it is weak. at_least(size, number): the greater
+    one, as an array."""
     dtype = _counting_dtype(places)
     flat, total = _structure.convert_element_type(places, dtype), math.prod(sizes)
     flat = where(flat < 0, flat + total, flat)
@@ -232,12 +282,18 @@ def _by_axis(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool], at_least
     return out[::-1]
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise",
-                      order: str = "C", *, dtype: DTypeLike | None = None) -> Array:
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The places in the flattened array of places by axis.
 
-    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore": nothing; one for all axes
-    or one for each.
+    mode: what becomes of those outside: "raise" (needs known values), "clip", "wrap", or "ignore":
+    nothing; one for all axes or one for each.
     order: "C": the last axis runs fastest; "F": the first.
     dtype: by default that of the places by axis, together.
     Raises ValueError if dtype does not hold the greatest place.
@@ -247,7 +303,9 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     """
     if len(multi_index) != len(dims):
         raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
-    sizes = tuple(operator.index(concrete(n, "ravel_multi_index", "dims must be known")[()]) for n in dims)
+    sizes = tuple(
+        operator.index(concrete(n, "ravel_multi_index", "dims must be known")[()]) for n in dims
+    )
     places = operands("ravel_multi_index", *multi_index)
     for p in places:
         if not dtypes.issubdtype(p.dtype, np.integer):
@@ -259,21 +317,36 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     for p, n, m in zip(places, sizes, modes, strict=True):
         if m == "raise":
-            known = concrete(p, "ravel_multi_index", "The error occurred because ravel_multi_index was jit-compiled with "
-                             "mode='raise'. Use mode='wrap' or mode='clip' instead.")
+            known = concrete(
+                p,
+                "ravel_multi_index",
+                "The error occurred because ravel_multi_index was jit-compiled with "
+                "mode='raise'. Use mode='wrap' or mode='clip' instead.",
+            )
             if np.any((known < 0) | (known >= n)):
-                raise ValueError(f"invalid entry in coordinates array\n    multi_index: {known.tolist()}, of an axis of size {n}")
-    wanted = (dtypes.result_type(*multi_index) if dtype is None and multi_index else index_dtype() if dtype is None else
-              dtypes.check_user_dtype_supported(dtype, "ravel_multi_index"))
+                raise ValueError(
+                    f"invalid entry in coordinates array\n    multi_index: {known.tolist()}, of "
+                    f"an axis of size {n}"
+                )
+    wanted = (
+        dtypes.result_type(*multi_index)
+        if dtype is None and multi_index
+        else index_dtype()
+        if dtype is None
+        else dtypes.check_user_dtype_supported(dtype, "ravel_multi_index")
+    )
     if math.prod(sizes) - 1 > dtypes.iinfo(wanted).max:
-        raise ValueError(f"jnp.ravel_multi_index: dtype={wanted!r} not large enough to hold flattened index for dims={sizes}.\n"
-                         f"  dtype=np.min_scalar_type({math.prod(sizes)}) is.")
+        raise ValueError(
+            f"jnp.ravel_multi_index: dtype={wanted!r} not large enough to hold flattened index "
+            f"for dims={sizes}.\n  dtype=np.min_scalar_type({math.prod(sizes)}) is."
+        )
     return _ravel(places, sizes, modes, order, wanted)
 
 
 @fast(static=("sizes", "modes", "order", "dtype"))
-def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str,
-           dtype: Any) -> Any:
+def _ravel(
+    places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: str, dtype: Any
+) -> Any:
     shape = broadcast_shapes("ravel_multi_index", [p.shape for p in places]) if places else ()
     out = _structure.full(shape, 0, dtype)
     stride = 1
@@ -289,7 +362,8 @@ def _ravel(places: Any, sizes: tuple[int, ...], modes: tuple[str, ...], order: s
 
 
 def _range(s: slice, name: str) -> Any:
-    """The numbers that a slice stands for: start:stop:step, or start:stop:nj for n numbers with both ends."""
+    """The numbers that a slice stands for: start:stop:step, or start:stop:nj for n numbers with
+    both ends."""
     for part in ("start", "stop", "step"):
         v = getattr(s, part)
         if isinstance(v, Tracer) and v.concrete() is None:
@@ -302,7 +376,8 @@ def _range(s: slice, name: str) -> Any:
 
 @final
 class _Grid:
-    """mgrid and ogrid: grids of the numbers that slices stand for; of full shape, or open to broadcast."""
+    """mgrid and ogrid: grids of the numbers that slices stand for; of full shape, or open to
+    broadcast."""
 
     def __init__(self, *, sparse: bool) -> None:
         self.sparse, self.name = sparse, "ogrid" if sparse else "mgrid"
@@ -310,21 +385,31 @@ class _Grid:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _range(key, self.name)
-        with numpy_dtype_promotion("standard"):  # no line is an argument that the user would convert
+        with numpy_dtype_promotion(
+            "standard"
+        ):  # no line is an argument that the user would convert
             lines = promoted(self.name, ANY, *(_range(s, self.name) for s in key)) if key else []
         n = len(lines)
-        opened = [_structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1)) for i, x in enumerate(lines)]
+        opened = [
+            _structure.reshape(x, (1,) * i + x.shape + (1,) * (n - i - 1))
+            for i, x in enumerate(lines)
+        ]
         if self.sparse:
             return opened
         shape = tuple(x.shape[0] for x in lines)
-        return stack([broadcast_value(x, shape) for x in opened]) if opened else asarray([], index_dtype())
+        return (
+            stack([broadcast_value(x, shape) for x in opened])
+            if opened
+            else asarray([], index_dtype())
+        )
 
 
 @final
 class _Joiner:
     """r_ and c_: arrays, numbers and slices joined along an axis.
 
-    A string first gives the axis, how many axes all get at least, and where the own axes of an array with fewer stand.
+    A string first gives the axis, how many axes all get at least, and where the own axes of an
+    array with fewer stand.
     """
 
     def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
@@ -342,12 +427,19 @@ class _Joiner:
                 try:
                     given = [int(v) for v in directive.split(",")]
                 except ValueError:
-                    raise ValueError(f"could not understand directive {directive!r}\n  'r', 'c', or up to three integers, "
-                                     "separated by commas.") from None
+                    raise ValueError(
+                        f"could not understand directive {directive!r}\n"
+                        "  'r', 'c', or up to three integers, separated by commas."
+                    ) from None
                 if len(given) > 3:
-                    raise ValueError(f"string directive {directive!r}: expected at most three integers")
-                axis, ndmin, place = (*given, *self.defaults[len(given):])
-        parts = [_at_least(_range(e, self.name) if isinstance(e, slice) else asarray(e), ndmin, place) for e in entries]
+                    raise ValueError(
+                        f"string directive {directive!r}: expected at most three integers"
+                    )
+                axis, ndmin, place = (*given, *self.defaults[len(given) :])
+        parts = [
+            _at_least(_range(e, self.name) if isinstance(e, slice) else asarray(e), ndmin, place)
+            for e in entries
+        ]
         if as_matrix is None:
             return concatenate(parts, axis)
         flat = concatenate(parts, axis)

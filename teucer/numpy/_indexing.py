@@ -26,16 +26,19 @@ _DEFAULT = Options()
 def _element(x: Any, place: Any) -> Any:
     shape = np.shape(x)
     starts = [_structure.convert_element_type(place, np.int32), *[np.int32(0)] * (len(shape) - 1)]
-    return _structure.reshape(_dynamic.dynamic_slice_p.call(x, *starts, slice_sizes=(1, *shape[1:]))[0], shape[1:])
+    return _structure.reshape(
+        _dynamic.dynamic_slice_p.call(x, *starts, slice_sizes=(1, *shape[1:]))[0], shape[1:]
+    )
 
 
 @tracebacks.api_boundary
 def getitem(x: Any, key: Any) -> Any:
     """x[key]: places outside are moved inside.
 
-    key: an int, slice, `...`, None (a new axis), array of integers or of booleans, or a tuple of these.
-    Raises IndexError for too many indices, slices with traced bounds, and under jax_check_static_indices ints outside;
-    TypeError for lists, strings and floats, NonConcreteBooleanIndexError for masks that are traced.
+    key: an int, slice, `...`, None (a new axis), array of integers or of booleans, or a tuple of
+    these. Raises IndexError for too many indices, slices with traced bounds, and under
+    jax_check_static_indices ints outside; TypeError for lists, strings and floats,
+    NonConcreteBooleanIndexError for masks that are traced.
 
     >>> import teucer.numpy as jnp
     >>> jnp.arange(6).reshape(2, 3)[1, ::-1]
@@ -49,7 +52,11 @@ def getitem(x: Any, key: Any) -> Any:
     parsed = parse(key, np.shape(x))
     if not parsed.in_bounds and config.check_static_indices.value:
         raise out_of_bounds(parsed, np.shape(x))
-    if not parsed.operands and all(item == ("full",) for item in parsed.items) and not isinstance(x, np.ndarray):
+    if (
+        not parsed.operands
+        and all(item == ("full",) for item in parsed.items)
+        and not isinstance(x, np.ndarray)
+    ):
         return x
     return _updates.get(x, parsed, _DEFAULT)
 
@@ -60,21 +67,41 @@ def _iterate(x: Any) -> Iterator[Any]:
     own = x.aval.partition
     if own is not None and own.spec[0] is not None:  # an element lies on all devices
         x = array_ops.lay_out(x, own.with_spec(own.spec.update(partitions=(None, *own.spec[1:]))))
-    # One equation while a program is traced; a program for single rows, whatever their number, where none is.
-    return iter(_joining.unstack(x)) if isinstance(x, Tracer) else (getitem(x, i) for i in range(np.shape(x)[0]))
+    # One equation while a program is traced; a program for single rows, whatever their number,
+    # where none is.
+    return (
+        iter(_joining.unstack(x))
+        if isinstance(x, Tracer)
+        else (getitem(x, i) for i in range(np.shape(x)[0]))
+    )
 
 
 def _no_assignment(x: Any, key: Any, value: Any) -> None:
-    raise TypeError(f"JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use "
-                    f"x = x.at[idx].set(y) or another .at[] method.\n    x: {x.aval}")
+    raise TypeError(
+        "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] "
+        f"= y, use x = x.at[idx].set(y) or another .at[] method.\n    x: {x.aval}"
+    )
 
 
-def _compress(x: Any, condition: Any, axis: int | None = None, *, out: None = None, size: int | None = None,
-              fill_value: Any = 0) -> Any:
+def _compress(
+    x: Any,
+    condition: Any,
+    axis: int | None = None,
+    *,
+    out: None = None,
+    size: int | None = None,
+    fill_value: Any = 0,
+) -> Any:
     """The parts along an axis where condition holds; see `compress`."""
     return _select.compress(condition, x, axis, size=size, fill_value=fill_value, out=out)
 
 
 # What arrays and tracers get from here.
-ATTACH: dict[str, Any] = {"__getitem__": getitem, "__iter__": _iterate, "__setitem__": _no_assignment, "at": _updates.at,
-                          "compress": _compress, **_manipulation.METHODS}
+ATTACH: dict[str, Any] = {
+    "__getitem__": getitem,
+    "__iter__": _iterate,
+    "__setitem__": _no_assignment,
+    "at": _updates.at,
+    "compress": _compress,
+    **_manipulation.METHODS,
+}

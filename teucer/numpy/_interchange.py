@@ -1,4 +1,5 @@
-"""Arrays in other dtypes, from bytes and files, as text, and what the array API standard asks about a library."""
+"""Arrays in other dtypes, from bytes and files, as text, and what the array API standard asks about
+a library."""
 
 from __future__ import annotations
 
@@ -21,14 +22,22 @@ from teucer.lax._families import scalar_like
 from teucer.numpy._creation import array, asarray, checked_dtype, place
 from teucer.numpy._promotion import as_value, check_arraylike
 
-__all__ = ["__array_namespace_info__", "astype", "from_dlpack", "frombuffer", "fromfile",
-           "fromiter", "fromstring"]
+__all__ = [
+    "__array_namespace_info__",
+    "astype",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromiter",
+    "fromstring",
+]
 
 
-def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
-           device: Any = None) -> Array:
-    """x as another dtype: floats become integers by rounding towards zero, complex numbers real by their real part, with a
-    DeprecationWarning.
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+) -> Array:
+    """x as another dtype: floats become integers by rounding towards zero, complex numbers real by
+    their real part, with a DeprecationWarning.
 
     dtype: None means the default float. Typed keys cannot be converted.
 
@@ -44,23 +53,32 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False,
     elif kind == np.bool_ and dtypes.issubdtype(given, np.complexfloating):
         out = lax.ne(value, scalar_like(value, 0))
     else:
-        if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(kind, np.complexfloating):
-            warn("Casting from complex to real dtypes leaves the imaginary part out, and will be an error in JAX. "
-                 "Say jnp.real(x) first.", DeprecationWarning)
+        if dtypes.issubdtype(given, np.complexfloating) and not dtypes.issubdtype(
+            kind, np.complexfloating
+        ):
+            warn(
+                "Casting from complex to real dtypes leaves the imaginary part out, and will be "
+                "an error in JAX. Say jnp.real(x) first.",
+                DeprecationWarning,
+            )
             value = lax.real(value)
         out = _structure.convert_element_type(value, kind)
     return place(array(out) if copy else asarray(out), device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array that another library's array is, through the DLPack protocol; it shares the other's memory where it can.
+    """The array that another library's array is, through the DLPack protocol; it shares the other's
+    memory where it can.
 
-    x: anything with `__dlpack__` and `__dlpack_device__`, of any strides. device: a Device or Sharding to be on.
-    copy: False asks for shared memory, True for memory of its own; None shares what can be shared. Memory of the host is
-        shared if it is in row-major order, begins at a multiple of 64 bytes, and has a dtype in force (`enable_x64`).
-    Do not write into shared memory from the other library: arrays here are immutable, and programs rely on it.
-    Raises TypeError for what does not speak DLPack, BufferError for devices that are not there and for dtypes without a
-    form here, ValueError where copy=False asks for what only a copy can give.
+    x: anything with `__dlpack__` and `__dlpack_device__`, of any strides. device: a Device or
+    Sharding to be on.
+    copy: False asks for shared memory, True for memory of its own; None shares what can be shared.
+        Memory of the host is shared if it is in row-major order, begins at a multiple of 64 bytes,
+        and has a dtype in force (`enable_x64`).
+    Do not write into shared memory from the other library: arrays here are immutable, and programs
+    rely on it. Raises TypeError for what does not speak DLPack, BufferError for devices that are
+    not there and for dtypes without a form here, ValueError where copy=False asks for what only a
+    copy can give.
 
     >>> from_dlpack(np.float32([1, 2]))
     Array([1., 2.], dtype=float32)
@@ -68,9 +86,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if isinstance(x, ArrayImpl):
         return _moved(array(x, copy=bool(copy)), device, copy)
     if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
-        raise TypeError("The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
-                        f"  x: {type(x)}")
+        raise TypeError(
+            "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
+            f"  x: {type(x)}"
+        )
     from teucer.numpy import _others  # for data of other libraries
+
     return _moved(_others.from_dlpack(x, copy), device, copy)
 
 
@@ -80,8 +101,10 @@ def _moved(x: Array, device: Any, copy: bool | None) -> Array:
         return x
     target = single_device_sharding(device) if isinstance(device, Device) else device
     if copy is False and isinstance(target, Sharding) and target != x.sharding:
-        raise ValueError(f"from_dlpack: Specified device={device} which requires a copy since the source device is {x.device}, "
-                         "however copy=False.\n  Set copy=True or copy=None.")
+        raise ValueError(
+            f"from_dlpack: Specified device={device} which requires a copy since the source "
+            f"device is {x.device}, however copy=False.\n  Set copy=True or copy=None."
+        )
     return place(x, device)
 
 
@@ -105,8 +128,12 @@ def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: s
 
 def _refused(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use with "
-                                  f"JIT and other JAX transformations.\n  Consider using jnp.asarray(np.{name}(...)) instead.")
+        raise NotImplementedError(
+            f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use "
+            "with JIT and other JAX transformations.\n  Consider using "
+            f"jnp.asarray(np.{name}(...)) instead."
+        )
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Raises NotImplementedError: what is read could change between two calls."
     return function
@@ -129,7 +156,12 @@ class ArrayNamespaceInfo:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes of arrays for which none is asked."""
-        kinds = {"real floating": float, "complex floating": complex, "integral": int, "indexing": int}
+        kinds = {
+            "real floating": float,
+            "complex floating": complex,
+            "integral": int,
+            "indexing": int,
+        }
         return {name: dtypes.canonicalize_dtype(kind) for name, kind in kinds.items()}
 
     def devices(self) -> list[Any]:
@@ -143,16 +175,39 @@ class ArrayNamespaceInfo:
         for item in kinds:
             if item is not None and item not in _KINDS:
                 raise ValueError(f"unsupported kind: {item!r}\n  Kinds are {', '.join(_KINDS)}.")
-        return {d: np.dtype(d) for d in names if any(item is None or any(dtypes.issubdtype(d, k) for k in _KINDS[item])
-                                                    for item in kinds)}
+        return {
+            d: np.dtype(d)
+            for d in names
+            if any(
+                item is None or any(dtypes.issubdtype(d, k) for k in _KINDS[item]) for item in kinds
+            )
+        }
 
 
-_STANDARD = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64",
-             "complex128")
+_STANDARD = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
 _KINDS: dict[str, tuple[Any, ...]] = {
-    "bool": (np.bool_,), "signed integer": (np.signedinteger,), "unsigned integer": (np.unsignedinteger,),
-    "integral": (np.integer,), "real floating": (np.floating,), "complex floating": (np.complexfloating,),
-    "numeric": (np.integer, np.floating, np.complexfloating)}
+    "bool": (np.bool_,),
+    "signed integer": (np.signedinteger,),
+    "unsigned integer": (np.unsignedinteger,),
+    "integral": (np.integer,),
+    "real floating": (np.floating,),
+    "complex floating": (np.complexfloating,),
+    "numeric": (np.integer, np.floating, np.complexfloating),
+}
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:

@@ -1,4 +1,5 @@
-"""Library functions that are compiled when called eagerly and plain Python while a program is traced."""
+"""Library functions that are compiled when called eagerly and plain Python while a program is
+traced."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ R = TypeVar("R", covariant=True)
 
 
 class LibraryFunction(Protocol[P, R]):
-    """What `fast` makes of a function: `__wrapped__` is the function itself, `compiled` the C++ dispatcher."""
+    """What `fast` makes of a function: `__wrapped__` is the function itself, `compiled` the C++
+    dispatcher."""
 
     __name__: str
     __wrapped__: Callable[..., Any]
@@ -32,7 +34,9 @@ class LibraryFunction(Protocol[P, R]):
 
 
 def converting(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function that looks at its operands get arrays for objects of users' classes with `__jax_array__`."""
+    """Have a function that looks at its operands get arrays for objects of users' classes with
+    `__jax_array__`."""
+
     @functools.wraps(function)
     def face(*args: P.args, **kwargs: P.kwargs) -> R:
         for x in (*args, *kwargs.values()):
@@ -40,6 +44,7 @@ def converting(function: Callable[P, R]) -> Callable[P, R]:
                 given, named = stood_in(args, kwargs)
                 return function(*given, **named)  # type: ignore[arg-type]  # the same parameters
         return function(*args, **kwargs)
+
     return face
 
 
@@ -48,17 +53,19 @@ def fast(function: Callable[P, R], /) -> LibraryFunction[P, R]: ...
 @overload
 def fast(*, static: Sequence[str] = ()) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]: ...
 def fast(function: Callable[..., Any] | None = None, /, *, static: Sequence[str] = ()) -> Any:
-    """As `library`, but while a program is traced the call does not go through C++, which takes 5 us (benchmarks/trace.py)."""
+    """As `library`, but while a program is traced the call does not go through C++, which takes 5
+    us (benchmarks/trace.py)."""
     if function is None:
         return functools.partial(_fast, static=static)
     return _fast(function, static)
 
 
 def at_once(*, static: Sequence[str]) -> Callable[[Callable[P, R]], LibraryFunction[P, R]]:
-    """As `fast`, for a public function that looks at its arguments: called eagerly it is one call of C++, checks included.
+    """As `fast`, for a public function that looks at its arguments: called eagerly it is one call
+    of C++, checks included.
 
-    What C++ does not take (lists of axes, arrays where `static` has numbers) and what fails runs as plain Python. So errors say
-    what the user gave, not what was traced in its place.
+    What C++ does not take (lists of axes, arrays where `static` has numbers) and what fails runs as
+    plain Python. So errors say what the user gave, not what was traced in its place.
     """
     return functools.partial(_fast, static=static, plain=True)
 
@@ -69,7 +76,10 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
 
     def face(*args: Any, **kwargs: Any) -> Any:
         if high_types:
-            args, kwargs = tuple(map(as_array, args)), {name: as_array(x) for name, x in kwargs.items()}
+            args, kwargs = (
+                tuple(map(as_array, args)),
+                {name: as_array(x) for name, x in kwargs.items()},
+            )
         here = current.trace
         if here is trace.EVAL:
             try:
@@ -87,6 +97,7 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
                 args, kwargs = stood_in(args, kwargs)
                 break
         return templates.call(here, args, kwargs)
+
     functools.update_wrapper(face, function)
     face.compiled = compiled  # type: ignore[attr-defined]
     return face

@@ -58,7 +58,11 @@ def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     if ord in (np.inf, -np.inf):
         return _end(size, ord, axes, keepdims)
     if ord == 0:
-        return _sum(lax.convert_element_type(lax.ne(x, scalar_like(x, 0)), typeof(size).dtype), axes, keepdims)
+        return _sum(
+            lax.convert_element_type(lax.ne(x, scalar_like(x, 0)), typeof(size).dtype),
+            axes,
+            keepdims,
+        )
     if ord == 1:
         return _sum(size, axes, keepdims)
     if isinstance(ord, str):
@@ -75,9 +79,13 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any
         summed, other = (row, column) if abs(ord) == 1 else (column, row)
         return _end(_sum(lax.abs(x), summed, True), ord, (summed, other), keepdims)
     if ord in (2, -2, "nuc"):
-        moved = _structure.transpose(x, (*(i for i in range(np.ndim(x)) if i not in axes), row, column))
+        moved = _structure.transpose(
+            x, (*(i for i in range(np.ndim(x)) if i not in axes), row, column)
+        )
         s = _linalg_svd.svd(moved, full_matrices=False, compute_uv=False)
-        out = fold("sum" if ord == "nuc" else "max" if ord == 2 else "min", s, -1, False, None, None)
+        out = fold(
+            "sum" if ord == "nuc" else "max" if ord == 2 else "min", s, -1, False, None, None
+        )
         return keep(out, np.shape(x), axes) if keepdims else out
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 
@@ -95,15 +103,18 @@ def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
         return _of_vectors(x, ord, axes, keepdims)
     if len(axes) == 2:
         return _of_matrices(x, ord, (axes[0], axes[1]), keepdims)
-    raise ValueError(f"Improper number of axes for norm: axis={axis}.\n  Pass one axis to compute a vector-norm, or two axes "
-                     "to compute a matrix-norm.")
+    raise ValueError(
+        f"Improper number of axes for norm: axis={axis}.\n"
+        "  Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm."
+    )
 
 
 def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (one axis) or matrices (two): by default the root of the sum of squares, over all axes.
+    """The norm of vectors (one axis) or matrices (two): by default the root of the sum of squares,
+    over all axes.
 
-    ord: of vectors a number, inf, -inf or 0 (how many are not 0); of matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf.
-    Raises ValueError for another ord, or more than two axes.
+    ord: of vectors a number, inf, -inf or 0 (how many are not 0); of matrices 'fro', 'nuc', 1, -1,
+    2, -2, inf, -inf. Raises ValueError for another ord, or more than two axes.
 
     >>> norm(np.float32([3, 4]))
     Array(5., dtype=float32)
@@ -117,9 +128,16 @@ def _vector_norm(x: Any, axis: Any, keepdims: bool, ord: Any) -> Any:
     return _of_vectors(x, ord, axes_of(axis, np.ndim(x)), keepdims)
 
 
-def vector_norm(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None,
-                keepdims: bool = False, ord: Any = 2) -> Array:
-    """The norm of vectors laid out over one or more axes, by default over all; ord as for vectors in `norm`.
+def vector_norm(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: Any = 2,
+) -> Array:
+    """The norm of vectors laid out over one or more axes, by default over all; ord as for vectors
+    in `norm`.
 
     >>> vector_norm(np.float32([[3], [4]]))
     Array(5., dtype=float32)
@@ -140,11 +158,21 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
 def _rank(x: Any, tolerance: Any, hermitian: bool, scaled: bool) -> Any:
     x = _operand("matrix_rank", x)
     if np.ndim(x) < 2:
-        return convert(fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None), dtypes.canonicalize_dtype(int))
-    s = (lax.abs(_linalg_eigen.eigh(x)[1]) if hermitian else _linalg_svd.svd(x, full_matrices=False, compute_uv=False))
+        return convert(
+            fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None),
+            dtypes.canonicalize_dtype(int),
+        )
+    s = (
+        lax.abs(_linalg_eigen.eigh(x)[1])
+        if hermitian
+        else _linalg_svd.svd(x, full_matrices=False, compute_uv=False)
+    )
     limit = fold("max", s, -1, True, None, scalar_like(s, 0))
     if tolerance is None:
-        limit = lax.mul(limit, scalar_like(limit, max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)))
+        limit = lax.mul(
+            limit,
+            scalar_like(limit, max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)),
+        )
     else:
         given = convert(tolerance, typeof(s).dtype)
         given = _structure.reshape(given, (*np.shape(given), 1)) if np.ndim(given) else given
@@ -154,9 +182,15 @@ def _rank(x: Any, tolerance: Any, hermitian: bool, scaled: bool) -> Any:
     return fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None)
 
 
-def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False,
-                tol: ArrayLike | None = None) -> Array:
-    """The ranks of matrices: how many singular values exceed rtol (by default max(m, n) eps) times the greatest.
+def matrix_rank(
+    M: ArrayLike,
+    rtol: ArrayLike | None = None,
+    *,
+    hermitian: bool = False,
+    tol: ArrayLike | None = None,
+) -> Array:
+    """The ranks of matrices: how many singular values exceed rtol (by default max(m, n) eps) times
+    the greatest.
 
     >>> matrix_rank(np.ones((3, 3), np.float32))
     Array(1, dtype=int32)
@@ -167,7 +201,8 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
 
 
 def cond(x: ArrayLike, p: Any = None) -> Any:
-    """The condition numbers of matrices: norm(x, p) norm(x^-1, p); for p None, 2 or -2 a ratio of singular values.
+    """The condition numbers of matrices: norm(x, p) norm(x^-1, p); for p None, 2 or -2 a ratio of
+    singular values.
 
     Raises ValueError for fewer than two axes.
 
@@ -176,9 +211,13 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
     """
     check_arraylike("jnp.linalg.cond", x)
     if np.ndim(x) < 2:
-        raise ValueError(f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={np.shape(x)}")
+        raise ValueError(
+            f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={np.shape(x)}"
+        )
     if not math.prod(np.shape(x)):
-        raise ValueError(f"jnp.linalg.cond: input array must not be empty; got arr.shape={np.shape(x)}")
+        raise ValueError(
+            f"jnp.linalg.cond: input array must not be empty; got arr.shape={np.shape(x)}"
+        )
     return _cond(x, p)
 
 
@@ -187,7 +226,10 @@ def _cond(x: Any, p: Any) -> Any:
     (x,) = matrices("cond", x)
     if p in (None, 2, -2):
         s = _linalg_svd.svd(x, full_matrices=False, compute_uv=False)
-        ends = [fold(name, s, -1, False, None, None) for name in (("min", "max") if p == -2 else ("max", "min"))]
+        ends = [
+            fold(name, s, -1, False, None, None)
+            for name in (("min", "max") if p == -2 else ("max", "min"))
+        ]
         return lax.div(ends[0], ends[1])
     axes = (np.ndim(x) - 2, np.ndim(x) - 1)
     out = lax.mul(_of_matrices(x, p, axes, False), _of_matrices(inv.__wrapped__(x), p, axes, False))

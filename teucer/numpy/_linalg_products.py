@@ -18,7 +18,18 @@ from teucer.numpy._linalg_systems import _eye_like, inv
 from teucer.numpy._manipulation import matrix_transpose
 from teucer.numpy._promotion import as_value, check_arraylike
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot"]
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
 
 tensordot, vecdot, matmul = _linear.tensordot, _linear.vecdot, _linear.matmul
 
@@ -51,9 +62,14 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     check_arraylike("jnp.linalg.matrix_power", a)
     shape = np.shape(a)
     if len(shape) < 2:
-        raise TypeError(f"{len(shape)}-dimensional array given. Array must be at least two-dimensional")
+        raise TypeError(
+            f"{len(shape)}-dimensional array given. Array must be at least two-dimensional"
+        )
     if shape[-1] != shape[-2]:
-        raise TypeError(f"Last 2 dimensions of the array must be square\n    a: {typeof(a).str_short(short_dtypes=True)}")
+        raise TypeError(
+            "Last 2 dimensions of the array must be square\n"
+            f"    a: {typeof(a).str_short(short_dtypes=True)}"
+        )
     try:
         exponent = operator.index(n)
     except TypeError as err:
@@ -62,31 +78,51 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
-    """The product of several matrices, in the order that costs least; the first and the last may be vectors.
+    """The product of several matrices, in the order that costs least; the first and the last may be
+    vectors.
 
     Raises ValueError for other numbers of axes, and for fewer than two arrays.
 
-    >>> multi_dot([np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), np.ones(4, np.float32)]).shape
+    >>> multi_dot([np.ones((2, 3), np.float32), np.ones((3, 4), np.float32),
+    ...     np.ones(4, np.float32)]).shape
     (2,)
     """
     check_arraylike("jnp.linalg.multi_dot", *arrays)
     shapes = [np.shape(x) for x in arrays]
     n = len(shapes)
-    if n < 2 or any(len(s) != 2 and not (len(s) == 1 and i in (0, n - 1)) for i, s in enumerate(shapes)):
-        raise ValueError("multi_dot: input arrays must all be two-dimensional, except for the first and last array which may "
-                         f"be 1 or 2 dimensional. Got array shapes {shapes}")
+    if n < 2 or any(
+        len(s) != 2 and not (len(s) == 1 and i in (0, n - 1)) for i, s in enumerate(shapes)
+    ):
+        raise ValueError(
+            "multi_dot: input arrays must all be two-dimensional, except for the first and last "
+            f"array which may be 1 or 2 dimensional. Got array shapes {shapes}"
+        )
     if any(a[-1] != b[0] for a, b in itertools.pairwise(shapes)):
-        raise ValueError(f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes "
-                         f"{shapes}")
+        raise ValueError(
+            "multi_dot: last dimension of each array must match first dimension of following "
+            f"array. Got array shapes {shapes}"
+        )
     from teucer.numpy._einsum import einsum  # 14 ms to load, which no other function here needs
-    letters = [chr(ord("a") + i) for i in range(n + 1)] if n < 25 else [chr(0x100 + i) for i in range(n + 1)]
-    terms = [letters[i:i + 2] for i in range(n)]
+
+    letters = (
+        [chr(ord("a") + i) for i in range(n + 1)]
+        if n < 25
+        else [chr(0x100 + i) for i in range(n + 1)]
+    )
+    terms = [letters[i : i + 2] for i in range(n)]
     if len(shapes[0]) == 1:
         terms[0] = letters[1:2]
     if len(shapes[-1]) == 1:
-        terms[-1] = letters[n - 1:n]
-    kept = ([letters[0]] if len(shapes[0]) == 2 else []) + ([letters[n]] if len(shapes[-1]) == 2 else [])
-    return einsum(f"{','.join(''.join(t) for t in terms)}->{''.join(kept)}", *arrays, optimize="auto", precision=precision)
+        terms[-1] = letters[n - 1 : n]
+    kept = ([letters[0]] if len(shapes[0]) == 2 else []) + (
+        [letters[n]] if len(shapes[-1]) == 2 else []
+    )
+    return einsum(
+        f"{','.join(''.join(t) for t in terms)}->{''.join(kept)}",
+        *arrays,
+        optimize="auto",
+        precision=precision,
+    )
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
@@ -100,8 +136,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     check_arraylike("jnp.linalg.cross", x1, x2)
     sizes = [np.shape(x)[axis] for x in (x1, x2)]
     if sizes != [3, 3]:
-        raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors, but they have "
-                         f"x1.shape[axis]={sizes[0]} and x2.shape[axis]={sizes[1]}")
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they have "
+            f"x1.shape[axis]={sizes[0]} and x2.shape[axis]={sizes[1]}"
+        )
     return _linear.cross(x1, x2, axis=axis)
 
 
@@ -117,7 +155,10 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     check_arraylike("jnp.linalg.outer", x1, x2)
     if np.ndim(x1) != 1 or np.ndim(x2) != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={np.ndim(x1)} x2.ndim={np.ndim(x2)}")
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={np.ndim(x1)} "
+            f"x2.ndim={np.ndim(x2)}"
+        )
     return _linear.outer(x1, x2)
 
 
@@ -132,7 +173,9 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
 
 @fast(static=("offset",))
 def _diagonal(x: Any, offset: int) -> Any:
-    return _matrices._diagonal(_structure.convert_element_type(as_value(x), typeof(x).dtype, typeof(x).weak_type), offset)
+    return _matrices._diagonal(
+        _structure.convert_element_type(as_value(x), typeof(x).dtype, typeof(x).weak_type), offset
+    )
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:

@@ -28,12 +28,30 @@ from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import adjoint, matrices
 from teucer.numpy._linear import matmul as jnp_matmul
 from teucer.numpy._matrices import _diagonal, _mask
-from teucer.numpy._promotion import INEXACT, broadcast_shapes, broadcast_to, check_arraylike, convert, promote, promote_dtypes
+from teucer.numpy._promotion import (
+    INEXACT,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    convert,
+    promote,
+    promote_dtypes,
+)
 from teucer.numpy._reductions import fold
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
 
-__all__ = ["SlogdetResult", "det", "inv", "lstsq", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve"]
+__all__ = [
+    "SlogdetResult",
+    "det",
+    "inv",
+    "lstsq",
+    "pinv",
+    "slogdet",
+    "solve",
+    "tensorinv",
+    "tensorsolve",
+]
 
 
 class SlogdetResult(NamedTuple):
@@ -54,6 +72,7 @@ def _eye_like(x: Any) -> Any:
 
 
 # Determinants
+
 
 def _parity(pivots: Any, dtype: Any) -> Any:
     """1 or -1: the sign of the permutation that the exchanges of rows make."""
@@ -76,7 +95,11 @@ def _small_det(x: Any) -> Any:
 
     if n == 2:
         return minor(0, 1, 0, 1)
-    terms = [lax.mul(e[0][0], minor(1, 2, 1, 2)), lax.mul(e[0][1], minor(1, 2, 0, 2)), lax.mul(e[0][2], minor(1, 2, 0, 1))]
+    terms = [
+        lax.mul(e[0][0], minor(1, 2, 1, 2)),
+        lax.mul(e[0][1], minor(1, 2, 0, 2)),
+        lax.mul(e[0][2], minor(1, 2, 0, 1)),
+    ]
     return lax.add(lax.sub(terms[0], terms[1]), terms[2])
 
 
@@ -89,7 +112,9 @@ def _element(x: Any, i: int, j: int) -> Any:
 @custom_jvp
 def _det(x: Any) -> Any:
     factors, pivots, _ = _linalg_factor.lu(x)
-    return lax.mul(fold("prod", _diagonal(factors, 0), -1, False, None, None), _parity(pivots, typeof(x).dtype))
+    return lax.mul(
+        fold("prod", _diagonal(factors, 0), -1, False, None, None), _parity(pivots, typeof(x).dtype)
+    )
 
 
 @_det.defjvp
@@ -100,26 +125,52 @@ def _det_tangent(primals: Any, tangents: Any) -> Any:
 
 
 def _adjugate_times(x: Any, t: Any) -> Any:
-    """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) is adj(U) L^-1 P times a sign; the last pivot may be 0."""
+    """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) is adj(U) L^-1 P times a sign;
+    the last pivot may be 0."""
     factors, pivots, permutation = _linalg_factor.lu(x)
     n = np.shape(x)[-1]
     rows = _structure.broadcast_to(permutation, np.shape(t), tuple(range(np.ndim(t) - 1)))
-    y = _linalg_solve.triangular_solve(factors, take_along_axis(t, rows, -2), left_side=True, lower=True, unit_diagonal=True)
+    y = _linalg_solve.triangular_solve(
+        factors, take_along_axis(t, rows, -2), left_side=True, lower=True, unit_diagonal=True
+    )
     diagonal = _diagonal(factors, 0)
     place = _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(diagonal), np.ndim(diagonal) - 1)
     is_last = lax.eq(place, np.int32(n - 1))
-    others = fold("prod", lax.where_else(is_last, scalar_like(diagonal, 1), diagonal), -1, True, None, None)
+    others = fold(
+        "prod", lax.where_else(is_last, scalar_like(diagonal, 1), diagonal), -1, True, None, None
+    )
     whole = fold("prod", diagonal, -1, True, None, None)
-    scale = lax.where_else(is_last, broadcast_to(others, np.shape(diagonal)), broadcast_to(whole, np.shape(diagonal)))
+    scale = lax.where_else(
+        is_last, broadcast_to(others, np.shape(diagonal)), broadcast_to(whole, np.shape(diagonal))
+    )
     y = lax.mul(y, _structure.broadcast_to(scale, np.shape(y), tuple(range(np.ndim(y) - 1))))
-    corner = lax.bitwise_and(*(lax.eq(_shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k), np.int32(n - 1))
-                               for k in (1, 2)))
-    pivot = lax.bitwise_and(lax.eq(*(_shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k) for k in (1, 2))),
-                            lax.eq(factors, scalar_like(factors, 0)))
+    corner = lax.bitwise_and(
+        *(
+            lax.eq(
+                _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k),
+                np.int32(n - 1),
+            )
+            for k in (1, 2)
+        )
+    )
+    pivot = lax.bitwise_and(
+        lax.eq(
+            *(
+                _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(x), np.ndim(x) - k)
+                for k in (1, 2)
+            )
+        ),
+        lax.eq(factors, scalar_like(factors, 0)),
+    )
     # Where a pivot before the last is 0 nothing of y is left; divided by 1 it stays 0.
     upper = lax.where_else(lax.bitwise_or(corner, pivot), scalar_like(factors, 1), factors)
     y = _linalg_solve.triangular_solve(upper, y, left_side=True, lower=False)
-    return lax.mul(y, _structure.broadcast_to(_parity(pivots, typeof(x).dtype), np.shape(y), tuple(range(np.ndim(y) - 2))))
+    return lax.mul(
+        y,
+        _structure.broadcast_to(
+            _parity(pivots, typeof(x).dtype), np.shape(y), tuple(range(np.ndim(y) - 2))
+        ),
+    )
 
 
 @fast
@@ -139,18 +190,34 @@ def _by_lu(x: Any) -> Any:
     factors, pivots, _ = _linalg_factor.lu(x)
     diagonal = _diagonal(factors, 0)
     magnitude = lax.abs(diagonal)
-    zero = lax.eq(fold("min", magnitude, -1, False, None, scalar_like(magnitude, 1)), scalar_like(magnitude, 0))
-    sign = lax.mul(fold("prod", lax.sign(diagonal), -1, False, None, None), _parity(pivots, typeof(x).dtype))
+    zero = lax.eq(
+        fold("min", magnitude, -1, False, None, scalar_like(magnitude, 1)),
+        scalar_like(magnitude, 0),
+    )
+    sign = lax.mul(
+        fold("prod", lax.sign(diagonal), -1, False, None, None), _parity(pivots, typeof(x).dtype)
+    )
     total = fold("sum", lax.log(magnitude), -1, False, None, None)
-    return lax.where_else(zero, scalar_like(sign, 0), sign), lax.where_else(zero, scalar_like(total, -np.inf), total)
+    return lax.where_else(zero, scalar_like(sign, 0), sign), lax.where_else(
+        zero, scalar_like(total, -np.inf), total
+    )
 
 
 def _by_qr(x: Any) -> Any:
     factors, taus = _linalg_qr.geqrf_p.call(x)
     diagonal = _diagonal(factors, 0)
     # Every reflection that moves something turns the orientation.
-    moves = fold("sum", convert(lax.ne(taus, scalar_like(taus, 0)), np.dtype(np.int32)), -1, False, None, None)
-    turn = convert(lax.sub(np.int32(1), lax.mul(np.int32(2), lax.rem(moves, np.int32(2)))), typeof(x).dtype)
+    moves = fold(
+        "sum",
+        convert(lax.ne(taus, scalar_like(taus, 0)), np.dtype(np.int32)),
+        -1,
+        False,
+        None,
+        None,
+    )
+    turn = convert(
+        lax.sub(np.int32(1), lax.mul(np.int32(2), lax.rem(moves, np.int32(2)))), typeof(x).dtype
+    )
     sign = lax.mul(fold("prod", lax.sign(diagonal), -1, False, None, None), turn)
     return sign, fold("sum", lax.log(lax.abs(diagonal)), -1, False, None, None)
 
@@ -175,63 +242,94 @@ def _slogdet_tangent(factor: Callable[[Any], Any], primals: Any, tangents: Any) 
 def _slogdet(a: Any, method: str) -> Any:
     (x,) = matrices("slogdet", a, square=True)
     if method == "qr" and is_kind(x, np.complexfloating):
-        raise NotImplementedError("slogdet method='qr' not implemented for complex inputs\n  Use method='lu'.")
+        raise NotImplementedError(
+            "slogdet method='qr' not implemented for complex inputs\n  Use method='lu'."
+        )
     return tuple(_by(_by_qr if method == "qr" else _by_lu, x))
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
-    """The sign, or phase, and the logarithm of the absolute value of determinants of square matrices; 0 and -inf of singular ones.
+    """The sign, or phase, and the logarithm of the absolute value of determinants of square
+    matrices; 0 and -inf of singular ones.
 
-    method: 'lu' (the default) or 'qr'; the latter is for real matrices. Raises ValueError if a is not square.
+    method: 'lu' (the default) or 'qr'; the latter is for real matrices. Raises ValueError if a is
+    not square.
 
     >>> slogdet(np.float32([[2, 0], [0, -1]])).sign
     Array(-1., dtype=float32)
     """
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+        raise ValueError(
+            f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'."
+        )
     return SlogdetResult(*_slogdet(a, method or "lu"))
 
 
 # Systems
 
+
 def _solve_matrices(a: Any, b: Any) -> Any:
-    """a^-1 b for stacks of matrices of one leading shape, with derivatives that are solutions themselves."""
+    """a^-1 b for stacks of matrices of one leading shape, with derivatives that are solutions
+    themselves."""
     factors, _, permutation = _linalg_factor.lu(lax.stop_gradient(a))
     rows = _structure.broadcast_to(permutation, np.shape(b), tuple(range(np.ndim(b) - 1)))
 
     def by_factors(v: Any) -> Any:
-        y = _linalg_solve.triangular_solve(factors, take_along_axis(v, rows, -2), left_side=True, lower=True, unit_diagonal=True)
+        y = _linalg_solve.triangular_solve(
+            factors, take_along_axis(v, rows, -2), left_side=True, lower=True, unit_diagonal=True
+        )
         return _linalg_solve.triangular_solve(factors, y, left_side=True, lower=False)
 
     def by_transposed_factors(v: Any) -> Any:
-        y = _linalg_solve.triangular_solve(factors, v, left_side=True, lower=False, transpose_a=True)
-        y = _linalg_solve.triangular_solve(factors, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True)
-        _, back = _sorting.sort_key_val(permutation, _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(permutation),
-                                                                              np.ndim(permutation) - 1))
-        return take_along_axis(y, _structure.broadcast_to(back, np.shape(v), tuple(range(np.ndim(v) - 1))), -2)
+        y = _linalg_solve.triangular_solve(
+            factors, v, left_side=True, lower=False, transpose_a=True
+        )
+        y = _linalg_solve.triangular_solve(
+            factors, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
+        )
+        _, back = _sorting.sort_key_val(
+            permutation,
+            _shapes.broadcasted_iota(
+                np.dtype(np.int32), np.shape(permutation), np.ndim(permutation) - 1
+            ),
+        )
+        return take_along_axis(
+            y, _structure.broadcast_to(back, np.shape(v), tuple(range(np.ndim(v) - 1))), -2
+        )
 
-    return custom_linear_solve(lambda x: _product(a, x), b, solve=lambda _, v: by_factors(v),
-                               transpose_solve=lambda _, v: by_transposed_factors(v))
+    return custom_linear_solve(
+        lambda x: _product(a, x),
+        b,
+        solve=lambda _, v: by_factors(v),
+        transpose_solve=lambda _, v: by_transposed_factors(v),
+    )
 
 
 @fast
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The solution x of a x = b.
 
-    a: T[..., n, n]; b: T[n], a vector, or T[..., n, m], matrices; leading axes broadcast  ->  T like b.
+    a: T[..., n, n]; b: T[n], a vector, or T[..., n, m], matrices; leading axes broadcast  ->  T
+    like b.
     Raises ValueError if a is not square, or shapes do not fit. A singular a gives inf and nan.
 
     >>> solve(np.float32([[2, 0], [0, 4]]), np.float32([2, 2]))
     Array([1. , 0.5], dtype=float32)
     """
     check_arraylike("jnp.linalg.solve", a, b)
-    x, y = (_structure.convert_element_type(v, typeof(v).dtype) for v in promote_dtypes("jnp.linalg.solve", INEXACT, a, b))
+    x, y = (
+        _structure.convert_element_type(v, typeof(v).dtype)
+        for v in promote_dtypes("jnp.linalg.solve", INEXACT, a, b)
+    )
     (x,) = matrices("solve", x, square=True)
     n = np.shape(x)[-1]
     if np.ndim(y) < 1 or np.shape(y)[0 if np.ndim(y) == 1 else -2] != n:
-        raise ValueError(f"solve: inconsistent size for core dimension 'm' of a and b.\n"
-                         f"    a: {typeof(x).str_short(short_dtypes=True)}\n"
-                         f"    b: {typeof(y).str_short(short_dtypes=True)}, must have shape [n] or [..., n, m] for n = {n}")
+        raise ValueError(
+            "solve: inconsistent size for core dimension 'm' of a and b.\n"
+            f"    a: {typeof(x).str_short(short_dtypes=True)}\n"
+            f"    b: {typeof(y).str_short(short_dtypes=True)}, must have shape [n] or [..., n, m] "
+            f"for n = {n}"
+        )
     vector = np.ndim(y) == 1
     y = _structure.reshape(y, (n, 1)) if vector else y
     lead = broadcast_shapes("solve", [np.shape(v)[:-2] for v in (x, y)])
@@ -257,10 +355,23 @@ def inv(a: ArrayLike) -> Array:
 def _pseudo_inverse(x: Any, rtol: Any) -> Any:
     u, s, vh = _linalg_svd.svd(x, full_matrices=False)
     greatest = fold("max", s, -1, True, None, scalar_like(s, 0))
-    limit = lax.mul(*promote("pinv", INEXACT, greatest, _structure.reshape(rtol, (*np.shape(rtol), 1)) if np.ndim(rtol) else rtol))
+    limit = lax.mul(
+        *promote(
+            "pinv",
+            INEXACT,
+            greatest,
+            _structure.reshape(rtol, (*np.shape(rtol), 1)) if np.ndim(rtol) else rtol,
+        )
+    )
     kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
-    inverse = lax.where_else(kept, lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))), scalar_like(s, 0))
-    column = _structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(adjoint(u)), tuple(range(np.ndim(u) - 1)))
+    inverse = lax.where_else(
+        kept,
+        lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))),
+        scalar_like(s, 0),
+    )
+    column = _structure.broadcast_to(
+        convert(inverse, typeof(x).dtype), np.shape(adjoint(u)), tuple(range(np.ndim(u) - 1))
+    )
     return _product(adjoint(vh), lax.mul(column, adjoint(u)))
 
 
@@ -284,17 +395,28 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     if rtol is None:
         rtol = 10.0 * max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)
     if not math.prod(np.shape(x)[-2:]):
-        return _structure.full((*np.shape(x)[:-2], np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype)
+        return _structure.full(
+            (*np.shape(x)[:-2], np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype
+        )
     if hermitian:
         x = lax.div(lax.add(x, adjoint(x)), scalar_like(x, 2))
-    return _pseudo_inverse(x, convert(rtol, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(typeof(x).dtype))))
+    return _pseudo_inverse(
+        x, convert(rtol, dtypes.canonicalize_dtype(dtypes.to_floating_dtype(typeof(x).dtype)))
+    )
 
 
-def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
-         rcond: ArrayLike | None = None) -> Array:
-    """The Moore-Penrose inverses of matrices; singular values at most rtol times the greatest count as 0.
+def pinv(
+    a: ArrayLike,
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
+) -> Array:
+    """The Moore-Penrose inverses of matrices; singular values at most rtol times the greatest count
+    as 0.
 
-    a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps. rcond: another name of rtol.
+    a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps. rcond: another name of
+    rtol.
 
     >>> pinv(np.float32([[2], [0]]))
     Array([[0.5, 0. ]], dtype=float32)
@@ -306,14 +428,21 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *
 
 @fast(static=("numpy_resid",))
 def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
-    x, y = (_structure.convert_element_type(v, typeof(v).dtype) for v in promote_dtypes("jnp.linalg.lstsq", INEXACT, a, b))
+    x, y = (
+        _structure.convert_element_type(v, typeof(v).dtype)
+        for v in promote_dtypes("jnp.linalg.lstsq", INEXACT, a, b)
+    )
     if np.ndim(x) != 2:
         raise TypeError(f"{np.ndim(x)}-dimensional array given. Array must be two-dimensional")
     if np.shape(x)[0] != np.shape(y)[0]:
-        raise ValueError(f"Leading dimensions of input arrays must match\n    a: {typeof(x)}, b: {typeof(y)}")
+        raise ValueError(
+            f"Leading dimensions of input arrays must match\n    a: {typeof(x)}, b: {typeof(y)}"
+        )
     vector = np.ndim(y) == 1
     if np.ndim(y) not in (1, 2):
-        raise TypeError(f"{np.ndim(y)}-dimensional array given. Array must be one or two-dimensional")
+        raise TypeError(
+            f"{np.ndim(y)}-dimensional array given. Array must be one or two-dimensional"
+        )
     y = _structure.reshape(y, (np.shape(y)[0], 1)) if vector else y
     m, n = np.shape(x)
     eps = float(dtypes.finfo(typeof(x).dtype).eps)
@@ -322,19 +451,31 @@ def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
     limit = lax.mul(fold("max", s, -1, False, None, scalar_like(s, 0)), share_kept)
     kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
     rank = fold("sum", convert(kept, np.dtype(np.int32)), 0, False, None, None)
-    inverse = lax.where_else(kept, lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))), scalar_like(s, 0))
+    inverse = lax.where_else(
+        kept,
+        lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))),
+        scalar_like(s, 0),
+    )
     share = _product(adjoint(u), y)
-    out = _product(adjoint(vh), lax.mul(_structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(share), (0,)), share))
+    out = _product(
+        adjoint(vh),
+        lax.mul(
+            _structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(share), (0,)), share
+        ),
+    )
     rest = lax.sub(y, _product(x, out))
     residual = fold("sum", lax.square(lax.abs(rest)), 0, False, None, None)
     return (_structure.reshape(out, (n,)) if vector else out), residual, rank, s
 
 
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *,
-          numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
-    """The x for which |a x - b| is least, and of those the shortest; the squared residuals, the rank and the singular values of a.
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Any, Any, Any, Any]:
+    """The x for which |a x - b| is least, and of those the shortest; the squared residuals, the
+    rank and the singular values of a.
 
-    a: T[m, n]; b: T[m] or T[m, k]. Singular values at most rcond (by default max(m, n) eps) times the greatest count as 0.
+    a: T[m, n]; b: T[m] or T[m, k]. Singular values at most rcond (by default max(m, n) eps) times
+    the greatest count as 0.
     numpy_resid: as in NumPy, no residuals where a has not the rank n < m; needs concrete values.
     Raises ValueError if shapes do not fit.
 
@@ -362,9 +503,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     shape = np.shape(a)
     first, rest = shape[:ind], shape[ind:]
     if math.prod(first) != math.prod(rest):
-        raise ValueError("tensorinv is only possible when the product of the first `ind` dimensions equals that of the remaining "
-                         f"dimensions. got arr.shape={shape} with ind={ind}.")
-    return _structure.reshape(inv(_structure.reshape(a, (math.prod(first), math.prod(rest)))), (*rest, *first))
+        raise ValueError(
+            "tensorinv is only possible when the product of the first `ind` dimensions equals "
+            f"that of the remaining dimensions. got arr.shape={shape} with ind={ind}."
+        )
+    return _structure.reshape(
+        inv(_structure.reshape(a, (math.prod(first), math.prod(rest)))), (*rest, *first)
+    )
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
@@ -378,12 +523,18 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
     if axes is not None:
         moved = [_structure.canonical_axis(i, np.ndim(x)) for i in axes]
         x = _structure.transpose(x, (*(i for i in range(np.ndim(x)) if i not in moved), *moved))
-    rest = np.shape(x)[np.ndim(y):]
-    if np.shape(x)[:np.ndim(y)] != np.shape(y):
-        raise ValueError(f"After moving axes to end, leading shape of a must match shape of b. got a.shape={np.shape(x)}, "
-                         f"b.shape={np.shape(y)}")
+    rest = np.shape(x)[np.ndim(y) :]
+    if np.shape(x)[: np.ndim(y)] != np.shape(y):
+        raise ValueError(
+            "After moving axes to end, leading shape of a must match shape of b. got "
+            f"a.shape={np.shape(x)}, b.shape={np.shape(y)}"
+        )
     if math.prod(rest) != math.prod(np.shape(y)):
-        raise ValueError(f"Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got a.shape={np.shape(x)}, "
-                         f"b.ndim={np.ndim(y)}.")
+        raise ValueError(
+            "Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got "
+            f"a.shape={np.shape(x)}, b.ndim={np.ndim(y)}."
+        )
     size = math.prod(rest)
-    return _structure.reshape(solve(_structure.reshape(x, (size, size)), _structure.reshape(y, (size,))), rest)
+    return _structure.reshape(
+        solve(_structure.reshape(x, (size, size)), _structure.reshape(y, (size,))), rest
+    )

@@ -27,13 +27,23 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
-    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
     "vecmat",
 ]
 
 
-def product(x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any,
-            out_sharding: Any = None) -> Any:
+def product(
+    x: Any, y: Any, dimension_numbers: Any, precision: Any, preferred: Any, out_sharding: Any = None
+) -> Any:
     """`dot_general`, weakly typed only where both operands are and no dtype was asked for."""
     weak = typeof(x).weak_type and typeof(y).weak_type and preferred is None
     if preferred is None and typeof(x).dtype == typeof(y).dtype:
@@ -46,18 +56,28 @@ def _contracted(name: str, x: Any, i: int, y: Any, j: int) -> None:
     """Raise TypeError if the contracted axes differ in size."""
     if np.shape(x)[i] != np.shape(y)[j]:
         raise TypeError(
-            f"dot_general requires contracting dimensions to have the same shape, got ({np.shape(x)[i]},) and "
-            f"({np.shape(y)[j]},).\n    {name}: contracted axes differ in size\n"
+            "dot_general requires contracting dimensions to have the same shape, got "
+            f"({np.shape(x)[i]},) and ({np.shape(y)[j]},).\n"
+            f"    {name}: contracted axes differ in size\n"
             f"    x: {typeof(x).str_short(short_dtypes=True)}, axis {i}\n"
-            f"    y: {typeof(y).str_short(short_dtypes=True)}, axis {j}")
+            f"    y: {typeof(y).str_short(short_dtypes=True)}, axis {j}"
+        )
 
 
 @fast(static=("precision", "preferred_element_type", "out_sharding"))
-def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None,
-        out_sharding: Any = None) -> Array:
-    """Product over the last axis of a and the last but one of b, or its only one; with a scalar, times it.
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Product over the last axis of a and the last but one of b, or its only one; with a scalar,
+    times it.
 
-    a: T[..., n], b: T[..., n, m] or T[n]  ->  the other axes of a, then those of b. Operands meet in one dtype, which is that of
+    a: T[..., n], b: T[..., n, m] or T[n]  ->  the other axes of a, then those of b. Operands meet
+    in one dtype, which is that of
     the result unless preferred_element_type says another.
     Raises TypeError if the contracted axes differ in size.
 
@@ -76,12 +96,21 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
 
 
 @fast(static=("precision", "preferred_element_type", "out_sharding"))
-def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
-           preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
-    """Matrix product of the last two axes; the axes before them broadcast. A vector is a row on the left, a column on the right.
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Matrix product of the last two axes; the axes before them broadcast. A vector is a row on the
+    left, a column on the right.
 
-    a: T[..., n, k] or T[k]; b: T[..., k, m] or T[k]  ->  T[..., n, m], without the axis of a vector.
-    Raises ValueError for scalars and leading axes that do not broadcast, TypeError if contracted axes differ in size.
+    a: T[..., n, k] or T[k]; b: T[..., k, m] or T[k]  ->  T[..., n, m], without the axis of a
+    vector.
+    Raises ValueError for scalars and leading axes that do not broadcast, TypeError if contracted
+    axes differ in size.
 
     >>> matmul(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
@@ -89,24 +118,36 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
     check_arraylike("matmul", a, b)
     for i, v in enumerate((a, b)):
         if np.ndim(v) < 1:
-            raise ValueError(f"matmul input operand {i} must have ndim at least 1, but it has ndim 0")
+            raise ValueError(
+                f"matmul input operand {i} must have ndim at least 1, but it has ndim 0"
+            )
     x, y = promote_dtypes("matmul", ANY, a, b)
     x_ndim, y_ndim = np.ndim(x), np.ndim(y)
     x_axis, y_axis = x_ndim - 1, max(0, y_ndim - 2)
     _contracted("matmul", x, x_axis, y, y_axis)
     if x_ndim <= 2 and y_ndim <= 2:
-        return product(x, y, (((x_axis,), (y_axis,)), ((), ())), precision, preferred_element_type, out_sharding)
+        return product(
+            x,
+            y,
+            (((x_axis,), (y_axis,)), ((), ())),
+            precision,
+            preferred_element_type,
+            out_sharding,
+        )
     return _batched_matmul(x, y, precision, preferred_element_type, out_sharding)
 
 
 def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
-    """The product of stacks of matrices. Axes of only one operand are not repeated in the other, but multiplied out."""
+    """The product of stacks of matrices. Axes of only one operand are not repeated in the other,
+    but multiplied out."""
     x_lead, y_lead = np.shape(x)[:-2], np.shape(y)[:-2]
     try:
         lead = broadcast_shapes("matmul", (x_lead, y_lead))
     except (TypeError, ValueError) as err:
-        raise ValueError(f"Incompatible types for matmul arguments: {typeof(x)} and {typeof(y)}\n"
-                         "  The axes before the last two must broadcast together.") from err
+        raise ValueError(
+            f"Incompatible types for matmul arguments: {typeof(x)} and {typeof(y)}\n"
+            "  The axes before the last two must broadcast together."
+        ) from err
     n = len(lead)
     x_at, y_at = n - len(x_lead), n - len(y_lead)
 
@@ -114,25 +155,34 @@ def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding
         return [i for i in range(n) if i >= at and (v_lead[i - at] != 1 or lead[i] == 1)]
 
     x_held, y_held = held(x_lead, x_at), held(y_lead, y_at)
-    x = _structure.reshape(x, (*(lead[i] for i in x_held), *np.shape(x)[max(0, np.ndim(x) - 2):]))
-    y = _structure.reshape(y, (*(lead[i] for i in y_held), *np.shape(y)[max(0, np.ndim(y) - 2):]))
+    x = _structure.reshape(x, (*(lead[i] for i in x_held), *np.shape(x)[max(0, np.ndim(x) - 2) :]))
+    y = _structure.reshape(y, (*(lead[i] for i in y_held), *np.shape(y)[max(0, np.ndim(y) - 2) :]))
     both = [i for i in x_held if i in y_held]
     batch = (tuple(x_held.index(i) for i in both), tuple(y_held.index(i) for i in both))
-    contract = ((np.ndim(x) - 1,), (max(0, np.ndim(y) - 2) if np.ndim(y) - len(y_held) == 2 else np.ndim(y) - 1,))
+    contract = (
+        (np.ndim(x) - 1,),
+        (max(0, np.ndim(y) - 2) if np.ndim(y) - len(y_held) == 2 else np.ndim(y) - 1,),
+    )
     out = product(x, y, (contract, batch), precision, preferred, out_sharding)
     # The result has: both, only x, row of x, only y, column of y.
     x_row, y_column = np.ndim(x) - len(x_held) == 2, np.ndim(y) - len(y_held) == 2
-    names: list[Any] = [*both, *(i for i in x_held if i not in both), *(["row"] if x_row else []),
-                        *(i for i in y_held if i not in both), *(["column"] if y_column else [])]
+    names: list[Any] = [
+        *both,
+        *(i for i in x_held if i not in both),
+        *(["row"] if x_row else []),
+        *(i for i in y_held if i not in both),
+        *(["column"] if y_column else []),
+    ]
     wanted = [i for i in range(n) if i in names] + ["row"] * x_row + ["column"] * y_column
     out = _structure.transpose(out, tuple(names.index(i) for i in wanted))
-    tail = np.shape(out)[len(wanted) - x_row - y_column:]
+    tail = np.shape(out)[len(wanted) - x_row - y_column :]
     return _structure.reshape(out, (*lead, *tail))
 
 
 @fast(static=("precision", "preferred_element_type"))
-def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
-         preferred_element_type: Any = None) -> Array:
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The sum of conj(a) * b over all elements.
 
     Raises TypeError if they differ in number.
@@ -147,8 +197,9 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
 
 
 @fast(static=("precision", "preferred_element_type"))
-def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
-          preferred_element_type: Any = None) -> Array:
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The product over the last axes of a and b; with a scalar, times it.
 
     Raises TypeError if the last axes differ in size.
@@ -166,8 +217,14 @@ def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
 
 @fast
 def _outer(a: Any, b: Any) -> Any:
-    x, y = promote("outer", ANY, *(_structure.reshape(as_value(v), (math.prod(np.shape(v)), 1)[:: -1 if i else 1])
-                                   for i, v in enumerate((a, b))))
+    x, y = promote(
+        "outer",
+        ANY,
+        *(
+            _structure.reshape(as_value(v), (math.prod(np.shape(v)), 1)[:: -1 if i else 1])
+            for i, v in enumerate((a, b))
+        ),
+    )
     return lax.bitwise_and(x, y) if typeof(x).dtype == np.bool_ else lax.mul(x, y)
 
 
@@ -185,11 +242,20 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 
 @converting
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
-              preferred_element_type: DTypeLike | None = None, out_sharding: Any = None) -> Array:
-    """The product over several axes: the last `axes` of a and the first of b, or those that two lists name.
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product over several axes: the last `axes` of a and the first of b, or those that two
+    lists name.
 
-    Raises TypeError if axes is neither a number nor a pair, names different numbers of axes, or axes differ in size.
+    Raises TypeError if axes is neither a number nor a pair, names different numbers of axes, or
+    axes differ in size.
 
     >>> tensordot(np.ones((2, 3, 4), np.float32), np.ones((3, 4, 5), np.float32)).shape
     (2, 5)
@@ -204,15 +270,26 @@ def _tensordot_axes(axes: Any, a_shape: Any, b_shape: Any) -> Any:
     if isinstance(axes, int | np.integer):
         n = operator.index(axes)
         if n < 0 or n > min(a_ndim, b_ndim):
-            raise TypeError(f"Number of tensordot axes (axes {n}) exceeds input ranks ({a_shape} and {b_shape})")
+            raise TypeError(
+                f"Number of tensordot axes (axes {n}) exceeds input ranks ({a_shape} and {b_shape})"
+            )
         return tuple(range(a_ndim - n, a_ndim)), tuple(range(n))
     if not isinstance(axes, tuple | list) or len(axes) != 2:
-        raise TypeError("tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints.\n"
-                        f"    axes: {axes!r}")
-    first, second = (tuple(v) if isinstance(v, tuple | list) else (operator.index(v),) for v in axes)
+        raise TypeError(
+            "tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples "
+            f"of ints.\n    axes: {axes!r}"
+        )
+    first, second = (
+        tuple(v) if isinstance(v, tuple | list) else (operator.index(v),) for v in axes
+    )
     if len(first) != len(second):
-        raise TypeError(f"tensordot requires axes lists to have equal length, got {first} and {second}.")
-    return (tuple(_structure.canonical_axis(i, a_ndim) for i in first), tuple(_structure.canonical_axis(i, b_ndim) for i in second))
+        raise TypeError(
+            f"tensordot requires axes lists to have equal length, got {first} and {second}."
+        )
+    return (
+        tuple(_structure.canonical_axis(i, a_ndim) for i in first),
+        tuple(_structure.canonical_axis(i, b_ndim) for i in second),
+    )
 
 
 @fast(static=("axes", "precision", "preferred", "out_sharding"))
@@ -224,8 +301,15 @@ def _tensordot(a: Any, b: Any, axes: Any, precision: Any, preferred: Any, out_sh
 
 
 @fast(static=("axis", "precision", "preferred_element_type"))
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None,
-           preferred_element_type: DTypeLike | None = None) -> Array:
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The sum of conj(x1) * x2 along an axis; the other axes broadcast.
 
     Raises ValueError if the axes differ in size.
@@ -237,17 +321,25 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = 
     x, y = promote_dtypes("vecdot", ANY, x1, x2)
     i, j = (_structure.canonical_axis(axis, np.ndim(v)) for v in (x, y))
     if np.shape(x)[i] != np.shape(y)[j]:
-        raise ValueError(f"axes must match; got shapes {np.shape(x)} and {np.shape(y)} with axis={axis}")
+        raise ValueError(
+            f"axes must match; got shapes {np.shape(x)} and {np.shape(y)} with axis={axis}"
+        )
     x, y = _structure.moveaxis(x, i, -1), _structure.moveaxis(y, j, -1)
     x = lax.conj(x) if is_kind(x, np.complexfloating) else x
-    row, column = _structure.reshape(x, (*np.shape(x)[:-1], 1, np.shape(x)[-1])), _structure.reshape(y, (*np.shape(y), 1))
-    out = matmul.__wrapped__(row, column, precision=precision, preferred_element_type=preferred_element_type)
+    row, column = (
+        _structure.reshape(x, (*np.shape(x)[:-1], 1, np.shape(x)[-1])),
+        _structure.reshape(y, (*np.shape(y), 1)),
+    )
+    out = matmul.__wrapped__(
+        row, column, precision=precision, preferred_element_type=preferred_element_type
+    )
     return _structure.reshape(out, np.shape(out)[:-2])
 
 
 @fast
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Products of matrices and vectors: the last two axes of x1 and the last of x2; the other axes broadcast.
+    """Products of matrices and vectors: the last two axes of x1 and the last of x2; the other axes
+    broadcast.
 
     >>> matvec(np.float32([[1, 2], [3, 4]]), np.float32([1, 1]))
     Array([3., 7.], dtype=float32)
@@ -260,7 +352,8 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @fast
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Products of conjugate vectors and matrices: the last axis of x1 and the last two of x2; the other axes broadcast.
+    """Products of conjugate vectors and matrices: the last axis of x1 and the last two of x2; the
+    other axes broadcast.
 
     >>> vecmat(np.float32([1, 1]), np.float32([[1, 2], [3, 4]]))
     Array([4., 6.], dtype=float32)
@@ -291,9 +384,11 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @fast(static=("axisa", "axisb", "axisc", "axis"))
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
-          axis: int | None = None) -> Array:
-    """The cross product of vectors of 2 or 3 components along an axis; of two of 2 components the third component alone.
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """The cross product of vectors of 2 or 3 components along an axis; of two of 2 components the
+    third component alone.
 
     Raises ValueError for vectors of other sizes.
 
@@ -307,13 +402,17 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     x, y = _structure.moveaxis(x, axisa, -1), _structure.moveaxis(y, axisb, -1)
     sizes = np.shape(x)[-1], np.shape(y)[-1]
     if any(size not in (2, 3) for size in sizes):
-        raise ValueError("Dimension must be either 2 or 3 for cross product\n"
-                         f"    a: {typeof(a).str_short()}, b: {typeof(b).str_short()}")
+        raise ValueError(
+            "Dimension must be either 2 or 3 for cross product\n"
+            f"    a: {typeof(a).str_short()}, b: {typeof(b).str_short()}"
+        )
     lead = broadcast_shapes("cross", [np.shape(v)[:-1] for v in (x, y)])
     p, q = ([_component(v, i, lead) for i in range(np.shape(v)[-1])] for v in (x, y))
 
     def minor(i: int, j: int) -> Any:
-        terms = [lax.mul(p[s], q[t]) if s < len(p) and t < len(q) else None for s, t in ((i, j), (j, i))]
+        terms = [
+            lax.mul(p[s], q[t]) if s < len(p) and t < len(q) else None for s, t in ((i, j), (j, i))
+        ]
         if terms[1] is None:
             return terms[0]
         return lax.neg(terms[1]) if terms[0] is None else lax.sub(terms[0], terms[1])
@@ -332,4 +431,6 @@ def _component(x: Any, i: int, lead: Sequence[int]) -> Any:
 
 
 def _at(x: Any, i: int) -> Any:
-    return _structure.reshape(_slicing.slice_in_dim(x, i, i + 1, axis=np.ndim(x) - 1), np.shape(x)[:-1])
+    return _structure.reshape(
+        _slicing.slice_in_dim(x, i, i + 1, axis=np.ndim(x) - 1), np.shape(x)[:-1]
+    )

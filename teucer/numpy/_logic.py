@@ -29,8 +29,16 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import filled_like, is_kind
 
 __all__ = [
-    "allclose", "array_equal", "array_equiv", "clip", "iscomplex", "iscomplexobj", "isclose",
-    "isreal", "isrealobj", "isscalar",
+    "allclose",
+    "array_equal",
+    "array_equiv",
+    "clip",
+    "iscomplex",
+    "iscomplexobj",
+    "isclose",
+    "isreal",
+    "isrealobj",
+    "isscalar",
 ]
 
 
@@ -51,7 +59,9 @@ def _close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     allowed = lax.add(_tolerance(size, atol), lax.mul(_tolerance(size, rtol), size))
     near = lax.bitwise_and(lax.le(lax.abs(lax.sub(x, y)), allowed), _finite(x))
     close = lax.bitwise_or(same, lax.bitwise_and(near, _finite(y)))
-    return lax.bitwise_or(close, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else close
+    return (
+        lax.bitwise_or(close, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else close
+    )
 
 
 def _tolerance(like: Any, value: Any) -> Any:
@@ -65,8 +75,13 @@ def _finite(x: Any) -> Any:
 
 
 @fast(static=("equal_nan",))
-def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
-            equal_nan: bool = False) -> Array:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Whether |a - b| <= atol + rtol |b|; equal infinities are close, nan only if equal_nan.
 
     a, b: numbers, which broadcast to one shape  ->  bool[shape]
@@ -79,8 +94,13 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike
 
 
 @fast(static=("equal_nan",))
-def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
-             equal_nan: bool = False) -> Array:
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Whether all elements are close, as `isclose` has it.
 
     >>> allclose(np.float32([1, 2]), np.float32([1, 2]))
@@ -126,13 +146,17 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 # Choice
 
+
 @fast
 def _clip(x: Any, low: Any, high: Any) -> Any:
     check_arraylike("clip", x)
     for bound in (x, low, high):
         if bound is not None and is_kind(bound, np.complexfloating):
-            raise ValueError("Clip received a complex value either through the input or the min/max keywords. Complex values have "
-                             "no ordering and cannot be clipped.\n  Clip jnp.real(x) and jnp.imag(x).")
+            raise ValueError(
+                "Clip received a complex value either through the input or the min/max keywords. "
+                "Complex values have no ordering and cannot be clipped.\n"
+                "  Clip jnp.real(x) and jnp.imag(x)."
+            )
     x = as_value(x)
     if low is not None:
         x = lax.max(*promote("maximum", ANY, low, x))
@@ -141,12 +165,13 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
     return x
 
 
-def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None,
-         max: ArrayLike | None = None) -> Array:
+def clip(
+    arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None
+) -> Array:
     """arr brought between min and max, each of which may be None; nan stays.
 
-    arr, min, max: real numbers, which meet in one dtype and shape. Where min > max the result is max.
-    Raises ValueError for complex numbers.
+    arr, min, max: real numbers, which meet in one dtype and shape. Where min > max the result is
+    max. Raises ValueError for complex numbers.
 
     >>> clip(np.float32([-1, 0.5, 3]), 0, 1)
     Array([0. , 0.5, 1. ], dtype=float32)
@@ -181,6 +206,7 @@ def _in_shape(x: Any, shape: Any) -> Any:
 
 
 # Kinds of numbers
+
 
 @fast
 def iscomplex(x: ArrayLike) -> Array:
@@ -237,7 +263,10 @@ def isscalar(element: Any) -> bool:
     >>> isscalar(3.0), isscalar([3.0])
     (True, False)
     """
-    if isinstance(element, ArrayImpl | Tracer) or (not isinstance(element, np.ndarray) and hasattr(element, "__jax_array__")):
+    if isinstance(element, ArrayImpl | Tracer) or (
+        not isinstance(element, np.ndarray) and hasattr(element, "__jax_array__")
+    ):
         return np.ndim(as_value(element)) == 0
-    return (bool(np.isscalar(element)) and (is_valid_type(element) or isinstance(element, str | bytes))) or (
-        isinstance(element, np.ndarray) and element.ndim == 0)
+    return (
+        bool(np.isscalar(element)) and (is_valid_type(element) or isinstance(element, str | bytes))
+    ) or (isinstance(element, np.ndarray) and element.ndim == 0)

@@ -18,10 +18,31 @@ from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
-    "ndim", "permute_dims", "ravel", "reshape", "roll", "rollaxis", "rot90", "shape", "size",
-    "squeeze", "swapaxes", "transpose", "unstack",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "matrix_transpose",
+    "moveaxis",
+    "ndim",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "shape",
+    "size",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+    "unstack",
 ]
 
 
@@ -55,14 +76,23 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     sizes = np.shape(a)
     if axis is None:
         return math.prod(sizes)
-    axes = [_structure.canonical_axis(i, len(sizes)) for i in (tuple(axis) if np.ndim(axis) else (axis,))]
+    axes = [
+        _structure.canonical_axis(i, len(sizes))
+        for i in (tuple(axis) if np.ndim(axis) else (axis,))
+    ]
     if len(set(axes)) < len(axes):
         raise ValueError(f"size: repeated axis: {axis}")
     return math.prod(sizes[i] for i in axes)
 
 
-def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None,
-            out_sharding: Any = None) -> Array:
+def reshape(
+    a: ArrayLike,
+    shape: Any,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """The elements of a in another shape.
 
     shape: an int or ints; one of them may be -1, for the size that is left.
@@ -75,15 +105,22 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     x = operand("reshape", a)
     sizes = _new_shape(x, shape)
     if order == "C":
-        return _shapes.reshape(x, sizes, out_sharding=out_sharding) if out_sharding is not None else _structure.reshape(x, sizes)
+        return (
+            _shapes.reshape(x, sizes, out_sharding=out_sharding)
+            if out_sharding is not None
+            else _structure.reshape(x, sizes)
+        )
     if out_sharding is not None:
         from teucer.lax._sharding import laid_out  # here and below, for arrays over meshes
+
         return laid_out("jnp.reshape", out_sharding, lambda x: reshape(x, sizes, order), x)
     if order == "F":
         backwards = _structure.reshape(_structure.transpose(x, range(x.ndim)[::-1]), sizes[::-1])
         return _structure.transpose(backwards, range(len(sizes))[::-1])
     if order == "A":
-        raise NotImplementedError("np.reshape order=A is not implemented.\n  Arrays have no order in memory: use C or F.")
+        raise NotImplementedError(
+            "np.reshape order=A is not implemented.\n  Arrays have no order in memory: use C or F."
+        )
     raise ValueError(f"Unexpected value for 'order' argument: {order}.\n  Orders: C, F.")
 
 
@@ -94,8 +131,11 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
     try:
         sizes = tuple([as_size(d) for d in shape])
     except TypeError as err:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {given}.\n  reshape: a size that "
-                        "depends on a traced value is not known while tracing; mark it static with static_argnums.") from err
+        raise TypeError(
+            f"Shapes must be 1D sequences of concrete values of integer type, got {given}.\n"
+            "  reshape: a size that depends on a traced value is not known while tracing; mark "
+            "it static with static_argnums."
+        ) from err
     unknown = [i for i, d in enumerate(sizes) if type(d) is int and d == -1]
     if len(unknown) > 1:
         raise TypeError(f"can only specify one unknown axis size with a `-1` value, got {given}")
@@ -105,13 +145,21 @@ def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
         empty = type(rest) is int and rest == 0
         if empty or total % rest != 0:
             if not empty and is_symbolic(total % rest):
-                raise errors.InconclusiveDimensionOperation(f"Cannot divide evenly the sizes of shapes {x.shape} and {sizes}. The "
-                                                            f"remainder {total % rest} should be 0.")
-            raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} because the product of "
-                            f"specified axis sizes ({rest}) does not evenly divide {total}")
-        sizes = (*sizes[:unknown[0]], total // rest, *sizes[unknown[0] + 1:])
+                raise errors.InconclusiveDimensionOperation(
+                    f"Cannot divide evenly the sizes of shapes {x.shape} and {sizes}. The "
+                    f"remainder {total % rest} should be 0."
+                )
+            raise TypeError(
+                f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} "
+                f"because the product of specified axis sizes ({rest}) does not evenly divide "
+                f"{total}"
+            )
+        sizes = (*sizes[: unknown[0]], total // rest, *sizes[unknown[0] + 1 :])
     if math.prod(sizes) != total or any(type(d) is int and d < 0 for d in sizes):
-        raise TypeError(f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} (size {math.prod(sizes)})")
+        raise TypeError(
+            f"cannot reshape array of shape {x.shape} (size {total}) into shape {given} (size "
+            f"{math.prod(sizes)})"
+        )
     return sizes
 
 
@@ -123,12 +171,15 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """
     x = operand("ravel", a)
     if order == "K":
-        raise NotImplementedError("Ravel not implemented for order='K'.\n  Arrays have no order in memory: use C or F.")
+        raise NotImplementedError(
+            "Ravel not implemented for order='K'.\n  Arrays have no order in memory: use C or F."
+        )
     return reshape(x, (math.prod(x.shape),), order, out_sharding=out_sharding)
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """a with its axes permuted: axis i of the result is axis axes[i] of a; in reverse order by default.
+    """a with its axes permuted: axis i of the result is axis axes[i] of a; in reverse order by
+    default.
 
     Raises TypeError if axes is no permutation.
 
@@ -140,8 +191,10 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
         return _structure.transpose(x, range(x.ndim)[::-1])
     order = [_structure.canonical_axis(i, x.ndim) for i in axes]
     if sorted(order) != list(range(x.ndim)):
-        raise TypeError(f"transpose permutation isn't a permutation of operand dimensions, got permutation {tuple(axes)} for "
-                        f"operand shape {x.shape}.")
+        raise TypeError(
+            "transpose permutation isn't a permutation of operand dimensions, got permutation "
+            f"{tuple(axes)} for operand shape {x.shape}."
+        )
     return _structure.transpose(x, order)
 
 
@@ -164,7 +217,9 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     """
     x = operand("matrix_transpose", x)
     if x.ndim < 2:
-        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={x.ndim}")
+        raise ValueError(
+            f"x must be at least two-dimensional for matrix_transpose; got ndim={x.ndim}"
+        )
     return swapaxes(x, -1, -2)
 
 
@@ -194,10 +249,14 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     x = operand("moveaxis", a)
     old, new = axes_of(x, source), axes_of(x, destination)
     if len(old) != len(new):
-        raise ValueError(f"Inconsistent number of elements: {len(old)} vs {len(new)}\n    source: {source}\n    destination: "
-                         f"{destination}")
+        raise ValueError(
+            f"Inconsistent number of elements: {len(old)} vs {len(new)}\n    source: {source}\n"
+            f"    destination: {destination}"
+        )
     if len(set(old)) != len(old) or len(set(new)) != len(new):
-        raise ValueError(f"moveaxis: repeated axis.\n    source: {source}\n    destination: {destination}")
+        raise ValueError(
+            f"moveaxis: repeated axis.\n    source: {source}\n    destination: {destination}"
+        )
     order = [i for i in range(x.ndim) if i not in old]
     for place, axis in sorted(zip(new, old, strict=True)):
         order.insert(place, axis)
@@ -240,8 +299,10 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     x = operand("squeeze", a)
     if axis is None:
         if not is_constant(x.shape):
-            raise ValueError("jnp.squeeze with axis=None: whether a symbolic size is 1 is not known. Give the axes.\n"
-                             f"    a: {x.aval}")
+            raise ValueError(
+                "jnp.squeeze with axis=None: whether a symbolic size is 1 is not known. Give the "
+                f"axes.\n    a: {x.aval}"
+            )
         return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if n == 1])
     return _shapes.squeeze(x, tuple(axis) if np.ndim(axis) else (axis,))
 
@@ -257,6 +318,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     x = operand("broadcast_to", array)
     if out_sharding is not None:
         from teucer.lax._sharding import laid_out
+
         return laid_out("jnp.broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), x)
     sizes = shape if isinstance(shape, tuple | list) or np.ndim(shape) else (shape,)
     return broadcast_value(x, _structure.canonical_shape(sizes, "broadcast_to"))
@@ -268,7 +330,11 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     >>> broadcast_shapes((3, 1), 2)
     (3, 2)
     """
-    return _shapes.broadcast_shapes(*(s if isinstance(s, Sequence) else (s,) for s in shapes)) if shapes else ()
+    return (
+        _shapes.broadcast_shapes(*(s if isinstance(s, Sequence) else (s,) for s in shapes))
+        if shapes
+        else ()
+    )
 
 
 def broadcast_arrays(*args: Any) -> list[Any]:
@@ -303,17 +369,22 @@ def atleast_2d(*arys: Any) -> Array | tuple[Array, ...]:
     >>> atleast_2d(np.zeros(3)).shape
     (1, 3)
     """
-    return _at_least("atleast_2d", lambda x: _shapes.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x, arys)
+    return _at_least(
+        "atleast_2d", lambda x: _shapes.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x, arys
+    )
 
 
 def atleast_3d(*arys: Any) -> Array | tuple[Array, ...]:
-    """Arrays with axes added to those that have fewer than three: one of a single axis gets it in the middle.
+    """Arrays with axes added to those that have fewer than three: one of a single axis gets it in
+    the middle.
 
     >>> atleast_3d(np.zeros(3)).shape, atleast_3d(np.zeros((2, 3))).shape
     ((1, 3, 1), (2, 3, 1))
     """
     new = ((0, 1, 2), (0, 2), (2,))
-    return _at_least("atleast_3d", lambda x: _shapes.expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys)
+    return _at_least(
+        "atleast_3d", lambda x: _shapes.expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys
+    )
 
 
 @at_once(static=("axis",))
@@ -354,8 +425,10 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """
     x = operand("rot90", m)
     if x.ndim < 2:
-        raise ValueError("rot90 requires its first argument to have ndim at least two, but got first argument of shape "
-                         f"{x.shape}, which has ndim {x.ndim}")
+        raise ValueError(
+            "rot90 requires its first argument to have ndim at least two, but got first argument "
+            f"of shape {x.shape}, which has ndim {x.ndim}"
+        )
     i, j = axes_of(x, axes)
     if i == j:
         raise ValueError("Axes must be different")
@@ -369,7 +442,8 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 @converting
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
-    """a with its elements moved along axes by shifts, those that leave at the end entering in front.
+    """a with its elements moved along axes by shifts, those that leave at the end entering in
+    front.
 
     shift: an integer or several, which may be traced. axis: where; None rolls the flattened array.
 
@@ -384,7 +458,10 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if len(shifts) == 1 and np.ndim(shifts[0]) == 1:
         shifts = tuple(shifts[0][i] for i in range(np.shape(shifts[0])[0]))
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
-        raise ValueError(f"shape mismatch: objects cannot be broadcast to a single shape.\n    shift: {shift}\n    axis: {axis}")
+        raise ValueError(
+            f"shape mismatch: objects cannot be broadcast to a single shape.\n    shift: {shift}\n"
+            f"    axis: {axis}"
+        )
     count = max(len(axes), len(shifts))
     axes, shifts = (t * count if len(t) == 1 else t for t in (axes, shifts))
     return _roll(x, shifts, tuple(axis_of(x, i) for i in axes))
@@ -400,7 +477,8 @@ def _roll(x: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
             start: Any = -int(shift) % n
         else:
             if typeof(shift).dtype.kind in "biu":
-                # Truth values are 0 and 1. Unsigned ones have no sign to change, and n may be more than short ones hold.
+                # Truth values are 0 and 1. Unsigned ones have no sign to change, and n may be more
+                # than short ones hold.
                 shift = _structure.convert_element_type(shift, dtypes.canonicalize_dtype(int))
             start = (-shift) % n
         if type(start) is int and typeof(x).partition is None:
@@ -421,14 +499,18 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(_joining.unstack(x, axis_of(x, axis)))
 
 
-def _method_reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None,
-                    out_sharding: Any = None) -> Any:
+def _method_reshape(
+    self: Any, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None
+) -> Any:
     """The elements in another shape, given as a tuple or as several ints; one may be -1."""
-    return reshape(self, args[0] if len(args) == 1 else args, order, copy=copy, out_sharding=out_sharding)
+    return reshape(
+        self, args[0] if len(args) == 1 else args, order, copy=copy, out_sharding=out_sharding
+    )
 
 
 def _method_transpose(self: Any, *args: Any) -> Any:
-    """The array with its axes permuted; in reverse order by default. Axes are a tuple or several ints."""
+    """The array with its axes permuted; in reverse order by default. Axes are a tuple or several
+    ints."""
     if not args or args == (None,):
         return transpose(self)
     return transpose(self, args[0] if len(args) == 1 and not is_valid_type(args[0]) else args)
@@ -441,7 +523,9 @@ def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
 
 # Members of arrays and tracers whose arguments differ from those of the function.
 METHODS: dict[str, Any] = {
-    "reshape": _method_reshape, "transpose": _method_transpose, "flatten": _flatten,
+    "reshape": _method_reshape,
+    "transpose": _method_transpose,
+    "flatten": _flatten,
     "T": property(transpose, doc="The array with its axes in reverse order."),
     "mT": property(matrix_transpose, doc="The array with its last two axes swapped."),
 }

@@ -32,8 +32,10 @@ def _size(n: Any, name: str, op: str) -> Any:
     try:
         return as_size(n)
     except TypeError as err:
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {(n,)}. argument of {name!r} "
-                        f"jnp.{op}().") from err
+        raise TypeError(
+            f"Shapes must be 1D sequences of concrete values of integer type, got {(n,)}. "
+            f"argument of {name!r} jnp.{op}()."
+        ) from err
 
 
 @fast(static=("shape", "k", "dtype", "triangle"))
@@ -41,12 +43,21 @@ def _mask(shape: tuple[int, int], k: Any, dtype: Any, triangle: bool) -> Any:
     """Ones where column - row is k, or, for a triangle, at most k."""
     rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, i) for i in (0, 1))
     shifted = lax.add(rows, convert(k, np.dtype(np.int32)))
-    return lax.convert_element_type(lax.ge(shifted, columns) if triangle else lax.eq(shifted, columns), dtype)
+    return lax.convert_element_type(
+        lax.ge(shifted, columns) if triangle else lax.eq(shifted, columns), dtype
+    )
 
 
-def eye(N: int, M: int | None = None, k: int | ArrayLike = 0, dtype: DTypeLike | None = None, *,
-        device: Any = None) -> Array:
-    """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main one, zeros elsewhere.
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int | ArrayLike = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main
+    one, zeros elsewhere.
 
     k: an integer, which may be traced. Raises ValueError if it is not.
 
@@ -77,7 +88,8 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above; of float32, as JAX's, by default.
+    """A matrix of N rows and M columns with ones on and below the k-th diagonal, zeros above; of
+    float32, as JAX's, by default.
 
     k: an integer, which may be traced.
 
@@ -99,7 +111,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 def _triangle(m: Any, k: Any, lower: bool) -> Any:
     x = as_value(m)
     shape = np.shape(x)
-    below = broadcast_to(_mask.__wrapped__(shape[-2:], k if lower else k - 1, np.dtype(bool), True), shape)
+    below = broadcast_to(
+        _mask.__wrapped__(shape[-2:], k if lower else k - 1, np.dtype(bool), True), shape
+    )
     zero = _structure.full(shape, 0, typeof(x).dtype)
     return lax.select(below, x, zero) if lower else lax.select(below, zero, x)
 
@@ -133,7 +147,10 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 def _checked_triangle(name: str, m: Any, k: int, lower: bool) -> Any:
     check_arraylike(name, m)
     if np.ndim(m) < 2:
-        raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D\n    m: {typeof(m).str_short(short_dtypes=True)}")
+        raise ValueError(
+            f"Argument to jax.numpy.{name} must be at least 2D\n"
+            f"    m: {typeof(m).str_short(short_dtypes=True)}"
+        )
     return _triangle(m, as_size(k), lower)
 
 
@@ -146,7 +163,11 @@ def _diag(v: Any, k: int) -> Any:
         zero = np.zeros((), typeof(x).dtype)[()]
         line = pad(x, zero, ((max(0, k), max(0, -k), 0),))
         grid = broadcast_to(_structure.reshape(line, (1, n)), (n, n))
-        return lax.select(_mask.__wrapped__((n, n), k, np.dtype(bool), False), grid, _structure.full((n, n), 0, typeof(x).dtype))
+        return lax.select(
+            _mask.__wrapped__((n, n), k, np.dtype(bool), False),
+            grid,
+            _structure.full((n, n), 0, typeof(x).dtype),
+        )
     return _diagonal(x, k)
 
 
@@ -160,7 +181,8 @@ def _diagonal(x: Any, k: Any) -> Any:
         return x[..., places + down, places + right]
     if size == 0:
         return _structure.full((*lead, 0), 0, typeof(x).dtype)
-    # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the flattened plane.
+    # Each element of the diagonal is one row and one column further: every (columns + 1)-th of the
+    # flattened plane.
     flat = _structure.reshape(x, (*lead, rows * columns))
     first = down * columns + right
     return slice_in_dim(flat, first, first + (size - 1) * (columns + 1) + 1, columns + 1, len(lead))
@@ -178,7 +200,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     """
     check_arraylike("diag", v)
     if np.ndim(v) not in (1, 2):
-        raise ValueError(f"diag input must be 1d or 2d\n    v: {typeof(v).str_short(short_dtypes=True)}")
+        raise ValueError(
+            f"diag input must be 1d or 2d\n    v: {typeof(v).str_short(short_dtypes=True)}"
+        )
     return _diag(v, operator.index(k))
 
 
@@ -208,8 +232,14 @@ def _trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
 
 
 @at_once(static=("offset", "axis1", "axis2", "dtype", "out"))
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1,
-          dtype: DTypeLike | None = None, out: None = None) -> Array:
+def trace(
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """The sum of the elements on a diagonal of two axes.
 
     >>> trace(np.float32([[1, 2], [3, 4]]))
@@ -230,7 +260,8 @@ def _vander(x: Any, N: int, increasing: bool) -> Any:
 
 @converting
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """The matrix of the powers of x: a row an element, N columns (by default as many as rows), highest power first.
+    """The matrix of the powers of x: a row an element, N columns (by default as many as rows),
+    highest power first.
 
     Raises ValueError for an array of other than one axis, or a negative N.
 
@@ -241,10 +272,16 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """
     check_arraylike("vander", x)
     if np.ndim(x) != 1:
-        raise ValueError(f"x must be a one-dimensional array\n    x: {typeof(x).str_short(short_dtypes=True)}")
+        raise ValueError(
+            f"x must be a one-dimensional array\n    x: {typeof(x).str_short(short_dtypes=True)}"
+        )
     n = np.shape(x)[0] if N is None else operator.index(N)
     if n < 0:
         raise ValueError(f"N must be nonnegative\n    N: {N}")
     value = asarray(x)
-    value = value if value.dtype != np.bool_ else lax.convert_element_type(value, dtypes.canonicalize_dtype(int))
+    value = (
+        value
+        if value.dtype != np.bool_
+        else lax.convert_element_type(value, dtypes.canonicalize_dtype(int))
+    )
     return _vander(value, n, bool(increasing))

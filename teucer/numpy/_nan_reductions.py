@@ -16,10 +16,29 @@ from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import broadcast_to, convert, refuse_out
-from teucer.numpy._reductions import axes_of, axis_key, check_mask, divided, fold, inexact, strong, variance_dtype
+from teucer.numpy._reductions import (
+    axes_of,
+    axis_key,
+    check_mask,
+    divided,
+    fold,
+    inexact,
+    strong,
+    variance_dtype,
+)
 from teucer.numpy._ufuncs import is_kind
 
-__all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+__all__ = [
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
 
 
 def _number(x: Any) -> Any:
@@ -32,16 +51,24 @@ def _without_nan(x: Any, value: Any) -> Any:
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any,
-           where: Any) -> Any:
+def _total(
+    name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
     x = strong(f"nan{name}", a)
-    return getattr(_reductions, f"_{name}").__wrapped__(_without_nan(x, 0 if name == "sum" else 1), axis, dtype, keepdims, initial,
-                                                        where, True)
+    return getattr(_reductions, f"_{name}").__wrapped__(
+        _without_nan(x, 0 if name == "sum" else 1), axis, dtype, keepdims, initial, where, True
+    )
 
 
-def nansum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-           keepdims: bool = False, initial: ArrayLike | None = None,
-           where: ArrayLike | None = None) -> Array:
+def nansum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The sum over axes of the elements that are not nan; arguments as in `sum`.
 
     >>> nansum(np.float32([1, np.nan]))
@@ -51,9 +78,15 @@ def nansum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out:
     return _total("sum", a, axis_key(axis), dtype, keepdims, initial, where)
 
 
-def nanprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-            keepdims: bool = False, initial: ArrayLike | None = None,
-            where: ArrayLike | None = None) -> Array:
+def nanprod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The product over axes of the elements that are not nan; arguments as in `prod`.
 
     >>> nanprod(np.float32([2, np.nan]))
@@ -75,11 +108,19 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
     if initial is not None:
         return out
     axes = axes_of(axis, np.ndim(x))
-    return lax.where_else(fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan))
+    return lax.where_else(
+        fold("any", number, axes, keepdims, None, None), out, scalar_like(out, np.nan)
+    )
 
 
-def nanmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
-           initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nanmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The greatest element over axes that is not nan; nan if all are. Arguments as in `max`.
 
     >>> nanmax(np.float32([1, np.nan]))
@@ -89,8 +130,14 @@ def nanmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = F
     return _extreme("max", a, axis_key(axis), keepdims, initial, where)
 
 
-def nanmin(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
-           initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nanmin(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The least element over axes that is not nan; nan if all are. Arguments as in `min`.
 
     >>> nanmin(np.float32([1, np.nan]))
@@ -112,8 +159,9 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     return lax.where_else(found, out, scalar_like(out, -1))
 
 
-def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None,
-              keepdims: bool | None = None) -> Array:
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """The place of the greatest element that is not nan; -1 if all are.
 
     >>> nanargmax(np.float32([1, np.nan, 3]))
@@ -123,8 +171,9 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None,
     return _arg("argmax", a, axis_key(axis), bool(keepdims))
 
 
-def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None,
-              keepdims: bool | None = None) -> Array:
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """The place of the least element that is not nan; -1 if all are.
 
     >>> nanargmin(np.float32([1, np.nan, 3]))
@@ -148,11 +197,19 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     axes = axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
     n = fold("sum", convert(mask, np.dtype(np.int32)), axes, keepdims, None, None)
-    return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, mask, None), n), result)
+    return _structure.convert_element_type(
+        divided(fold("sum", x, axes, keepdims, mask, None), n), result
+    )
 
 
-def nanmean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-            keepdims: bool = False, where: ArrayLike | None = None) -> Array:
+def nanmean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
     """The mean over axes of the elements that are not nan; nan if all are. Arguments as in `mean`.
 
     >>> nanmean(np.float32([1, np.nan, 3]))
@@ -163,30 +220,54 @@ def nanmean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any,
-         mean: Any) -> Any:
+def _var(
+    name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
     mask = _taking_part(x, where)
     whole = convert(mask, np.dtype(np.int32))
     if mean is None:
-        mean = divided(fold("sum", x, axes, True, mask, None), fold("sum", whole, axes, True, None, None))
-    # The difference of an element that takes no part is 0, and not nan, so that its derivative is 0 too.
-    difference = lax.select(mask, lax.sub(x, broadcast_to(convert(mean, typeof(x).dtype), np.shape(x))),
-                            _structure.full(np.shape(x), 0, typeof(x).dtype))
-    squares = lax.square(lax.abs(difference)) if is_kind(x, np.complexfloating) else lax.square(difference)
+        mean = divided(
+            fold("sum", x, axes, True, mask, None), fold("sum", whole, axes, True, None, None)
+        )
+    # The difference of an element that takes no part is 0, and not nan, so that its derivative is 0
+    # too.
+    difference = lax.select(
+        mask,
+        lax.sub(x, broadcast_to(convert(mean, typeof(x).dtype), np.shape(x))),
+        _structure.full(np.shape(x), 0, typeof(x).dtype),
+    )
+    squares = (
+        lax.square(lax.abs(difference))
+        if is_kind(x, np.complexfloating)
+        else lax.square(difference)
+    )
     total = fold("sum", squares, axes, keepdims, None, None)
-    freedom = lax.sub(convert(fold("sum", whole, axes, keepdims, None, None), typeof(total).dtype),
-                      convert(ddof, typeof(total).dtype))
+    freedom = lax.sub(
+        convert(fold("sum", whole, axes, keepdims, None, None), typeof(total).dtype),
+        convert(ddof, typeof(total).dtype),
+    )
     some = lax.gt(freedom, scalar_like(freedom, 0))
-    out = lax.where_else(some, lax.div(total, lax.where_else(some, freedom, scalar_like(freedom, 1))), scalar_like(total, np.nan))
+    out = lax.where_else(
+        some,
+        lax.div(total, lax.where_else(some, freedom, scalar_like(freedom, 1))),
+        scalar_like(total, np.nan),
+    )
     out = lax.sqrt(out) if name == "nanstd" else out
     return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
 
 
-def nanvar(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-           ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
-           mean: ArrayLike | None = None) -> Array:
+def nanvar(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """The variance over axes of the elements that are not nan; arguments as in `var`.
 
     >>> nanvar(np.float32([1, np.nan, 3]))
@@ -196,9 +277,16 @@ def nanvar(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out:
     return _var("nanvar", a, axis_key(axis), dtype, ddof, keepdims, where, mean)
 
 
-def nanstd(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-           ddof: int = 0, keepdims: bool = False, where: ArrayLike | None = None,
-           mean: ArrayLike | None = None) -> Array:
+def nanstd(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """The standard deviation over axes of the elements that are not nan; arguments as in `std`.
 
     >>> nanstd(np.float32([1, np.nan, 3]))

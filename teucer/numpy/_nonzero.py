@@ -22,34 +22,57 @@ from teucer.numpy._promotion import ANY, promote_dtypes
 
 __all__ = ["argwhere", "flatnonzero", "nonzero"]
 
-_SIZE = "The size argument of jnp.{} must be statically specified to use jnp.{} within JAX transformations."
+_SIZE = (
+    "The size argument of jnp.{} must be statically specified to use jnp.{} within JAX "
+    "transformations."
+)
 
 
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
     """The places of the elements that are not zero: for each axis an array of indices.
 
-    size: how many are given, cut off or filled up with fill_value (0, or a number for each axis); needed where a is traced.
-    Raises ValueError for an array without axes, ConcretizationTypeError for a traced one without size.
+    size: how many are given, cut off or filled up with fill_value (0, or a number for each axis);
+    needed where a is traced. Raises ValueError for an array without axes, ConcretizationTypeError
+    for a traced one without size.
 
     >>> nonzero(np.array([[0, 1], [2, 0]]))
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
     x = operand("nonzero", a)
     if x.ndim == 0:
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() instead.")
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() "
+            "instead."
+        )
     return _places("nonzero", x, size, fill_value)
 
 
 def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
     if size is None and is_unknown(x):
-        size = dynamic_size(_reductions.reduce_sum(_structure.convert_element_type(x != 0, np.int32), range(x.ndim)), x.size)
+        size = dynamic_size(
+            _reductions.reduce_sum(
+                _structure.convert_element_type(x != 0, np.int32), range(x.ndim)
+            ),
+            x.size,
+        )
     if size is None:
         known = concrete(x, name, _SIZE.format(name, name)).nonzero()
         return tuple(asarray(i.astype(index_dtype())) for i in known)
-    count = size if is_symbolic(size) else operator.index(concrete(size, name, "size must be a known integer")[()])
-    fill = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * x.ndim
+    count = (
+        size
+        if is_symbolic(size)
+        else operator.index(concrete(size, name, "size must be a known integer")[()])
+    )
+    fill = (
+        fill_value
+        if isinstance(fill_value, tuple)
+        else (0 if fill_value is None else fill_value,) * x.ndim
+    )
     if len(fill) != x.ndim or any(np.ndim(f) for f in fill):
-        raise ValueError(f"{name}: fill_value must be a number, or one for each of {x.ndim} axes, got {fill_value}.")
+        raise ValueError(
+            f"{name}: fill_value must be a number, or one for each of {x.ndim} axes, got "
+            f"{fill_value}."
+        )
     return tuple(_sized(x, fill, count))
 
 
@@ -66,8 +89,14 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     flags = _structure.convert_element_type(mask, np.int32)
     rank = _cumulative.cumsum(flags)
     target = _elementwise.select(mask, rank - 1, _structure.full((n,), size, np.int32))
-    flat = _gather.scatter(_structure.full((size,), 0, np.int32), _structure.reshape(target, (n, 1)), _shapes.iota(np.int32, n),
-                           ScatterDimensionNumbers((), (0,), (0,)), mode="drop", unique_indices=False)
+    flat = _gather.scatter(
+        _structure.full((size,), 0, np.int32),
+        _structure.reshape(target, (n, 1)),
+        _shapes.iota(np.int32, n),
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode="drop",
+        unique_indices=False,
+    )
     found = _shapes.iota(np.int32, size) < _structure.reduce_sum(flags, (0,))
     out = []
     for axis_size, filling in zip(reversed(x.shape), reversed(fill), strict=True):
@@ -78,7 +107,8 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The places of the elements of the flattened array that are not zero; size and fill_value as for `nonzero`.
+    """The places of the elements of the flattened array that are not zero; size and fill_value as
+    for `nonzero`.
 
     >>> flatnonzero(np.array([[0, 1], [2, 0]])).tolist()
     [1, 2]
@@ -86,9 +116,11 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(ravel(operand("flatnonzero", a)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None,
-             fill_value: ArrayLike | None = None) -> Array:
-    """The places of the elements that are not zero, a row each; size and fill_value as for `nonzero`.
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
+    """The places of the elements that are not zero, a row each; size and fill_value as for
+    `nonzero`.
 
     >>> argwhere(np.array([[0, 1], [2, 0]])).tolist()
     [[0, 1], [1, 0]]

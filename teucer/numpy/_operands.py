@@ -15,8 +15,18 @@ from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
 
-__all__ = ["axis_of", "axes_of", "broadcast_value", "concrete", "index_dtype", "is_unknown", "operand", "operands",
-           "positions", "promoted"]
+__all__ = [
+    "axis_of",
+    "axes_of",
+    "broadcast_value",
+    "concrete",
+    "index_dtype",
+    "is_unknown",
+    "operand",
+    "operands",
+    "positions",
+    "promoted",
+]
 
 canonical_axis = _structure.canonical_axis
 
@@ -58,7 +68,9 @@ def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
     """One axis or several of x, or all for None, counted from the front."""
     if axes is None:
         return tuple(range(np.ndim(x)))
-    return tuple(axis_of(x, a) for a in (axes if isinstance(axes, Sequence | np.ndarray) else (axes,)))
+    return tuple(
+        axis_of(x, a) for a in (axes if isinstance(axes, Sequence | np.ndarray) else (axes,))
+    )
 
 
 def broadcast_value(value: Any, shape: Sequence[Any]) -> Any:
@@ -70,14 +82,19 @@ def broadcast_value(value: Any, shape: Sequence[Any]) -> Any:
     if own == shape:
         return value
     if len(own) > len(shape):
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={shape}\n"
-                         f"    value: {typeof(value)}")
+        raise ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={shape}\n"
+            f"    value: {typeof(value)}"
+        )
     ahead = len(shape) - len(own)
     fits = [m == n for m, n in zip(own, shape[ahead:], strict=True)]
     if not all(fit or m == 1 for m, fit in zip(own, fits, strict=True)):
         requested = typeof(value).update(shape=shape, weak_type=False)
-        raise ValueError(f"Incompatible types for broadcasting: input type={typeof(value).str_short()} and requested "
-                         f"type={requested.str_short()}\n  Sizes must agree from the last axis on, or be 1.")
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={typeof(value).str_short()} and "
+            f"requested type={requested.str_short()}\n  Sizes must agree from the last axis on, "
+            "or be 1."
+        )
     kept = tuple(m for m, fit in zip(own, fits, strict=True) if fit)
     return broadcast_axes(value, kept, shape, tuple(i + ahead for i, fit in enumerate(fits) if fit))
 

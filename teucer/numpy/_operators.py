@@ -1,4 +1,7 @@
-"""The operators of arrays and tracers: `x + y` is one call of C++ on arrays, and one bind of a primitive on tracers."""
+"""The operators of arrays and tracers.
+
+`x + y` is one call of C++ on arrays, and one bind of a primitive on tracers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ _INTEGERS = frozenset(dtypes.INTEGERS) | {dtypes.bool_}
 
 
 class Row(NamedTuple):
-    """An operator: its function, and the primitive that it is on operands of one type with one of the `direct` dtypes."""
+    """An operator: its function, and the primitive that it is on operands of one type with one of
+    the `direct` dtypes."""
 
     function: Callable[..., Any]
     symbol: str
@@ -54,12 +58,19 @@ OPERATORS = {
     "eq": Row(_ufuncs.equal, "==", lax.eq_p, dtypes.ALL_SET, reflected=False),
     "ne": Row(_ufuncs.not_equal, "!=", lax.ne_p, dtypes.ALL_SET, reflected=False),
     "lt": Row(_ufuncs.less, "<", lax.lt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
-    "le": Row(_ufuncs.less_equal, "<=", lax.le_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
-    "gt": Row(_ufuncs.greater, ">", lax.gt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
-    "ge": Row(_ufuncs.greater_equal, ">=", lax.ge_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False),
+    "le": Row(
+        _ufuncs.less_equal, "<=", lax.le_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False
+    ),
+    "gt": Row(
+        _ufuncs.greater, ">", lax.gt_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False
+    ),
+    "ge": Row(
+        _ufuncs.greater_equal, ">=", lax.ge_p, _NUMBERS - frozenset(dtypes.COMPLEX), reflected=False
+    ),
 }
 _INT32 = np.dtype(np.int32)
-# What makes a number of Python an operand beside an array of a dtype, in 32-bit mode, where that is the same for all numbers.
+# What makes a number of Python an operand beside an array of a dtype, in 32-bit mode, where that is
+# the same for all numbers.
 _AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): float, _INT32: np.int32}
 _ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 _REFUSED = (list, tuple, dict, set)
@@ -67,7 +78,8 @@ _ORDER = ("<", "<=", ">", ">=")
 
 
 def accepts(x: Any, y: Any, symbol: str, reflected: bool = False) -> bool:
-    """Whether `y` is an operand for an operator of x; if `reflected`, with y on the left. False leaves the operator to y's class.
+    """Whether `y` is an operand for an operator of x; if `reflected`, with y on the left. False
+    leaves the operator to y's class.
 
     Raises TypeError for Python's containers, which have operators that would take the array apart.
     """
@@ -75,8 +87,11 @@ def accepts(x: Any, y: Any, symbol: str, reflected: bool = False) -> bool:
         return True
     if isinstance(y, _REFUSED):
         left, right = (type(z).__name__ for z in ((y, x) if reflected else (x, y)))
-        what = (f"{symbol!r} not supported between instances of {left!r} and {right!r}" if symbol in _ORDER
-                else f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}")
+        what = (
+            f"{symbol!r} not supported between instances of {left!r} and {right!r}"
+            if symbol in _ORDER
+            else f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}"
+        )
         raise TypeError(f"{what}\n  Convert the operand first: jnp.asarray(...).")
     return False
 
@@ -112,17 +127,22 @@ def _reflected(function: Any) -> Any:
 
 
 def _tracer_operator(function: Any, row: Row) -> Any:
-    """An operator of tracers: where the operands are of one type, or one is a float, the primitive's bind."""
+    """An operator of tracers: where the operands are of one type, or one is a float, the
+    primitive's bind."""
     plain, symbol = function.__wrapped__, row.symbol
     swapped = plain is function  # _reflected's
     if row.primitive is None:
+
         def operator(x: Any, y: Any) -> Any:
             y = as_array(y) if high_types else y
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
+
         return operator
     bind, direct = row.primitive.call, row.direct
     known: set[Any] = set()  # types of two operands on which the primitive acts as it is
-    numbers: dict[Any, Any] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
+    numbers: dict[
+        Any, Any
+    ] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
 
     def fast_operator(x: Any, y: Any) -> Any:
         aval = x.aval
@@ -141,14 +161,21 @@ def _tracer_operator(function: Any, row: Row) -> Any:
         if aval.dtype in direct:
             known.add(aval)
             if aval.dtype in _AS_OPERAND and not (aval.weak_type and aval.dtype == _INT32):
-                numbers.update({(aval, k): _AS_OPERAND[aval.dtype] for k in ((int,) if aval.dtype == _INT32 else (int, float))})
+                numbers.update(
+                    {
+                        (aval, k): _AS_OPERAND[aval.dtype]
+                        for k in ((int,) if aval.dtype == _INT32 else (int, float))
+                    }
+                )
         return plain(x, y)
+
     return fast_operator
 
 
 def _unary_operator(function: Any) -> Any:
     def operator(x: Any) -> Any:
         return function(x)
+
     return operator
 
 
@@ -162,7 +189,12 @@ def _reflected_power(x: Any, y: Any) -> Any:
 
 
 _POWER = {"__pow__": _power, "__rpow__": _reflected_power}
-_UNARY = {"__neg__": _ufuncs.negative, "__pos__": _ufuncs.positive, "__abs__": _ufuncs.abs, "__invert__": _ufuncs.bitwise_not}
+_UNARY = {
+    "__neg__": _ufuncs.negative,
+    "__pos__": _ufuncs.positive,
+    "__abs__": _ufuncs.abs,
+    "__invert__": _ufuncs.bitwise_not,
+}
 
 
 def array_operators() -> dict[str, Any]:
@@ -183,5 +215,7 @@ def tracer_operators() -> dict[str, Any]:
         members[f"__{name}__"] = _tracer_operator(row.function, row)
         if row.reflected:
             members[f"__r{name}__"] = _tracer_operator(_reflected(row.function), row)
-    members.update({name: _unary_operator(function.__wrapped__) for name, function in _UNARY.items()})
+    members.update(
+        {name: _unary_operator(function.__wrapped__) for name, function in _UNARY.items()}
+    )
     return members

@@ -21,21 +21,34 @@ from teucer.numpy._vectorize import apply_along_axis
 __all__ = ["pad"]
 
 _KEYWORDS: dict[str, tuple[str, ...]] = {
-    "constant": ("constant_values",), "edge": (), "linear_ramp": ("end_values",), "maximum": ("stat_length",),
-    "mean": ("stat_length",), "median": ("stat_length",), "minimum": ("stat_length",), "reflect": ("reflect_type",),
-    "symmetric": ("reflect_type",), "wrap": (), "empty": ()}
+    "constant": ("constant_values",),
+    "edge": (),
+    "linear_ramp": ("end_values",),
+    "maximum": ("stat_length",),
+    "mean": ("stat_length",),
+    "median": ("stat_length",),
+    "minimum": ("stat_length",),
+    "reflect": ("reflect_type",),
+    "symmetric": ("reflect_type",),
+    "wrap": (),
+    "empty": (),
+}
 
 
-def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant",
-        **kwargs: Any) -> Array:
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+) -> Array:
     """An array with pad_width elements before and after it along each axis.
 
-    pad_width: a number for all, a pair for all axes, a pair for each axis, or a dict of pairs by axis.
-    mode: what the new elements are. "constant": constant_values (0); "edge": the nearest element; "linear_ramp": from
-    there to end_values (0); "maximum", "mean", "median", "minimum" of the line, or of its stat_length outermost elements;
-    "reflect", "symmetric": the line mirrored at its last element, or after it; with reflect_type="odd", turned about it;
-    "wrap": the line repeated; "empty": not specified; or a function of (line, pair, axis, kwargs) that gives the padded line.
-    Raises ValueError for negative widths or shapes that do not fit, NotImplementedError for another mode.
+    pad_width: a number for all, a pair for all axes, a pair for each axis, or a dict of pairs by
+    axis.
+    mode: what the new elements are. "constant": constant_values (0); "edge": the nearest element;
+    "linear_ramp": from there to end_values (0); "maximum", "mean", "median", "minimum" of the line,
+    or of its stat_length outermost elements; "reflect", "symmetric": the line mirrored at its last
+    element, or after it; with reflect_type="odd", turned about it; "wrap": the line repeated;
+    "empty": not specified; or a function of (line, pair, axis, kwargs) that gives the padded line.
+    Raises ValueError for negative widths or shapes that do not fit, NotImplementedError for another
+    mode.
 
     >>> pad(np.array([1, 2, 3]), (1, 2), mode="reflect").tolist()
     [2, 1, 2, 3, 2, 1]
@@ -45,27 +58,43 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     return _structure.convert_element_type(padded, x.dtype, True) if typeof(x).weak_type else padded
 
 
-def _padded(x: Any, widths: tuple[tuple[int, int], ...], mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
+def _padded(
+    x: Any,
+    widths: tuple[tuple[int, int], ...],
+    mode: str | Callable[..., Any],
+    kwargs: dict[str, Any],
+) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _KEYWORDS:
-        raise NotImplementedError(f"Unimplemented padding mode '{mode}' for np.pad.\n  Modes: {', '.join(_KEYWORDS)}.")
+        raise NotImplementedError(
+            f"Unimplemented padding mode '{mode}' for np.pad.\n  Modes: {', '.join(_KEYWORDS)}."
+        )
     unknown = set(kwargs) - set(_KEYWORDS[mode])
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     if mode in ("constant", "empty"):
         values = kwargs.get("constant_values", 0)
-        return _pad_constant(x, values if isinstance(values, ArrayImpl | Tracer) else np.asarray(values), widths)
+        return _pad_constant(
+            x, values if isinstance(values, ArrayImpl | Tracer) else np.asarray(values), widths
+        )
     if mode == "linear_ramp":
         ends = kwargs.get("end_values", 0)
-        return _pad_ramp(x, ends if isinstance(ends, ArrayImpl | Tracer) else np.asarray(ends), widths)
+        return _pad_ramp(
+            x, ends if isinstance(ends, ArrayImpl | Tracer) else np.asarray(ends), widths
+        )
     if mode in ("reflect", "symmetric", "wrap", "edge"):
         odd = kwargs.get("reflect_type", "even")
         if odd not in ("even", "odd"):
             raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {odd!r}")
         return _pad_moved(x, widths, mode, odd == "odd")
     lengths = kwargs.get("stat_length")
-    return _pad_statistic(x, widths, mode, None if lengths is None else _pairs(np.asarray(lengths), x.ndim, "stat_length"))
+    return _pad_statistic(
+        x,
+        widths,
+        mode,
+        None if lengths is None else _pairs(np.asarray(lengths), x.ndim, "stat_length"),
+    )
 
 
 def _width_pairs(pad_width: Any, x: Any) -> tuple[tuple[int, int], ...]:
@@ -85,8 +114,10 @@ def _width_pairs(pad_width: Any, x: Any) -> tuple[tuple[int, int], ...]:
 def _pairs(value: np.ndarray[Any, Any], ndim: int, name: str) -> tuple[tuple[int, int], ...]:
     allowed = ((ndim, 2), (1, 2), (2,), (1,), ())
     if value.shape not in allowed:
-        raise ValueError(f"jnp.pad: {name} with nd={ndim} has unsupported shape {value.shape}. Valid shapes are ({ndim}, 2), "
-                         "(1, 2), (2,), (1,), or ().")
+        raise ValueError(
+            f"jnp.pad: {name} with nd={ndim} has unsupported shape {value.shape}. Valid shapes "
+            f"are ({ndim}, 2), (1, 2), (2,), (1,), or ()."
+        )
     return tuple((as_size(a), as_size(b)) for a, b in np.broadcast_to(value, (ndim, 2)))
 
 
@@ -99,14 +130,16 @@ def _pad_constant(x: Any, values: Any, widths: Any) -> Any:
     values = _shapes.broadcast_in_dim(values, (x.ndim, 2), range(2 - np.ndim(values), 2))
     for axis, (before, after) in enumerate(widths):
         none = [(0, 0, 0)] * x.ndim
-        x = _slicing.pad(x, values[axis, 0], [*none[:axis], (before, 0, 0), *none[axis + 1:]])
-        x = _slicing.pad(x, values[axis, 1], [*none[:axis], (0, after, 0), *none[axis + 1:]])
+        x = _slicing.pad(x, values[axis, 0], [*none[:axis], (before, 0, 0), *none[axis + 1 :]])
+        x = _slicing.pad(x, values[axis, 1], [*none[:axis], (0, after, 0), *none[axis + 1 :]])
     return x
 
 
 def _spread(line: Any, size: int, axis: int) -> Any:
     """A part of size 1 along an axis, repeated."""
-    return _structure.broadcast_to(line, (*line.shape[:axis], size, *line.shape[axis + 1:]), range(line.ndim))
+    return _structure.broadcast_to(
+        line, (*line.shape[:axis], size, *line.shape[axis + 1 :]), range(line.ndim)
+    )
 
 
 @fast(static=("widths",))
@@ -114,7 +147,10 @@ def _pad_ramp(x: Any, ends: Any, widths: Any) -> Any:
     ends = _shapes.broadcast_in_dim(ends, (x.ndim, 2), range(2 - np.ndim(ends), 2))
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
-        first, last = _slicing.slice_in_dim(x, 0, 1, axis=axis), _slicing.slice_in_dim(x, n - 1, n, axis=axis)
+        first, last = (
+            _slicing.slice_in_dim(x, 0, 1, axis=axis),
+            _slicing.slice_in_dim(x, n - 1, n, axis=axis),
+        )
         low = _ramp(ends[axis, 0], first, before, axis)
         high = _shapes.rev(_ramp(ends[axis, 1], last, after, axis), (axis,))
         x = _joining.concatenate([low, x, high], axis)
@@ -126,7 +162,7 @@ def _ramp(start: Any, edge: Any, size: int, axis: int) -> Any:
     exact = dtypes.issubdtype(edge.dtype, np.integer)
     dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(edge.dtype))
     begin, end = convert(start, dtype), convert(edge, dtype)
-    shape = (*edge.shape[:axis], size, *edge.shape[axis + 1:])
+    shape = (*edge.shape[:axis], size, *edge.shape[axis + 1 :])
     parts = _structure.convert_element_type(_shapes.broadcasted_iota(np.int32, shape, axis), dtype)
     begin, end = _structure.broadcast_to(begin, shape, ()), _spread(end, size, axis)
     out = begin + (end - begin) * parts / max(size, 1)
@@ -140,7 +176,9 @@ def _pad_moved(x: Any, widths: Any, mode: str, odd: bool) -> Any:
         if before == after == 0:
             continue
         if is_size("pad", n, 0):
-            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
         x = _pad_axis(x, axis, before, after, "edge" if n == 1 and mode == "reflect" else mode, odd)
     return x
 
@@ -157,7 +195,10 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) 
     period = 2 * n - 2 if mode == "reflect" else 2 * n
     times, within = np.divmod(np.arange(-before, n + after), period)
     turned = within >= n
-    first, last = _slicing.slice_in_dim(x, 0, 1, axis=axis), _slicing.slice_in_dim(x, n - 1, n, axis=axis)
+    first, last = (
+        _slicing.slice_in_dim(x, 0, 1, axis=axis),
+        _slicing.slice_in_dim(x, n - 1, n, axis=axis),
+    )
     shape = [1] * x.ndim
     shape[axis] = n + before + after
 
@@ -166,7 +207,11 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) 
 
     size = n + before + after
     step = _spread(2 * (last - first), size, axis)
-    return along(np.where(turned, -1, 1)) * out + along(np.where(turned, 2, 0)) * _spread(last, size, axis) + along(times) * step
+    return (
+        along(np.where(turned, -1, 1)) * out
+        + along(np.where(turned, 2, 0)) * _spread(last, size, axis)
+        + along(times) * step
+    )
 
 
 def _pad_symbolic(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) -> Any:
@@ -202,7 +247,13 @@ def _by_runs(x: Any, places: np.ndarray[Any, Any], axis: int) -> Any:
             j += 1
         low, high = int(min(places[i], places[j - 1])), int(max(places[i], places[j - 1]))
         part = _slicing.slice_in_dim(x, low, high + 1, axis=axis)
-        parts.append(_spread(part, j - i, axis) if step == 0 else _shapes.rev(part, (axis,)) if step < 0 else part)
+        parts.append(
+            _spread(part, j - i, axis)
+            if step == 0
+            else _shapes.rev(part, (axis,))
+            if step < 0
+            else part
+        )
         i = j
     return _joining.concatenate(parts, axis)
 
@@ -213,7 +264,9 @@ def _pad_statistic(x: Any, widths: Any, mode: str, lengths: Any) -> Any:
         n = x.shape[axis]
         counts = (n, n) if lengths is None else tuple(min(k, n) for k in lengths[axis])
         if is_size("pad", n, 0):
-            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
         if 0 in counts:
             raise ValueError("stat_length of 0 yields no value for padding")
         low = _statistic(_slicing.slice_in_dim(x, 0, counts[0], axis=axis), axis, mode)
@@ -234,11 +287,15 @@ def _statistic(x: Any, axis: int, mode: str) -> Any:
         values = _slicing.slice_in_dim(values, (n - 1) // 2, n // 2 + 1, axis=axis)
     out = _shapes.expand_dims(_structure.reduce_sum(values, [axis]), (axis,)) / values.shape[axis]
     exact = dtypes.issubdtype(x.dtype, np.integer)
-    return convert(_elementwise.round(out, _elementwise.RoundingMethod.TO_NEAREST_EVEN) if exact else out, x.dtype)
+    return convert(
+        _elementwise.round(out, _elementwise.RoundingMethod.TO_NEAREST_EVEN) if exact else out,
+        x.dtype,
+    )
 
 
-def _pad_by_function(x: Any, widths: Any, function: Callable[..., Any],
-                     kwargs: dict[str, Any]) -> Any:
+def _pad_by_function(
+    x: Any, widths: Any, function: Callable[..., Any], kwargs: dict[str, Any]
+) -> Any:
     out = _pad_constant(x, np.asarray(0), widths)
     for axis, pair in enumerate(widths):
         out = apply_along_axis(lambda line, p=pair, i=axis: function(line, p, i, kwargs), axis, out)

@@ -26,7 +26,18 @@ from teucer.numpy._signals import convolve
 from teucer.numpy._sorting import argsort
 from teucer.numpy._stacking import concatenate
 
-__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"]
+__all__ = [
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "roots",
+]
 
 
 def _coefficients(name: str, *ps: Any) -> list[Any]:
@@ -34,7 +45,9 @@ def _coefficients(name: str, *ps: Any) -> list[Any]:
     out = []
     for p in operands(name, *ps):
         if p.ndim > 1:
-            raise ValueError(f"{name}: coefficients must be an array of one axis, got shape {p.shape}.")
+            raise ValueError(
+                f"{name}: coefficients must be an array of one axis, got shape {p.shape}."
+            )
         out.append(ravel(p))
     return out
 
@@ -45,7 +58,8 @@ def _exact(x: Any, y: Any) -> Any:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The polynomial with given zeros and highest coefficient 1; for a square matrix its characteristic polynomial.
+    """The polynomial with given zeros and highest coefficient 1; for a square matrix its
+    characteristic polynomial.
 
     >>> poly(np.array([1., 2.])).tolist()
     [1.0, -3.0, 2.0]
@@ -60,7 +74,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @fast
 def _eigenvalues(matrix: Any) -> Any:
-    return _linalg_eigen.eig(matrix, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+    return _linalg_eigen.eig(
+        matrix, compute_left_eigenvectors=False, compute_right_eigenvectors=False
+    )[0]
 
 
 @fast
@@ -129,7 +145,10 @@ def _of_one_length(name: str, *ps: Any) -> list[Any]:
     """Coefficients, which may be arrays, with zeros in front of the shorter ones."""
     xs = [ravel(x) if x.ndim == 0 else x for x in promoted(name, ANY, *ps)]
     if len({x.shape[1:] for x in xs}) > 1:
-        raise ValueError(f"{name}: coefficients have different shapes: {', '.join(str(x.shape[1:]) for x in xs)}.")
+        raise ValueError(
+            f"{name}: coefficients have different shapes: "
+            f"{', '.join(str(x.shape[1:]) for x in xs)}."
+        )
     n = max_dim(*(x.shape[0] for x in xs))
     return [_extended(x, n) for x in xs]
 
@@ -139,17 +158,22 @@ def _extended(p: Any, n: int) -> Any:
     missing = n - p.shape[0]
     if not is_symbolic(missing) and missing <= 0:
         return p
-    return _slicing.pad(p, _structure.full((), 0, p.dtype), [(missing, 0, 0)] + [(0, 0, 0)] * (p.ndim - 1))
+    return _slicing.pad(
+        p, _structure.full((), 0, p.dtype), [(missing, 0, 0)] + [(0, 0, 0)] * (p.ndim - 1)
+    )
 
 
 def _trimmed(name: str, p: Any) -> Any:
     """Coefficients without zeros in front; the values must be known."""
-    places = concrete(p, name, "which leading coefficients are zero must be known; leave out trim_leading_zeros").nonzero()[0]
-    return p[int(places[0]):] if places.size else p[p.shape[0] - 1:]
+    places = concrete(
+        p, name, "which leading coefficients are zero must be known; leave out trim_leading_zeros"
+    ).nonzero()[0]
+    return p[int(places[0]) :] if places.size else p[p.shape[0] - 1 :]
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials; trim_leading_zeros: of the polynomials without zeros in front, which must be known.
+    """The product of two polynomials; trim_leading_zeros: of the polynomials without zeros in
+    front, which must be known.
 
     >>> polymul(np.array([1., 1.]), np.array([1., -1.])).tolist()
     [1.0, 0.0, -1.0]
@@ -162,7 +186,8 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
-    """Quotient and remainder of two polynomials; trim_leading_zeros: the remainder without zeros in front.
+    """Quotient and remainder of two polynomials; trim_leading_zeros: the remainder without zeros in
+    front.
 
     >>> [p.tolist() for p in polydiv(np.array([1., 2., 3.]), np.array([1., 2.]))]
     [[1.0, 0.0], [0.0, 0.0, 3.0]]
@@ -182,7 +207,7 @@ def _divide(u: Any, v: Any) -> Any:
         d = rest[k] / v[0]
         quotient.append(_structure.reshape(d, (1,)))
         # The highest power cancels exactly.
-        rest = rest.at[k:k + n + 1].add(-d * v).at[k].set(0)
+        rest = rest.at[k : k + n + 1].add(-d * v).at[k].set(0)
     return concatenate(quotient), rest
 
 
@@ -203,11 +228,12 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         return _structure.full((0,), 0, coefficients.dtype)
     powers = np.arange(n - 1, order - 1, -1, dtype=float)
     factors = np.prod([powers - k for k in range(order)], axis=0)
-    return coefficients[:n - order] * factors.astype(coefficients.dtype)
+    return coefficients[: n - order] * factors.astype(coefficients.dtype)
 
 
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
-    """The m-th antiderivative of a polynomial; k: the constants of integration (0), the first one first.
+    """The m-th antiderivative of a polynomial; k: the constants of integration (0), the first one
+    first.
 
     >>> polyint(np.array([2., 2.]), k=5).tolist()
     [1.0, 2.0, 5.0]
@@ -237,8 +263,8 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial, as complex numbers: the eigenvalues of its companion matrix.
 
-    strip_zeros: coefficients that are zero in front or behind are taken off first, and must be known; without it the
-    result has NaNs for those in front.
+    strip_zeros: coefficients that are zero in front or behind are taken off first, and must be
+    known; without it the result has NaNs for those in front.
 
     >>> np.sort(np.asarray(roots(np.array([1., -3., 2.])))).real.round(3).tolist()
     [1.0, 2.0]
@@ -250,13 +276,19 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
         return _structure.full((0,), 0, dtype)
     if not strip_zeros:
         return _roots_with_zeros(coefficients)
-    places = concrete(coefficients, "roots", "The error occurred in the jnp.roots() function. To use this within a JIT-compiled "
-                      "context, pass strip_zeros=False.").nonzero()[0]
+    places = concrete(
+        coefficients,
+        "roots",
+        "The error occurred in the jnp.roots() function. To use this within a JIT-compiled "
+        "context, pass strip_zeros=False.",
+    ).nonzero()[0]
     if not places.size:
         return _structure.full((0,), 0, dtype)
     first, last = int(places[0]), int(places[-1])
-    found = _roots(coefficients[first:last + 1])
-    return concatenate([_structure.full((n - 1 - last,), 0, dtype), found]) if last < n - 1 else found
+    found = _roots(coefficients[first : last + 1])
+    return (
+        concatenate([_structure.full((n - 1 - last,), 0, dtype), found]) if last < n - 1 else found
+    )
 
 
 def _companion(p: Any) -> Any:
@@ -295,13 +327,21 @@ def _by_size(x: Any) -> Any:
     return argsort(-_ufuncs.abs(x))
 
 
-def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False,
-            w: ArrayLike | None = None, cov: bool = False) -> Array | tuple[Array, ...]:
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool = False,
+) -> Array | tuple[Array, ...]:
     """The polynomial of a degree that fits points best, in the sense of least squares.
 
-    y: values, or columns of values. w: weights of the points. rcond: relative size of singular values that count as zero
-    (by default number of points times the precision). full: also residuals, rank, singular values and rcond. cov: also the
-    covariance matrix of the coefficients, scaled so that the mean weighted residual is 1, or not with "unscaled".
+    y: values, or columns of values. w: weights of the points. rcond: relative size of singular
+    values that count as zero (by default number of points times the precision). full: also
+    residuals, rank, singular values and rcond. cov: also the covariance matrix of the coefficients,
+    scaled so that the mean weighted residual is 1, or not with "unscaled".
 
     >>> np.asarray(polyfit(np.array([0., 1., 2.]), np.array([1., 3., 5.]), 1)).round(3).tolist()
     [2.0, 1.0]
@@ -317,8 +357,12 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
     if values.ndim not in (1, 2):
         raise TypeError("expected 1D or 2D array for y")
     if places.shape[0] != values.shape[0]:
-        raise TypeError(f"expected x and y to have same length\n    x: {places.shape}\n    y: {values.shape}")
-    limit = places.shape[0] * float(dtypes.finfo(places.dtype).eps) if rcond is None else float(rcond)
+        raise TypeError(
+            f"expected x and y to have same length\n    x: {places.shape}\n    y: {values.shape}"
+        )
+    limit = (
+        places.shape[0] * float(dtypes.finfo(places.dtype).eps) if rcond is None else float(rcond)
+    )
     weights = None if w is None else convert(operand("polyfit", w), places.dtype)
     if weights is not None and weights.ndim != 1:
         raise TypeError("expected a 1-d array for weights")
@@ -333,11 +377,17 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
         scale: Any = 1
     else:
         if places.shape[0] <= degree + 1:
-            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+            raise ValueError(
+                "the number of data points must exceed order to scale the covariance matrix"
+            )
         scale = residuals / (places.shape[0] - (degree + 1))
     if values.ndim == 1:
-        return out, inverse * (scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1)))
-    return out, inverse[:, :, None] * (scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1, scale.shape[0])))
+        return out, inverse * (
+            scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1))
+        )
+    return out, inverse[:, :, None] * (
+        scale if isinstance(scale, int) else _structure.reshape(scale, (1, 1, scale.shape[0]))
+    )
 
 
 @fast(static=("degree", "rcond"))
@@ -348,21 +398,36 @@ def _fit(x: Any, y: Any, w: Any, degree: int, rcond: float) -> Any:
     if w is not None:
         powers = powers * _structure.reshape(w, (w.shape[0], 1))
         target = target * (w if y.ndim == 1 else _structure.reshape(w, (w.shape[0], 1)))
-    scale = _elementwise.sqrt(_structure.reduce_sum(_ufuncs.real(powers * _ufuncs.conj(powers)), [0]))
+    scale = _elementwise.sqrt(
+        _structure.reduce_sum(_ufuncs.real(powers * _ufuncs.conj(powers)), [0])
+    )
     scale = where(scale == 0, 1, scale)
     row = _structure.reshape(scale, (1, scale.shape[0]))
     scaled = powers / row
     u, s, vh = _linalg_svd.svd(scaled, full_matrices=False)
     kept = s > rcond * s[0]
     inverse = _structure.reshape(where(kept, 1 / where(kept, s, 1), 0), (1, s.shape[0]))
-    back = _exact(_ufuncs.conj(_structure.transpose(vh, (1, 0))) * inverse, _ufuncs.conj(_structure.transpose(u, (1, 0))))
+    back = _exact(
+        _ufuncs.conj(_structure.transpose(vh, (1, 0))) * inverse,
+        _ufuncs.conj(_structure.transpose(u, (1, 0))),
+    )
     c = _exact(back, target)
     error = target - _exact(scaled, c)
     residuals = _structure.reduce_sum(_ufuncs.real(error * _ufuncs.conj(error)), [0])
     out = c / (scale if y.ndim == 1 else _structure.reshape(scale, (count, 1)))
-    spread = _exact(_structure.transpose(vh, (1, 0)) * inverse * inverse, vh) / row / _structure.reshape(scale, (count, 1))
+    spread = (
+        _exact(_structure.transpose(vh, (1, 0)) * inverse * inverse, vh)
+        / row
+        / _structure.reshape(scale, (count, 1))
+    )
     rank = _structure.reduce_sum(convert(kept, np.dtype(np.int32)), [0])
-    return out, _structure.reshape(residuals, (1,) if y.ndim == 1 else residuals.shape), rank, s, spread
+    return (
+        out,
+        _structure.reshape(residuals, (1,) if y.ndim == 1 else residuals.shape),
+        rank,
+        s,
+        spread,
+    )
 
 
 def _vandermonde(x: Any, count: int) -> Any:

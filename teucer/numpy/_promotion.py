@@ -15,19 +15,40 @@ from teucer._core.trace import Tracer
 from teucer._core.types import aval_of, is_valid_type, varying
 from teucer.lax import _structure
 
-__all__ = ["ANY", "COMPLEX", "FLOATING", "INEXACT", "NUMERIC", "alike_before_repeated", "as_value", "broadcast_shapes",
-           "broadcast_to", "check_arraylike", "convert", "promote", "promote_dtypes", "promote_shapes", "refuse_out"]
+__all__ = [
+    "ANY",
+    "COMPLEX",
+    "FLOATING",
+    "INEXACT",
+    "NUMERIC",
+    "alike_before_repeated",
+    "as_value",
+    "broadcast_shapes",
+    "broadcast_to",
+    "check_arraylike",
+    "convert",
+    "promote",
+    "promote_dtypes",
+    "promote_shapes",
+    "refuse_out",
+]
 
-# What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or complex, ...
+# What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or
+# complex, ...
 ANY, NUMERIC, INEXACT, FLOATING, COMPLEX = "any", "numeric", "inexact", "floating", "complex"
-_KIND = {NUMERIC: dtypes.to_numeric_dtype, INEXACT: dtypes.to_inexact_dtype, COMPLEX: dtypes.to_complex_dtype,
-         FLOATING: dtypes.to_floating_dtype}
+_KIND = {
+    NUMERIC: dtypes.to_numeric_dtype,
+    INEXACT: dtypes.to_inexact_dtype,
+    COMPLEX: dtypes.to_complex_dtype,
+    FLOATING: dtypes.to_floating_dtype,
+}
 _PYTHON = frozenset({bool, int, float, complex})
 _KNOWN = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 
 
 def as_value(x: Any) -> Any:
-    """The array that an object of a user's class with `__jax_array__` stands for; any other value as it is."""
+    """The array that an object of a user's class with `__jax_array__` stands for; any other value
+    as it is."""
     return x.__jax_array__() if not isinstance(x, _KNOWN) and hasattr(x, "__jax_array__") else x
 
 
@@ -35,12 +56,15 @@ def check_arraylike(name: str, *xs: Any, at: int = 0, none_ok: bool = False) -> 
     """Raise TypeError if an operand is not an array or a number."""
     for i, x in enumerate(xs, at):
         if not isinstance(x, _KNOWN) and not (none_ok and x is None) and not is_valid_type(x):
-            raise TypeError(f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}.\n"
-                            f"  Convert it first: jnp.asarray(...).")
+            raise TypeError(
+                f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}.\n"
+                f"  Convert it first: jnp.asarray(...)."
+            )
 
 
 class _Plan(NamedTuple):
-    """How operands of known types meet: a dtype, and for each operand whether it is converted, and to which shape and axes."""
+    """How operands of known types meet: a dtype, and for each operand whether it is converted, and
+    to which shape and axes."""
 
     dtype: Any
     weak: bool
@@ -55,9 +79,19 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
 
     Raises TypeError for what is not an array, ValueError for dtypes or shapes that do not combine.
     """
-    key = (kind, config.enable_x64.value, config.numpy_dtype_promotion.value,
-           *[type(x) if type(x) in _PYTHON else x.aval if isinstance(x, Tracer) else _aval(name, xs, i, x)
-             for i, x in enumerate(xs)])
+    key = (
+        kind,
+        config.enable_x64.value,
+        config.numpy_dtype_promotion.value,
+        *[
+            type(x)
+            if type(x) in _PYTHON
+            else x.aval
+            if isinstance(x, Tracer)
+            else _aval(name, xs, i, x)
+            for i, x in enumerate(xs)
+        ],
+    )
     plan = _plans.get(key)
     if plan is None:
         plan = _plans[key] = _plan(name, kind, xs)
@@ -74,8 +108,8 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
 
 
 def alike_before_repeated(*xs: Any) -> tuple[Any, ...]:
-    """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices sum of their cotangents is
-    then as small as they are."""
+    """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
+    sum of their cotangents is then as small as they are."""
     return array_ops.alike(xs) if varying else xs
 
 
@@ -86,11 +120,16 @@ def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
 
 def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     avals = [aval_of(x) for x in xs]
-    nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True))
+    nodes = tuple(
+        dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(xs, avals, strict=True)
+    )
     if any(a.dtype == dtypes.float0 for a in avals):
         raise errors.float0_refused(name)
     if any(map(dtypes.is_extended, nodes)) and (kind in _KIND or len(set(nodes)) > 1):
-        raise TypeError(f"{name} does not accept dtype{'s' * (len(avals) > 1)} {', '.join(a.dtype.name for a in avals)}.")
+        raise TypeError(
+            f"{name} does not accept dtype{'s' * (len(avals) > 1)} "
+            f"{', '.join(a.dtype.name for a in avals)}."
+        )
     dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
@@ -107,22 +146,34 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
 
 
 def _target(shape: tuple[Any, ...], result: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """The shape without its axes of size 1 that are repeated, the result, and the axes that the others become."""
+    """The shape without its axes of size 1 that are repeated, the result, and the axes that the
+    others become."""
     offset = len(result) - len(shape)
-    kept = [i for i, d in enumerate(shape) if not (type(d) is int and d == 1 and result[offset + i] != 1)]
+    kept = [
+        i
+        for i, d in enumerate(shape)
+        if not (type(d) is int and d == 1 and result[offset + i] != 1)
+    ]
     return tuple(shape[i] for i in kept), result, tuple(offset + i for i in kept)
 
 
-def broadcast_axes(x: Any, kept: tuple[Any, ...], shape: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+def broadcast_axes(
+    x: Any, kept: tuple[Any, ...], shape: tuple[Any, ...], axes: tuple[int, ...]
+) -> Any:
     """x reshaped to `kept`, whose axes become `axes` of the result of the given shape."""
-    return _structure.broadcast_in_dim_p.call(_structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes,
-                                              sharding=None)[0]
+    return _structure.broadcast_in_dim_p.call(
+        _structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes, sharding=None
+    )[0]
 
 
 def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
     """x in a shape that it broadcasts to."""
     own, shape = np.shape(x), tuple(shape)
-    return x if own == shape and isinstance(x, ArrayImpl | Tracer) else broadcast_axes(x, *_target(own, shape))
+    return (
+        x
+        if own == shape and isinstance(x, ArrayImpl | Tracer)
+        else broadcast_axes(x, *_target(own, shape))
+    )
 
 
 def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -139,39 +190,56 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
         larger = [d for d in sizes if not (type(d) is int and d == 1)]
         if any(d != larger[0] for d in larger):
             listed = ", ".join(str(s) for s in shapes)
-            what = f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or 1."
+            what = (
+                f"  Sizes along axis {i} are {', '.join(map(str, sizes))}; they must be equal, or "
+                "1."
+            )
             if len({len(s) for s in shapes if s}) > 1:
-                raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{listed}]\n{what}\n  function: {name}")
+                raise ValueError(
+                    f"Incompatible shapes for broadcasting: shapes=[{listed}]\n{what}\n"
+                    f"  function: {name}"
+                )
             raise TypeError(f"{name} got incompatible shapes for broadcasting: {listed}.\n{what}")
         out.append(larger[0] if larger else 1)
     return tuple(out)
 
 
 def promote_shapes(name: str, *xs: Any) -> list[Any]:
-    """Operands brought to one shape by the rules of NumPy; scalars stay scalars, and dtypes stay."""
+    """Operands brought to one shape by the rules of NumPy; scalars stay scalars, and dtypes
+    stay."""
     shapes = [np.shape(x) for x in xs]
     if config.numpy_rank_promotion.value != "allow":
         _report_ranks(name, shapes)
     shape = broadcast_shapes(name, shapes)
     xs = alike_before_repeated(*xs)
-    return [x if not own or own == shape else broadcast_axes(x, *_target(own, shape)) for x, own in zip(xs, shapes, strict=True)]
+    return [
+        x if not own or own == shape else broadcast_axes(x, *_target(own, shape))
+        for x, own in zip(xs, shapes, strict=True)
+    ]
 
 
 def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:
-    """Warn or raise, as the option jax_numpy_rank_promotion asks, where operands differ in their number of axes."""
+    """Warn or raise, as the option jax_numpy_rank_promotion asks, where operands differ in their
+    number of axes."""
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return
     listed = " ".join(map(str, shapes))
     if config.numpy_rank_promotion.value == "raise":
-        raise ValueError(f"Operands could not be broadcast together for {name} on shapes {listed} and with the config option "
-                         "jax_numpy_rank_promotion='raise'.\n  Give the operands as many axes: x[None].")
-    warn(f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the jax_numpy_rank_promotion "
-                  "config option to 'allow' to disable this warning.")
+        raise ValueError(
+            f"Operands could not be broadcast together for {name} on shapes {listed} and with the "
+            "config option jax_numpy_rank_promotion='raise'.\n"
+            "  Give the operands as many axes: x[None]."
+        )
+    warn(
+        f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the "
+        "jax_numpy_rank_promotion config option to 'allow' to disable this warning."
+    )
 
 
 def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
-    """A value as another dtype; a number of Python or NumPy stays on the host, so that it is written into the program."""
+    """A value as another dtype; a number of Python or NumPy stays on the host, so that it is
+    written into the program."""
     kind = type(x)
     if kind in _PYTHON:
         if weak:
@@ -179,7 +247,12 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
         if kind is int and isinstance(dtype, np.dtype) and dtype.kind in "iu":
             return _wrapped(x, dtype)
         return np.asarray(x, dtype)[()]
-    if isinstance(x, np.ndarray | np.generic) and not x.shape and not weak and dtype.kind in "biufc":
+    if (
+        isinstance(x, np.ndarray | np.generic)
+        and not x.shape
+        and not weak
+        and dtype.kind in "biufc"
+    ):
         if x.dtype.kind == "c" and dtype.kind != "c":
             x = x.real
         with np.errstate(all="ignore"):
@@ -188,11 +261,17 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
 
 
 def _wrapped(x: int, dtype: Any) -> Any:
-    """A Python integer modulo the range of an integer dtype; OverflowError if it does not fit the default integer dtype."""
+    """A Python integer modulo the range of an integer dtype; OverflowError if it does not fit the
+    default integer dtype."""
     default = dtypes.iinfo(dtypes.canonicalize_dtype(int))
-    if not default.min <= x <= default.max and not dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max:
-        raise OverflowError(f"Python int {x} too large to convert to {dtypes.canonicalize_dtype(int)}.\n"
-                            "  Integers are 32 bits wide unless the option jax_enable_x64 is set.")
+    if (
+        not default.min <= x <= default.max
+        and not dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max
+    ):
+        raise OverflowError(
+            f"Python int {x} too large to convert to {dtypes.canonicalize_dtype(int)}.\n"
+            "  Integers are 32 bits wide unless the option jax_enable_x64 is set."
+        )
     return np.asarray(x).astype(dtype)[()]
 
 
@@ -214,5 +293,7 @@ def promote_dtypes(name: str, kind: str, *xs: Any) -> list[Any]:
 def refuse_out(name: str, out: Any) -> None:
     """Raise NotImplementedError for the argument `out`: arrays are not written into."""
     if out is not None:
-        raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.\n"
-                                  "  Arrays are immutable: use the result.")
+        raise NotImplementedError(
+            f"The 'out' argument to jnp.{name} is not supported.\n"
+            "  Arrays are immutable: use the result."
+        )

@@ -18,7 +18,14 @@ from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
 from teucer.numpy._library import fast
 from teucer.numpy._operands import size_as
-from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes, refuse_out
+from teucer.numpy._promotion import (
+    INEXACT,
+    broadcast_to,
+    check_arraylike,
+    convert,
+    promote_dtypes,
+    refuse_out,
+)
 from teucer.numpy._reductions import axes_of, axis_key, compute_dtype, fold, keep
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
@@ -37,31 +44,53 @@ def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 @fast(static=("name", "axis", "method", "keepdims", "skip_nan", "percent"))
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool,
-              weights: Any, percent: bool) -> Any:
+def _quantile(
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+    weights: Any,
+    percent: bool,
+) -> Any:
     check_arraylike(name, a, q)
     for operand in (a, q):
         if is_kind(operand, np.complexfloating):
-            raise ValueError(f"{name} does not support complex input, as the operation is poorly defined.")
+            raise ValueError(
+                f"{name} does not support complex input, as the operation is poorly defined."
+            )
     if method not in _METHODS:
-        raise ValueError(f"method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or 'inverted_cdf'\n"
-                         f"    method: {method!r}")
+        raise ValueError(
+            "method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or "
+            f"'inverted_cdf'\n    method: {method!r}"
+        )
     if np.ndim(q) > 1:
         raise ValueError(f"q must be have rank <= 1, got shape {np.shape(q)}")
     if weights is not None and method != "inverted_cdf":
-        raise NotImplementedError(f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights.")
-    if typeof(q).weak_type:  # alone first: under strict promotion integers do not meet Python floats
+        raise NotImplementedError(
+            f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights."
+        )
+    if typeof(
+        q
+    ).weak_type:  # alone first: under strict promotion integers do not meet Python floats
         (a,) = promote_dtypes(name, INEXACT, a)
     x, place = promote_dtypes(name, INEXACT, a, q)
     # Places among the elements are whole numbers, which 16 bits do not count far.
-    x, place = (_structure.convert_element_type(v, compute_dtype(typeof(v).dtype)) for v in (x, place))
+    x, place = (
+        _structure.convert_element_type(v, compute_dtype(typeof(v).dtype)) for v in (x, place)
+    )
     if percent:
         place = lax.div(place, scalar_like(place, 100))
     place = lax.max(lax.min(place, scalar_like(place, 1)), scalar_like(place, 0))
     axes = axes_of(axis, np.ndim(x))
     line = _line_first(x, axes)
     if is_size(name, np.shape(line)[0], 0):
-        raise ValueError(f"{name}: there are no elements along the axis.\n    a: {typeof(x).str_short(short_dtypes=True)}")
+        raise ValueError(
+            f"{name}: there are no elements along the axis.\n"
+            f"    a: {typeof(x).str_short(short_dtypes=True)}"
+        )
     if weights is not None:
         w = convert(weights, typeof(x).dtype)
         if np.shape(w) != np.shape(x):
@@ -84,16 +113,22 @@ def _unweighted(line: Any, method: str, skip_nan: bool) -> Callable[[Any], Any]:
     number = lax.eq(line, line)
     ordered = _sorting.sort(line, 0)
     if skip_nan:
-        counted = convert(fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None), typeof(line).dtype)
+        counted = convert(
+            fold("sum", convert(number, np.dtype(np.int32)), 0, False, None, None),
+            typeof(line).dtype,
+        )
         empty = lax.eq(counted, scalar_like(counted, 0))
     else:
         counted = _structure.full(rest, n, typeof(line).dtype)
-        empty = fold("any", lax.bitwise_not(number), 0, False, None, None)  # nothing is the quantile of what holds a nan
+        empty = fold(
+            "any", lax.bitwise_not(number), 0, False, None, None
+        )  # nothing is the quantile of what holds a nan
     last = lax.max(lax.sub(counted, scalar_like(counted, 1)), scalar_like(counted, 0))
 
     def at_share(q: Any) -> Any:
         found = _at_place(ordered, last, _structure.broadcast_to(q, rest, ()), method, counted)
         return lax.where_else(empty, scalar_like(found, np.nan), found)
+
     return at_share
 
 
@@ -105,7 +140,9 @@ def _at_place(ordered: Any, last: Any, q: Any, method: str, counted: Any) -> Any
     position = lax.mul(q, last)
     low, high = lax.floor(position), lax.ceil(position)
     if method == "nearest":
-        return _pick(ordered, lax.select(lax.le(position, lax.add(low, scalar_like(low, 0.5))), low, high))
+        return _pick(
+            ordered, lax.select(lax.le(position, lax.add(low, scalar_like(low, 0.5))), low, high)
+        )
     if method in ("lower", "higher"):
         return _pick(ordered, low if method == "lower" else high)
     below, above = _pick(ordered, low), _pick(ordered, high)
@@ -119,31 +156,46 @@ def _pick(ordered: Any, index: Any) -> Any:
     """Of each line along the first axis the element at its index."""
     index = convert(index, np.dtype(np.int32))
     places = _structure.reshape(index, (1, *np.shape(index)))
-    return _structure.reshape(take_along_axis(ordered, places, 0, mode="promise_in_bounds"), np.shape(index))
+    return _structure.reshape(
+        take_along_axis(ordered, places, 0, mode="promise_in_bounds"), np.shape(index)
+    )
 
 
 def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
-    """The first element of each line at which the weights so far reach a share of their sum, as a function of that."""
+    """The first element of each line at which the weights so far reach a share of their sum, as a
+    function of that."""
     ordered, moved = _sorting.sort_key_val(line, weights, 0)
     so_far = _cumulative.cumsum(moved, 0)
     n, rest = np.shape(line)[0], np.shape(line)[1:]
     total = _dynamic.dynamic_index_in_dim(so_far, n - 1, 0, keepdims=False)
 
     def at_share(q: Any) -> Any:
-        reached = lax.lt(so_far, broadcast_to(lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)))
+        reached = lax.lt(
+            so_far,
+            broadcast_to(lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)),
+        )
         index = fold("sum", convert(reached, np.dtype(np.int32)), 0, False, None, None)
         return _pick(ordered, lax.min(index, size_as(n - 1, np.dtype(np.int32))))
+
     return at_share
 
 
-def quantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
-             out: None = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
+def quantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """The values below which the shares q of the elements over axes lie; nan if an element is nan.
 
     q: a number in [0, 1], or an array of one axis, which then is the first of the result.
-    method: what is taken where the place lies between two elements: 'linear', 'lower', 'higher', 'midpoint', 'nearest',
-    'inverted_cdf'; weights go with the last alone.
+    method: what is taken where the place lies between two elements: 'linear', 'lower', 'higher',
+    'midpoint', 'nearest', 'inverted_cdf'; weights go with the last alone.
     Raises ValueError for complex numbers, other methods, and a q of more axes.
 
     >>> quantile(np.float32([1, 2, 3, 4]), 0.5)
@@ -153,9 +205,17 @@ def quantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = No
     return _quantile("quantile", a, q, axis_key(axis), method, keepdims, False, weights, False)
 
 
-def nanquantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
-                out: None = None, overwrite_input: bool = False, method: str = "linear",
-                keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
+def nanquantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """As `quantile`, of the elements that are not nan; nan if all are.
 
     >>> nanquantile(np.float32([1, 2, np.nan]), 0.5)
@@ -165,10 +225,18 @@ def nanquantile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None =
     return _quantile("nanquantile", a, q, axis_key(axis), method, keepdims, True, weights, False)
 
 
-def percentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
-               out: None = None, overwrite_input: bool = False, method: str = "linear",
-               keepdims: bool = False, *, weights: ArrayLike | None = None,
-               out_sharding: Any = None) -> Array:
+def percentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """As `quantile`, with q in percent. out_sharding lays the result out over Explicit mesh axes.
 
     >>> percentile(np.float32([1, 2, 3, 4]), 50)
@@ -177,14 +245,31 @@ def percentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = 
     _check("percentile", out, overwrite_input)
     if out_sharding is not None:
         from teucer.lax._sharding import laid_out  # for arrays over meshes
-        return laid_out("jnp.percentile", out_sharding, lambda a, q, weights: percentile(
-            a, q, axis, method=method, keepdims=keepdims, weights=weights), a, q, weights)
+
+        return laid_out(
+            "jnp.percentile",
+            out_sharding,
+            lambda a, q, weights: percentile(
+                a, q, axis, method=method, keepdims=keepdims, weights=weights
+            ),
+            a,
+            q,
+            weights,
+        )
     return _quantile("percentile", a, q, axis_key(axis), method, keepdims, False, weights, True)
 
 
-def nanpercentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None = None,
-                  out: None = None, overwrite_input: bool = False, method: str = "linear",
-                  keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """As `percentile`, of the elements that are not nan; nan if all are.
 
     >>> nanpercentile(np.float32([1, 2, np.nan]), 50)
@@ -194,8 +279,13 @@ def nanpercentile(a: ArrayLike, q: ArrayLike, axis: int | tuple[int, ...] | None
     return _quantile("nanpercentile", a, q, axis_key(axis), method, keepdims, True, weights, True)
 
 
-def median(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
-           overwrite_input: bool = False, keepdims: bool = False) -> Array:
+def median(
+    a: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """The middle element over axes, or the mean of the middle two; nan if an element is nan.
 
     >>> median(np.float32([3, 1, 2]))
@@ -205,8 +295,13 @@ def median(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = 
     return _quantile("median", a, 0.5, axis_key(axis), "midpoint", keepdims, False, None, False)
 
 
-def nanmedian(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None = None,
-              overwrite_input: bool = False, keepdims: bool = False) -> Array:
+def nanmedian(
+    a: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
     """As `median`, of the elements that are not nan; nan if all are.
 
     >>> nanmedian(np.float32([3, 1, np.nan]))
@@ -219,4 +314,7 @@ def nanmedian(a: ArrayLike, axis: int | tuple[int, ...] | None = None, out: None
 def _check(name: str, out: Any, overwrite_input: bool) -> None:
     refuse_out(name, out)
     if overwrite_input:
-        raise ValueError(f"jax.numpy.{name} does not support overwrite_input=True or out != None\n  Arrays are immutable.")
+        raise ValueError(
+            f"jax.numpy.{name} does not support overwrite_input=True or out != None\n"
+            "  Arrays are immutable."
+        )

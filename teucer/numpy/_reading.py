@@ -10,18 +10,38 @@ import numpy as np
 
 from teucer._base import config, dtypes
 from teucer._core.trace import typeof
-from teucer._dimensions.dimensions import bounds, is_constant, is_size, is_symbolic, max_dim, min_dim
+from teucer._dimensions.dimensions import (
+    bounds,
+    is_constant,
+    is_size,
+    is_symbolic,
+    max_dim,
+    min_dim,
+)
 from teucer.lax import _dynamic, _elementwise, _joining, _shapes, _slicing, _structure
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
-from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, Key, is_basic, layout, may_lie_outside, needs_places, starts_of
+from teucer.numpy._index_keys import (
+    ARRAY,
+    FULL,
+    INT,
+    NEW,
+    SCALAR,
+    Key,
+    is_basic,
+    layout,
+    may_lie_outside,
+    needs_places,
+    starts_of,
+)
 from teucer.numpy._operands import size_as
 
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
 
 
 class Options(NamedTuple):
-    """The keyword arguments of `.at[].get` and the updates; mode None is the default of reads or of writes."""
+    """The keyword arguments of `.at[].get` and the updates; mode None is the default of reads or of
+    writes."""
 
     mode: GatherScatterMode | None = None
     fill_value: Any = None
@@ -43,7 +63,11 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     [3, 2, 1, 0]
     """
     # A place outside is moved inside by a slice; a fill value or an index array needs a gather.
-    if is_basic(key) and not needs_places(key, np.shape(x)) and (options.mode in _KEEP or not may_lie_outside(key)):
+    if (
+        is_basic(key)
+        and not needs_places(key, np.shape(x))
+        and (options.mode in _KEEP or not may_lie_outside(key))
+    ):
         return _read_basic(x, key, options)
     x = with_fresh_axes(x, key)
     found = access(np.shape(x), key, options.wrap_negative_indices)
@@ -53,10 +77,16 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
         return _structure.full(found.shape, 0, typeof(x).dtype, typeof(x).weak_type)
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if options.mode is None else options.mode
     single = all(n == 1 for n in np.shape(found.indices)[:-1])
-    out = _gather.gather(x, found.indices, GatherDimensionNumbers(found.window_dims, found.collapsed, found.mapped),
-                         found.slice_sizes, mode=mode, fill_value=options.fill_value,
-                         indices_are_sorted=options.indices_are_sorted or single,
-                         unique_indices=options.unique_indices or single)
+    out = _gather.gather(
+        x,
+        found.indices,
+        GatherDimensionNumbers(found.window_dims, found.collapsed, found.mapped),
+        found.slice_sizes,
+        mode=mode,
+        fill_value=options.fill_value,
+        indices_are_sorted=options.indices_are_sorted or single,
+        unique_indices=options.unique_indices or single,
+    )
     return _shapes.expand_dims(out, found.new_axes) if found.new_axes else out
 
 
@@ -73,7 +103,12 @@ def is_static(places: Sequence[Any]) -> bool:
 def _read_basic(x: Any, key: Key, options: Options) -> Any:
     items = [item for item in key.items if item is not NEW and item != NEW]
     shape = np.shape(x)
-    starts = places(key, shape, options.wrap_negative_indices, outside=options.mode is None and config.checked.value)
+    starts = places(
+        key,
+        shape,
+        options.wrap_negative_indices,
+        outside=options.mode is None and config.checked.value,
+    )
     if is_static(starts):
         out, reverse = _static_window(x, items, starts, shape)
     else:
@@ -96,7 +131,8 @@ def new_axes(items: Sequence[Any]) -> list[int]:
 def places(key: Key, shape: Sequence[Any], wrap: bool, outside: bool = False) -> list[Any]:
     """Where the window of a basic key starts along each axis.
 
-    outside: whether ints outside of their axes stay there, so that the program moves them inside and not this function.
+    outside: whether ints outside of their axes stay there, so that the program moves them inside
+    and not this function.
     """
     out: list[Any] = []
     for item, start in zip(key.items, starts_of(key), strict=True):
@@ -104,13 +140,23 @@ def places(key: Key, shape: Sequence[Any], wrap: bool, outside: bool = False) ->
             continue
         n = shape[len(out)]
         if item in (INT, SCALAR) and type(n) is int and n == 0:
-            raise IndexError(f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}")
+            raise IndexError(
+                f"index is out of bounds for axis {len(out)} with size 0\n    shape: {tuple(shape)}"
+            )
         if item == INT and outside and type(start) is int and type(n) is int and not 0 <= start < n:
             out.append(np.int32(start))
         elif item == INT and type(start) is int:
-            out.append(min(max(start, 0), n - 1) if type(n) is int else max_dim(min_dim(start, n - 1), 0))
+            out.append(
+                min(max(start, 0), n - 1) if type(n) is int else max_dim(min_dim(start, n - 1), 0)
+            )
         else:
-            out.append(0 if start is None else wrapped(start, n) if wrap and item[-1] in ("scalar", "anywhere") else start)
+            out.append(
+                0
+                if start is None
+                else wrapped(start, n)
+                if wrap and item[-1] in ("scalar", "anywhere")
+                else start
+            )
     return out
 
 
@@ -128,7 +174,11 @@ def wrapped(index: Any, n: Any) -> Any:
     if dtypes.issubdtype(dtype, np.unsignedinteger):
         return index
     index = _structure.convert_element_type(index, dtype)
-    return _elementwise.select(_elementwise.lt(index, np.zeros((), dtype)), _elementwise.add(index, size_as(n, dtype)), index)
+    return _elementwise.select(
+        _elementwise.lt(index, np.zeros((), dtype)),
+        _elementwise.add(index, size_as(n, dtype)),
+        index,
+    )
 
 
 def window_size(item: Any, n: Any) -> Any:
@@ -138,14 +188,18 @@ def window_size(item: Any, n: Any) -> Any:
     return item[1] if item[0] == "window" else n
 
 
-def _static_window(x: Any, items: Sequence[Any], starts: Sequence[int], shape: Any) -> tuple[Any, list[int]]:
+def _static_window(
+    x: Any, items: Sequence[Any], starts: Sequence[int], shape: Any
+) -> tuple[Any, list[int]]:
     """The slice of x with constant bounds, and the axes along which it is the wrong way round."""
     low, high, strides, reverse = [], [], [], []
     for axis, (item, start) in enumerate(zip(items, starts, strict=True)):
         if item[0] == "steps":
             start, last, step = first_last_step(item)
             low.append(start)
-            high.append(max_dim(last + 1, start) if is_symbolic(last) or is_symbolic(start) else last + 1)
+            high.append(
+                max_dim(last + 1, start) if is_symbolic(last) or is_symbolic(start) else last + 1
+            )
             strides.append(step)
             if item[3] < 0:
                 reverse.append(axis)
@@ -165,7 +219,11 @@ def first_last_step(item: Any) -> tuple[Any, Any, int]:
 
 def _sliced(x: Any, low: list[Any], high: list[Any], strides: list[int]) -> Any:
     shape = np.shape(x)
-    if all(type(a) is int and a == 0 for a in low) and tuple(high) == shape and all(s == 1 for s in strides):
+    if (
+        all(type(a) is int and a == 0 for a in low)
+        and tuple(high) == shape
+        and all(s == 1 for s in strides)
+    ):
         return x
     return _slicing.slice(x, low, high, None if all(s == 1 for s in strides) else strides)
 
@@ -198,9 +256,16 @@ def common_index_dtype(kinds: set[Any]) -> Any:
     return np.dtype(np.uint32) if kinds == {np.dtype(np.uint32)} else np.dtype(np.int32)
 
 
-def basic_windows(key: Key, shape: Sequence[Any], wrap: bool) -> tuple[list[Any], list[Any], list[int]]:
-    """Of a basic key: items without new axes, places of the window, and the axes that the result adds."""
-    return [item for item in key.items if item != NEW], places(key, shape, wrap), new_axes(key.items)
+def basic_windows(
+    key: Key, shape: Sequence[Any], wrap: bool
+) -> tuple[list[Any], list[Any], list[int]]:
+    """Of a basic key: items without new axes, places of the window, and the axes that the result
+    adds."""
+    return (
+        [item for item in key.items if item != NEW],
+        places(key, shape, wrap),
+        new_axes(key.items),
+    )
 
 
 class Access(NamedTuple):
@@ -225,7 +290,9 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
     Raises ValueError if index arrays do not broadcast together.
     """
     starts = starts_of(key)
-    advanced = [s for item, s in zip(key.items, starts, strict=True) if item in (ARRAY, INT, SCALAR)]
+    advanced = [
+        s for item, s in zip(key.items, starts, strict=True) if item in (ARRAY, INT, SCALAR)
+    ]
     batch = _broadcast_shape([np.shape(s) for s in advanced])
     axes = layout(key, len(batch))
     sizes: dict[Any, Any] = {("batch", i): n for i, n in enumerate(batch)}
@@ -241,7 +308,9 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
             size = sizes["axis", position] = n
         elif item[0] == "window":
             size = sizes["axis", position] = item[1]
-            components.append((wrapped(start, n) if wrap and item[-1] == "anywhere" else start, None))
+            components.append(
+                (wrapped(start, n) if wrap and item[-1] == "anywhere" else start, None)
+            )
         elif item[0] == "steps":
             size, sizes["axis", position] = 1, item[2]
             components.append((_arange(item), ("axis", position)))
@@ -255,11 +324,22 @@ def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
             collapsed.append(axis)
         axis += 1
     inner = [tag for tag in axes if not _is_new(key, tag)]
-    windows = tuple(i for i, tag in enumerate(inner) if tag[0] == "axis" and key.items[tag[1]][0] in ("full", "window"))
+    windows = tuple(
+        i
+        for i, tag in enumerate(inner)
+        if tag[0] == "axis" and key.items[tag[1]][0] in ("full", "window")
+    )
     tags = [tag for i, tag in enumerate(inner) if i not in windows]
-    return Access(_stacked(components, tags, [sizes[t] for t in tags], len(batch)), windows, tuple(collapsed), tuple(mapped),
-                  tuple(slice_sizes), tuple(sizes[t] for t in inner), tuple(sizes[t] for t in axes),
-                  tuple(i for i, tag in enumerate(axes) if _is_new(key, tag)))
+    return Access(
+        _stacked(components, tags, [sizes[t] for t in tags], len(batch)),
+        windows,
+        tuple(collapsed),
+        tuple(mapped),
+        tuple(slice_sizes),
+        tuple(sizes[t] for t in inner),
+        tuple(sizes[t] for t in axes),
+        tuple(i for i, tag in enumerate(axes) if _is_new(key, tag)),
+    )
 
 
 def _is_new(key: Key, tag: Any) -> bool:
@@ -280,8 +360,10 @@ def _broadcast_shape(shapes: Sequence[Any]) -> tuple[Any, ...]:
     for sizes in itertools.zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
         wide = [n for n in sizes if not (type(n) is int and n == 1)]
         if any(n != wide[0] for n in wide[1:]):
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(shapes)}\n"
-                             "  Index arrays must broadcast to one shape.")
+            raise ValueError(
+                f"Incompatible shapes for broadcasting: shapes={list(shapes)}\n"
+                "  Index arrays must broadcast to one shape."
+            )
         out.append(wide[0] if wide else 1)
     return tuple(reversed(out))
 
@@ -297,10 +379,14 @@ def _stacked(components: list[Any], tags: list[Any], shape: list[Any], batch_ndi
         return np.stack(full, -1)
     if len(full) == 1:
         return _structure.broadcast_to(full[0], (*shape, 1), range(len(shape)))
-    return _joining.concatenate([_structure.broadcast_to(c, (*shape, 1), range(len(shape))) for c in full], len(shape))
+    return _joining.concatenate(
+        [_structure.broadcast_to(c, (*shape, 1), range(len(shape))) for c in full], len(shape)
+    )
 
 
-def _component(value: Any, where: Any, tags: list[Any], shape: list[Any], batch_ndim: int, dtype: Any) -> Any:
+def _component(
+    value: Any, where: Any, tags: list[Any], shape: list[Any], batch_ndim: int, dtype: Any
+) -> Any:
     ndim = len(np.shape(value))
     if where is None:
         axes: list[int] = []
@@ -330,5 +416,7 @@ def _has_no_places(x: Any, found: Access) -> bool:
             if type(n) is int and n == 0:
                 return True
         elif is_size("indexing", n, 0):
-            raise IndexError(f"index is out of bounds for axis {axis} with size 0\n    shape: {np.shape(x)}")
+            raise IndexError(
+                f"index is out of bounds for axis {axis} with size 0\n    shape: {np.shape(x)}"
+            )
     return False

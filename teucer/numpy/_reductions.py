@@ -32,8 +32,19 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import is_kind
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std",
-    "sum", "var",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
 ]
 
 
@@ -44,7 +55,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(_structure.canonical_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    axes = tuple(
+        _structure.canonical_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,))
+    )
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")
     return axes
@@ -54,7 +67,9 @@ def axis_key(axis: Any) -> Any:
     """An axis argument, None, an integer or a sequence of them, as a hashable value."""
     if axis is None or type(axis) is int:
         return axis
-    several = (isinstance(axis, Sequence | Set) and not isinstance(axis, str)) or (isinstance(axis, np.ndarray) and axis.ndim)
+    several = (isinstance(axis, Sequence | Set) and not isinstance(axis, str)) or (
+        isinstance(axis, np.ndarray) and axis.ndim
+    )
     return tuple(map(_axis_number, axis)) if several else _axis_number(axis)
 
 
@@ -64,7 +79,9 @@ def _axis_number(axis: Any) -> int:
     try:
         return operator.index(axis)
     except TypeError as err:
-        raise TypeError(f"{err}\n    axis: {axis!r:.100}\n  An axis is an int, or a sequence of ints.") from None
+        raise TypeError(
+            f"{err}\n    axis: {axis!r:.100}\n  An axis is an int, or a sequence of ints."
+        ) from None
 
 
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:
@@ -91,18 +108,24 @@ def check_mask(where: Any) -> None:
     """Raise ValueError if the argument `where` of a reduction is not boolean."""
     check_arraylike("where", where)
     if typeof(where).dtype != np.bool_:
-        raise ValueError(f"where must be None or a boolean array; got where.dtype={typeof(where).dtype}.")
+        raise ValueError(
+            f"where must be None or a boolean array; got where.dtype={typeof(where).dtype}."
+        )
 
 
 def masked(x: Any, where: Any, neutral: Any) -> Any:
-    """x with the neutral element where it does not take part, in the shape to which both broadcast."""
+    """x with the neutral element where it does not take part, in the shape to which both
+    broadcast."""
     if where is None:
         return x
     check_mask(where)
     shape = broadcast_shapes("where", [np.shape(x), np.shape(where)])
     mask = as_value(where)
-    return lax.select(broadcast_to(mask, shape) if shape else mask, broadcast_to(x, shape) if shape else x,
-                      _structure.full(shape, neutral, typeof(x).dtype))
+    return lax.select(
+        broadcast_to(mask, shape) if shape else mask,
+        broadcast_to(x, shape) if shape else x,
+        _structure.full(shape, neutral, typeof(x).dtype),
+    )
 
 
 def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any) -> Any:
@@ -116,19 +139,25 @@ def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any)
     out = reduce(x, axes) if axes else x
     if initial is not None:
         if np.ndim(initial):
-            raise ValueError(f"initial value must be a scalar. Got array of shape {np.shape(initial)}")
+            raise ValueError(
+                f"initial value must be a scalar. Got array of shape {np.shape(initial)}"
+            )
         out = combine(convert(initial, dtype), out)
     return keep(out, shape, axes) if keepdims else out
 
 
 _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
-    "sum": (_reductions.reduce_sum, lax.add, "add"), "prod": (_reductions.reduce_prod, lax.mul, "multiply"),
-    "max": (_reductions.reduce_max, lax.max, "maximum"), "min": (_reductions.reduce_min, lax.min, "minimum"),
-    "all": (_reductions.reduce_and, lax.bitwise_and, "and"), "any": (_reductions.reduce_or, lax.bitwise_or, "or"),
+    "sum": (_reductions.reduce_sum, lax.add, "add"),
+    "prod": (_reductions.reduce_prod, lax.mul, "multiply"),
+    "max": (_reductions.reduce_max, lax.max, "maximum"),
+    "min": (_reductions.reduce_min, lax.min, "minimum"),
+    "all": (_reductions.reduce_and, lax.bitwise_and, "and"),
+    "any": (_reductions.reduce_or, lax.bitwise_or, "or"),
 }
 
 
 # Sums and products
+
 
 def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> Any:
     """The dtype of a sum or product: integers narrower than the default ones become those."""
@@ -139,7 +168,9 @@ def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> A
     if given == np.bool_:
         return dtypes.canonicalize_dtype(int)
     if promote_integers and dtypes.issubdtype(given, np.integer):
-        wide = dtypes.canonicalize_dtype(np.uint64 if dtypes.issubdtype(given, np.unsignedinteger) else np.int64)
+        wide = dtypes.canonicalize_dtype(
+            np.uint64 if dtypes.issubdtype(given, np.unsignedinteger) else np.int64
+        )
         return wide if dtypes.bit_width(given) < dtypes.bit_width(wide) else given
     return given
 
@@ -147,37 +178,65 @@ def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> A
 @functools.cache
 def compute_dtype(dtype: Any) -> Any:
     """The dtype in which sums and products are computed: float32 for floats of fewer bits."""
-    return np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
+    return (
+        np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
+    )
 
 
-def _total(name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
-           promote_integers: bool) -> Any:
+def _total(
+    name: str,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    promote_integers: bool,
+) -> Any:
     x = strong(name, a)
     result = result_dtype(name, typeof(x).dtype, dtype, promote_integers)
     kind = {"sum": "any", "prod": "all"}[name] if result == np.bool_ else name
-    out = fold(kind, _structure.convert_element_type(x, compute_dtype(result)), axis, keepdims, where, initial)
+    out = fold(
+        kind,
+        _structure.convert_element_type(x, compute_dtype(result)),
+        axis,
+        keepdims,
+        where,
+        initial,
+    )
     return _structure.convert_element_type(out, result)
 
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
-def _sum(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
-         promote_integers: bool) -> Any:
+def _sum(
+    a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool
+) -> Any:
     return _total("sum", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
-def _prod(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any,
-          promote_integers: bool) -> Any:
+def _prod(
+    a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool
+) -> Any:
     return _total("prod", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
-def sum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-        keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
-        promote_integers: bool = True) -> Array:
+def sum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """The sum of elements over axes, by default over all.
 
-    a: T[shape]  ->  T[shape without axes], or with size 1 there for keepdims; integers narrower than the default ones become
-    those, unless promote_integers is off; booleans are counted. 16-bit floats are summed as float32.
+    a: T[shape]  ->  T[shape without axes], or with size 1 there for keepdims; integers narrower
+    than the default ones become
+    those, unless promote_integers is off; booleans are counted. 16-bit floats are summed as
+    float32.
     initial: added to the sum. where: which elements take part, broadcast with a.
     Raises ValueError for an axis out of bounds or named twice.
 
@@ -188,9 +247,16 @@ def sum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: No
     return _sum(a, axis_key(axis), dtype, keepdims, initial, where, promote_integers)
 
 
-def prod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-         keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
-         promote_integers: bool = True) -> Array:
+def prod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """The product of elements over axes, by default over all; dtypes and arguments as in `sum`.
 
     >>> prod(np.int8([20, 10]))
@@ -202,20 +268,27 @@ def prod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: N
 
 # Extremes
 
+
 def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     x = strong(name, a)
     if initial is None:
         if where is not None:
-            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to specify "
-                             "'initial'")
+            raise ValueError(
+                f"reduction operation {name} does not have an identity, so to use a where mask "
+                "one has to specify 'initial'"
+            )
         n = count(x, axes_of(axis, np.ndim(x)))
         if is_symbolic(n) and bounds(n).low <= 0:
             raise errors.InconclusiveDimensionOperation(
-                f"{name}: the array may turn out to be empty, and then there is none: its size is {n}, from {bounds(n).low} on.\n"
-                f"    a: {typeof(x).str_short(short_dtypes=True)}\n  Give `initial`, which is the result then.")
+                f"{name}: the array may turn out to be empty, and then there is none: its size is "
+                f"{n}, from {bounds(n).low} on.\n    a: {typeof(x).str_short(short_dtypes=True)}\n"
+                "  Give `initial`, which is the result then."
+            )
         if n == 0:
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity\n"
-                             f"    a: {typeof(x).str_short(short_dtypes=True)}, axis: {axis}")
+            raise ValueError(
+                f"zero-size array to reduction operation {name} which has no identity\n"
+                f"    a: {typeof(x).str_short(short_dtypes=True)}, axis: {axis}"
+            )
     return fold(name, x, axis, keepdims, where, initial)
 
 
@@ -229,8 +302,14 @@ def _min(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     return _extreme("min", a, axis, keepdims, initial, where)
 
 
-def max(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
-        initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def max(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The greatest element over axes, by default over all; nan if there is one.
 
     initial: takes part too; needed with `where`, which says which elements take part.
@@ -243,8 +322,14 @@ def max(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     return _max(a, axis_key(axis), keepdims, initial, where)
 
 
-def min(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
-        initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def min(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The least element over axes, by default over all; nan if there is one. Arguments as in `max`.
 
     >>> min(np.float32([[1, 2], [3, 4]]), axis=1)
@@ -279,14 +364,21 @@ def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
     else:
         flat, at = x, _structure.canonical_axis(axis, ndim)
     if np.shape(flat)[at] == 0:
-        raise ValueError(f"attempt to get {name} of an empty sequence\n    a: {typeof(x).str_short(short_dtypes=True)}")
+        raise ValueError(
+            f"attempt to get {name} of an empty sequence\n"
+            f"    a: {typeof(x).str_short(short_dtypes=True)}"
+        )
     out = getattr(_extremes, name)(flat, at, dtypes.canonicalize_dtype(int))
-    return keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
+    return (
+        keep(out, np.shape(x), tuple(range(ndim)) if axis is None else (at,)) if keepdims else out
+    )
 
 
-def argmax(a: ArrayLike, axis: int | None = None, out: None = None,
-           keepdims: bool | None = None) -> Array:
-    """The place of the greatest element along an axis, or in the flattened array: the first of equal ones, or of nan.
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
+    """The place of the greatest element along an axis, or in the flattened array: the first of
+    equal ones, or of nan.
 
     Raises ValueError if there are no elements.
 
@@ -297,9 +389,11 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None,
     return _arg("argmax", a, axis_key(axis), bool(keepdims))
 
 
-def argmin(a: ArrayLike, axis: int | None = None, out: None = None,
-           keepdims: bool | None = None) -> Array:
-    """The place of the least element along an axis, or in the flattened array: the first of equal ones, or of nan.
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
+    """The place of the least element along an axis, or in the flattened array: the first of equal
+    ones, or of nan.
 
     >>> argmin(np.float32([1, 5, 3]))
     Array(0, dtype=int32)
@@ -310,6 +404,7 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None,
 
 # Truth
 
+
 @fast(static=("name", "axis", "keepdims"))
 def _truth(name: str, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     x = strong(name, a)
@@ -317,8 +412,14 @@ def _truth(name: str, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     return fold(name, x, axis, keepdims, where, None)
 
 
-def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
-        where: ArrayLike | None = None) -> Array:
+def all(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether all elements over axes are true, or not 0; of no elements true.
 
     >>> all(np.array([True, False]))
@@ -328,8 +429,14 @@ def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     return _truth("all", a, axis_key(axis), keepdims, where)
 
 
-def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
-        where: ArrayLike | None = None) -> Array:
+def any(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether an element over axes is true, or not 0; of no elements false.
 
     >>> any(np.array([True, False]))
@@ -351,10 +458,19 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
 @fast(static=("axis", "keepdims"))
 def _count_nonzero(a: Any, axis: Any, keepdims: bool) -> Any:
     x = strong("count_nonzero", a)
-    return _sum(lax.ne(x, scalar_like(x, 0)) if not is_kind(x, np.bool_) else x, axis, None, keepdims, None, None, True)
+    return _sum(
+        lax.ne(x, scalar_like(x, 0)) if not is_kind(x, np.bool_) else x,
+        axis,
+        None,
+        keepdims,
+        None,
+        None,
+        True,
+    )
 
 
 # Means
+
 
 def divided(total: Any, n: Any) -> Any:
     """A sum divided by a number of elements, known or an array."""
@@ -373,11 +489,16 @@ def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> An
 def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
     """The operand of a mean in the dtype of its computation, and the dtype of the result."""
     x = strong(name, a)
-    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(typeof(x).dtype) if dtype is None
-                                       else dtypes.check_user_dtype_supported(dtype, name))
+    result = dtypes.canonicalize_dtype(
+        dtypes.to_inexact_dtype(typeof(x).dtype)
+        if dtype is None
+        else dtypes.check_user_dtype_supported(dtype, name)
+    )
     if result == np.bool_:
         raise TypeError(f"{name} does not compute booleans, got {dtype=}.")
-    return convert(x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))), result
+    return convert(
+        x, compute_dtype(dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result)))
+    ), result
 
 
 @fast(static=("axis", "dtype", "keepdims"))
@@ -386,14 +507,24 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     dtypes.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
-    return _structure.convert_element_type(divided(fold("sum", x, axes, keepdims, where, None), n), result)
+    return _structure.convert_element_type(
+        divided(fold("sum", x, axes, keepdims, where, None), n), result
+    )
 
 
-def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-         keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """The mean of elements over axes, by default over all; of no elements nan.
 
-    a: T[shape]  ->  T[shape without axes], integers and booleans as floats. where: which elements take part.
+    a: T[shape]  ->  T[shape without axes], integers and booleans as floats. where: which elements
+    take part.
 
     >>> mean(np.float32([[1, 2], [3, 4]]), axis=0)
     Array([2., 3.], dtype=float32)
@@ -403,15 +534,26 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: N
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
-def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any,
-         mean: Any) -> Any:
+def _var(
+    name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
     n = taking_part(x, axes, where, keepdims)
-    center = divided(fold("sum", x, axes, True, where, None), n if isinstance(n, int) or keepdims else
-                     taking_part(x, axes, where, True)) if mean is None else convert(mean, typeof(x).dtype)
+    center = (
+        divided(
+            fold("sum", x, axes, True, where, None),
+            n if isinstance(n, int) or keepdims else taking_part(x, axes, where, True),
+        )
+        if mean is None
+        else convert(mean, typeof(x).dtype)
+    )
     difference = lax.sub(*promote(name, INEXACT, x, center))
-    squares = lax.square(lax.abs(difference)) if is_kind(x, np.complexfloating) else lax.square(difference)
+    squares = (
+        lax.square(lax.abs(difference))
+        if is_kind(x, np.complexfloating)
+        else lax.square(difference)
+    )
     total = fold("sum", squares, axes, keepdims, where, None)
     freedom = lax.sub(convert(n, typeof(total).dtype), convert(ddof, typeof(total).dtype))
     out = lax.div(total, freedom)
@@ -421,11 +563,14 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, wh
 
 
 def variance_dtype(name: str, a: Any, result: Any, given: Any) -> Any:
-    """The dtype of a variance or deviation: real, also of complex numbers, unless a complex one is asked for."""
+    """The dtype of a variance or deviation: real, also of complex numbers, unless a complex one is
+    asked for."""
     if given is not None:
         if is_kind(a, np.complexfloating) and not dtypes.issubdtype(result, np.complexfloating):
-            raise ValueError(f"jax.numpy.{name} does not yet support real dtype parameters when computing the variance of an array "
-                             f"of complex values.\n    a: {typeof(a)}, dtype: {given}")
+            raise ValueError(
+                f"jax.numpy.{name} does not yet support real dtype parameters when computing the "
+                f"variance of an array of complex values.\n    a: {typeof(a)}, dtype: {given}"
+            )
         if name.endswith("std") and not dtypes.issubdtype(result, np.inexact):
             raise ValueError(f"dtype argument to jnp.{name} must be inexact; got {result}")
         if dtypes.issubdtype(result, np.complexfloating):
@@ -437,16 +582,30 @@ def _degrees(ddof: Any, correction: Any) -> Any:
     if correction is None:
         return ddof
     if not (isinstance(ddof, int) and ddof == 0):
-        raise ValueError(f"ddof and correction can't be provided simultaneously.\n    ddof: {ddof}, correction: {correction}")
+        raise ValueError(
+            "ddof and correction can't be provided simultaneously.\n"
+            f"    ddof: {ddof}, correction: {correction}"
+        )
     return correction
 
 
-def var(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-        ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
-        mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
-    """The variance of elements over axes: the mean of |x - mean|^2, with n - ddof for the number n of elements.
+def var(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
+    """The variance of elements over axes: the mean of |x - mean|^2, with n - ddof for the number n
+    of elements.
 
-    Real, also of complex numbers; nan where n <= ddof. mean: the mean, if it is known, with axes of size 1.
+    Real, also of complex numbers; nan where n <= ddof. mean: the mean, if it is known, with axes of
+    size 1.
     correction: another name of ddof. Raises ValueError if both are given.
 
     >>> var(np.float32([1, 2, 3, 4]))
@@ -456,9 +615,18 @@ def var(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: No
     return _var("var", a, axis_key(axis), dtype, _degrees(ddof, correction), keepdims, where, mean)
 
 
-def std(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
-        ddof: int = 0, keepdims: bool = False, *, where: ArrayLike | None = None,
-        mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
+def std(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
     """The standard deviation of elements over axes: the root of `var`, with the same arguments.
 
     >>> std(np.float32([1, 3]))

@@ -14,7 +14,16 @@ from teucer.numpy._index_keys import Key, is_basic, parse
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
-__all__ = ["Bitcast", "Index", "Reshape", "Transpose", "bitcast_shape", "parts_text", "read_views", "write_views"]
+__all__ = [
+    "Bitcast",
+    "Index",
+    "Reshape",
+    "Transpose",
+    "bitcast_shape",
+    "parts_text",
+    "read_views",
+    "write_views",
+]
 
 
 class Index(NamedTuple):
@@ -85,7 +94,8 @@ class Transpose(NamedTuple):
 
 
 class Bitcast(NamedTuple):
-    """The bits taken for another dtype; the axis before the last is as much shorter or longer as elements are wider or narrower."""
+    """The bits taken for another dtype; the axis before the last is as much shorter or longer as
+    elements are wider or narrower."""
 
     dtype: Any
     n: int = 0
@@ -104,7 +114,8 @@ _INSIDE = Options(mode=GatherScatterMode.CLIP)
 
 
 def _bitcast(x: Any, dtype: Any) -> Any:
-    """The bits of x taken for another dtype; of several rows for one, as TPUs pack them, the first is the lowest bits."""
+    """The bits of x taken for another dtype; of several rows for one, as TPUs pack them, the first
+    is the lowest bits."""
     shape, old = np.shape(x), typeof(x).dtype
     if old.itemsize == dtype.itemsize:
         return _conversion.bitcast_convert_type(x, dtype)
@@ -114,22 +125,27 @@ def _bitcast(x: Any, dtype: Any) -> Any:
         packed = _structure.reshape(x, (*shape[:-2], rows // k, k, columns))
         return _conversion.bitcast_convert_type(_structure.moveaxis(packed, -2, -1), dtype)
     narrow = _structure.moveaxis(_conversion.bitcast_convert_type(x, dtype), -1, -2)
-    return _structure.reshape(narrow, (*shape[:-2], rows * (old.itemsize // dtype.itemsize), columns))
+    return _structure.reshape(
+        narrow, (*shape[:-2], rows * (old.itemsize // dtype.itemsize), columns)
+    )
 
 
 def bitcast_shape(shape: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
     if old.itemsize == new.itemsize:
         return shape
     if len(shape) < 2 or (shape[-2] * old.itemsize) % new.itemsize:
-        raise ValueError(f"bitcast: elements of {new.itemsize} bytes cannot be made of those of {old.itemsize} in an array of "
-                         f"shape {shape}.\n  The axis before the last is the one that gets shorter or longer.")
+        raise ValueError(
+            f"bitcast: elements of {new.itemsize} bytes cannot be made of those of {old.itemsize} "
+            f"in an array of shape {shape}.\n  The axis before the last is the one that gets "
+            "shorter or longer."
+        )
     return (*shape[:-2], shape[-2] * old.itemsize // new.itemsize, shape[-1])
 
 
 def _split(views: Sequence[Any], operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
     pairs, at = [], 0
     for view in views:
-        pairs.append((view, operands[at:at + view.n]))
+        pairs.append((view, operands[at : at + view.n]))
         at += view.n
     return pairs
 
@@ -141,24 +157,32 @@ def read_views(x: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
     return x
 
 
-def write_views(operation: str, x: Any, value: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
+def write_views(
+    operation: str, x: Any, value: Any, views: Sequence[Any], operands: Sequence[Any]
+) -> Any:
     """An array with its part set to a value, or a value added to it."""
     if not views:
         return value if operation == "set" else _added(x, value)
     (view, places), *rest = _split(views, operands)
     if type(view) is Index and not rest:
         return view.write(operation, x, value, places)
-    part = write_views(operation, view.read(x, places), value, views[1:], operands[view.n:])
+    part = write_views(operation, view.read(x, places), value, views[1:], operands[view.n :])
     return view.write("set", x, part, places) if type(view) is Index else view.put(x, part, places)
 
 
 def _added(x: Any, value: Any) -> Any:
     aval = typeof(x)
-    return _structure.add_any_p.call(x, value)[0] if typeof(value) is aval else write("add", x, value, parse((), aval.shape))
+    return (
+        _structure.add_any_p.call(x, value)[0]
+        if typeof(value) is aval
+        else write("add", x, value, parse((), aval.shape))
+    )
 
 
 def parts_text(name: str, views: Sequence[Any], operands: Sequence[str]) -> str:
-    return name + ("".join(view.text(places) for view, places in _split(views, operands)) or "[...]")
+    return name + (
+        "".join(view.text(places) for view, places in _split(views, operands)) or "[...]"
+    )
 
 
 _reference_parts.install(read=read_views, write=write_views, text=parts_text)

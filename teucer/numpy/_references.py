@@ -1,4 +1,7 @@
-"""References as users see them: `ref[...]`, `ref[...] = x`, `ref.at[...]`, views, and the functions of `jax.ref`."""
+"""References as users see them.
+
+`ref[...]`, `ref[...] = x`, `ref.at[...]`, views, and the functions of `jax.ref`.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,54 @@ from teucer._core.trace import EVAL, Tracer, check_alive, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer.lax import _reference_parts, _references
 from teucer.numpy._index_keys import Key, out_of_bounds, parse
-from teucer.numpy._reference_views import Bitcast, Index, Reshape, Transpose, bitcast_shape, parts_text
+from teucer.numpy._reference_views import (
+    Bitcast,
+    Index,
+    Reshape,
+    Transpose,
+    bitcast_shape,
+    parts_text,
+)
 
-__all__ = ["At", "View", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+__all__ = [
+    "At",
+    "View",
+    "addupdate",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]
 
 
-# --- References and views --------------------------------------------------------------------------------------------
+# --- References and views -------------------------------------------------------------------------
 
 
 @final
 class View:
-    """A part of a reference's array, to be read and written like the reference: `ref.at[1:3]`, `ref.reshape(...)`."""
+    """A part of a reference's array, to be read and written like the reference: `ref.at[1:3]`,
+    `ref.reshape(...)`."""
 
     __slots__ = ("ref", "transforms", "_operands", "aval")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, ref: Any, transforms: tuple[Any, ...] = (), operands: tuple[Any, ...] = (),
-                 aval: ShapedArray | None = None) -> None:
+    def __init__(
+        self,
+        ref: Any,
+        transforms: tuple[Any, ...] = (),
+        operands: tuple[Any, ...] = (),
+        aval: ShapedArray | None = None,
+    ) -> None:
         if type(ref) is not Ref:
             check_alive(ref)
         self.ref, self.transforms, self._operands = ref, transforms, operands
         inner = typeof(ref).inner
-        self.aval = RefType(inner if aval is None else aval, typeof(ref).memory_space, typeof(ref).kind)
+        self.aval = RefType(
+            inner if aval is None else aval, typeof(ref).memory_space, typeof(ref).kind
+        )
 
     shape = property(lambda self: self.aval.shape, doc="Sizes of the axes.")
     dtype = property(lambda self: self.aval.dtype, doc="Type of the elements.")
@@ -60,7 +89,9 @@ class View:
             return self
         parsed = parse_key(key, self.shape)
         view = Index(parsed.plan, len(parsed.operands), self.shape)
-        inner = _reference_parts.part_aval(self.aval.inner, (view,), tuple(map(typeof, parsed.operands)))
+        inner = _reference_parts.part_aval(
+            self.aval.inner, (view,), tuple(map(typeof, parsed.operands))
+        )
         return self._of(view, inner, parsed.operands)
 
     @property
@@ -77,7 +108,9 @@ class View:
 
     def _swap(self, key: Any, value: Any) -> Any:
         place = self._indexed(key)
-        return _references.swap_p.call(place.ref, place._value(value), *place._operands, views=place.transforms)[0]
+        return _references.swap_p.call(
+            place.ref, place._value(value), *place._operands, views=place.transforms
+        )[0]
 
     def _value(self, value: Any) -> Any:
         if not is_valid_type(value):
@@ -99,13 +132,21 @@ class View:
     def addupdate(self, value: Any, idx: Any = ()) -> None:
         """Add a value to the elements."""
         place = self._indexed(idx)
-        _references.addupdate_p.call(place.ref, place._value(value), *place._operands, views=place.transforms)
+        _references.addupdate_p.call(
+            place.ref, place._value(value), *place._operands, views=place.transforms
+        )
 
     def bitcast(self, dtype: Any) -> View:
-        """The elements with their bits taken for another dtype; of another width, the axis before the last changes its size."""
+        """The elements with their bits taken for another dtype; of another width, the axis before
+        the last changes its size."""
         new = dtypes.as_dtype(dtype)
         inner = self.aval.inner
-        return self._of(Bitcast(new), inner.update(shape=bitcast_shape(self.shape, inner.dtype, new), dtype=new, weak_type=False))
+        return self._of(
+            Bitcast(new),
+            inner.update(
+                shape=bitcast_shape(self.shape, inner.dtype, new), dtype=new, weak_type=False
+            ),
+        )
 
     def reshape(self, *shape: Any) -> View:
         """The elements in another shape; one size may be -1."""
@@ -113,14 +154,22 @@ class View:
         known = math.prod(n for n in sizes if n != -1)
         new = tuple(self.size // known if n == -1 else n for n in sizes)
         if sizes.count(-1) > 1 or math.prod(new) != self.size:
-            raise TypeError(f"reshape: a reference of shape {self.shape} has not the elements of shape {sizes}.")
+            raise TypeError(
+                f"reshape: a reference of shape {self.shape} has not the elements of shape {sizes}."
+            )
         return self._of(Reshape(new), self.aval.inner.update(shape=new))
 
     def transpose(self, *permutation: Any) -> View:
         """The axes in another order, reversed by default."""
-        axes = tuple(permutation[0]) if len(permutation) == 1 and isinstance(permutation[0], tuple | list) else permutation
+        axes = (
+            tuple(permutation[0])
+            if len(permutation) == 1 and isinstance(permutation[0], tuple | list)
+            else permutation
+        )
         axes = axes or tuple(reversed(range(self.ndim)))
-        return self._of(Transpose(axes), self.aval.inner.update(shape=tuple(self.shape[i] for i in axes)))
+        return self._of(
+            Transpose(axes), self.aval.inner.update(shape=tuple(self.shape[i] for i in axes))
+        )
 
     @property
     def T(self) -> View:
@@ -131,7 +180,10 @@ class View:
         return len(self.aval)
 
     def __repr__(self) -> str:
-        return f"View({parts_text('ref', self.transforms, list(map(str, self._operands)))}, {self.aval.str_short()})"
+        return (
+            f"View({parts_text('ref', self.transforms, list(map(str, self._operands)))}, "
+            f"{self.aval.str_short()})"
+        )
 
 
 @final
@@ -152,9 +204,13 @@ def _refuse_part(key: Any, aval: RefType) -> None:
     entries = [e for e in (key if type(key) is tuple else (key,)) if e is not Ellipsis]
     shape = getattr(aval.inner, "shape", ())
     for i, entry in enumerate(entries):
-        if type(entry) is not slice or (entry != slice(None) and entry.indices(shape[i]) != (0, shape[i], 1)):
-            raise NotImplementedError(f"a reference to a value of type {aval.inner} is read and written as a whole: ref[...].\n"
-                                      f"    key: {key!r:.100}")
+        if type(entry) is not slice or (
+            entry != slice(None) and entry.indices(shape[i]) != (0, shape[i], 1)
+        ):
+            raise NotImplementedError(
+                f"a reference to a value of type {aval.inner} is read and written as a whole: "
+                f"ref[...].\n    key: {key!r:.100}"
+            )
 
 
 def parse_key(key: Any, shape: Sequence[Any]) -> Key:
@@ -165,26 +221,32 @@ def parse_key(key: Any, shape: Sequence[Any]) -> Key:
     parsed = parse(key, shape)
     if not parsed.in_bounds:
         what = str(out_of_bounds(parsed, shape)).partition("\n")[0]
-        raise ValueError(f"Out of bound indexer: {what}\n    shape: {tuple(shape)}\n    key: {key!r:.100}")
+        raise ValueError(
+            f"Out of bound indexer: {what}\n    shape: {tuple(shape)}\n    key: {key!r:.100}"
+        )
     # A slice of fixed size counts from the start, as in kernels.
-    return parsed._replace(items=tuple(item[:2] if item[0] == "window" else item for item in parsed.items))
+    return parsed._replace(
+        items=tuple(item[:2] if item[0] == "window" else item for item in parsed.items)
+    )
 
 
 def _view(ref: Any) -> View:
     return ref if type(ref) is View else View(ref)
 
 
-# --- Functions -------------------------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Any:
     """A reference to a copy of an array, which can be read and written in place.
 
-    init_val: an array or number. memory_space: for kernels. kind: None; or 'no_grad_no_remat' for arrays in which a differentiated
-        function leaves notes: what is written has no derivative, and rematerialisation does not write again.
-    Under `jit` and inside of loops it works as outside; a reference cannot be returned by a function that is transformed.
-    Raises TypeError for what is no array, ValueError for another kind.
+    init_val: an array or number. memory_space: for kernels. kind: None; or 'no_grad_no_remat' for
+        arrays in which a differentiated function leaves notes: what is written has no derivative,
+        and rematerialisation does not write again.
+    Under `jit` and inside of loops it works as outside; a reference cannot be returned by a
+    function that is transformed. Raises TypeError for what is no array, ValueError for another
+    kind.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> ref = jax.new_ref(jnp.zeros(3))
@@ -194,10 +256,14 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     Ref([1., 6., 1.], dtype=float32)
     """
     aval = typeof(init_val) if is_valid_type(init_val) else None
-    if type(aval) is not ShapedArray and (aval is None or not aval.is_high or is_mutable(aval) or type(aval) is RefType):
-        raise TypeError("Error interpreting argument to new_ref as a JAX value. The problematic value is of type "
-                        f"{type(init_val)}\n    init_val: {init_val!r:.100}\n  A reference is to one array: map new_ref over "
-                        "a tree with jax.tree.map.")
+    if type(aval) is not ShapedArray and (
+        aval is None or not aval.is_high or is_mutable(aval) or type(aval) is RefType
+    ):
+        raise TypeError(
+            "Error interpreting argument to new_ref as a JAX value. The problematic value is of "
+            f"type {type(init_val)}\n    init_val: {init_val!r:.100}\n"
+            "  A reference is to one array: map new_ref over a tree with jax.tree.map."
+        )
     if kind not in (None, "no_grad_no_remat"):
         raise ValueError(f"new_ref: kind is None or 'no_grad_no_remat', got {kind!r}")
     return _references.new_ref_p.call(init_val, memory_space=memory_space, kind=kind)[0]
@@ -205,13 +271,17 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
 
 @tracebacks.api_boundary
 def empty_ref(ty: Any, memory_space: Any = None) -> Any:
-    """A reference to an array of a shape and dtype; its elements are to be written before they are read.
+    """A reference to an array of a shape and dtype; its elements are to be written before they are
+    read.
 
     ty: anything with shape and dtype.
     """
     if isinstance(ty, Aval) and ty.is_high:
         return _references.empty_ref_p.call(aval=ty, memory_space=memory_space)[0]
-    aval = ShapedArray(tuple(ty.shape), ty.dtype if isinstance(ty.dtype, dtypes.ExtendedDType) else dtypes.as_dtype(ty.dtype))
+    aval = ShapedArray(
+        tuple(ty.shape),
+        ty.dtype if isinstance(ty.dtype, dtypes.ExtendedDType) else dtypes.as_dtype(ty.dtype),
+    )
     return _references.empty_ref_p.call(aval=aval, memory_space=memory_space)[0]
 
 
@@ -289,7 +359,7 @@ def _place(op: str, ref: Any) -> View:
     return ref if type(ref) is View else View(_reference(op, ref))
 
 
-# --- Methods of references, traced ones included ---------------------------------------------------------------------
+# --- Methods of references, traced ones included --------------------------------------------------
 
 
 def _ref_getitem(ref: Any, idx: Any) -> Any:
@@ -322,14 +392,18 @@ def _ref_addupdate(ref: Any, x: Any, idx: Any = ()) -> None:
 def _on_view(name: str) -> Any:
     def method(ref: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(View(ref), name)(*args, **kwargs)
+
     method.__name__, method.__doc__ = name, getattr(View, name).__doc__
     return method
 
 
 METHODS: dict[str, Any] = {
-    "__getitem__": tracebacks.api_boundary(_ref_getitem), "__setitem__": tracebacks.api_boundary(_ref_setitem),
+    "__getitem__": tracebacks.api_boundary(_ref_getitem),
+    "__setitem__": tracebacks.api_boundary(_ref_setitem),
     "addupdate": tracebacks.api_boundary(_ref_addupdate),
-    "at": property(At, doc="Parts of the array, to be read and written like the reference: `ref.at[key]`."),
+    "at": property(
+        At, doc="Parts of the array, to be read and written like the reference: `ref.at[key]`."
+    ),
     **{name: _on_view(name) for name in ("bitcast", "reshape", "transpose", "get", "set", "swap")},
     "T": property(lambda ref: View(ref).T, doc="The axes in reverse order."),
 }
@@ -343,7 +417,9 @@ def _for_traced(name: str, of_array: Any) -> Any:
     own = METHODS[name]
     if isinstance(own, property):
         get_own, get_array = own.fget, of_array.fget
-        return property(lambda x: get_own(x) if type(x.aval) is RefType else get_array(x), doc=of_array.__doc__)
+        return property(
+            lambda x: get_own(x) if type(x.aval) is RefType else get_array(x), doc=of_array.__doc__
+        )
 
     def member(x: Any, *args: Any, **kwargs: Any) -> Any:
         return own(x, *args, **kwargs) if type(x.aval) is RefType else of_array(x, *args, **kwargs)
@@ -353,15 +429,18 @@ def _for_traced(name: str, of_array: Any) -> Any:
 
 
 def _otherwise(x: Any, name: str) -> Any:
-    """Members of traced references, and of values of high types, that arrays do not have, and what no traced value has."""
+    """Members of traced references, and of values of high types, that arrays do not have, and what
+    no traced value has."""
     if name != "aval" and x.aval.is_high and type(x.aval) is not RefType:
         return of_high(x, name)
     own = METHODS.get(name)
     if own is not None and type(x.aval) is RefType:
         return own.__get__(x)
     if name == "sharding":
-        raise AttributeError(f"The 'sharding' attribute is not available on traced array with shape {x.aval.str_short()}. To query "
-                             "sharding information on tracers, use `jax.typeof(x)`.")
+        raise AttributeError(
+            "The 'sharding' attribute is not available on traced array with shape "
+            f"{x.aval.str_short()}. To query sharding information on tracers, use `jax.typeof(x)`."
+        )
     raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
 
 

@@ -1,4 +1,7 @@
-"""Elementwise functions that rows of lax make: the operands are promoted to what the operation accepts."""
+"""Elementwise functions that rows of lax make.
+
+The operands are promoted to what the operation accepts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from teucer.lax._families import ELEMENTWISE, Elementwise
 from teucer.numpy import _ufuncs
 from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 
-# The names that the rows of each room say with `numpy=`, and no room of this package states: made by tools/stubs.py.
+# The names that the rows of each room say with `numpy=`, and no room of this package states: made
+# by tools/stubs.py.
 _ROOMS = {
     "teucer.lax._arithmetic": "nextafter square",
     "teucer.lax._elementwise": (
@@ -28,10 +32,18 @@ def __getattr__(name: str) -> Unary | Binary:
     operation = getattr(importlib.import_module(_WHERE[name]), name)
     row = next(row for row in ELEMENTWISE.values() if row.public == name)
     make = _ufuncs.unary if row.arity == 1 else _ufuncs.binary
-    made = globals()[name] = make(name, _kind(row), operation, operation.__doc__.partition("\n\n")[0])
+    made = globals()[name] = make(
+        name, _kind(row), operation, operation.__doc__.partition("\n\n")[0]
+    )
     return made
 
 
 def _kind(row: Elementwise) -> str:
     """To which dtypes the operands of a row are promoted: to those that it accepts."""
-    return ANY if np.dtype(bool) in row.accepts else NUMERIC if np.dtype(np.int32) in row.accepts else INEXACT
+    return (
+        ANY
+        if np.dtype(bool) in row.accepts
+        else NUMERIC
+        if np.dtype(np.int32) in row.accepts
+        else INEXACT
+    )

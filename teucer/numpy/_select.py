@@ -37,7 +37,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     [9, -1, -2, 3]
     """
     if len(condlist) != len(choicelist):
-        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+        raise ValueError(
+            f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})"
+        )
     if not len(condlist):
         raise ValueError("condlist must be non-empty")
     *choices, out = promoted("select", ANY, *choicelist, default)
@@ -48,10 +50,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """A function of x defined by pieces: for each element the function, or number, of the last condition that holds there.
+    """A function of x defined by pieces: for each element the function, or number, of the last
+    condition that holds there.
 
-    funclist: one for each condition, and if there is one more it holds elsewhere (else 0). Functions are given single
-    elements, then args and kw. The result has the dtype of x.
+    funclist: one for each condition, and if there is one more it holds elsewhere (else 0).
+    Functions are given single elements, then args and kw. The result has the dtype of x.
 
     >>> x = np.array([-1., 2.])
     >>> piecewise(x, [x < 0, x >= 0], [lambda v: -v, 10.]).tolist()
@@ -59,15 +62,26 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     """
     value = operand("piecewise", x)
     given = len(funclist)
-    conditions = list(condlist) if isinstance(condlist, Sequence) else operand("piecewise", condlist)
+    conditions = (
+        list(condlist) if isinstance(condlist, Sequence) else operand("piecewise", condlist)
+    )
     if not isinstance(conditions, list):
         conditions = list(conditions) if conditions.ndim else [conditions]
     if given not in (len(conditions), len(conditions) + 1) and given in (1, 2):
-        # As NumPy has it: one condition for all elements, not a condition for each part of the array.
-        conditions = [operand("piecewise", condlist if not isinstance(condlist, Sequence) else np.asarray(condlist))]
+        # As NumPy has it: one condition for all elements, not a condition for each part of the
+        # array.
+        conditions = [
+            operand(
+                "piecewise",
+                condlist if not isinstance(condlist, Sequence) else np.asarray(condlist),
+            )
+        ]
     count = len(conditions)
     if given not in (count, count + 1):
-        raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected; got {given}")
+        raise ValueError(
+            f"with {count} condition(s), either {count} or {count + 1} functions are expected; "
+            f"got {given}"
+        )
     functions = list(funclist)
     out = _piece(functions[-1] if given == count + 1 else 0, value, args, kw)
     for condition, function in zip(conditions, functions, strict=False):
@@ -84,11 +98,13 @@ def _piece(function: Callable[..., Any] | Any, x: Any, args: Any, kw: Any) -> An
     return _structure.reshape(vmap(one)(flat), x.shape) if flat.shape[0] else x
 
 
-def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None,
-           mode: str = "raise") -> Array:
+def choose(
+    a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise"
+) -> Array:
     """For each element of a that element of the choices whose number it is; all broadcast together.
 
-    mode: "raise" refuses numbers outside and needs a known array, "clip" takes the nearest, "wrap" counts around.
+    mode: "raise" refuses numbers outside and needs a known array, "clip" takes the nearest, "wrap"
+    counts around.
 
     >>> choose(np.array([1, 0]), [np.array([1, 2]), np.array([3, 4])]).tolist()
     [3, 2]
@@ -97,25 +113,44 @@ def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = N
     numbers = operand("choose", a)
     if not dtypes.issubdtype(numbers.dtype, np.integer):
         raise ValueError(f"`a` array must be integer typed, got {numbers.dtype}")
-    options = list(choices) if not isinstance(choices, ArrayImpl | Tracer | np.ndarray) else list(operand("choose", choices))
+    options = (
+        list(choices)
+        if not isinstance(choices, ArrayImpl | Tracer | np.ndarray)
+        else list(operand("choose", choices))
+    )
     n = len(options)
     if mode == "raise":
-        known = concrete(numbers, "choose", "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
-                         "mode='wrap' or mode='clip' instead.")
+        known = concrete(
+            numbers,
+            "choose",
+            "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
+            "mode='wrap' or mode='clip' instead.",
+        )
         if known.size and (known.min() < 0 or known.max() >= n):
-            raise ValueError(f"invalid entry in choice array\n  Numbers must be at least 0 and less than {n}.")
+            raise ValueError(
+                f"invalid entry in choice array\n  Numbers must be at least 0 and less than {n}."
+            )
     elif mode == "wrap":
         numbers = numbers % n
     elif mode != "clip":
         raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
-    numbers, *options = broadcast_arrays(numbers, *(convert(v, v.dtype) for v in promoted("choose", ANY, *options)))
-    return take_along_axis(stack(options), _shapes.expand_dims(numbers, (0,)), 0, mode="clip",
-                           wrap_negative_indices=False)[0]
+    numbers, *options = broadcast_arrays(
+        numbers, *(convert(v, v.dtype) for v in promoted("choose", ANY, *options))
+    )
+    return take_along_axis(
+        stack(options),
+        _shapes.expand_dims(numbers, (0,)),
+        0,
+        mode="clip",
+        wrap_negative_indices=False,
+    )[0]
 
 
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None,
-            fill_value: ArrayLike = 0) -> Array:
-    """The elements of the flattened array where condition holds; size and fill_value as for `compress`.
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
+    """The elements of the flattened array where condition holds; size and fill_value as for
+    `compress`.
 
     >>> extract(np.array([True, False]), np.array([3, 4])).tolist()
     [3]
@@ -123,11 +158,19 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None,
     return compress(ravel(operand("extract", condition)), arr, size=size, fill_value=fill_value)
 
 
-def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *,
-             size: int | None = None, fill_value: ArrayLike = 0, out: None = None) -> Array:
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+    out: None = None,
+) -> Array:
     """The parts of a along an axis where condition holds; of the flattened array if it is None.
 
-    size: how many are given, cut off or filled up with fill_value; needed where condition is traced.
+    size: how many are given, cut off or filled up with fill_value; needed where condition is
+    traced.
 
     >>> compress(np.array([False, True]), np.array([[1, 2], [3, 4]]), axis=0).tolist()
     [[3, 4]]
@@ -149,7 +192,9 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *,
         (places,) = nonzero(mask)
         return take(x, places, at)
     if not 0 <= operator.index(size) <= mask.shape[0]:
-        raise ValueError(f"size must be positive and not greater than the size of the array axis; got size={size} for "
-                         f"a.shape[axis]={mask.shape[0]}")
+        raise ValueError(
+            "size must be positive and not greater than the size of the array axis; got "
+            f"size={size} for a.shape[axis]={mask.shape[0]}"
+        )
     (places,) = nonzero(mask, size=size, fill_value=n)
     return take(x, places, at, mode="fill", fill_value=fill_value) if n else zeros(x.shape, x.dtype)

@@ -1,4 +1,7 @@
-"""Sequences: convolution, differences, gradients, areas, interpolation; and how variables vary together."""
+"""Sequences.
+
+Convolution, differences, gradients, areas, interpolation; and how variables vary together.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,45 @@ from teucer.numpy._averages import average
 from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import flip, ravel
-from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, positions, promoted, size_as
+from teucer.numpy._operands import (
+    axes_of,
+    axis_of,
+    broadcast_value,
+    operand,
+    positions,
+    promoted,
+    size_as,
+)
 from teucer.numpy._promotion import INEXACT, NUMERIC, broadcast_shapes, convert
 from teucer.numpy._sorting import argsort, searchsorted
 from teucer.numpy._stacking import concatenate
 
-__all__ = ["convolve", "corrcoef", "correlate", "cov", "diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
+__all__ = [
+    "convolve",
+    "corrcoef",
+    "correlate",
+    "cov",
+    "diff",
+    "ediff1d",
+    "gradient",
+    "interp",
+    "trapezoid",
+    "unwrap",
+]
 
 
-def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None,
-             preferred_element_type: DTypeLike | None = None) -> Array:
+def convolve(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The convolution of two sequences: result[k] = sum of a[i] v[k - i].
 
-    mode: "full": wherever they overlap; "same": as many elements as the longer one, of the middle; "valid": where they
-    overlap wholly. Integers are converted to floats.
+    mode: "full": wherever they overlap; "same": as many elements as the longer one, of the middle;
+    "valid": where they overlap wholly. Integers are converted to floats.
     Raises ValueError for empty arrays and those that have not one axis.
 
     >>> convolve(np.array([1., 2., 3.]), np.array([1., 1.])).tolist()
@@ -44,9 +72,16 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any =
     return _convolve(x, y, mode, precision, preferred)
 
 
-def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
-              preferred_element_type: DTypeLike | None = None) -> Array:
-    """The correlation of two sequences: result[k] = sum of a[i + k] conj(v[i]). Modes as for `convolve`.
+def correlate(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """The correlation of two sequences: result[k] = sum of a[i + k] conj(v[i]). Modes as for
+    `convolve`.
 
     >>> correlate(np.array([1., 2., 3.]), np.array([1., 0.])).tolist()
     [1.0, 2.0]
@@ -65,12 +100,16 @@ def _preferred(dtype: Any) -> Any:
 
 def _kind(preferred: Any) -> str:
     """Integers stay integers if the result is to be of integers."""
-    return NUMERIC if preferred is not None and dtypes.issubdtype(preferred, np.integer) else INEXACT
+    return (
+        NUMERIC if preferred is not None and dtypes.issubdtype(preferred, np.integer) else INEXACT
+    )
 
 
 def _check_sequences(name: str, x: Any, y: Any, mode: str) -> None:
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"{name}() only support 1-dimensional inputs, got shapes {x.shape} and {y.shape}.")
+        raise ValueError(
+            f"{name}() only support 1-dimensional inputs, got shapes {x.shape} and {y.shape}."
+        )
     if 0 in (x.shape[0], y.shape[0]):
         raise ValueError(f"{name}: inputs cannot be empty, got shapes {x.shape} and {y.shape}.")
     if mode not in ("full", "same", "valid"):
@@ -83,14 +122,24 @@ def _convolve(x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
     m = short.shape[0]
     padding = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
     out = _convolution.conv_general_dilated(
-        _structure.reshape(long, (1, 1, long.shape[0])), _structure.reshape(flip(short), (1, 1, m)), (1,), [padding],
-        precision=precision, preferred_element_type=preferred)
+        _structure.reshape(long, (1, 1, long.shape[0])),
+        _structure.reshape(flip(short), (1, 1, m)),
+        (1,),
+        [padding],
+        precision=precision,
+        preferred_element_type=preferred,
+    )
     return _structure.reshape(out, out.shape[2:])
 
 
 @at_once(static=("n", "axis"))
-def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
-         append: ArrayLike | None = None) -> Array:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """The differences of neighbours along an axis, n times over; of booleans, whether they differ.
 
     prepend, append: values put before and after the others first.
@@ -122,49 +171,69 @@ def _diff(x: Any, times: int, axis: int) -> Any:
         n = x.shape[axis]
         if n == 0:
             break
-        x = difference(_slicing.slice_in_dim(x, 1, n, axis=axis), _slicing.slice_in_dim(x, 0, n - 1, axis=axis))
+        x = difference(
+            _slicing.slice_in_dim(x, 1, n, axis=axis), _slicing.slice_in_dim(x, 0, n - 1, axis=axis)
+        )
     return x
 
 
-def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None,
-            to_begin: ArrayLike | None = None) -> Array:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """The differences of neighbours in the flattened array, with values put before and after them.
 
     >>> ediff1d(np.array([1, 4, 9]), to_begin=0).tolist()
     [0, 3, 5]
     """
     x = ravel(operand("ediff1d", ary))
-    parts = [None if e is None else convert(ravel(operand("ediff1d", e)), x.dtype) for e in (to_begin, to_end)]
+    parts = [
+        None if e is None else convert(ravel(operand("ediff1d", e)), x.dtype)
+        for e in (to_begin, to_end)
+    ]
     out = _elementwise.sub(x[1:], x[:-1])
     parts = [p for p in (parts[0], out, parts[1]) if p is not None]
     return concatenate(parts) if len(parts) > 1 else out
 
 
-def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = None,
-             edge_order: int | None = None) -> Array | list[Array]:
-    """The derivative of f along each axis, by central differences of second order, one-sided at the ends.
+def gradient(
+    f: ArrayLike,
+    *varargs: Any,
+    axis: int | Sequence[int] | None = None,
+    edge_order: int | None = None,
+) -> Array | list[Array]:
+    """The derivative of f along each axis, by central differences of second order, one-sided at the
+    ends.
 
-    varargs: the distance of the elements: one number, or for each axis a number or the coordinates of its elements.
-    Raises ValueError for an axis with fewer than two elements.
+    varargs: the distance of the elements: one number, or for each axis a number or the coordinates
+    of its elements. Raises ValueError for an axis with fewer than two elements.
 
     >>> gradient(np.array([0., 1., 4.])).tolist()
     [1.0, 2.0, 3.0]
     """
     if edge_order is not None:
-        raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.\n"
-                                  "  Leave it out: the differences at the edges are of first order.")
+        raise NotImplementedError(
+            "The 'edge_order' argument to jnp.gradient is not supported.\n"
+            "  Leave it out: the differences at the edges are of first order."
+        )
     x, *spacing = promoted("gradient", INEXACT, f, *varargs)
     axes = axes_of(x, axis)
     if len(spacing) not in (0, 1, len(axes)):
         raise TypeError(f"Invalid number of spacing arguments {len(spacing)} for axis={axis}")
-    steps: list[Any] = [1.0] * len(axes) if not spacing else spacing * len(axes) if len(spacing) == 1 else spacing
+    steps: list[Any] = (
+        [1.0] * len(axes) if not spacing else spacing * len(axes) if len(spacing) == 1 else spacing
+    )
     out = []
     for at, h in zip(axes, steps, strict=True):
         if x.shape[at] < 2:
-            raise ValueError("Shape of array too small to calculate a numerical gradient, at least 2 elements are required.")
+            raise ValueError(
+                "Shape of array too small to calculate a numerical gradient, at least 2 elements "
+                "are required."
+            )
         if np.ndim(h) > 1 or (np.ndim(h) == 1 and np.shape(h)[0] != x.shape[at]):
-            raise ValueError(f"gradient: distances must be numbers, or coordinates of each element along the axis.\n"
-                             f"    distances: shape {np.shape(h)}\n    axis {at} has size {x.shape[at]}")
+            raise ValueError(
+                "gradient: distances must be numbers, or coordinates of each element along the "
+                f"axis.\n    distances: shape {np.shape(h)}\n    axis {at} has size {x.shape[at]}"
+            )
         out.append(_gradient(x, h, at))
     return out[0] if len(out) == 1 else out
 
@@ -180,17 +249,26 @@ def _gradient(x: Any, h: Any, axis: int) -> Any:
         shape = [1] * x.ndim
         shape[axis] = n - 1
         d = _structure.reshape(h[1:] - h[:-1], shape)
-        before, after = _slicing.slice_in_dim(d, 0, n - 2, axis=axis), _slicing.slice_in_dim(d, 1, n - 1, axis=axis)
+        before, after = (
+            _slicing.slice_in_dim(d, 0, n - 2, axis=axis),
+            _slicing.slice_in_dim(d, 1, n - 1, axis=axis),
+        )
         # Exact for quadratics whatever the distances.
-        inner = (-after / (before * (before + after)) * part(0, n - 2) + (after - before) / (before * after) * part(1, n - 1)
-                 + before / (after * (before + after)) * part(2, n))
+        inner = (
+            -after / (before * (before + after)) * part(0, n - 2)
+            + (after - before) / (before * after) * part(1, n - 1)
+            + before / (after * (before + after)) * part(2, n)
+        )
         first = (part(1, 2) - part(0, 1)) / _slicing.slice_in_dim(d, 0, 1, axis=axis)
-        last = (part(n - 1, n) - part(n - 2, n - 1)) / _slicing.slice_in_dim(d, n - 2, n - 1, axis=axis)
+        last = (part(n - 1, n) - part(n - 2, n - 1)) / _slicing.slice_in_dim(
+            d, n - 2, n - 1, axis=axis
+        )
     return concatenate([first, inner, last], axis)
 
 
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
-              axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The area under y along an axis, by the trapezoidal rule; at places x, or dx apart.
 
     x, if it has one axis, are the places along the axis; else x, as dx, broadcasts with y.
@@ -200,7 +278,9 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
     """
     if x is None:
         values, widths = promoted("trapezoid", INEXACT, *promoted("trapezoid", INEXACT, y), dx)
-        values = values if typeof(operand("trapezoid", y)).weak_type else convert(values, values.dtype)
+        values = (
+            values if typeof(operand("trapezoid", y)).weak_type else convert(values, values.dtype)
+        )
         return _area(values, widths, axis_of(values, axis), False)
     values, places = promoted("trapezoid", INEXACT, y, x)
     return _area(values, places, axis_of(values, axis), True)
@@ -220,11 +300,18 @@ def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     return _structure.reduce_sum(means, [means.ndim + behind]) * 0.5
 
 
-def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None,
-           period: float | None = None) -> Array:
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Any = None,
+    right: Any = None,
+    period: float | None = None,
+) -> Array:
     """The values at x of the piecewise linear function through the points (xp, fp); xp ascends.
 
-    left, right: the values before the first and after the last point (by default fp there), or "extrapolate".
+    left, right: the values before the first and after the last point (by default fp there), or
+    "extrapolate".
     period: of a periodic function; xp need not ascend then.
     Raises ValueError unless xp and fp are sequences of one length.
 
@@ -233,21 +320,30 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
     """
     for name, side in (("left", left), ("right", right)):
         if isinstance(side, str) and side != "extrapolate":
-            raise ValueError(f"the only valid string value of `{name}` is 'extrapolate', but got: {side!r}")
+            raise ValueError(
+                f"the only valid string value of `{name}` is 'extrapolate', but got: {side!r}"
+            )
     points = promoted("interp", INEXACT, x, xp, *(() if period is None else (period,)))
     (values,) = promoted("interp", INEXACT, fp)
     places, knots = points[:2]
     if any(operand("interp", v).dtype.kind == "c" for v in (x, xp)):
-        raise ValueError("jnp.interp: complex x values not supported, in x as in xp. Only fp may be complex.")
+        raise ValueError(
+            "jnp.interp: complex x values not supported, in x as in xp. Only fp may be complex."
+        )
     if knots.ndim != 1 or knots.shape != values.shape:
-        raise ValueError(f"xp and fp must be one-dimensional arrays of equal size\n    xp: {knots.shape}\n    fp: {values.shape}")
+        raise ValueError(
+            f"xp and fp must be one-dimensional arrays of equal size\n    xp: {knots.shape}\n"
+            f"    fp: {values.shape}"
+        )
     if is_size("interp", knots.size, 0):
         raise ValueError("array of sample points is empty")
     if np.ndim(period):
         raise ValueError(f"period must be a scalar; got {typeof(operand('interp', period))}")
     if period is not None and not isinstance(period, Tracer) and period == 0:
         raise ValueError(f"period must be a non-zero value; got {period}")
-    beyond = tuple(s if isinstance(s, str) or s is None else operand("interp", s) for s in (left, right))
+    beyond = tuple(
+        s if isinstance(s, str) or s is None else operand("interp", s) for s in (left, right)
+    )
     fixed = tuple(b for b in beyond if b is not None and not isinstance(b, str))
     rules = tuple("given" if b is not None and not isinstance(b, str) else b for b in beyond)
     return _interp(places, knots, values, points[2] if period is not None else None, fixed, rules)
@@ -277,7 +373,9 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
         flat = _ufuncs.abs(width) <= dtypes.finfo(wide).tiny
         # The derivative squares the width: both sides are scaled where that would vanish.
         large = 2 ** (int(dtypes.finfo(wide).maxexp) // 2 - 1)
-        scale = where(_ufuncs.abs(width) * large ** (2 / 3) < 1, np.asarray(large, wide), np.asarray(1, wide))
+        scale = where(
+            _ufuncs.abs(width) * large ** (2 / 3) < 1, np.asarray(large, wide), np.asarray(1, wide)
+        )
         slope = (fp[i] - fp[i - 1]) * scale / where(flat, 1, width * scale)
         out = where(flat, fp[i], fp[i - 1] + (at - low) * slope)
         out = convert(out, dtypes.promote_types(x.dtype, fp.dtype))
@@ -289,9 +387,11 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
     return out
 
 
-def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1,
-           period: ArrayLike = 2 * np.pi) -> Array:
-    """p with jumps along an axis larger than discont (half the period by default) taken out by adding multiples of the period.
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
+) -> Array:
+    """p with jumps along an axis larger than discont (half the period by default) taken out by
+    adding multiples of the period.
 
     >>> unwrap(np.array([0., 6.])).tolist()
     [0.0, -0.2831850051879883]
@@ -316,20 +416,34 @@ def _unwrap(x: Any, period: Any, limit: Any, axis: int, exact: bool) -> Any:
     low = -(period // 2) if exact else -period / 2
     turned = (from_each - low) % period + low
     edge = (period % 2 == 0) if exact else True
-    turned = where(_elementwise.bitwise_and(turned == low, from_each > 0) if edge is True else
-                   (turned == low) & (from_each > 0) & edge, low + period, turned)
+    turned = where(
+        _elementwise.bitwise_and(turned == low, from_each > 0)
+        if edge is True
+        else (turned == low) & (from_each > 0) & edge,
+        low + period,
+        turned,
+    )
     correction = where(_ufuncs.abs(from_each) < limit, 0, turned - from_each)
     first = _slicing.slice_in_dim(x, 0, 1, axis=axis)
     rest = _slicing.slice_in_dim(x, 1, x.shape[axis], axis=axis)
     return concatenate([first, rest + _cumulative.cumsum(convert(correction, x.dtype), axis)], axis)
 
 
-def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False,
-        ddof: int | None = None, fweights: ArrayLike | None = None,
-        aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The covariance matrix of variables, which are the rows of m (the columns without rowvar), and of y.
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """The covariance matrix of variables, which are the rows of m (the columns without rowvar), and
+    of y.
 
-    bias: divide by n, not by n - 1; ddof: by n - ddof. fweights: how often each observation counts; aweights: how much.
+    bias: divide by n, not by n - 1; ddof: by n - ddof. fweights: how often each observation counts;
+    aweights: how much.
 
     >>> cov(np.array([[1., 2.], [3., 5.]])).tolist()
     [[0.5, 1.0], [1.0, 2.0]]
@@ -338,12 +452,17 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
     if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
         raise ValueError(f"cov: dtype must be a subclass of float or complex; got dtype={dtype}")
     if any(x.ndim > 2 for x in xs):
-        raise ValueError("m has more than 2 dimensions" if xs[0].ndim > 2 else "y has more than 2 dimensions")
+        raise ValueError(
+            "m has more than 2 dimensions" if xs[0].ndim > 2 else "y has more than 2 dimensions"
+        )
     xs = promoted("cov", INEXACT, *xs)
     if dtype is not None:
         xs = [convert(x, dtypes.check_user_dtype_supported(dtype, "cov")) for x in xs]
     rows = [x if x.ndim == 2 else _structure.reshape(x, (1, x.size)) for x in xs]
-    rows = [_structure.transpose(r, (1, 0)) if not rowvar and not is_size("cov", r.shape[0], 1) else r for r in rows]
+    rows = [
+        _structure.transpose(r, (1, 0)) if not rowvar and not is_size("cov", r.shape[0], 1) else r
+        for r in rows
+    ]
     table = concatenate(rows) if len(rows) > 1 else rows[0]
     if is_size("cov", table.shape[0], 0):
         return _structure.full((0, 0), 0, table.dtype)
@@ -385,15 +504,18 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
     return _structure.reshape(out, ()) if is_size("cov", x.shape[0], 1) else out
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True,
-             dtype: DTypeLike | None = None) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """The correlation coefficients of variables; arguments as for `cov`.
 
     >>> corrcoef(np.array([[1., 2.], [2., 1.]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
-        raise ValueError(f"corrcoef: dtype must be a subclass of float or complex; got dtype={dtype}")
+        raise ValueError(
+            f"corrcoef: dtype must be a subclass of float or complex; got dtype={dtype}"
+        )
     c = cov(x, y, rowvar, dtype=dtype)
     return _normalised(c) if c.ndim == 2 else c / c
 

@@ -23,21 +23,40 @@ from teucer.numpy._manipulation import flip, ravel
 from teucer.numpy._operands import axis_of, index_dtype, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert
 
-__all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+__all__ = [
+    "argpartition",
+    "argsort",
+    "digitize",
+    "lexsort",
+    "partition",
+    "searchsorted",
+    "sort",
+    "sort_complex",
+]
 
 
 def _checked(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[Any, int]:
     x = operand(name, a)
     if kind is not None:
-        raise TypeError(f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify sort stability.")
+        raise TypeError(
+            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to "
+            "specify sort stability."
+        )
     if order is not None:
         raise TypeError(f"'order' argument to {name} is not supported.")
     return (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
 
 
 @at_once(static=("axis", "kind", "order", "stable", "descending"))
-def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
-         stable: bool = True, descending: bool = False) -> Array:
+def sort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
     """The elements of a in ascending order along an axis, flattened for None; NaNs come last.
 
     stable: whether equal elements keep their order, which one sees of zeros of different sign.
@@ -57,8 +76,16 @@ def _sort(x: Any, axis: int, stable: bool, descending: bool) -> Any:
 
 
 @at_once(static=("axis", "kind", "order", "stable", "descending", "dtype"))
-def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None,
-            stable: bool = True, descending: bool = False, dtype: Any = None) -> Array:
+def argsort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
+) -> Array:
     """The places that bring a in ascending order along an axis, of the flattened array for None.
 
     >>> argsort(np.array([3, 1, 2])).tolist()
@@ -74,7 +101,9 @@ def _argsort(x: Any, axis: int, stable: bool, descending: bool, dtype: Any) -> A
     reverse = descending and stable
     places = _shapes.broadcasted_iota(_wide_enough(x.shape[axis]), x.shape, axis)
     places = flip(places, axis) if reverse else places
-    _, order = _sorting.sort([flip(x, axis) if reverse else x, places], axis, is_stable=stable, num_keys=1)
+    _, order = _sorting.sort(
+        [flip(x, axis) if reverse else x, places], axis, is_stable=stable, num_keys=1
+    )
     return _structure.convert_element_type(flip(order, axis) if descending else order, dtype)
 
 
@@ -83,7 +112,8 @@ def _wide_enough(n: Any) -> Any:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """The elements of a as complex numbers, in ascending order of real and then imaginary parts, along the last axis.
+    """The elements of a as complex numbers, in ascending order of real and then imaginary parts,
+    along the last axis.
 
     >>> sort_complex(np.array([2, 1])).tolist()
     [(1+0j), (2+0j)]
@@ -100,7 +130,11 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> lexsort((np.array([2, 1, 0]), np.array([0, 1, 0]))).tolist()
     [2, 0, 1]
     """
-    given = keys if not isinstance(keys, ArrayImpl | Tracer | np.ndarray) else list(operand("lexsort", keys))
+    given = (
+        keys
+        if not isinstance(keys, ArrayImpl | Tracer | np.ndarray)
+        else list(operand("lexsort", keys))
+    )
     if not len(given):
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     xs = operands("lexsort", *given)
@@ -125,7 +159,8 @@ def _kth(x: Any, kth: Any, axis: int) -> None:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """a with its elements moved along an axis so that no element before place kth is greater, and none after it less.
+    """a with its elements moved along an axis so that no element before place kth is greater, and
+    none after it less.
 
     The order on either side is not specified.
 
@@ -153,11 +188,19 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 _METHODS = ("compare_all", "scan", "scan_unrolled", "sort")
 
 
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *,
-                 method: str = "scan") -> Array:
-    """Where in the sorted array a the values v would be put to keep it sorted; before equal elements, or after with "right".
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str = "scan",
+) -> Array:
+    """Where in the sorted array a the values v would be put to keep it sorted; before equal
+    elements, or after with "right".
 
-    method: "scan" and "scan_unrolled" are binary searches, "sort" sorts both together, "compare_all" compares all pairs.
+    method: "scan" and "scan_unrolled" are binary searches, "sort" sorts both together,
+    "compare_all" compares all pairs.
     The result is the same. sorter: the places that sort a, if it is not sorted.
     Raises ValueError if a has not one axis.
 
@@ -183,7 +226,11 @@ def _searchsorted(a: Any, v: Any, sorter: Any, right: bool, method: str) -> Any:
 
 def _place_dtype(n: Any) -> Any:
     """The dtype of places in a sorted array of size n: 32 bits, where that is enough."""
-    return np.dtype(np.int32) if dimensions.bounds(n).high < 2**31 or dimensions.is_symbolic(n) else index_dtype()
+    return (
+        np.dtype(np.int32)
+        if dimensions.bounds(n).high < 2**31 or dimensions.is_symbolic(n)
+        else index_dtype()
+    )
 
 
 @fast(static=("right", "method", "dtype"))
@@ -194,8 +241,11 @@ def _search(x: Any, v: Any, right: bool, method: str, dtype: Any) -> Any:
     if method == "sort":
         out = _search_by_sort(x, v, right)
     elif method == "compare_all":
-        pairs = _precedes(_shapes.broadcast_in_dim(x, (*v.shape, n), (v.ndim,)),
-                          _shapes.broadcast_in_dim(v, (*v.shape, n), range(v.ndim)), right)
+        pairs = _precedes(
+            _shapes.broadcast_in_dim(x, (*v.shape, n), (v.ndim,)),
+            _shapes.broadcast_in_dim(v, (*v.shape, n), range(v.ndim)),
+            right,
+        )
         out = _structure.reduce_sum(_structure.convert_element_type(pairs, np.int32), [v.ndim])
     else:
         out = _binary_search(x, v, right, method == "scan_unrolled")
@@ -221,12 +271,19 @@ def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
     def step(_: Any, bounds: Any) -> Any:
         low, high = bounds
         middle = (low + high) // 2
-        element = _gather.gather(x, _shapes.expand_dims(middle, (v.ndim,)), GatherDimensionNumbers((), (0,), (0,)), (1,),
-                                 mode="clip")
+        element = _gather.gather(
+            x,
+            _shapes.expand_dims(middle, (v.ndim,)),
+            GatherDimensionNumbers((), (0,), (0,)),
+            (1,),
+            mode="clip",
+        )
         go = _elementwise.bitwise_and(_precedes(element, v, right), low < high)
         return where(go, middle + 1, low), where(go, high, where(low < high, middle, high))
 
-    bounds = tuple(_structure.full(v.shape, bound, np.int32, sharding=v.aval.partition) for bound in (0, n))
+    bounds = tuple(
+        _structure.full(v.shape, bound, np.int32, sharding=v.aval.partition) for bound in (0, n)
+    )
     if not unrolled:
         return fori_loop(0, steps, step, bounds)[0]
     for i in range(steps):
@@ -244,12 +301,16 @@ def _search_by_sort(x: Any, v: Any, right: bool) -> Any:
 
 
 def _ranks(x: Any) -> Any:
-    return _argsort(_argsort(x, 0, True, False, np.dtype(np.int32)), 0, True, False, np.dtype(np.int32))
+    return _argsort(
+        _argsort(x, 0, True, False, np.dtype(np.int32)), 0, True, False, np.dtype(np.int32)
+    )
 
 
-def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *,
-             method: str | None = None) -> Array:
-    """The number of the bin of each element: i if bins[i-1] <= x < bins[i]; bins ascend, or descend.
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
+    """The number of the bin of each element: i if bins[i-1] <= x < bins[i]; bins ascend, or
+    descend.
 
     right: the right edge belongs to a bin, and not the left one.
 

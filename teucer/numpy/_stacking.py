@@ -24,8 +24,26 @@ from teucer.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
 from teucer.numpy._operands import axis_of, concrete, is_unknown, operand, operands, promoted
 from teucer.numpy._promotion import ANY, check_arraylike, convert, refuse_out
 
-__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
-           "hstack", "repeat", "resize", "split", "stack", "tile", "trim_zeros", "vsplit", "vstack"]
+__all__ = [
+    "append",
+    "array_split",
+    "block",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "repeat",
+    "resize",
+    "split",
+    "stack",
+    "tile",
+    "trim_zeros",
+    "vsplit",
+    "vstack",
+]
 
 
 def _joined(name: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -45,8 +63,9 @@ def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
     return convert(x, wanted)
 
 
-def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
-                dtype: DTypeLike | None = None) -> Array:
+def concatenate(
+    arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
     """Arrays joined along an axis; all flattened first if it is None.
 
     Raises ValueError for no arrays or arrays without axes, TypeError if other axes differ in size.
@@ -58,7 +77,10 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
         x = operand("concatenate", arrays)  # an array's rows, joined: two of its axes become one
         at = _structure.canonical_axis(axis, x.ndim - 1)
         moved = _structure.moveaxis(x, 0, at)
-        out = _structure.reshape(moved, (*moved.shape[:at], moved.shape[at] * moved.shape[at + 1], *moved.shape[at + 2:]))
+        out = _structure.reshape(
+            moved,
+            (*moved.shape[:at], moved.shape[at] * moved.shape[at + 1], *moved.shape[at + 2 :]),
+        )
         return _converted("concatenate", out, dtype)
     xs = _joined("concatenate", arrays, dtype)
     if not xs:
@@ -66,9 +88,12 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0,
     if axis is None:
         return concatenate([ravel(x) for x in xs])
     if xs[0].ndim == 0:
-        raise ValueError("Zero-dimensional arrays cannot be concatenated.\n"
-                         f"    arrays: {len(xs)}, the first of shape {xs[0].shape}\n"
-                         "  Use stack or hstack; the arrays are one argument, a sequence: jnp.concatenate([x, y]).")
+        raise ValueError(
+            "Zero-dimensional arrays cannot be concatenated.\n"
+            f"    arrays: {len(xs)}, the first of shape {xs[0].shape}\n"
+            "  Use stack or hstack; the arrays are one argument, a sequence: jnp.concatenate([x, "
+            "y])."
+        )
     return _joining.concatenate(xs, axis_of(xs[0], axis))
 
 
@@ -81,8 +106,12 @@ def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = None,
-          dtype: DTypeLike | None = None) -> Array:
+def stack(
+    arrays: ArrayLike | Sequence[ArrayLike],
+    axis: int = 0,
+    out: None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Arrays of one shape joined along a new axis.
 
     Raises ValueError for no arrays or arrays of several shapes.
@@ -100,7 +129,9 @@ def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = No
         raise ValueError("Need at least one array to stack.")
     shapes = [x.shape for x in xs]
     if any(s != shapes[0] for s in shapes):
-        raise ValueError(f"All input arrays must have the same shape. Got {', '.join(map(str, shapes))}.")
+        raise ValueError(
+            f"All input arrays must have the same shape. Got {', '.join(map(str, shapes))}."
+        )
     return _joining.stack(xs, _structure.canonical_axis(axis, len(shapes[0]) + 1))
 
 
@@ -139,7 +170,12 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     >>> column_stack([np.zeros(2), np.ones((2, 2))]).shape
     (2, 3)
     """
-    return concatenate(_each("column_stack", tup, lambda x: x if x.ndim >= 2 else _structure.reshape(x, (x.size, 1))), 1)
+    return concatenate(
+        _each(
+            "column_stack", tup, lambda x: x if x.ndim >= 2 else _structure.reshape(x, (x.size, 1))
+        ),
+        1,
+    )
 
 
 def _is_array(arrays: Any) -> bool:
@@ -147,10 +183,14 @@ def _is_array(arrays: Any) -> bool:
 
 
 def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
-    """What a function makes of each array; of the rows of one array, all at once, however many there are."""
+    """What a function makes of each array; of the rows of one array, all at once, however many
+    there are."""
     xs = operand(name, arrays) if _is_array(arrays) else operands(name, *arrays)
     if np.shape(arrays)[:1] in ((), (0,)) if _is_array(arrays) else not xs:
-        raise ValueError(f"Need at least one array to {name}." + (f" Got {xs.aval}." if _is_array(arrays) else ""))
+        raise ValueError(
+            f"Need at least one array to {name}."
+            + (f" Got {xs.aval}." if _is_array(arrays) else "")
+        )
     return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
 
 
@@ -235,12 +275,22 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     x = operand(name, ary)
     at = axis_of(x, axis)
     n = x.shape[at]
-    if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(indices_or_sections):
-        symbolic = isinstance(indices_or_sections, Sequence) and any(map(is_symbolic, indices_or_sections))
-        known = np.empty(0) if symbolic else concrete(indices_or_sections, name, "the places to cut at must be known")
+    if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(
+        indices_or_sections
+    ):
+        symbolic = isinstance(indices_or_sections, Sequence) and any(
+            map(is_symbolic, indices_or_sections)
+        )
+        known = (
+            np.empty(0)
+            if symbolic
+            else concrete(indices_or_sections, name, "the places to cut at must be known")
+        )
         if known.size and known.dtype.kind not in "biu":
-            raise TypeError(f"{name}: Only integer scalar arrays can be converted to a scalar index, got places to cut at of dtype "
-                            f"{known.dtype}.")
+            raise TypeError(
+                f"{name}: Only integer scalar arrays can be converted to a scalar index, got "
+                f"places to cut at of dtype {known.dtype}."
+            )
         places = [as_size(i) for i in (indices_or_sections if symbolic else known)]
         bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
     else:
@@ -249,12 +299,18 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
             raise ValueError("number sections must be larger than 0.")
         size, rest = divmod(n, parts)
         if rest != 0 and name != "array_split":
-            raise ValueError(f"array split does not result in an equal division: rest is {rest}\n    axis {at} has size {n}")
+            raise ValueError(
+                f"array split does not result in an equal division: rest is {rest}\n"
+                f"    axis {at} has size {n}"
+            )
         bounds = [i * size + min_dim(i, rest) for i in range(parts + 1)]
     sizes = [max_dim(b - a, 0) for a, b in itertools.pairwise(bounds)]
     if sum(sizes) == n:
         return list(_joining.split(x, sizes, at))
-    return [_slicing.slice_in_dim(x, a, a + size, axis=at) for a, size in zip(bounds, sizes, strict=False)]
+    return [
+        _slicing.slice_in_dim(x, a, a + size, axis=at)
+        for a, size in zip(bounds, sizes, strict=False)
+    ]
 
 
 @at_once(static=("reps",))
@@ -269,16 +325,26 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + _structure.canonical_shape(counts, "tile")
-    return _joining.tile(_structure.broadcast_to(x, shape, tuple(range(ndim - x.ndim, ndim))), counts)
+    return _joining.tile(
+        _structure.broadcast_to(x, shape, tuple(range(ndim - x.ndim, ndim))), counts
+    )
 
 
-def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
-           total_repeat_length: int | None = None, out_sharding: Any = None) -> Array:
+def repeat(
+    a: ArrayLike,
+    repeats: ArrayLike,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """a with each element repeated, along an axis or flattened.
 
-    repeats: how often, once for all or for each element. total_repeat_length: the size of the result's axis; needed where
-    repeats is traced. What is longer is cut off; what is missing repeats the last element.
-    Raises ConcretizationTypeError if the length is not known, ValueError if the number of repeats does not fit.
+    repeats: how often, once for all or for each element. total_repeat_length: the size of the
+    result's axis; needed where repeats is traced. What is longer is cut off; what is missing
+    repeats the last element.
+    Raises ConcretizationTypeError if the length is not known, ValueError if the number of repeats
+    does not fit.
 
     >>> repeat(np.arange(3), np.array([1, 0, 2])).tolist()
     [0, 2, 2]
@@ -286,8 +352,14 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
     x = operand("repeat", a)
     if out_sharding is not None:
         from teucer.lax._sharding import laid_out  # for arrays over meshes
-        return laid_out("jnp.repeat", out_sharding, lambda x, n: repeat(x, n, axis, total_repeat_length=total_repeat_length),
-                        x, repeats)
+
+        return laid_out(
+            "jnp.repeat",
+            out_sharding,
+            lambda x, n: repeat(x, n, axis, total_repeat_length=total_repeat_length),
+            x,
+            repeats,
+        )
     if axis is None:
         x, axis = ravel(x), 0
     x = atleast_1d(x)
@@ -302,8 +374,10 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
     if not dtypes.issubdtype(counts.dtype, np.integer) and counts.dtype != np.bool_:
         raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}.")
     if np.ndim(counts) > 1 or (np.ndim(counts) == 1 and np.shape(counts)[0] not in (1, n)):
-        raise ValueError(f"repeat: repeats must be one number, or one for each element along the axis.\n    repeats: shape "
-                         f"{np.shape(counts)}\n    axis {at} has size {n}")
+        raise ValueError(
+            "repeat: repeats must be one number, or one for each element along the axis.\n"
+            f"    repeats: shape {np.shape(counts)}\n    axis {at} has size {n}"
+        )
     if total_repeat_length is not None:
         return _repeat_to(x, counts, at, as_size(total_repeat_length))
     if is_unknown(counts):
@@ -311,8 +385,12 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
         length = dynamic_size(_total(each))
         if length is not None:
             return _repeat_to(x, counts, at, length)
-    known = concrete(counts, "repeat", "When jit-compiling jnp.repeat, the total number of repeats must be static.\n"
-                     "Give total_repeat_length, the size of the result.")
+    known = concrete(
+        counts,
+        "repeat",
+        "When jit-compiling jnp.repeat, the total number of repeats must be static.\n"
+        "Give total_repeat_length, the size of the result.",
+    )
     if known.size and known.min() < 0:
         raise ValueError(f"repeat: repeats may not be negative, got {known.min()}.")
     if known.size == 1:
@@ -321,42 +399,65 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
 
 
 def _total(counts: Any) -> Any:
-    """The sum of counts: the greatest integer where it is beyond all, -1 where a count is negative."""
+    """The sum of counts: the greatest integer where it is beyond all, -1 where a count is
+    negative."""
     exact = _structure.reduce_sum(_structure.convert_element_type(counts, np.int32), (0,))
     # Sums of integers wrap around, those of floats do not.
-    beyond = _structure.reduce_sum(_structure.convert_element_type(counts, np.float32), (0,)) > 2 ** 30
-    negative = _structure.reduce_sum(_structure.convert_element_type(counts < 0, np.int32), (0,)) > 0
-    return _elementwise.select(negative, np.int32(-1), _elementwise.select(beyond, np.int32(2 ** 31 - 1), exact))
+    beyond = (
+        _structure.reduce_sum(_structure.convert_element_type(counts, np.float32), (0,)) > 2**30
+    )
+    negative = (
+        _structure.reduce_sum(_structure.convert_element_type(counts < 0, np.int32), (0,)) > 0
+    )
+    return _elementwise.select(
+        negative, np.int32(-1), _elementwise.select(beyond, np.int32(2**31 - 1), exact)
+    )
 
 
 def _repeat_each(x: Any, axis: int, count: int) -> Any:
     shape = x.shape
-    spread = _structure.broadcast_to(x, (*shape[:axis + 1], count, *shape[axis + 1:]),
-                                     [i + (i > axis) for i in range(len(shape))])
-    return _structure.reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1:]))
+    spread = _structure.broadcast_to(
+        x,
+        (*shape[: axis + 1], count, *shape[axis + 1 :]),
+        [i + (i > axis) for i in range(len(shape))],
+    )
+    return _structure.reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
 @fast(static=("axis", "length"))
 def _repeat_to(x: Any, counts: Any, axis: int, length: int) -> Any:
     n = x.shape[axis]
     if length == 0 or n == 0:
-        return _structure.full((*x.shape[:axis], length, *x.shape[axis + 1:]), 0, x.dtype)
-    every = _structure.broadcast_to(_structure.convert_element_type(counts, np.int32), (n,), (0,) if np.ndim(counts) else ())
+        return _structure.full((*x.shape[:axis], length, *x.shape[axis + 1 :]), 0, x.dtype)
+    every = _structure.broadcast_to(
+        _structure.convert_element_type(counts, np.int32), (n,), (0,) if np.ndim(counts) else ()
+    )
     # Where each element but the first begins adds one to the places from there on.
     begins = _slicing.slice(_cumulative.cumsum(every), (0,), (n - 1,))
-    marks = _gather.scatter_add(_structure.full((length,), 0, np.int32), _structure.reshape(begins, (n - 1, 1)),
-                                _structure.full((n - 1,), 1, np.int32), ScatterDimensionNumbers((), (0,), (0,)))
+    marks = _gather.scatter_add(
+        _structure.full((length,), 0, np.int32),
+        _structure.reshape(begins, (n - 1, 1)),
+        _structure.full((n - 1,), 1, np.int32),
+        ScatterDimensionNumbers((), (0,), (0,)),
+    )
     return _taken(x, _cumulative.cumsum(marks), axis)
 
 
 def _taken(x: Any, places: Any, axis: int) -> Any:
     """The parts of x at places of an axis, which lie within it."""
     if 0 in np.shape(places) or 0 in x.shape:
-        return _structure.full((*x.shape[:axis], np.shape(places)[0], *x.shape[axis + 1:]), 0, x.dtype)
+        return _structure.full(
+            (*x.shape[:axis], np.shape(places)[0], *x.shape[axis + 1 :]), 0, x.dtype
+        )
     others = tuple(i for i in range(x.ndim) if i != axis)
     sizes = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
-    return _gather.gather(x, _structure.reshape(places, (np.shape(places)[0], 1)),
-                          GatherDimensionNumbers(others, (axis,), (axis,)), sizes, mode="promise_in_bounds")
+    return _gather.gather(
+        x,
+        _structure.reshape(places, (np.shape(places)[0], 1)),
+        GatherDimensionNumbers(others, (axis,), (axis,)),
+        sizes,
+        mode="promise_in_bounds",
+    )
 
 
 def resize(a: ArrayLike, new_shape: Shape) -> Array:
@@ -387,14 +488,19 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """An array without the zeros at its borders; "f": in front, "b": at the back. The values must be known.
+    """An array without the zeros at its borders; "f": in front, "b": at the back. The values must
+    be known.
 
     >>> trim_zeros(np.array([0, 1, 0, 2, 0])).tolist()
     [1, 0, 2]
     """
     x = operand("trim_zeros", filt)
     places = np.nonzero(concrete(x, "trim_zeros", "the size of the result depends on the values"))
-    axes = range(x.ndim) if axis is None else [axis_of(x, a) for a in (axis if np.ndim(axis) else (axis,))]
+    axes = (
+        range(x.ndim)
+        if axis is None
+        else [axis_of(x, a) for a in (axis if np.ndim(axis) else (axis,))]
+    )
     low, high = [0] * x.ndim, list(x.shape)
     for i in axes:
         if not places[i].size:

@@ -12,7 +12,11 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _elementwise, _reductions, _selection, _shapes, _structure
 from teucer.lax._indexing import gather as _gather
-from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from teucer.lax._indexing.numbers import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
 from teucer.numpy import _updates
 from teucer.numpy._index_keys import parse
 from teucer.numpy._library import at_once, converting, fast
@@ -23,19 +27,28 @@ from teucer.numpy._reading import Options, common_index_dtype, wrapped
 
 __all__ = ["place", "put", "put_along_axis", "take", "take_along_axis"]
 
-_IN_PLACE = ("cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated "
-             "array.")
+_IN_PLACE = (
+    "cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to "
+    "instead return an updated array."
+)
 
 
 @at_once(static=("axis", "out", "mode", "unique_indices", "indices_are_sorted"))
-def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None,
-         mode: str | None = None, unique_indices: bool = False, indices_are_sorted: bool = False,
-         fill_value: Any = None) -> Array:
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Array:
     """The elements of a at integer places of an axis, of the flattened array if it is None.
 
-    mode: what places outside give: "fill" (the default): fill_value, by default NaN or the least signed or greatest
-    unsigned integer; "clip": the nearest element; "wrap": the places count around. Negative ones count from the end, except
-    with "clip".
+    mode: what places outside give: "fill" (the default): fill_value, by default NaN or the least
+    signed or greatest unsigned integer; "clip": the nearest element; "wrap": the places count
+    around. Negative ones count from the end, except with "clip".
     Raises ValueError for places that are not integers.
 
     >>> take(np.array([3., 5.]), np.array([1, 4])).tolist()
@@ -48,8 +61,15 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     return _take(a, indices, *options, fill_value)
 
 
-def _take(a: Any, indices: Any, axis: int | None, mode: Any, unique_indices: bool, indices_are_sorted: bool,
-          fill_value: Any = None) -> Any:
+def _take(
+    a: Any,
+    indices: Any,
+    axis: int | None,
+    mode: Any,
+    unique_indices: bool,
+    indices_are_sorted: bool,
+    fill_value: Any = None,
+) -> Any:
     x, places = operands("take", a, indices)
     if places.dtype == np.bool_:
         places = convert(places, index_dtype())
@@ -59,10 +79,14 @@ def _take(a: Any, indices: Any, axis: int | None, mode: Any, unique_indices: boo
         x, axis = ravel(x), 0
     at = axis_of(x, axis)
     if mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.take is not supported.\n  Modes: fill, clip, wrap.")
+        raise NotImplementedError(
+            "The 'raise' mode to jnp.take is not supported.\n  Modes: fill, clip, wrap."
+        )
     n = x.shape[at]
     if is_size("take", n, 0) and not is_size("take", places.size, 0):
-        raise IndexError(f"Cannot do a non-empty jnp.take() from an empty axis.\n    a: {typeof(x)}, axis: {at}")
+        raise IndexError(
+            f"Cannot do a non-empty jnp.take() from an empty axis.\n    a: {typeof(x)}, axis: {at}"
+        )
     if mode == "wrap" and n:
         places = places % n
     parsed = GatherScatterMode.from_any("clip" if mode == "wrap" else mode)
@@ -84,18 +108,28 @@ def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tup
             raise ValueError(f"{name} indices must be 1D if axis=None, got shape {places.shape}")
         return ravel(x), places, 0
     if x.ndim != places.ndim:
-        raise ValueError(f"indices and arr must have the same number of dimensions; {places.ndim} vs. {x.ndim}")
+        raise ValueError(
+            f"indices and arr must have the same number of dimensions; {places.ndim} vs. {x.ndim}"
+        )
     return x, places, axis_of(x, axis)
 
 
-def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1,
-                    mode: str | GatherScatterMode | None = None, fill_value: Any = None, *,
-                    wrap_negative_indices: bool | None = None) -> Array:
+def take_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = -1,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
     """Of each line of arr along an axis the elements at the places of the same line of indices.
 
-    The other axes broadcast together. mode and fill_value as for `take`, without "wrap"; "one_hot" gives 0 for places
-    outside, by comparing all places with all elements, which accelerators may do faster than they gather.
-    wrap_negative_indices: whether negative places count from the end; by default they do, but for "promise_in_bounds".
+    The other axes broadcast together. mode and fill_value as for `take`, without "wrap"; "one_hot"
+    gives 0 for places outside, by comparing all places with all elements, which accelerators may do
+    faster than they gather.
+    wrap_negative_indices: whether negative places count from the end; by default they do, but for
+    "promise_in_bounds".
 
     >>> take_along_axis(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), 1).tolist()
     [[2], [3]]
@@ -112,7 +146,9 @@ def _aligned(x: Any, places: Any, axis: int) -> tuple[Any, Any]:
     """Both broadcast to one shape but for the axis."""
     rest = [tuple(n for i, n in enumerate(v.shape) if i != axis) for v in (x, places)]
     common = broadcast_shapes("take_along_axis", rest)
-    return tuple(broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places))
+    return tuple(
+        broadcast_value(v, (*common[:axis], v.shape[axis], *common[axis:])) for v in (x, places)
+    )
 
 
 @fast(static=("axis", "options"))
@@ -121,18 +157,27 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
     if 0 in places.shape:
         return _structure.full(places.shape, 0, x.dtype)
     if is_size("take_along_axis", x.shape[axis], 0):
-        raise IndexError(f"take_along_axis: axis {axis} has size 0 and no places.\n    arr: {typeof(x)}")
+        raise IndexError(
+            f"take_along_axis: axis {axis} has size 0 and no places.\n    arr: {typeof(x)}"
+        )
     if options.mode is GatherScatterMode.ONE_HOT:
         return _by_comparison(x, places, axis, options)
     others = tuple(i for i in range(x.ndim) if i != axis)
-    return _gather.gather(x, _vectors(places, x.shape[axis], options), GatherDimensionNumbers((), (axis,), (axis,), others, others),
-                          (1,) * x.ndim, mode=options.mode, fill_value=options.fill_value)
+    return _gather.gather(
+        x,
+        _vectors(places, x.shape[axis], options),
+        GatherDimensionNumbers((), (axis,), (axis,), others, others),
+        (1,) * x.ndim,
+        mode=options.mode,
+        fill_value=options.fill_value,
+    )
 
 
 def _by_comparison(x: Any, places: Any, axis: int, options: Options) -> Any:
-    """Of each line the elements whose own place is one of those that are asked for; zero where none is."""
+    """Of each line the elements whose own place is one of those that are asked for; zero where none
+    is."""
     places = _shapes.expand_dims(_wrapped(places, x.shape[axis], options), (axis + 1,))
-    shape = (*places.shape[:axis + 1], *x.shape[axis:])
+    shape = (*places.shape[: axis + 1], *x.shape[axis:])
     own = _shapes.broadcasted_iota(places.dtype, shape, axis + 1)
     each = _structure.broadcast_to(x, shape, [*range(axis), *range(axis + 1, len(shape))])
     chosen = _elementwise.eq(own, _structure.broadcast_to(places, shape, range(len(shape))))
@@ -155,8 +200,15 @@ def _vectors(places: Any, n: Any, options: Options) -> Any:
 
 
 @converting
-def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None,
-                   inplace: bool = True, *, mode: str | GatherScatterMode | None = None) -> Array:
+def put_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
     """arr with values put at the places of each line along an axis; `inplace` must be False.
 
     >>> put_along_axis(np.zeros((2, 2)), np.array([[1], [0]]), 5, 1, inplace=False).tolist()
@@ -178,13 +230,20 @@ def _put_along(x: Any, places: Any, value: Any, axis: int, options: Options) -> 
     others = tuple(i for i in range(x.ndim) if i != axis)
     if 0 in places.shape or 0 in x.shape:
         return x
-    return _gather.scatter(x, _vectors(places, x.shape[axis], options), convert(broadcast_value(value, places.shape), x.dtype),
-                           ScatterDimensionNumbers((), (axis,), (axis,), others, others), mode=options.mode)
+    return _gather.scatter(
+        x,
+        _vectors(places, x.shape[axis], options),
+        convert(broadcast_value(value, places.shape), x.dtype),
+        ScatterDimensionNumbers((), (axis,), (axis,), others, others),
+        mode=options.mode,
+    )
 
 
-def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *,
-        inplace: bool = True) -> Array:
-    """a with values put at places of the flattened array, again and again if they are fewer; `inplace` must be False.
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
+    """a with values put at places of the flattened array, again and again if they are fewer;
+    `inplace` must be False.
 
     mode: "clip" (the default) moves places outside inside, "wrap" counts around.
 
@@ -196,7 +255,9 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *,
     x, places, values = operands("put", a, ind, v)
     if mode not in (None, "clip", "wrap"):
         if mode == "raise":
-            raise NotImplementedError("The 'raise' mode to jnp.put is not supported.\n  Modes: clip, wrap.")
+            raise NotImplementedError(
+                "The 'raise' mode to jnp.put is not supported.\n  Modes: clip, wrap."
+            )
         raise ValueError(f"mode should be one of 'wrap' or 'clip'; got mode={mode}")
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"put: indices must have an integer type, got {places.dtype}.")
@@ -214,15 +275,23 @@ def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
     if wrap:
         places = places % n
     else:
-        places = wrapped(_elementwise.clamp(size_as(-n, np.int32), places, size_as(n - 1, np.int32)), n)
+        places = wrapped(
+            _elementwise.clamp(size_as(-n, np.int32), places, size_as(n - 1, np.int32)), n
+        )
     source = np.arange(count, dtype=np.int32) % values.shape[0]
     values = convert(values[source], flat.dtype)
-    out = _gather.scatter(flat, _structure.reshape(places, (count, 1)), values, ScatterDimensionNumbers((), (0,), (0,)))
+    out = _gather.scatter(
+        flat,
+        _structure.reshape(places, (count, 1)),
+        values,
+        ScatterDimensionNumbers((), (0,), (0,)),
+    )
     return _structure.reshape(out, x.shape)
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """arr with the elements where mask is true replaced by values in turn, again and again; `inplace` must be False.
+    """arr with the elements where mask is true replaced by values in turn, again and again;
+    `inplace` must be False.
 
     >>> place(np.arange(4), np.arange(4) > 0, np.array([7, 8]), inplace=False).tolist()
     [0, 7, 8, 7]
@@ -231,7 +300,10 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
         raise ValueError(f"jax.numpy.place {_IN_PLACE}")
     x, chosen, values = operands("place", arr, mask, vals)
     if x.size != chosen.size:
-        raise ValueError(f"place: arr and mask must be the same size.\n    arr: {typeof(x)}\n    mask: {typeof(chosen)}")
+        raise ValueError(
+            f"place: arr and mask must be the same size.\n    arr: {typeof(x)}\n"
+            f"    mask: {typeof(chosen)}"
+        )
     if not values.size:
         raise ValueError("place: Cannot place values from an empty array")
     _updates.check_cast(x, values)

@@ -1,4 +1,7 @@
-"""Universal functions as objects: called elementwise, and reduced, accumulated, applied at places, or to all pairs."""
+"""Universal functions as objects.
+
+Called elementwise, and reduced, accumulated, applied at places, or to all pairs.
+"""
 
 from __future__ import annotations
 
@@ -26,38 +29,84 @@ from teucer.numpy._reductions import axes_of, axis_key, keep
 from teucer.numpy._stacking import concatenate
 from teucer.numpy._vectorize import vectorize
 
-__all__ = ["add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and", "logical_or",
-           "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc"]
+__all__ = [
+    "add",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "frompyfunc",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "subtract",
+    "ufunc",
+]
 
 
 class ufunc:
     """A function of scalars that acts on all elements of arrays, which broadcast to one shape.
 
-    func: of nin scalars, giving nout of them. identity: the value that leaves the other operand as it is, or None.
+    func: of nin scalars, giving nout of them. identity: the value that leaves the other operand as
+    it is, or None.
     call, reduce, accumulate, at, reduceat: faster ways for these methods, where there are.
     """
 
-    def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *, name: str | None = None, nargs: int | None = None,
-                 identity: Any = None, call: Any = None, reduce: Any = None, accumulate: Any = None, at: Any = None,
-                 reduceat: Any = None) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        /,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        nargs: int | None = None,
+        identity: Any = None,
+        call: Any = None,
+        reduce: Any = None,
+        accumulate: Any = None,
+        at: Any = None,
+        reduceat: Any = None,
+    ) -> None:
         self.__doc__ = func.__doc__
         self.__name__ = name or getattr(func, "__name__", "ufunc")
-        self._func, self._nin, self._nout, self._identity = func, operator.index(nin), operator.index(nout), identity
+        self._func, self._nin, self._nout, self._identity = (
+            func,
+            operator.index(nin),
+            operator.index(nout),
+            identity,
+        )
         self._nargs = self._nin if nargs is None else nargs
         self._call = vectorize(func) if call is None else call
         self._reduce, self._accumulate, self._at, self._reduceat = reduce, accumulate, at, reduceat
 
     nin = property(lambda self: self._nin, doc="Number of operands.")
     nout = property(lambda self: self._nout, doc="Number of results.")
-    nargs = property(lambda self: self._nargs, doc="Number of operands that `where` and `out` do not count among.")
-    identity = property(lambda self: self._identity, doc="The value that leaves the other operand as it is, or None.")
+    nargs = property(
+        lambda self: self._nargs,
+        doc="Number of operands that `where` and `out` do not count among.",
+    )
+    identity = property(
+        lambda self: self._identity,
+        doc="The value that leaves the other operand as it is, or None.",
+    )
 
     def __hash__(self) -> int:
         return hash((self._func, self.__name__, self._nin, self._nout))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ufunc) and (self._func, self.__name__, self._nin, self._nout, self._identity) == (
-            other._func, other.__name__, other._nin, other._nout, other._identity)
+        return isinstance(other, ufunc) and (
+            self._func,
+            self.__name__,
+            self._nin,
+            self._nout,
+            self._identity,
+        ) == (other._func, other.__name__, other._nin, other._nout, other._identity)
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"
@@ -65,53 +114,98 @@ class ufunc:
     def __call__(self, *args: ArrayLike, out: None = None, where: None = None) -> Array:
         """The function of each element."""
         if out is not None:
-            raise NotImplementedError(f"out argument of {self}\n  Arrays are immutable: use the result.")
+            raise NotImplementedError(
+                f"out argument of {self}\n  Arrays are immutable: use the result."
+            )
         if where is not None:
-            raise NotImplementedError(f"where argument of {self}\n  Choose among the results: jnp.where(condition, result, other).")
+            raise NotImplementedError(
+                f"where argument of {self}\n  Choose among the results: jnp.where(condition, "
+                "result, other)."
+            )
         if len(args) > self._nargs:
-            raise TypeError(f"{self.__name__}() takes {self._nargs} positional arguments but {len(args)} were given")
+            raise TypeError(
+                f"{self.__name__}() takes {self._nargs} positional arguments but {len(args)} were "
+                "given"
+            )
         return self._call(*args)
 
     def _binary(self, method: str) -> None:
         if self._nin != 2:
-            raise ValueError(f"{method} only supported for binary ufuncs\n    {self}: {self._nin} operands")
+            raise ValueError(
+                f"{method} only supported for binary ufuncs\n    {self}: {self._nin} operands"
+            )
         if self._nout != 1:
-            raise ValueError(f"{method} only supported for functions returning a single value\n    {self}: {self._nout} results")
+            raise ValueError(
+                f"{method} only supported for functions returning a single value\n"
+                f"    {self}: {self._nout} results"
+            )
 
-    def reduce(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-               where: Any = None) -> Any:
+    def reduce(
+        self,
+        a: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
         """The elements over axes joined by the function, from the first to the last.
 
-        Raises ValueError for no elements where there is no identity, and for `where` without an identity or initial value.
+        Raises ValueError for no elements where there is no identity, and for `where` without an
+        identity or initial value.
         """
         self._binary("reduce")
         if out is not None:
-            raise NotImplementedError(f"out argument of {self.__name__}.reduce()\n  Arrays are immutable: use the result.")
+            raise NotImplementedError(
+                f"out argument of {self.__name__}.reduce()\n  Arrays are immutable: use the result."
+            )
         check_arraylike(f"{self.__name__}.reduce", a)
         if initial is not None:
             check_arraylike(f"{self.__name__}.reduce", initial)
         if where is not None and self._identity is None and initial is None:
-            raise ValueError(f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to "
-                             "specify 'initial'.")
+            raise ValueError(
+                f"reduction operation {self.__name__!r} does not have an identity, so to use a "
+                "where mask one has to specify 'initial'."
+            )
         if self._reduce is not None:
-            return self._reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+            return self._reduce(
+                a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+            )
         return self._folded(asarray(a), axis_key(axis), dtype, keepdims, initial, where)
 
-    def _folded(self, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
-        x = x if dtype is None else convert(x, dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "reduce")))
+    def _folded(
+        self, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+    ) -> Any:
+        x = (
+            x
+            if dtype is None
+            else convert(
+                x, dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "reduce"))
+            )
+        )
         shape = x.shape
         axes = axes_of(axis, x.ndim)
         order = [*axes, *(i for i in range(x.ndim) if i not in axes)]
         n = math.prod(shape[i] for i in axes)
-        rest = tuple(shape[i] for i in order[len(axes):])
+        rest = tuple(shape[i] for i in order[len(axes) :])
         line = _structure.reshape(_structure.transpose(x, order), (n, *rest))
         start = self._identity if initial is None else initial
         if where is not None:
-            mask = _structure.reshape(_structure.transpose(choose(where, *(_structure.full(shape, v, np.dtype(bool))
-                                                                         for v in (True, False))), order), (n, *rest))
+            mask = _structure.reshape(
+                _structure.transpose(
+                    choose(
+                        where, *(_structure.full(shape, v, np.dtype(bool)) for v in (True, False))
+                    ),
+                    order,
+                ),
+                (n, *rest),
+            )
         if start is None:
             if is_size(f"{self.__name__}.reduce", n, 0):
-                raise ValueError(f"zero-size array to reduction operation {self.__name__} which has no identity")
+                raise ValueError(
+                    f"zero-size array to reduction operation {self.__name__} which has no identity"
+                )
             carry, first = dynamic_index_in_dim(line, 0, 0, keepdims=False), 1
         else:
             carry, first = _structure.full(rest, convert(start, x.dtype), x.dtype), 0
@@ -132,7 +226,10 @@ class ufunc:
         """The elements so far along an axis joined by the function."""
         self._binary("accumulate")
         if out is not None:
-            raise NotImplementedError(f"out argument of {self.__name__}.accumulate()\n  Arrays are immutable: use the result.")
+            raise NotImplementedError(
+                f"out argument of {self.__name__}.accumulate()\n"
+                "  Arrays are immutable: use the result."
+            )
         check_arraylike(f"{self.__name__}.accumulate", a)
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
@@ -152,18 +249,22 @@ class ufunc:
             return joined, joined
 
         _, later = scan(step, carry, line[1:])
-        return _structure.moveaxis(concatenate([_structure.reshape(carry, (1, *carry.shape)), later]), 0, axis)
+        return _structure.moveaxis(
+            concatenate([_structure.reshape(carry, (1, *carry.shape)), later]), 0, axis
+        )
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
-        """a with the function applied at places, one after the other where a place is named twice; inplace must be False.
+        """a with the function applied at places, one after the other where a place is named twice;
+        inplace must be False.
 
         Raises NotImplementedError for inplace, as arrays are immutable.
         """
         if inplace:
-            raise NotImplementedError("Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like "
-                                      "np.ufunc.at().\n"
-                                      f"  Pass inplace=False and take the result: arr = jnp.{self.__name__}.at(arr, ind, val, "
-                                      "inplace=False)")
+            raise NotImplementedError(
+                "Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like "
+                "np.ufunc.at().\n  Pass inplace=False and take the result: arr = "
+                f"jnp.{self.__name__}.at(arr, ind, val, inplace=False)"
+            )
         check_arraylike(f"{self.__name__}.at", a)
         if self._at is not None:
             return self._at(a, indices, b)
@@ -173,15 +274,21 @@ class ufunc:
             return _at_places(self._call, x, place, None)
         return _at_places(self._call, x, _places(x)[indices], asarray(b))
 
-    def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
-        """For each index the elements from it up to the next one joined; the one at it alone where the next is not above.
+    def reduceat(
+        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Any:
+        """For each index the elements from it up to the next one joined; the one at it alone where
+        the next is not above.
 
-        Raises NotImplementedError but for the functions that have a way to do it: add, multiply, maximum and minimum.
+        Raises NotImplementedError but for the functions that have a way to do it: add, multiply,
+        maximum and minimum.
         """
         self._binary("reduceat")
         if self._reduceat is None:
-            raise NotImplementedError(f"reduceat for {self}\n"
-                                      "  It is there for add, multiply, maximum and minimum; reduce the slices otherwise.")
+            raise NotImplementedError(
+                f"reduceat for {self}\n"
+                "  It is there for add, multiply, maximum and minimum; reduce the slices otherwise."
+            )
         return self._reduceat(a, indices, axis=axis, dtype=dtype)
 
     def outer(self, A: Any, B: Any, /) -> Any:
@@ -202,12 +309,18 @@ def _at_places(call: Callable[..., Any], x: Any, places: Any, values: Any) -> An
     flat = _structure.reshape(x, (x.size,))
     n = places.size
     at = _structure.reshape(places, (n,))
-    spread = None if values is None else _structure.reshape(broadcast_to(values, places.shape), (n,))
+    spread = (
+        None if values is None else _structure.reshape(broadcast_to(values, places.shape), (n,))
+    )
 
     def step(state: Any, i: Any) -> Any:
         place = dynamic_index_in_dim(at, i, 0, keepdims=False)
         old = dynamic_index_in_dim(state, place, 0, keepdims=False)
-        new = call(old) if spread is None else call(old, dynamic_index_in_dim(spread, i, 0, keepdims=False))
+        new = (
+            call(old)
+            if spread is None
+            else call(old, dynamic_index_in_dim(spread, i, 0, keepdims=False))
+        )
         return state.at[place].set(convert(new, x.dtype)), None
 
     return _structure.reshape(scan(step, flat, np.arange(n, dtype=np.int32))[0], x.shape)
@@ -224,12 +337,16 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 # The universal functions of this library
 
+
 def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
     def way(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
         if reduce is _reductions.sum or reduce is _reductions.prod:
-            return reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+            return reduce(
+                a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+            )
         x = a if dtype is None else asarray(a, dtype)
         return reduce(x, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
     return way
 
 
@@ -238,6 +355,7 @@ def _accumulated(run: Callable[..., Any]) -> Callable[..., Any]:
         x = asarray(a, dtype)
         x = x if x.dtype != np.bool_ else convert(x, dtypes.canonicalize_dtype(int))
         return run(x, _structure.canonical_axis(axis, x.ndim))
+
     return way
 
 
@@ -247,13 +365,16 @@ def _update(method: str) -> Callable[..., Any]:
 
 def _segments(method: str, neutral: Callable[[Any], Any]) -> Callable[..., Any]:
     """`reduceat` by an update at the number of each element's segment."""
+
     def way(a: Any, indices: Any, axis: Any, dtype: Any) -> Any:
         check_arraylike("reduceat", a, indices)
         x, places = asarray(a, dtype), asarray(indices)
         if not np.issubdtype(places.dtype, np.integer):
             raise ValueError(f"reduceat: indices must have integer dtype, got {places.dtype}.")
         if places.ndim != 1:
-            raise ValueError(f"reduceat: indices must be one-dimensional, got shape {places.shape}.")
+            raise ValueError(
+                f"reduceat: indices must be one-dimensional, got shape {places.shape}."
+            )
         if axis is None or isinstance(axis, tuple | list):
             raise ValueError("reduceat requires a single integer axis.")
         axis = _structure.canonical_axis(axis, x.ndim)
@@ -262,13 +383,20 @@ def _segments(method: str, neutral: Callable[[Any], Any]) -> Callable[..., Any]:
         ends = concatenate([places[1:], asarray(np.array([n], places.dtype))])
         ends = _ufuncs.maximum(ends, _ufuncs.add(places, 1))
         at = _structure.reshape(asarray(np.arange(n, dtype=np.int32)), (1, n))
-        inside = _ufuncs.logical_and(_ufuncs.greater_equal(at, places[:, None]), _ufuncs.less(at, ends[:, None]))
+        inside = _ufuncs.logical_and(
+            _ufuncs.greater_equal(at, places[:, None]), _ufuncs.less(at, ends[:, None])
+        )
         inside = _structure.reshape(inside, (m, n, *[1] * (line.ndim - 1)))
         reduce = getattr(_reductions, method)
         spread = _structure.reshape(line, (1, *line.shape))
         kept = choose(inside, spread, convert(neutral(line.dtype), line.dtype))
-        out = reduce(kept, axis=1, promote_integers=False) if method in ("sum", "prod") else reduce(kept, axis=1)
+        out = (
+            reduce(kept, axis=1, promote_integers=False)
+            if method in ("sum", "prod")
+            else reduce(kept, axis=1)
+        )
         return _structure.moveaxis(out, 0, axis)
+
     return way
 
 
@@ -276,12 +404,27 @@ def _of_dtype(op: str) -> Callable[[Any], Any]:
     return lambda dtype: identity_of(op, dtype)
 
 
-def _object(function: Any, identity: Any, reduce: Any = None, accumulate: Any = None, at: str | None = None,
-            reduceat: Any = None, nin: int = 2) -> ufunc:
-    return ufunc(function, nin, 1, name=function.__name__, identity=identity, call=function,
-                 reduce=None if reduce is None else _reduced(reduce),
-                 accumulate=None if accumulate is None else _accumulated(accumulate),
-                 at=None if at is None else _update(at), reduceat=reduceat)
+def _object(
+    function: Any,
+    identity: Any,
+    reduce: Any = None,
+    accumulate: Any = None,
+    at: str | None = None,
+    reduceat: Any = None,
+    nin: int = 2,
+) -> ufunc:
+    return ufunc(
+        function,
+        nin,
+        1,
+        name=function.__name__,
+        identity=identity,
+        call=function,
+        reduce=None if reduce is None else _reduced(reduce),
+        accumulate=None if accumulate is None else _accumulated(accumulate),
+        at=None if at is None else _update(at),
+        reduceat=reduceat,
+    )
 
 
 def _all(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
@@ -292,13 +435,33 @@ def _any(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     return _reductions.any(a, axis=axis, keepdims=keepdims, where=where)
 
 
-add = _object(_ufuncs.add, 0, _reductions.sum, _cumulative.cumsum, "add", _segments("sum", _of_dtype("add")))
-multiply = _object(_ufuncs.multiply, 1, _reductions.prod, _cumulative.cumprod, "multiply",
-                   _segments("prod", _of_dtype("multiply")))
-maximum = _object(_ufuncs.maximum, None, _reductions.max, _cumulative.cummax, "max",
-                  _segments("max", _of_dtype("maximum")))
-minimum = _object(_ufuncs.minimum, None, _reductions.min, _cumulative.cummin, "min",
-                  _segments("min", _of_dtype("minimum")))
+add = _object(
+    _ufuncs.add, 0, _reductions.sum, _cumulative.cumsum, "add", _segments("sum", _of_dtype("add"))
+)
+multiply = _object(
+    _ufuncs.multiply,
+    1,
+    _reductions.prod,
+    _cumulative.cumprod,
+    "multiply",
+    _segments("prod", _of_dtype("multiply")),
+)
+maximum = _object(
+    _ufuncs.maximum,
+    None,
+    _reductions.max,
+    _cumulative.cummax,
+    "max",
+    _segments("max", _of_dtype("maximum")),
+)
+minimum = _object(
+    _ufuncs.minimum,
+    None,
+    _reductions.min,
+    _cumulative.cummin,
+    "min",
+    _segments("min", _of_dtype("minimum")),
+)
 subtract = _object(_ufuncs.subtract, None, at="subtract")
 negative = _object(_ufuncs.negative, None, nin=1)
 bitwise_and = _object(_ufuncs.bitwise_and, -1)

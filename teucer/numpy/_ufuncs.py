@@ -1,4 +1,6 @@
-"""Elementwise functions, a row each: how dtypes are promoted, and the operations of lax that follow.
+"""Elementwise functions, a row each.
+
+How dtypes are promoted, and the operations of lax that follow.
 
 Those that only promote are not here: rows of lax say their names, and `_rows` makes them.
 """
@@ -22,10 +24,37 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
 
 __all__ = [
-    "abs", "bitwise_count", "bitwise_not", "ceil", "conj", "deg2rad", "divide", "equal", "fabs",
-    "floor", "greater", "greater_equal", "imag", "isfinite", "isinf", "isnan", "left_shift",
-    "less", "less_equal", "log10", "log2", "logical_not", "not_equal", "positive", "rad2deg",
-    "real", "reciprocal", "right_shift", "rint", "sign", "trunc",
+    "abs",
+    "bitwise_count",
+    "bitwise_not",
+    "ceil",
+    "conj",
+    "deg2rad",
+    "divide",
+    "equal",
+    "fabs",
+    "floor",
+    "greater",
+    "greater_equal",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log10",
+    "log2",
+    "logical_not",
+    "not_equal",
+    "positive",
+    "rad2deg",
+    "real",
+    "reciprocal",
+    "right_shift",
+    "rint",
+    "sign",
+    "trunc",
 ]
 
 Function = Callable[..., Any]
@@ -39,39 +68,53 @@ def is_kind(x: Any, kind: Any) -> bool:
 
 def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Unary:
     """A row for a function of one operand, which a few functions take by keyword too."""
+
     def function(x: Any, /) -> Any:
         return as_array(operation(*promote(name, kind, x)))
 
     def by_keyword(x: Any) -> Any:
         return as_array(operation(*promote(name, kind, x)))
+
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
 
 
 def as_array(x: Any) -> Any:
-    """An array for a number or a NumPy array, which an operation that changes nothing gives back while tracing."""
+    """An array for a number or a NumPy array, which an operation that changes nothing gives back
+    while tracing."""
     return asarray(x) if isinstance(x, _HOST) else x
 
 
 def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Binary:
-    """A row for a function of two operands, which meet in one dtype and shape; a few functions take them by keyword too."""
+    """A row for a function of two operands, which meet in one dtype and shape; a few functions take
+    them by keyword too."""
+
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))
 
     def by_keyword(x1: Any, x2: Any) -> Any:
         return operation(*promote(name, kind, x1, x2))
+
     return _named(by_keyword if keyword else function, name, kind, doc, "x1, x2")
 
 
-_KINDS = {ANY: "T", NUMERIC: "T, bool as int32", INEXACT: "T, integers and bool as floats", FLOATING: "T real floating",
-          COMPLEX: "T complex"}
+_KINDS = {
+    ANY: "T",
+    NUMERIC: "T, bool as int32",
+    INEXACT: "T, integers and bool as floats",
+    FLOATING: "T real floating",
+    COMPLEX: "T complex",
+}
 
 
 def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "teucer.numpy"
     meet = "" if operands == "x" else "; operands meet in one dtype and broadcast to one shape"
-    function.__doc__ = (f"{doc}\n\n    {operands}: {_KINDS[kind]}{meet}.\n"
-                        f"    Raises TypeError if an operand is no array or number{', or shapes do not fit' * bool(meet)}.\n    ")
+    function.__doc__ = (
+        f"{doc}\n\n    {operands}: {_KINDS[kind]}{meet}.\n"
+        "    Raises TypeError if an operand is no array or "
+        f"number{', or shapes do not fit' * bool(meet)}.\n    "
+    )
     return fast(function)
 
 
@@ -85,16 +128,23 @@ def _log_base(base: int) -> Function:
         scale = np.asarray(math.log(base), typeof(x).dtype)[()]
         if is_kind(x, np.complexfloating):
             y = lax.log(x)
-            return lax.complex(lax.div(lax.real(y), lax.real(scale)), lax.div(lax.imag(y), lax.real(scale)))
+            return lax.complex(
+                lax.div(lax.real(y), lax.real(scale)), lax.div(lax.imag(y), lax.real(scale))
+            )
         return lax.div(lax.log(x), scale)
+
     return operation
 
 
 log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
 log10 = unary("log10", INEXACT, _log_base(10), "Logarithm to base 10.")
 
-deg2rad = unary("deg2rad", INEXACT, lambda x: lax.mul(x, scalar_like(x, math.pi / 180)), "Degrees as radians.")
-rad2deg = unary("rad2deg", INEXACT, lambda x: lax.mul(x, scalar_like(x, 180 / math.pi)), "Radians as degrees.")
+deg2rad = unary(
+    "deg2rad", INEXACT, lambda x: lax.mul(x, scalar_like(x, math.pi / 180)), "Degrees as radians."
+)
+rad2deg = unary(
+    "rad2deg", INEXACT, lambda x: lax.mul(x, scalar_like(x, 180 / math.pi)), "Radians as degrees."
+)
 
 # Arithmetic
 
@@ -105,7 +155,9 @@ def _on_bool(for_bool: Function, for_numbers: Function) -> Function:
 
 add = binary("add", ANY, _on_bool(lax.bitwise_or, lax.add), "Sum x1 + x2; of booleans, or.")
 subtract = binary("subtract", ANY, lax.sub, "Difference x1 - x2.")
-multiply = binary("multiply", ANY, _on_bool(lax.bitwise_and, lax.mul), "Product x1 * x2; of booleans, and.")
+multiply = binary(
+    "multiply", ANY, _on_bool(lax.bitwise_and, lax.mul), "Product x1 * x2; of booleans, and."
+)
 divide = binary("divide", INEXACT, lax.div, "Quotient x1 / x2, as floats or complex numbers.")
 negative = unary("negative", ANY, lax.neg, "Negative -x.")
 positive = unary("positive", ANY, lambda x: x, "x itself.")
@@ -140,7 +192,8 @@ def _trunc(x: Any) -> Any:
 
 
 def rint_operation(x: Any) -> Any:
-    """The nearest integer, even half way; of both parts of complex numbers. Integers become floats, strongly typed."""
+    """The nearest integer, even half way; of both parts of complex numbers. Integers become floats,
+    strongly typed."""
     if not is_kind(x, np.inexact):
         return _structure.convert_element_type(x, dtypes.canonicalize_dtype(float))
     nearest = lax.RoundingMethod.TO_NEAREST_EVEN
@@ -152,26 +205,36 @@ def rint_operation(x: Any) -> Any:
 floor = unary("floor", ANY, _rounding(lax.floor), "Greatest integer not above x.")
 ceil = unary("ceil", ANY, _rounding(lax.ceil), "Least integer not below x.")
 trunc = unary("trunc", ANY, _rounding(_trunc), "Integer part of x.", keyword=True)
-rint = unary("rint", ANY, rint_operation, "Nearest integer as a float; the even one half way between two.")
+rint = unary(
+    "rint", ANY, rint_operation, "Nearest integer as a float; the even one half way between two."
+)
 
 # Comparison
 
 
 def _ordered(name: str, operation: Function) -> Function:
     """A comparison, on complex numbers by real, then by imaginary parts."""
+
     def compare(x: Any, y: Any) -> Any:
         if not is_kind(x, np.complexfloating):
             return operation(x, y)
         same = lax.eq(lax.real(x), lax.real(y))
         return lax.bitwise_or(
             lax.bitwise_and(lax.ne(lax.real(x), lax.real(y)), operation(lax.real(x), lax.real(y))),
-            lax.bitwise_and(same, operation(lax.imag(x), lax.imag(y))))
+            lax.bitwise_and(same, operation(lax.imag(x), lax.imag(y))),
+        )
+
     return compare
 
 
 equal = binary("equal", ANY, lax.eq, "Whether x1 == x2.")
 not_equal = binary("not_equal", ANY, lax.ne, "Whether x1 != x2.")
-less = binary("less", ANY, _ordered("less", lax.lt), "Whether x1 < x2; of complex numbers by real, then imaginary part.")
+less = binary(
+    "less",
+    ANY,
+    _ordered("less", lax.lt),
+    "Whether x1 < x2; of complex numbers by real, then imaginary part.",
+)
 less_equal = binary("less_equal", ANY, _ordered("less_equal", lax.le), "Whether x1 <= x2.")
 greater = binary("greater", ANY, _ordered("greater", lax.gt), "Whether x1 > x2.")
 greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), "Whether x1 >= x2.")
@@ -189,7 +252,9 @@ def _logical(operation: Function) -> Function:
 
 logical_and = binary("logical_and", ANY, _logical(lax.bitwise_and), "Whether both are nonzero.")
 logical_or = binary("logical_or", ANY, _logical(lax.bitwise_or), "Whether one is nonzero.")
-logical_xor = binary("logical_xor", ANY, _logical(lax.bitwise_xor), "Whether exactly one is nonzero.")
+logical_xor = binary(
+    "logical_xor", ANY, _logical(lax.bitwise_xor), "Whether exactly one is nonzero."
+)
 logical_not = unary("logical_not", ANY, _logical(lax.bitwise_not), "Whether x is zero.")
 bitwise_and = binary("bitwise_and", ANY, lax.bitwise_and, "Bits set in both.")
 bitwise_or = binary("bitwise_or", ANY, lax.bitwise_or, "Bits set in one or both.")
@@ -202,13 +267,23 @@ def _left_shift(x: Any, y: Any) -> Any:
 
 
 def _right_shift(x: Any, y: Any) -> Any:
-    return (lax.shift_right_logical if is_kind(x, np.unsignedinteger) else lax.shift_right_arithmetic)(x, y)
+    return (
+        lax.shift_right_logical if is_kind(x, np.unsignedinteger) else lax.shift_right_arithmetic
+    )(x, y)
 
 
 left_shift = binary("left_shift", NUMERIC, _left_shift, "Bits of x1 moved up by x2 places.")
-right_shift = binary("right_shift", NUMERIC, _right_shift, "Bits of x1 moved down by x2 places; the sign stays.")
-bitwise_count = unary("bitwise_count", ANY, lambda x: lax.convert_element_type(
-    x if is_kind(x, np.bool_) else lax.population_count(_absolute(x)), np.dtype(np.uint8)), "Number of bits set in |x|, as uint8.")
+right_shift = binary(
+    "right_shift", NUMERIC, _right_shift, "Bits of x1 moved down by x2 places; the sign stays."
+)
+bitwise_count = unary(
+    "bitwise_count",
+    ANY,
+    lambda x: lax.convert_element_type(
+        x if is_kind(x, np.bool_) else lax.population_count(_absolute(x)), np.dtype(np.uint8)
+    ),
+    "Number of bits set in |x|, as uint8.",
+)
 
 # Properties of floats
 
@@ -228,6 +303,7 @@ def _each_part(operation: Function, join: Function, exact: bool) -> Function:
         if is_kind(x, np.complexfloating):
             return join(operation(lax.real(x)), operation(lax.imag(x)))
         return operation(x) if is_kind(x, np.floating) else filled_like(x, exact)
+
     return test
 
 
@@ -235,7 +311,12 @@ def _is_inf(x: Any) -> Any:
     return strong_bools(lax.eq(lax.abs(x), scalar_like(x, np.inf)))
 
 
-isfinite = unary("isfinite", ANY, _each_part(lax.is_finite, lax.bitwise_and, True), "Whether x is neither infinite nor nan.")
+isfinite = unary(
+    "isfinite",
+    ANY,
+    _each_part(lax.is_finite, lax.bitwise_and, True),
+    "Whether x is neither infinite nor nan.",
+)
 isnan = unary("isnan", ANY, lambda x: lax.ne(x, x), "Whether x is nan.")
 isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether x is infinite.")
 
@@ -243,9 +324,20 @@ isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether
 
 
 def _imag(x: Any) -> Any:
-    return lax.imag(x) if is_kind(x, np.complexfloating) else _structure.full(np.shape(x), 0, typeof(x).dtype, typeof(x).weak_type)
+    return (
+        lax.imag(x)
+        if is_kind(x, np.complexfloating)
+        else _structure.full(np.shape(x), 0, typeof(x).dtype, typeof(x).weak_type)
+    )
 
 
-real = unary("real", ANY, lambda x: lax.real(x) if is_kind(x, np.complexfloating) else x, "Real part.")
+real = unary(
+    "real", ANY, lambda x: lax.real(x) if is_kind(x, np.complexfloating) else x, "Real part."
+)
 imag = unary("imag", ANY, _imag, "Imaginary part; 0 for real x.")
-conj = unary("conj", ANY, lambda x: lax.conj(x) if is_kind(x, np.complexfloating) else x, "Complex conjugate.")
+conj = unary(
+    "conj",
+    ANY,
+    lambda x: lax.conj(x) if is_kind(x, np.complexfloating) else x,
+    "Complex conjugate.",
+)

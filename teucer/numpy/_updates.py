@@ -41,7 +41,8 @@ def get(x: Any, key: Key, options: Options) -> Any:
 
 
 def _as_data(key: Key) -> Key:
-    """Where each operation is run at once, places are operands, so that its program serves all places."""
+    """Where each operation is run at once, places are operands, so that its program serves all
+    places."""
     if current_trace().staging():
         return key
     return key._replace(operands=tuple(np.int32(p) if type(p) is int else p for p in key.operands))
@@ -67,9 +68,10 @@ class At:
 class Place:
     """x.at[index]: the elements x[index] of x, to be read or changed in a copy.
 
-    All methods take mode ("drop" or "fill", "clip", "promise_in_bounds": what becomes of places outside; by default changes
-    to them are dropped), indices_are_sorted and unique_indices (promises about index arrays), wrap_negative_indices
-    (whether negative places count from the end). Changes keep the dtype of x.
+    All methods take mode ("drop" or "fill", "clip", "promise_in_bounds": what becomes of places
+    outside; by default changes to them are dropped), indices_are_sorted and unique_indices
+    (promises about index arrays), wrap_negative_indices (whether negative places count from the
+    end). Changes keep the dtype of x.
 
     >>> import teucer.numpy as jnp
     >>> jnp.arange(3).at[1].set(7).tolist()
@@ -84,28 +86,56 @@ class Place:
     def __repr__(self) -> str:
         return f"Place({self.array!r}, {self.index!r})"
 
-    def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-            mode: str | GatherScatterMode | None = None, fill_value: Any = None, out_sharding: Any = None,
-            wrap_negative_indices: bool = True) -> Any:
-        """x[key]; places outside give fill_value with mode "fill": by default NaN, or the least signed or greatest unsigned
-        integer.
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        fill_value: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """x[key]; places outside give fill_value with mode "fill": by default NaN, or the least
+        signed or greatest unsigned integer.
 
         >>> import teucer.numpy as jnp
         >>> jnp.arange(3).at[5].get(mode="fill", fill_value=-1).tolist()
         -1
         """
         if out_sharding is not None:
-            return self._laid_out(out_sharding, "get", indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
-                                  mode=mode, fill_value=fill_value, wrap_negative_indices=wrap_negative_indices)
+            return self._laid_out(
+                out_sharding,
+                "get",
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                fill_value=fill_value,
+                wrap_negative_indices=wrap_negative_indices,
+            )
         fill = None if fill_value is None else fill_scalar(fill_value, self.array)
-        options = Options(_mode(mode), fill, bool(indices_are_sorted), bool(unique_indices), bool(wrap_negative_indices))
+        options = Options(
+            _mode(mode),
+            fill,
+            bool(indices_are_sorted),
+            bool(unique_indices),
+            bool(wrap_negative_indices),
+        )
         key = parse(self.index, np.shape(self.array), wrap=wrap_negative_indices)
         if not key.in_bounds and config.check_static_indices.value and options.mode in _UNCHECKED:
             raise out_of_bounds(key, np.shape(self.array))
         return get(self.array, key, options)
 
-    def set(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-            mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+    def set(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x with x[key] replaced by values. Of several for one element, any one may win.
 
         >>> import teucer.numpy as jnp
@@ -113,27 +143,62 @@ class Place:
         [1.0, 0.0, 2.0]
         """
         if out_sharding is not None:
-            return self._laid_out(out_sharding, "set", values, indices_are_sorted=indices_are_sorted, mode=mode,
-                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
-        return self._update("set", values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return self._laid_out(
+                out_sharding,
+                "set",
+                values,
+                indices_are_sorted=indices_are_sorted,
+                mode=mode,
+                unique_indices=unique_indices,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+        return self._update(
+            "set", values, mode, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
 
-    def apply(self, func: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-              mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
-        """x with an elementwise function applied to x[key]; again for each time that an element is named.
+    def apply(
+        self,
+        func: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """x with an elementwise function applied to x[key]; again for each time that an element is
+        named.
 
         >>> import teucer.numpy as jnp
         >>> jnp.arange(3).at[jnp.array([2, 2])].apply(lambda x: 10 * x).tolist()
         [0, 1, 200]
         """
         if out_sharding is not None:
-            return self._laid_out(out_sharding, "apply", func, indices_are_sorted=indices_are_sorted, mode=mode,
-                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
-        options = Options(_mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return self._laid_out(
+                out_sharding,
+                "apply",
+                func,
+                indices_are_sorted=indices_are_sorted,
+                mode=mode,
+                unique_indices=unique_indices,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+        options = Options(
+            _mode(mode), None, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
         key = parse(self.index, np.shape(self.array), wrap=wrap_negative_indices)
         return write(func, self.array, None, _as_data(key), options)
 
-    def divide(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-               mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+    def divide(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x with x[key] divided by values, as floats.
 
         >>> import teucer.numpy as jnp
@@ -141,13 +206,30 @@ class Place:
         [1.0, 0.5, 1.0]
         """
         if out_sharding is not None:
-            return self._laid_out(out_sharding, "divide", values, indices_are_sorted=indices_are_sorted, mode=mode,
-                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
-        return _ufuncs.divide(self.array, self._factors(values, mode, indices_are_sorted, unique_indices,
-                                                        wrap_negative_indices))
+            return self._laid_out(
+                out_sharding,
+                "divide",
+                values,
+                indices_are_sorted=indices_are_sorted,
+                mode=mode,
+                unique_indices=unique_indices,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+        return _ufuncs.divide(
+            self.array,
+            self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
-    def power(self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-              mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+    def power(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x with x[key] raised to powers.
 
         >>> import teucer.numpy as jnp
@@ -155,30 +237,59 @@ class Place:
         [0, 1, 8]
         """
         if out_sharding is not None:
-            return self._laid_out(out_sharding, "power", values, indices_are_sorted=indices_are_sorted, mode=mode,
-                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
-        return self.array ** self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return self._laid_out(
+                out_sharding,
+                "power",
+                values,
+                indices_are_sorted=indices_are_sorted,
+                mode=mode,
+                unique_indices=unique_indices,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+        return self.array ** self._factors(
+            values, mode, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
 
     def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: Any) -> Any:
         """What a method gives, laid out by a sharding."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
-        return laid_out(f".{method}", out_sharding, lambda x, key, args: getattr(Place(x, key), method)(*args, **options),
-                        self.array, self.index, args)
+
+        return laid_out(
+            f".{method}",
+            out_sharding,
+            lambda x, key, args: getattr(Place(x, key), method)(*args, **options),
+            self.array,
+            self.index,
+            args,
+        )
 
     def _factors(self, values: Any, *options: Any) -> Any:
         """Ones, with the product of the values that belong to each element there."""
         return Place(ones_like(self.array), self.index)._update("multiply", values, *options)
 
-    def _update(self, operation: str, values: Any, mode: Any, indices_are_sorted: bool, unique_indices: bool,
-                wrap: bool) -> Any:
+    def _update(
+        self,
+        operation: str,
+        values: Any,
+        mode: Any,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        wrap: bool,
+    ) -> Any:
         x = self.array
         value = values if type(values) in _PLAIN else _as_array(values, operation)
-        if type(value) is int and value > _INT32_MAX and dtypes.issubdtype(x.dtype, np.unsignedinteger):
+        if (
+            type(value) is int
+            and value > _INT32_MAX
+            and dtypes.issubdtype(x.dtype, np.unsignedinteger)
+        ):
             value = np.asarray(value, x.dtype)  # it has no place in int32, but one in x
         check_cast(x, value)
         options = _DEFAULT
         if mode is not None or indices_are_sorted or unique_indices or not wrap:
-            options = Options(_mode(mode), None, bool(indices_are_sorted), bool(unique_indices), bool(wrap))
+            options = Options(
+                _mode(mode), None, bool(indices_are_sorted), bool(unique_indices), bool(wrap)
+            )
         key = parse(self.index, np.shape(x), wrap=wrap)
         if current_trace() is EVAL:
             return _write(operation, key.plan, options, x, value, *key.operands)
@@ -192,23 +303,45 @@ _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 
 
 def _method(operation: str, doc: str) -> Any:
-    def method(self: Place, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-               mode: str | GatherScatterMode | None = None, out_sharding: Any = None, wrap_negative_indices: bool = True) -> Any:
+    def method(
+        self: Place,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         if out_sharding is not None:
-            return self._laid_out(out_sharding, operation, values, indices_are_sorted=indices_are_sorted, mode=mode,
-                                  unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
-        return self._update(operation, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return self._laid_out(
+                out_sharding,
+                operation,
+                values,
+                indices_are_sorted=indices_are_sorted,
+                mode=mode,
+                unique_indices=unique_indices,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+        return self._update(
+            operation, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
 
     method.__doc__ = doc
     return method
 
 
 def _add_methods() -> None:
-    for names, doc in ((("add",), "x with values added to x[key], all of them where an element is named several times."),
-                       (("subtract",), "x with values subtracted from x[key]."),
-                       (("multiply", "mul"), "x with x[key] multiplied by values."),
-                       (("min",), "x with the lesser of x[key] and values."),
-                       (("max",), "x with the greater of x[key] and values.")):
+    for names, doc in (
+        (
+            ("add",),
+            "x with values added to x[key], all of them where an element is named several times.",
+        ),
+        (("subtract",), "x with values subtracted from x[key]."),
+        (("multiply", "mul"), "x with x[key] multiplied by values."),
+        (("min",), "x with the lesser of x[key] and values."),
+        (("max",), "x with the greater of x[key] and values."),
+    ):
         method = _method(names[0], doc)
         method.__name__, method.__qualname__ = names[0], f"Place.{names[0]}"
         for name in names:
@@ -237,10 +370,17 @@ def _as_array(values: Any, operation: str) -> Any:
         raise ValueError(f".at[].{operation}: None is not a valid value.")
     value = np.asarray(values)
     if value.dtype.kind not in "biufcV":
-        raise TypeError(f"Value '{values!s:.100}' with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric "
-                        "types are supported by JAX.")
-    return value.astype(dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[type(value.flat[0].item())])) \
-        if value.size and value.dtype.itemsize == 8 else value
+        raise TypeError(
+            f"Value '{values!s:.100}' with dtype {value.dtype} is not a valid JAX array type. "
+            "Only arrays of numeric types are supported by JAX."
+        )
+    return (
+        value.astype(
+            dtypes.canonicalize_dtype(dtypes.python_scalar_dtypes[type(value.flat[0].item())])
+        )
+        if value.size and value.dtype.itemsize == 8
+        else value
+    )
 
 
 _INT32_MAX = np.iinfo(np.int32).max
@@ -262,11 +402,18 @@ def check_cast(x: Any, value: Any) -> None:
         return
     if dtypes.result_type(x, value) == x.dtype:
         return
-    warn(f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.dtype(value)} to "
-                  f"dtype={x.dtype} with jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
-                  "this will result in an error.", FutureWarning)
+    warn(
+        "scatter inputs have incompatible types: cannot safely cast value from "
+        f"dtype={dtypes.dtype(value)} to dtype={x.dtype} with "
+        f"jax_numpy_dtype_promotion={config.numpy_dtype_promotion.value}. In future JAX releases "
+        "this will result in an error.",
+        FutureWarning,
+    )
     dtypes.report_dropped(dtypes.dtype(value), x.dtype)
 
 
-at = property(At, doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min,
-max, apply, get.""")
+at = property(
+    At,
+    doc="""To change elements: x.at[key].set(y), add, subtract, multiply, divide, power, min,
+max, apply, get.""",
+)

@@ -13,12 +13,21 @@ from teucer.numpy._promotion import check_arraylike
 __all__ = ["mask_indices", "where"]
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None,
-          fill_value: Any = None) -> Any:
-    """Elements of x where the condition holds, of y elsewhere; the condition alone gives the places where it holds.
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Elements of x where the condition holds, of y elsewhere; the condition alone gives the places
+    where it holds.
 
-    condition: bool, or numbers that count as != 0; x, y: numbers. All three broadcast to one shape, x and y meet in one dtype.
-    Raises ValueError if shapes do not fit, TypeError if only one of x and y is given. See `nonzero` for size and fill_value.
+    condition: bool, or numbers that count as != 0; x, y: numbers. All three broadcast to one shape,
+    x and y meet in one dtype. Raises ValueError if shapes do not fit, TypeError if only one of x
+    and y is given. See `nonzero` for size and fill_value.
 
     >>> import numpy as np
     >>> where(np.array([True, False]), 1, 0.5)
@@ -28,13 +37,17 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
-        raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+        raise ValueError(
+            "size and fill_value arguments cannot be used in three-term where function."
+        )
     return _logic.where(condition, x, y)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0, *,
-                 size: int | None = None) -> tuple[Any, Any]:
-    """The places of a matrix of n rows and columns that mask_func(matrix, k), such as `triu`, does not set to 0.
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Any, Any]:
+    """The places of a matrix of n rows and columns that mask_func(matrix, k), such as `triu`, does
+    not set to 0.
 
     size: how many, if the mask is traced; see `nonzero`.
 

@@ -38,12 +38,20 @@ def bartlett(M: int) -> Array:
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window of M points: 0.42 - 0.5 cos(2 pi k / (M - 1)) + 0.08 cos(4 pi k / (M - 1)).
+    """The Blackman window of M points: 0.42 - 0.5 cos(2 pi k / (M - 1)) + 0.08 cos(4 pi k / (M -
+    1)).
 
     >>> blackman(3).shape
     (3,)
     """
-    return _window(M, lambda k: 0.42 - 0.5 * np.cos(2 * np.pi * k / (len(k) - 1)) + 0.08 * np.cos(4 * np.pi * k / (len(k) - 1)))
+    return _window(
+        M,
+        lambda k: (
+            0.42
+            - 0.5 * np.cos(2 * np.pi * k / (len(k) - 1))
+            + 0.08 * np.cos(4 * np.pi * k / (len(k) - 1))
+        ),
+    )
 
 
 def hamming(M: int) -> Array:

@@ -1,4 +1,7 @@
-"""Arrays with x[key] changed: dynamic_update_slice where the key says the places, one scatter where index arrays do."""
+"""Arrays with x[key] changed.
+
+Dynamic_update_slice where the key says the places, one scatter where index arrays do.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,24 @@ def _replace(old: Any, new: Any) -> Any:
 
 # How a new value meets the old one, and the scatter that does it.
 OPERATIONS: dict[str, tuple[Function, Function]] = {
-    "set": (_replace, _gather.scatter), "add": (_elementwise.add, _gather.scatter_add),
-    "subtract": (_elementwise.sub, _gather.scatter_sub), "multiply": (_elementwise.mul, _gather.scatter_mul),
-    "min": (_elementwise.min, _gather.scatter_min), "max": (_elementwise.max, _gather.scatter_max),
+    "set": (_replace, _gather.scatter),
+    "add": (_elementwise.add, _gather.scatter_add),
+    "subtract": (_elementwise.sub, _gather.scatter_sub),
+    "multiply": (_elementwise.mul, _gather.scatter_mul),
+    "min": (_elementwise.min, _gather.scatter_min),
+    "max": (_elementwise.max, _gather.scatter_max),
 }
 _ANYWHERE = (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-def write(operation: str | Function, x: Any, value: Any, key: Key, options: Options = Options()) -> Any:
-    """x with x[key] changed by an operation and a value, or by a function of the old elements where the value is None.
+def write(
+    operation: str | Function, x: Any, value: Any, key: Key, options: Options = Options()
+) -> Any:
+    """x with x[key] changed by an operation and a value, or by a function of the old elements where
+    the value is None.
 
-    Places outside are left alone, or moved inside with the mode "clip". The result has the dtype of x.
-    Raises ValueError if the value does not broadcast to the shape of x[key].
+    Places outside are left alone, or moved inside with the mode "clip". The result has the dtype of
+    x. Raises ValueError if the value does not broadcast to the shape of x[key].
 
     >>> from teucer.numpy._index_keys import parse
     >>> write("set", np.int32([1, 2, 3]), 7, parse(-1, (3,))).tolist()
@@ -58,8 +67,13 @@ def write(operation: str | Function, x: Any, value: Any, key: Key, options: Opti
     if value is not None:
         dtype = aval.dtype if operation == "set" else dtypes.result_type(x, value)
         x, value = _structure.convert_element_type(x, dtype, aval.weak_type), convert(value, dtype)
-    # A slice never lies outside; a single place that does is moved inside by a window, and dropped by scatter.
-    if is_basic(key) and not needs_places(key, np.shape(x)) and (options.mode in _ANYWHERE or not may_lie_outside(key)):
+    # A slice never lies outside; a single place that does is moved inside by a window, and dropped
+    # by scatter.
+    if (
+        is_basic(key)
+        and not needs_places(key, np.shape(x))
+        and (options.mode in _ANYWHERE or not may_lie_outside(key))
+    ):
         out = _write_window(operation, x, value, key, options)
     else:
         out = _scatter(operation, x, value, key, options)
@@ -69,14 +83,18 @@ def write(operation: str | Function, x: Any, value: Any, key: Key, options: Opti
 def _write_window(operation: str | Function, x: Any, value: Any, key: Key, options: Options) -> Any:
     items, starts, new = basic_windows(key, np.shape(x), options.wrap_negative_indices)
     window = tuple(window_size(item, n) for item, n in zip(items, np.shape(x), strict=True))
-    touched = tuple(item[2] if item[0] == "steps" else n for item, n in zip(items, window, strict=True))
+    touched = tuple(
+        item[2] if item[0] == "steps" else n for item, n in zip(items, window, strict=True)
+    )
     if 0 in touched:
         broadcast_value(value, _result_shape(items, touched, new)) if value is not None else None
         return x
     whole = window == np.shape(x)
     old = x if whole or (operation == "set" and touched == window) else _window(x, starts, window)
     if value is not None:
-        fitted = broadcast_value(value, touched if not np.shape(value) else _result_shape(items, touched, new))
+        fitted = broadcast_value(
+            value, touched if not np.shape(value) else _result_shape(items, touched, new)
+        )
         fitted = _structure.reshape(fitted, touched)
         backwards = [i for i, item in enumerate(items) if item[0] == "steps" and item[3] < 0]
         value = _shapes.rev(fitted, backwards) if backwards else fitted
@@ -86,7 +104,9 @@ def _write_window(operation: str | Function, x: Any, value: Any, key: Key, optio
     return out
 
 
-def _result_shape(items: Sequence[Any], touched: Sequence[Any], new: Sequence[int]) -> tuple[Any, ...]:
+def _result_shape(
+    items: Sequence[Any], touched: Sequence[Any], new: Sequence[int]
+) -> tuple[Any, ...]:
     shape = [n for item, n in zip(items, touched, strict=True) if item not in (INT, SCALAR)]
     for axis in new:
         shape.insert(axis, 1)
@@ -99,15 +119,34 @@ def _window(x: Any, starts: Sequence[Any], sizes: tuple[Any, ...]) -> Any:
     return _dynamic.dynamic_slice_p.call(x, *as_indices(starts), slice_sizes=sizes)[0]
 
 
-def _change(operation: str | Function, old: Any, value: Any, items: Sequence[Any], stepped: bool) -> Any:
+def _change(
+    operation: str | Function, old: Any, value: Any, items: Sequence[Any], stepped: bool
+) -> Any:
     """The window with its elements changed; only those at the steps, if there are steps."""
-    combine = (lambda part, _: _applied(operation, part)) if callable(operation) else OPERATIONS[operation][0]
+    combine = (
+        (lambda part, _: _applied(operation, part))
+        if callable(operation)
+        else OPERATIONS[operation][0]
+    )
     if not stepped:
         return combine(old, value)
-    bounds = [first_last_step(item) if item[0] == "steps" else (0, n - 1, 1)
-              for item, n in zip(items, np.shape(old), strict=True)]
-    part = value if operation == "set" else combine(
-        _slicing.slice(old, [a for a, _, _ in bounds], [b + 1 for _, b, _ in bounds], [s for _, _, s in bounds]), value)
+    bounds = [
+        first_last_step(item) if item[0] == "steps" else (0, n - 1, 1)
+        for item, n in zip(items, np.shape(old), strict=True)
+    ]
+    part = (
+        value
+        if operation == "set"
+        else combine(
+            _slicing.slice(
+                old,
+                [a for a, _, _ in bounds],
+                [b + 1 for _, b, _ in bounds],
+                [s for _, _, s in bounds],
+            ),
+            value,
+        )
+    )
     padding = [(a, n - 1 - b, s - 1) for (a, b, s), n in zip(bounds, np.shape(old), strict=True)]
     spread = _slicing.pad(part, _structure.full((), 0, typeof(part).dtype), padding)
     return _elementwise.select(_on_steps(np.shape(old), bounds), spread, old)
@@ -129,8 +168,10 @@ def _on_steps(shape: Sequence[Any], bounds: Sequence[Any]) -> Any:
 def _applied(function: Any, x: Any) -> Any:
     out = function(x)
     if np.shape(out) != np.shape(x):
-        raise ValueError(f"apply: the function must keep the shape of its operand.\n    operand: {typeof(x)}\n    result: "
-                         f"{typeof(out)}")
+        raise ValueError(
+            f"apply: the function must keep the shape of its operand.\n    operand: {typeof(x)}\n"
+            f"    result: {typeof(out)}"
+        )
     return convert(out, typeof(x).dtype)
 
 
@@ -143,11 +184,16 @@ def _scatter(operation: str | Function, x: Any, value: Any, key: Key, options: O
     if 0 in found.shape or 0 in shape:
         return _structure.reshape(x, shape)
     single = all(n == 1 for n in np.shape(found.indices)[:-1])
-    keywords = {"indices_are_sorted": options.indices_are_sorted or single,
-                "unique_indices": options.unique_indices or single, "mode": options.mode}
+    keywords = {
+        "indices_are_sorted": options.indices_are_sorted or single,
+        "unique_indices": options.unique_indices or single,
+        "mode": options.mode,
+    }
     numbers = ScatterDimensionNumbers(found.window_dims, found.collapsed, found.mapped)
     if callable(operation):
-        out = _gather.scatter_apply(x, found.indices, operation, numbers, update_shape=found.inner_shape, **keywords)
+        out = _gather.scatter_apply(
+            x, found.indices, operation, numbers, update_shape=found.inner_shape, **keywords
+        )
     else:
         out = OPERATIONS[operation][1](x, found.indices, value, numbers, **keywords)
     return _structure.reshape(out, shape)

@@ -1,4 +1,7 @@
-"""Discrete Fourier transforms: of one axis (fft), of two (fft2), of several (fftn); of real numbers (rfft); and inverses (ifft)."""
+"""Discrete Fourier transforms.
+
+Of one axis (fft), of two (fft2), of several (fftn); of real numbers (rfft); and inverses (ifft).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,26 @@ from teucer.numpy._operands import axes_of, positions
 from teucer.numpy._promotion import as_value, check_arraylike
 from teucer.numpy._ufuncs import conj, is_kind
 
-__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
-           "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -60,22 +81,36 @@ def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], 
     x = _structure.convert_element_type(x, typeof(x).dtype)
     real_result = kind == "IRFFT"
     if kind == "RFFT" and is_kind(x, np.complexfloating):
-        raise ValueError(f"only real valued inputs supported for rfft\n  {name}: x is {typeof(x).str_short(short_dtypes=True)}")
+        raise ValueError(
+            "only real valued inputs supported for rfft\n"
+            f"  {name}: x is {typeof(x).str_short(short_dtypes=True)}"
+        )
     lengths = list(sizes) if sizes is not None else [np.shape(x)[i] for i in axes]
     if sizes is None and real_result and axes:
         lengths[-1] = max(0, 2 * (lengths[-1] - 1))
-    # What has no elements has a transform without elements, but for RFFT, which has one of a single zero frequency.
-    empty = sizes is None and any(type(n) is int and n == 0 for n in lengths) and not (kind == "RFFT" and lengths[-1] == 0)
+    # What has no elements has a transform without elements, but for RFFT, which has one of a single
+    # zero frequency.
+    empty = (
+        sizes is None
+        and any(type(n) is int and n == 0 for n in lengths)
+        and not (kind == "RFFT" and lengths[-1] == 0)
+    )
     if not empty and any(n < 1 for n in lengths):
         raise ValueError(f"Shape should be positive.\n    {name}: sizes {tuple(lengths)}")
     if typeof(x).dtype in (np.dtype(np.float16), dtypes.bfloat16):
         x = lax.convert_element_type(x, np.dtype(np.float32))
     if empty:
         shape = list(np.shape(x))
-        for axis, n in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]], strict=True):
+        for axis, n in zip(
+            axes,
+            [*lengths[:-1], lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]],
+            strict=True,
+        ):
             shape[axis] = n
         dtype = dtypes.to_complex_dtype(typeof(x).dtype)
-        return _structure.full(shape, 0, np.dtype(dtypes.finfo(dtype).dtype) if real_result else dtype)
+        return _structure.full(
+            shape, 0, np.dtype(dtypes.finfo(dtype).dtype) if real_result else dtype
+        )
     for k, (axis, n) in enumerate(zip(axes, lengths, strict=True)):
         x = _resized(x, axis, n // 2 + 1 if real_result and k == len(axes) - 1 else n)
     if not axes:
@@ -87,8 +122,11 @@ def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], 
 
 
 def _along(x: Any, kind: str, axes: tuple[int, ...], lengths: Sequence[int]) -> Any:
-    """The transform of any axes, at most three at a time, as lax has it; the last one first of real numbers, last to real ones."""
-    groups = [(axes[max(0, i - 3):i], lengths[max(0, i - 3):i]) for i in range(len(axes), 0, -3)]
+    """The transform of any axes, at most three at a time, as lax has it; the last one first of real
+    numbers, last to real ones."""
+    groups = [
+        (axes[max(0, i - 3) : i], lengths[max(0, i - 3) : i]) for i in range(len(axes), 0, -3)
+    ]
     complex_kind = "FFT" if kind in ("FFT", "RFFT") else "IFFT"
     steps = [(complex_kind, *group) for group in groups]
     steps[0] = (kind, *groups[0])
@@ -120,9 +158,13 @@ def _several(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
         axes = tuple(range(ndim)) if sizes is None else tuple(range(ndim - len(sizes), ndim))
     places = tuple(_structure.canonical_axis(operator.index(i), ndim) for i in axes)
     if len(set(places)) != len(places):
-        raise ValueError(f"jax.numpy.fft.{name} does not support repeated axes. Got axes {list(axes)}.")
+        raise ValueError(
+            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {list(axes)}."
+        )
     if sizes is not None and len(sizes) != len(places):
-        raise ValueError(f"Shape and axes have different lengths.\n    {name}: s {sizes}, axes {tuple(axes)}")
+        raise ValueError(
+            f"Shape and axes have different lengths.\n    {name}: s {sizes}, axes {tuple(axes)}"
+        )
     return _transform(name, kind, a, sizes, places, norm)
 
 
@@ -130,8 +172,9 @@ def _several(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform of an axis.
 
-    n: the length; the axis is cut off or filled up with zeros. norm: which direction divides by n: 'backward' (the default) the
-    inverse, 'forward' this one, 'ortho' both by the root. Raises ValueError for another norm, and n < 1.
+    n: the length; the axis is cut off or filled up with zeros. norm: which direction divides by n:
+    'backward' (the default) the inverse, 'forward' this one, 'ortho' both by the root. Raises
+    ValueError for another norm, and n < 1.
 
     >>> fft(np.float32([1, 2, 3, 4]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
@@ -151,7 +194,8 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @converting
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The first n // 2 + 1 elements of the transform of real numbers; the others are their conjugates.
+    """The first n // 2 + 1 elements of the transform of real numbers; the others are their
+    conjugates.
 
     Raises ValueError for complex numbers.
 
@@ -201,9 +245,14 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 @converting
-def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-         norm: str | None = None) -> Array:
-    """The discrete Fourier transform of several axes, by default of all; s are their lengths, norm as in `fft`.
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The discrete Fourier transform of several axes, by default of all; s are their lengths, norm
+    as in `fft`.
 
     Raises ValueError for repeated axes, and lengths that are not as many.
 
@@ -215,22 +264,35 @@ def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | Non
 
 
 @converting
-def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-          norm: str | None = None) -> Array:
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of `fftn`, with the same arguments."""
     return _several("ifftn", "IFFT", a, s, axes, norm)
 
 
 @converting
-def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-          norm: str | None = None) -> Array:
-    """The transform of several axes of real numbers; of the last one only the first half, as in `rfft`."""
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """The transform of several axes of real numbers; of the last one only the first half, as in
+    `rfft`."""
     return _several("rfftn", "RFFT", a, s, axes, norm)
 
 
 @converting
-def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-           norm: str | None = None) -> Array:
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of `rfftn`, with the same arguments; s are the lengths of the result."""
     return _several("irfftn", "IRFFT", a, s, axes, norm)
 
@@ -242,48 +304,72 @@ def _pair(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 
 @converting
-def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
-         norm: str | None = None) -> Array:
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """`fftn` of two axes, by default the last two."""
     return _pair("fft2", "FFT", a, s, axes, norm)
 
 
 @converting
-def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
-          norm: str | None = None) -> Array:
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """`ifftn` of two axes, by default the last two."""
     return _pair("ifft2", "IFFT", a, s, axes, norm)
 
 
 @converting
-def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
-          norm: str | None = None) -> Array:
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """`rfftn` of two axes, by default the last two."""
     return _pair("rfft2", "RFFT", a, s, axes, norm)
 
 
 @converting
-def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
-           norm: str | None = None) -> Array:
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """`irfftn` of two axes, by default the last two."""
     return _pair("irfft2", "IRFFT", a, s, axes, norm)
 
 
 # Frequencies and their order
 
+
 def _frequencies(op: str, places: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
     kind = checked_dtype(float if dtype is None else dtype, op)
     if is_symbolic(n):
         return place(_structure.convert_element_type(places, kind) / (n * d), device)
-    wide = np.asarray(places, np.float64) / (n * float(d)) if isinstance(d, int | float | np.generic) else None
+    wide = (
+        np.asarray(places, np.float64) / (n * float(d))
+        if isinstance(d, int | float | np.generic)
+        else None
+    )
     if wide is not None:
         return place(_structure.convert_element_type(wide.astype(kind), kind), device)
     steps = _structure.convert_element_type(np.asarray(places, kind), kind)
-    return place(lax.div(steps, lax.convert_element_type(lax.mul(d, scalar_like(d, n)), kind)), device)
+    return place(
+        lax.div(steps, lax.convert_element_type(lax.mul(d, scalar_like(d, n)), kind)), device
+    )
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
-            device: Any = None) -> Array:
+def fftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of the elements of `fft` of n samples at distance d, in cycles a unit of d.
 
     >>> fftfreq(4, 0.5)
@@ -293,11 +379,14 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
     places = positions(n)
     # Those from the middle on count as negative ones.
     chosen = where if is_symbolic(n) else np.where
-    return _frequencies("fftfreq", chosen(places < ceil_div(n, 2), places, places - n), n, d, dtype, device)
+    return _frequencies(
+        "fftfreq", chosen(places < ceil_div(n, 2), places, places - n), n, d, dtype, device
+    )
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
-             device: Any = None) -> Array:
+def rfftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of the elements of `rfft` of n samples at distance d, in cycles a unit of d.
 
     >>> rfftfreq(4)

@@ -2,7 +2,18 @@
 
 from teucer.random._choice import categorical, choice, permutation
 from teucer.random._counts import binomial, multinomial, poisson
-from teucer.random._gamma import ball, beta, chisquare, dirichlet, f, gamma, generalized_normal, loggamma, random_gamma_p, t
+from teucer.random._gamma import (
+    ball,
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    gamma,
+    generalized_normal,
+    loggamma,
+    random_gamma_p,
+    t,
+)
 from teucer.random._inverse import (
     cauchy,
     exponential,
@@ -15,7 +26,18 @@ from teucer.random._inverse import (
     triangular,
     weibull_min,
 )
-from teucer.random._keys import Key, PRNGKey, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
+from teucer.random._keys import (
+    Key,
+    PRNGKey,
+    clone,
+    fold_in,
+    key,
+    key_data,
+    key_dtype,
+    key_impl,
+    split,
+    wrap_key_data,
+)
 from teucer.random._normal import (
     double_sided_maxwell,
     lognormal,

@@ -18,7 +18,18 @@ from teucer._devices.shardings import NamedSharding, explicit_sharding
 from teucer.lax import _structure
 from teucer.lax._shapes import broadcast_shapes
 
-__all__ = ["aligned", "as_shape", "broadcast_shape", "cast", "float_dtype", "int_dtype", "parameter", "place", "scalar", "spread"]
+__all__ = [
+    "aligned",
+    "as_shape",
+    "broadcast_shape",
+    "cast",
+    "float_dtype",
+    "int_dtype",
+    "parameter",
+    "place",
+    "scalar",
+    "spread",
+]
 
 
 def as_shape(op: str, shape: Any) -> tuple[Any, ...]:
@@ -42,7 +53,10 @@ def float_dtype(op: str, dtype: Any, *, allow_complex: bool = False) -> Any:
     kind = np.inexact if allow_complex else np.floating
     if not dtypes.issubdtype(wanted, kind):
         what = "float or complex dtype" if allow_complex else "float dtype"
-        raise ValueError(f"dtype argument to `{op}` must be a {what}, got {dtypes.canonicalize_dtype(wanted).name}")
+        raise ValueError(
+            f"dtype argument to `{op}` must be a {what}, got "
+            f"{dtypes.canonicalize_dtype(wanted).name}"
+        )
     return dtypes.canonicalize_dtype(wanted)
 
 
@@ -53,34 +67,44 @@ def int_dtype(op: str, dtype: Any) -> Any:
     """
     wanted = dtypes.check_user_dtype_supported(int if dtype is None else dtype, op)
     if not dtypes.issubdtype(wanted, np.integer):
-        raise ValueError(f"dtype argument to `{op}` must be an int dtype, got {dtypes.canonicalize_dtype(wanted).name}")
+        raise ValueError(
+            f"dtype argument to `{op}` must be an int dtype, got "
+            f"{dtypes.canonicalize_dtype(wanted).name}"
+        )
     return dtypes.canonicalize_dtype(wanted)
 
 
 def parameter(op: str, x: Any, position: int, *, keys: bool = False) -> Any:
-    """Raises TypeError unless x is an array or a number, or, with keys, an array of keys; returns it."""
+    """Raises TypeError unless x is an array or a number, or, with keys, an array of keys; returns
+    it."""
     if not is_valid_type(x):
-        raise TypeError(f"{op} requires ndarray or scalar arguments, got {type(x)} at position {position}.")
+        raise TypeError(
+            f"{op} requires ndarray or scalar arguments, got {type(x)} at position {position}."
+        )
     if not keys and dtypes.is_extended(typeof(x).dtype):
         raise TypeError(f"{op} requires numbers at position {position}, got {typeof(x)}.")
     return x
 
 
 def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
-    """The shape of a sample: the given one, with which those of the parameters must agree, or theirs together.
+    """The shape of a sample: the given one, with which those of the parameters must agree, or
+    theirs together.
 
     Raises ValueError if they do not agree, or a parameter is complex.
     """
     avals = [typeof(parameter(op, x, i)) for i, x in enumerate(parameters)]
     for aval in avals:
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise errors.TypePromotionError(f"In arguments to {op}, cannot safely cast argument of type {aval.dtype} to a real "
-                                            "dtype.\n  Take its real part.")
+            raise errors.TypePromotionError(
+                f"In arguments to {op}, cannot safely cast argument of type {aval.dtype} to a real "
+                "dtype.\n  Take its real part."
+            )
     return agreed_shape(op, shape, [aval.shape for aval in avals])
 
 
 def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The shape of a sample: the given one, with which the shapes of the parameters must agree, or theirs together.
+    """The shape of a sample: the given one, with which the shapes of the parameters must agree, or
+    theirs together.
 
     Raises ValueError if they do not agree.
     """
@@ -91,12 +115,16 @@ def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[Any, ...]]) -> tupl
         found = None
     if found is None:
         listed = [*shapes] if wanted is None else [wanted, *shapes]
-        raise ValueError(f"Incompatible shapes for broadcasting: shapes={listed}\n  {op}: the parameters must agree with one "
-                         "another and with shape.")
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: shapes={listed}\n"
+            f"  {op}: the parameters must agree with one another and with shape."
+        )
     if wanted is not None and found != wanted:
-        raise ValueError(f"{op} parameter shapes must be broadcast-compatible with shape argument, and the result of "
-                         f"broadcasting the shapes must equal the shape argument, but got result {found} for shape argument "
-                         f"{wanted}.")
+        raise ValueError(
+            f"{op} parameter shapes must be broadcast-compatible with shape argument, and the "
+            "result of broadcasting the shapes must equal the shape argument, but got result "
+            f"{found} for shape argument {wanted}."
+        )
     return found
 
 
@@ -132,5 +160,5 @@ def place(x: Any, out_sharding: Any) -> Any:
     if where is None:
         return x
     from teucer.lax._sharding import reshard  # for arrays over meshes
-    return reshard(x, where)
 
+    return reshard(x, where)

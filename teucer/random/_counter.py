@@ -1,6 +1,9 @@
-"""Keys for the ciphers Philox-2x32, Philox-4x32 and Threefry-4x32: bits are the cipher text of the places of the elements.
+"""Keys for the ciphers Philox-2x32, Philox-4x32 and Threefry-4x32.
 
-Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC'11, sections 3.3 and 3.4.
+Bits are the cipher text of the places of the elements.
+
+Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC'11, sections 3.3 and
+3.4.
 """
 
 from __future__ import annotations
@@ -10,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from teucer.lax._arithmetic import add, bitwise_or, bitwise_xor, mul, mulhi, shift_left, shift_right_logical
+from teucer.lax._arithmetic import (
+    add,
+    bitwise_or,
+    bitwise_xor,
+    mul,
+    mulhi,
+    shift_left,
+    shift_right_logical,
+)
 from teucer.lax._joining import concatenate
 from teucer.lax._random_keys import Generator
 from teucer.lax._slicing import index_in_dim
@@ -53,14 +64,21 @@ def _philox_4(key: Words, counter: Words) -> Words:
     (k0, k1), (x0, x1, x2, x3) = key, counter
     first, second = map(np.uint32, PHILOX_4)
     for _ in range(10):
-        x0, x1, x2, x3 = _xor(mulhi(second, x2), x1, k0), mul(second, x2), _xor(mulhi(first, x0), x3, k1), mul(first, x0)
+        x0, x1, x2, x3 = (
+            _xor(mulhi(second, x2), x1, k0),
+            mul(second, x2),
+            _xor(mulhi(first, x0), x3, k1),
+            mul(first, x0),
+        )
         k0, k1 = add(k0, np.uint32(WEYL[0])), add(k1, np.uint32(WEYL[1]))
     return x0, x1, x2, x3
 
 
 def _mixed(x: Any, y: Any, bits: int) -> tuple[Any, Any]:
     x = add(x, y)
-    rotated = bitwise_or(shift_left(y, np.uint32(bits)), shift_right_logical(y, np.uint32(32 - bits)))
+    rotated = bitwise_or(
+        shift_left(y, np.uint32(bits)), shift_right_logical(y, np.uint32(32 - bits))
+    )
     return x, bitwise_xor(rotated, x)
 
 
@@ -80,7 +98,9 @@ def _threefry_4(key: Words, counter: Words) -> Words:
     return x
 
 
-def _generator(cipher: Callable[[Words, Words], Words], n_key: int, n: int, name: str, tag: str) -> Generator:
+def _generator(
+    cipher: Callable[[Words, Words], Words], n_key: int, n: int, name: str, tag: str
+) -> Generator:
     """A generator whose keys are the first words of cipher text, of blocks of n words."""
     padding = (ZERO,) * (n - 2)
 
@@ -88,7 +108,9 @@ def _generator(cipher: Callable[[Words, Words], Words], n_key: int, n: int, name
         return [index_in_dim(key, i, 0, False) for i in range(n_key)]
 
     def as_key(text: Words, shape: tuple[int, ...]) -> Any:
-        return once(concatenate([reshape(spread(w, shape), (*shape, 1)) for w in text[:n_key]], len(shape)))
+        return once(
+            concatenate([reshape(spread(w, shape), (*shape, 1)) for w in text[:n_key]], len(shape))
+        )
 
     def seed(x: Any) -> Any:
         high, low = (index_in_dim(seed_words(x), i, 0, False) for i in range(2))
@@ -106,7 +128,11 @@ def _generator(cipher: Callable[[Words, Words], Words], n_key: int, n: int, name
         text = [spread(w, shape) for w in cipher(words(key), (*counters(shape), *padding))]
         if bit_width < 64:
             return convert_element_type(_xor(*text), np.dtype(f"uint{bit_width}"))
-        return joined(_xor(text[0], text[2]), _xor(text[1], text[3])) if n_key == 4 else joined(text[0], text[1])
+        return (
+            joined(_xor(text[0], text[2]), _xor(text[1], text[3]))
+            if n_key == 4
+            else joined(text[0], text[1])
+        )
 
     return Generator((n_key,), seed, split, random_bits, fold_in, name, tag)
 

@@ -44,7 +44,16 @@ from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._special import lgamma
 from teucer.lax._structure import full, moveaxis, reshape
-from teucer.random._arguments import broadcast_shape, cast, float_dtype, int_dtype, parameter, place, scalar, spread
+from teucer.random._arguments import (
+    broadcast_shape,
+    cast,
+    float_dtype,
+    int_dtype,
+    parameter,
+    place,
+    scalar,
+    spread,
+)
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, split_key
 
@@ -60,7 +69,8 @@ def _like(x: Any, value: Any) -> Any:
 
 
 class _Floats:
-    """Arithmetic with numbers and floats of one shape: the formulas of the papers, as they stand there."""
+    """Arithmetic with numbers and floats of one shape: the formulas of the papers, as they stand
+    there."""
 
     __slots__ = ("x",)
 
@@ -118,7 +128,9 @@ def _uniforms(key: Any, like: Any) -> _Floats:
 
 
 def _first_accepted(key: Any, like: Any, propose: Any) -> Any:
-    """For each element the first proposal that is accepted. propose(u, v) -> proposal, accepted; u is centred at 0."""
+    """For each element the first proposal that is accepted. propose(u, v) -> proposal, accepted; u
+    is centred at 0."""
+
     def step(state: Any) -> Any:
         key, kept, done = state
         key, u_key, v_key = split_key(key, 3)
@@ -130,7 +142,8 @@ def _first_accepted(key: Any, like: Any, propose: Any) -> Any:
 
 
 def _poisson_small(key: Any, rate: Any) -> Any:
-    """The number of uniform samples whose product stays above exp(-rate), less 1: Knuth, TAOCP 2, section 3.4.1."""
+    """The number of uniform samples whose product stays above exp(-rate), less 1: Knuth, TAOCP 2,
+    section 3.4.1."""
     limit = neg(rate)
 
     def step(state: Any) -> Any:
@@ -145,7 +158,8 @@ def _poisson_small(key: Any, rate: Any) -> Any:
 
 
 def _poisson_large(key: Any, rate: Any) -> Any:
-    """Transformed rejection for rates of 10 and more: Hormann, Insurance: Mathematics and Economics 12 (1993) 39, PTRS."""
+    """Transformed rejection for rates of 10 and more: Hormann, Insurance: Mathematics and Economics
+    12 (1993) 39, PTRS."""
     lam = _Floats(rate)
     log_lam = lam.through(log)
     b = 0.931 + 2.53 * lam.through(sqrt)
@@ -176,51 +190,74 @@ def _poisson(key: Any, lam: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return where_else(eq(rate, scalar(0, real)), _like(counts, 0), counts)
 
 
-def poisson(key: Any, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-            out_sharding: Any = None) -> Array:
+def poisson(
+    key: Any,
+    lam: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the Poisson distribution of rate lam.
 
-    dtype: an integer. Raises ValueError for another dtype, or if lam does not broadcast to the shape.
+    dtype: an integer. Raises ValueError for another dtype, or if lam does not broadcast to the
+    shape.
 
     >>> from teucer import random
     >>> random.poisson(random.key(0), 3., (4,)).shape
     (4,)
 
-    Method: Knuth for rates below 10, Hormann's PTRS (Insurance: Mathematics and Economics 12 (1993) 39) above.
+    Method: Knuth for rates below 10, Hormann's PTRS (Insurance: Mathematics and Economics 12 (1993)
+    39) above.
     """
     typed, _ = one_key("poisson", key)
     wanted = int_dtype("poisson", dtype)
-    return place(_poisson(typed, lam, shape=broadcast_shape("poisson", shape, lam), dtype=wanted), out_sharding)
+    return place(
+        _poisson(typed, lam, shape=broadcast_shape("poisson", shape, lam), dtype=wanted),
+        out_sharding,
+    )
 
 
 def _stirling_error(k: float) -> float:
     """log k! less Stirling's formula for it."""
-    return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+    return math.lgamma(k + 1) - (
+        (k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)
+    )
 
 
 _STIRLING_ERRORS = tuple(_stirling_error(k) for k in range(10))
-_SCALAR_ROWS = GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+_SCALAR_ROWS = GatherDimensionNumbers(
+    offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,)
+)
 
 
 def _stirling(k: _Floats) -> _Floats:
     """`_stirling_error` of each element: from a table up to 9, else by the series."""
     dtype = typeof(k.x).dtype
     places = cast(clamp(_like(k.x, 0), k.x, _like(k.x, 9)), np.dtype("int32"))
-    table = gather(np.asarray(_STIRLING_ERRORS, dtype), reshape(places, (*np.shape(places), 1)), _SCALAR_ROWS, (1,),
-                   mode=GatherScatterMode.CLIP)
+    table = gather(
+        np.asarray(_STIRLING_ERRORS, dtype),
+        reshape(places, (*np.shape(places), 1)),
+        _SCALAR_ROWS,
+        (1,),
+        mode=GatherScatterMode.CLIP,
+    )
     square = (k + 1) * (k + 1)
     series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
     return _Floats(where_else(k <= 9, table, series.x))
 
 
 def _binomial_small(key: Any, count: Any, p: Any) -> Any:
-    """The number of geometric samples that fit into count trials: Devroye (1986), section X.4.3, second waiting time."""
+    """The number of geometric samples that fit into count trials: Devroye (1986), section X.4.3,
+    second waiting time."""
     log_miss = log1p(neg(p))
 
     def step(state: Any) -> Any:
         key, successes, trials = state
         sub_key, key = split_key(key)
-        more = where_else(le(trials, count), add(successes, scalar(1, typeof(successes).dtype)), successes)
+        more = where_else(
+            le(trials, count), add(successes, scalar(1, typeof(successes).dtype)), successes
+        )
         return key, more, add(trials, ceil(div(log(_uniforms(sub_key, count).x), log_miss)))
 
     start = (key, _like(count, 0), _like(count, 0))
@@ -246,10 +283,15 @@ def _binomial_large(key: Any, count: Any, p: Any) -> Any:
         k = ((2 * a / us + b) * u + c).through(floor)
         outside = bitwise_or(k < 0, k > n)
         v = (v * alpha / (a / (us * us) + b)).through(log)
-        bound = ((m + 0.5) * ((m + 1) / (odds * (n - m + 1))).through(log)
-                 + (n + 1) * ((n - m + 1) / (n - k + 1)).through(log)
-                 + (k + 0.5) * (odds * (n - k + 1) / (k + 1)).through(log)
-                 + _stirling(m) + _stirling(n - m) - _stirling(k) - _stirling(n - k))
+        bound = (
+            (m + 0.5) * ((m + 1) / (odds * (n - m + 1))).through(log)
+            + (n + 1) * ((n - m + 1) / (n - k + 1)).through(log)
+            + (k + 0.5) * (odds * (n - k + 1) / (k + 1)).through(log)
+            + _stirling(m)
+            + _stirling(n - m)
+            - _stirling(k)
+            - _stirling(n - k)
+        )
         return k, bitwise_or(quick, bitwise_and(bitwise_not(outside), v <= bound))
 
     return _first_accepted(key, count, propose)
@@ -268,7 +310,9 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -
     small = bitwise_or(bad_count, le(mul(n, safe), scalar(10, dtype)))
     whole = floor(n)
     few = _binomial_small(key, where_else(small, whole, _like(n, 0)), safe)
-    many = _binomial_large(key, where_else(small, _like(n, 1e4), whole), where_else(small, _like(q, 0.5), safe))
+    many = _binomial_large(
+        key, where_else(small, _like(n, 1e4), whole), where_else(small, _like(q, 0.5), safe)
+    )
     invalid = bitwise_or(bad_p, bad_count)
     found = where_else(invalid, _like(n, np.nan), where_else(small, few, many))
     found = where_else(bitwise_and(infinite, bitwise_not(invalid)), _like(n, np.inf), found)
@@ -276,8 +320,9 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -
     return where_else(as_found, found, sub(whole, found))
 
 
-def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape | None = None,
-             dtype: DTypeLike | None = None) -> Array:
+def binomial(
+    key: Any, n: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Numbers of successes in n trials, each of probability p, as floats.
 
     A count that is negative or NaN, or a p outside [0, 1], gives NaN.
@@ -287,18 +332,24 @@ def binomial(key: Any, n: ArrayLike, p: ArrayLike, shape: Shape | None = None,
     >>> random.binomial(random.key(0), 10, 0.3, (4,)).shape
     (4,)
 
-    Method: geometric waiting times for n p up to 10 (Devroye 1986, X.4.3), Hormann's BTRS (J. Statist. Comput. Simul. 46
-    (1993) 101) above.
+    Method: geometric waiting times for n p up to 10 (Devroye 1986, X.4.3), Hormann's BTRS (J.
+    Statist. Comput. Simul. 46 (1993) 101) above.
     """
     typed, _ = one_key("binomial", key)
-    wanted, own = float_dtype("binomial", dtype), dtypes.to_inexact_dtype(dtypes.result_type(parameter("binomial", p, 1)))
+    wanted, own = (
+        float_dtype("binomial", dtype),
+        dtypes.to_inexact_dtype(dtypes.result_type(parameter("binomial", p, 1))),
+    )
     # Drawn in the precision of p, as in JAX, so that a seed gives the same numbers.
-    return cast(_binomial(typed, n, p, shape=broadcast_shape("binomial", shape, n, p), dtype=own), wanted)
+    return cast(
+        _binomial(typed, n, p, shape=broadcast_shape("binomial", shape, n, p), dtype=own), wanted
+    )
 
 
 @library(static=("shape", "real", "dtype", "unroll"))
-def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any, dtype: Any,
-                 unroll: int) -> Any:
+def _multinomial(
+    key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any, dtype: Any, unroll: int
+) -> Any:
     n, p = spread(cast(n, real), shape[:-1]), spread(cast(p, real), shape)
     zero, one = scalar(0, real), scalar(1, real)
     rest = cumsum(p, len(shape) - 1, reverse=True)
@@ -314,8 +365,15 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...], real: Any,
     return cast(moveaxis(counts, 0, len(shape) - 1), dtype)
 
 
-def multinomial(key: Any, n: ArrayLike, p: ArrayLike, *, shape: Shape | None = None,
-                dtype: DTypeLike | None = None, unroll: int = 1) -> Array:
+def multinomial(
+    key: Any,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    unroll: int = 1,
+) -> Array:
     """Numbers of trials, of n in all, that fall into each category.
 
     p: probabilities of the categories along the last axis. n: broadcasts to the other axes.
@@ -329,12 +387,16 @@ def multinomial(key: Any, n: ArrayLike, p: ArrayLike, *, shape: Shape | None = N
     Method: a binomial sample a category, of the trials that are left.
     """
     typed, _ = one_key("multinomial", key)
-    real = dtypes.to_inexact_dtype(dtypes.result_type(parameter("multinomial", n, 0), parameter("multinomial", p, 1)))
+    real = dtypes.to_inexact_dtype(
+        dtypes.result_type(parameter("multinomial", n, 0), parameter("multinomial", p, 1))
+    )
     wanted = float_dtype("multinomial", dtype)
     size = broadcast_shape("multinomial", shape, p)
     if not size:
         raise ValueError("multinomial: p must have an axis of categories, got a scalar.")
     if broadcast_shapes(size[:-1], np.shape(n)) != size[:-1]:
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={np.shape(n)} shape={size[:-1]}\n"
-                         "  multinomial: n must broadcast to the axes of p before the last.")
+        raise ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={np.shape(n)} "
+            f"shape={size[:-1]}\n  multinomial: n must broadcast to the axes of p before the last."
+        )
     return _multinomial(typed, n, p, shape=size, real=real, dtype=wanted, unroll=unroll)

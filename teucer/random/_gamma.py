@@ -1,4 +1,7 @@
-"""Samples of the gamma distribution, and of those that are made of them: beta, Dirichlet, chi-square, F, Student's t, balls."""
+"""Samples of the gamma distribution, and of those that are made of them.
+
+Beta, Dirichlet, chi-square, F, Student's t, balls.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,20 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
 from teucer.lax import map, while_loop
-from teucer.lax._arithmetic import abs, add, bitwise_and, bitwise_or, div, eq, ge, le, max, mul, neg, sub
+from teucer.lax._arithmetic import (
+    abs,
+    add,
+    bitwise_and,
+    bitwise_or,
+    div,
+    eq,
+    ge,
+    le,
+    max,
+    mul,
+    neg,
+    sub,
+)
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
 from teucer.lax._random_keys import key_impl, random_split_p
@@ -24,21 +40,43 @@ from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import where_else
 from teucer.lax._special import random_gamma_grad
 from teucer.lax._structure import expand, reduce_sum, reshape
-from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._arguments import (
+    agreed_shape,
+    as_shape,
+    broadcast_shape,
+    cast,
+    float_dtype,
+    parameter,
+    place,
+    scalar,
+    spread,
+)
 from teucer.random._inverse import standard_exponential
 from teucer.random._keys import one_key
 from teucer.random._normal import standard_normal
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._uniform import between, signs, split_key
 
-__all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "random_gamma_p", "t"]
+__all__ = [
+    "ball",
+    "beta",
+    "chisquare",
+    "dirichlet",
+    "f",
+    "gamma",
+    "generalized_normal",
+    "loggamma",
+    "random_gamma_p",
+    "t",
+]
 
 
 @final
 class RandomGamma(Primitive):
     """A sample of the gamma distribution of each alpha, or with log_space its logarithm.
 
-    (C1) alpha is a float.  (C2) the axes of the keys are the first ones of alpha; a key serves the rest.
+    (C1) alpha is a float.  (C2) the axes of the keys are the first ones of alpha; a key serves the
+    rest.
     """
 
     __slots__ = ()
@@ -48,14 +86,18 @@ class RandomGamma(Primitive):
         key_impl(keys, "random_gamma")
         if not dtypes.issubdtype(alpha.dtype, np.floating):
             raise TypeError(f"random_gamma: alpha must be a float, got {alpha}.")
-        if alpha.shape[:keys.ndim] != keys.shape:
-            raise TypeError(f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, {alpha}.")
+        if alpha.shape[: keys.ndim] != keys.shape:
+            raise TypeError(
+                f"random_gamma: the axes of the keys must be the first ones of alpha, got {keys}, "
+                f"{alpha}."
+            )
         return (ShapedArray(alpha.shape, alpha.dtype),)
 
     shard = partition.aligned
 
     def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
-        # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample is drawn alone.
+        # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample
+        # is drawn alone.
         alone = ctx.target.draws_alone and key_impl(keys.aval, "random_gamma") in (rbg, unsafe_rbg)
         return ctx.trace(lambda k, a: (_each(k, a, log_space, alone),), keys, alpha)
 
@@ -81,7 +123,9 @@ class RandomGamma(Primitive):
         if not key_impl(keys, "random_gamma").counts():
             sizes.refuse("the generator's numbers depend on how many are drawn")
         # What is behind the elements is drawn as well, of 1, for which few numbers are rejected.
-        (own,) = random_split_p.padded(sizes, args[:1], (keys,), (keys.update(shape=out.shape),), shape=out.shape[keys.ndim:])
+        (own,) = random_split_p.padded(
+            sizes, args[:1], (keys,), (keys.update(shape=out.shape),), shape=out.shape[keys.ndim :]
+        )
         return (_samples(own, sizes.mask(args[1], alpha, 1), log_space, alone=False),)
 
 
@@ -90,7 +134,7 @@ random_gamma_p = RandomGamma()
 
 def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
     """A sample of each alpha; a key is split for those that it serves."""
-    own = random_split_p.call(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim:]),))[0]
+    own = random_split_p.call(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim :]),))[0]
     return _samples(own, alpha, log_space, alone)
 
 
@@ -136,7 +180,9 @@ def _one(key: Any, alpha: Any, log_space: bool) -> Any:
     if log_space:
         log_boost = neg(standard_exponential(boost_key, shape=(), dtype=dtype))
         # As the uniform sample may be 0 in the one form, so may its logarithm in the other.
-        boost = where_else(bitwise_or(large, eq(log_boost, zero)), zero, mul(log_boost, div(one, alpha)))
+        boost = where_else(
+            bitwise_or(large, eq(log_boost, zero)), zero, mul(log_boost, div(one, alpha))
+        )
         return add(add(log(d), log(v)), boost)
     u = sub(one, between(boost_key, 0.0, 1.0, shape=(), dtype=dtype))
     return mul(mul(d, v), where_else(large, one, pow(u, div(one, alpha))))
@@ -156,14 +202,21 @@ def _positive_cube_root(key: Any, c: Any) -> Any:
 
 
 @library(static=("shape", "dtype", "log_space"))
-def standard_gamma(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any,
-                   log_space: bool = False) -> Any:
+def standard_gamma(
+    key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any, log_space: bool = False
+) -> Any:
     """Samples of the gamma distribution of scale 1, or their logarithms."""
     return random_gamma_p.call(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
 
 
-def gamma(key: Any, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-          out_sharding: Any = None) -> Array:
+def gamma(
+    key: Any,
+    a: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
 
     a: positive floats; shape: by default that of a.
@@ -178,12 +231,22 @@ def gamma(key: Any, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike |
     """
     typed, _ = one_key("gamma", key)
     wanted = float_dtype("gamma", dtype)
-    return place(standard_gamma(typed, a, shape=broadcast_shape("gamma", shape, a), dtype=wanted), out_sharding)
+    return place(
+        standard_gamma(typed, a, shape=broadcast_shape("gamma", shape, a), dtype=wanted),
+        out_sharding,
+    )
 
 
-def loggamma(key: Any, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-             out_sharding: Any = None) -> Array:
-    """Logarithms of samples of the gamma distribution; precise where a is so small that the samples would be 0.
+def loggamma(
+    key: Any,
+    a: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Logarithms of samples of the gamma distribution; precise where a is so small that the samples
+    would be 0.
 
     >>> from teucer import random
     >>> random.loggamma(random.key(0), 1e-3).shape
@@ -205,8 +268,15 @@ def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> An
     return div(part_a, add(part_a, part_b))
 
 
-def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape | None = None,
-         dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def beta(
+    key: Any,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the beta distribution: x / (x + y) for gamma samples x and y of shapes a and b.
 
     >>> from teucer import random
@@ -215,7 +285,9 @@ def beta(key: Any, a: ArrayLike, b: ArrayLike, shape: Shape | None = None,
     """
     typed, _ = one_key("beta", key)
     wanted = float_dtype("beta", dtype)
-    return place(_beta(typed, a, b, shape=broadcast_shape("beta", shape, a, b), dtype=wanted), out_sharding)
+    return place(
+        _beta(typed, a, b, shape=broadcast_shape("beta", shape, a, b), dtype=wanted), out_sharding
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -226,8 +298,14 @@ def _dirichlet(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any) -> A
     return div(parts, expand(reduce_sum(parts, (last,)), shape[-1], last))
 
 
-def dirichlet(key: Any, alpha: ArrayLike, shape: Shape | None = None,
-              dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def dirichlet(
+    key: Any,
+    alpha: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the Dirichlet distribution: vectors of positive numbers with sum 1.
 
     alpha: floats[..., n]; shape: of the sample, without the axis of the vectors.
@@ -249,11 +327,22 @@ def dirichlet(key: Any, alpha: ArrayLike, shape: Shape | None = None,
 @library(static=("shape", "dtype"))
 def _chisquare(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     two = scalar(2, dtype)
-    return mul(exp(standard_gamma(key, div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True)), two)
+    return mul(
+        exp(
+            standard_gamma(key, div(cast(df, dtype), two), shape=shape, dtype=dtype, log_space=True)
+        ),
+        two,
+    )
 
 
-def chisquare(key: Any, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
-              *, out_sharding: Any = None) -> Array:
+def chisquare(
+    key: Any,
+    df: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the chi-square distribution with df degrees of freedom.
 
     >>> from teucer import random
@@ -262,7 +351,10 @@ def chisquare(key: Any, df: ArrayLike, shape: Shape | None = None, dtype: DTypeL
     """
     typed, _ = one_key("chisquare", key)
     wanted = float_dtype("chisquare", dtype)
-    return place(_chisquare(typed, df, shape=broadcast_shape("chisquare", shape, df), dtype=wanted), out_sharding)
+    return place(
+        _chisquare(typed, df, shape=broadcast_shape("chisquare", shape, df), dtype=wanted),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -274,8 +366,15 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: Any) 
     return div(div(above, spread(dfnum, shape)), div(below, spread(dfden, shape)))
 
 
-def f(key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None,
-      dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def f(
+    key: Any,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the F distribution with dfnum and dfden degrees of freedom.
 
     >>> from teucer import random
@@ -284,7 +383,10 @@ def f(key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None,
     """
     typed, _ = one_key("f", key)
     wanted = float_dtype("f", dtype)
-    return place(_f(typed, dfnum, dfden, shape=broadcast_shape("f", shape, dfnum, dfden), dtype=wanted), out_sharding)
+    return place(
+        _f(typed, dfnum, dfden, shape=broadcast_shape("f", shape, dfnum, dfden), dtype=wanted),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -295,8 +397,14 @@ def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(standard_normal(normal_key, shape=shape, dtype=dtype), sqrt(scale))
 
 
-def t(key: Any, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-      out_sharding: Any = None) -> Array:
+def t(
+    key: Any,
+    df: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of Student's t distribution with df degrees of freedom.
 
     >>> from teucer import random
@@ -316,8 +424,14 @@ def _generalized_normal(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any)
     return mul(signs(sign_key, shape=shape, dtype=dtype), pow(sizes, spread(root, shape)))
 
 
-def generalized_normal(key: Any, p: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None, *,
-                       out_sharding: Any = None) -> Array:
+def generalized_normal(
+    key: Any,
+    p: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the density proportional to exp(-abs(x)**p).
 
     >>> from teucer import random
@@ -336,13 +450,22 @@ def _ball(key: Any, p: Any, *, d: int, shape: tuple[int, ...], dtype: Any) -> An
     x = _generalized_normal(direction_key, p, shape=(*shape, d), dtype=dtype)
     p = cast(p, dtype)
     powers = pow(abs(x), spread(p, (*shape, d)))
-    total = add(reduce_sum(powers, (len(shape),)), standard_exponential(size_key, shape=shape, dtype=dtype))
+    total = add(
+        reduce_sum(powers, (len(shape),)), standard_exponential(size_key, shape=shape, dtype=dtype)
+    )
     norms = pow(total, spread(div(scalar(1, dtype), p), shape))
     return div(x, expand(norms, d, len(shape)))
 
 
-def ball(key: Any, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: DTypeLike | None = None, *,
-         out_sharding: Any = None) -> Array:
+def ball(
+    key: Any,
+    d: int,
+    p: ArrayLike = 2,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Points uniform in the unit ball of the p-norm in d dimensions.
 
     Raises ValueError for a dtype that is no float.
@@ -355,4 +478,9 @@ def ball(key: Any, d: int, p: ArrayLike = 2, shape: Shape = (), dtype: DTypeLike
     """
     typed, _ = one_key("ball", key)
     wanted = float_dtype("gamma", dtype)
-    return place(_ball(typed, parameter("ball", p, 2), d=int(d), shape=as_shape("ball", shape), dtype=wanted), out_sharding)
+    return place(
+        _ball(
+            typed, parameter("ball", p, 2), d=int(d), shape=as_shape("ball", shape), dtype=wanted
+        ),
+        out_sharding,
+    )

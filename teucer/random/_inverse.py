@@ -16,12 +16,34 @@ from teucer.lax._arithmetic import abs, add, div, eq, floor, ge, lt, mul, neg, s
 from teucer.lax._elementwise import exp, log, log1p, pow, sqrt, tan
 from teucer.lax._selection import where_else
 from teucer.lax._slicing import index_in_dim
-from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, int_dtype, place, scalar, spread
+from teucer.random._arguments import (
+    agreed_shape,
+    as_shape,
+    broadcast_shape,
+    cast,
+    float_dtype,
+    int_dtype,
+    place,
+    scalar,
+    spread,
+)
 from teucer.random._keys import one_key
 from teucer.random._uniform import between
 
-__all__ = ["cauchy", "exponential", "geometric", "gumbel", "laplace", "logistic", "pareto", "rayleigh", "standard_exponential",
-           "standard_gumbel", "triangular", "weibull_min"]
+__all__ = [
+    "cauchy",
+    "exponential",
+    "geometric",
+    "gumbel",
+    "laplace",
+    "logistic",
+    "pareto",
+    "rayleigh",
+    "standard_exponential",
+    "standard_gumbel",
+    "triangular",
+    "weibull_min",
+]
 
 
 def _minus_log(u: Any) -> Any:
@@ -34,8 +56,9 @@ def standard_exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any
     return _minus_log(between(key, 0.0, 1.0, shape=shape, dtype=dtype))
 
 
-def exponential(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-                out_sharding: Any = None) -> Array:
+def exponential(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Samples of the exponential distribution of mean 1.
 
     >>> from teucer import random
@@ -44,7 +67,10 @@ def exponential(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
     """
     typed, _ = one_key("exponential", key)
     wanted = float_dtype("exponential", dtype)
-    return place(standard_exponential(typed, shape=as_shape("exponential", shape), dtype=wanted), out_sharding)
+    return place(
+        standard_exponential(typed, shape=as_shape("exponential", shape), dtype=wanted),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -53,8 +79,9 @@ def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return tan(mul(scalar(np.pi, dtype), sub(u, scalar(0.5, dtype))))
 
 
-def cauchy(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-           out_sharding: Any = None) -> Array:
+def cauchy(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Samples of the Cauchy distribution.
 
     >>> from teucer import random
@@ -72,8 +99,9 @@ def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(sign(u), log1p(neg(abs(u))))
 
 
-def laplace(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-            out_sharding: Any = None) -> Array:
+def laplace(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Samples of the Laplace distribution: exponential ones with a random sign.
 
     >>> from teucer import random
@@ -91,8 +119,9 @@ def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return sub(log(u), log1p(neg(u)))
 
 
-def logistic(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-             out_sharding: Any = None) -> Array:
+def logistic(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Samples of the logistic distribution.
 
     >>> from teucer import random
@@ -110,19 +139,26 @@ def standard_gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, precise: bo
     tiny = scalar(limits.tiny, dtype)
     if not precise:
         return neg(log(neg(log(between(key, tiny, 1.0, shape=shape, dtype=dtype)))))
-    # Small samples are refined by the bits of a second one, so that the tail of large results is right.
+    # Small samples are refined by the bits of a second one, so that the tail of large results is
+    # right.
     both = between(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
     coarse, fine = index_in_dim(both, 0, 0, False), index_in_dim(both, 1, 0, False)
     refined = add(add(coarse, mul(scalar(limits.eps, dtype), fine)), tiny)
     return neg(log(_minus_log(where_else(ge(coarse, scalar(0.5, dtype)), coarse, refined))))
 
 
-def gumbel(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, mode: str | None = None, *,
-           out_sharding: Any = None) -> Array:
+def gumbel(
+    key: Any,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the Gumbel distribution.
 
-    mode: "low", or "high" for a tail of large values as precise as floats allow; None means "low" unless the option
-    jax_high_dynamic_range_gumbel says otherwise.
+    mode: "low", or "high" for a tail of large values as precise as floats allow; None means "low"
+    unless the option jax_high_dynamic_range_gumbel says otherwise.
     Raises ValueError for another mode, or a dtype that is no float.
 
     >>> from teucer import random
@@ -131,7 +167,12 @@ def gumbel(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, mode: st
     """
     typed, _ = one_key("gumbel", key)
     wanted = float_dtype("gumbel", dtype)
-    return place(standard_gumbel(typed, shape=as_shape("gumbel", shape), dtype=wanted, precise=is_precise(mode)), out_sharding)
+    return place(
+        standard_gumbel(
+            typed, shape=as_shape("gumbel", shape), dtype=wanted, precise=is_precise(mode)
+        ),
+        out_sharding,
+    )
 
 
 def is_precise(mode: Any) -> bool:
@@ -145,11 +186,19 @@ def is_precise(mode: Any) -> bool:
 
 @library(static=("shape", "dtype"))
 def _pareto(key: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    return exp(div(standard_exponential(key, shape=shape, dtype=dtype), spread(cast(b, dtype), shape)))
+    return exp(
+        div(standard_exponential(key, shape=shape, dtype=dtype), spread(cast(b, dtype), shape))
+    )
 
 
-def pareto(key: Any, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-           out_sharding: Any = None) -> Array:
+def pareto(
+    key: Any,
+    b: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the Pareto distribution of shape b on [1, inf): density b / x**(b + 1).
 
     >>> from teucer import random
@@ -158,7 +207,9 @@ def pareto(key: Any, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike 
     """
     typed, _ = one_key("pareto", key)
     wanted = float_dtype("pareto", dtype)
-    return place(_pareto(typed, b, shape=broadcast_shape("pareto", shape, b), dtype=wanted), out_sharding)
+    return place(
+        _pareto(typed, b, shape=broadcast_shape("pareto", shape, b), dtype=wanted), out_sharding
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -167,9 +218,16 @@ def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> An
     return mul(spread(cast(scale, dtype), shape), sqrt(mul(log(u), scalar(-2, dtype))))
 
 
-def rayleigh(key: Any, scale: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
-             *, out_sharding: Any = None) -> Array:
-    """Samples of the Rayleigh distribution: the length of a vector of two normal components of deviation scale.
+def rayleigh(
+    key: Any,
+    scale: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Samples of the Rayleigh distribution: the length of a vector of two normal components of
+    deviation scale.
 
     >>> from teucer import random
     >>> random.rayleigh(random.key(0), 2., (2,)).shape
@@ -177,18 +235,33 @@ def rayleigh(key: Any, scale: ArrayLike, shape: Shape | None = None, dtype: DTyp
     """
     typed, _ = one_key("rayleigh", key)
     wanted = float_dtype("rayleigh", dtype)
-    return place(_rayleigh(typed, scale, shape=broadcast_shape("rayleigh", shape, scale), dtype=wanted), out_sharding)
+    return place(
+        _rayleigh(typed, scale, shape=broadcast_shape("rayleigh", shape, scale), dtype=wanted),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
-def _weibull(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...],
-             dtype: Any) -> Any:
+def _weibull(
+    key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
+) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
-    return mul(pow(standard_exponential(key, shape=shape, dtype=dtype), div(scalar(1, dtype), concentration)), scale)
+    return mul(
+        pow(
+            standard_exponential(key, shape=shape, dtype=dtype),
+            div(scalar(1, dtype), concentration),
+        ),
+        scale,
+    )
 
 
-def weibull_min(key: Any, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (),
-                dtype: DTypeLike | None = None) -> Array:
+def weibull_min(
+    key: Any,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Samples of the Weibull distribution: scale * exponential**(1 / concentration).
 
     >>> from teucer import random
@@ -199,23 +272,33 @@ def weibull_min(key: Any, scale: ArrayLike, concentration: ArrayLike, shape: Sha
     wanted = float_dtype("weibull_min", dtype)
     size = as_shape("weibull_min", shape)
     # One sample serves all elements of parameters that have more axes than the shape.
-    full = agreed_shape("weibull_min", None, [size, broadcast_shape("weibull_min", None, scale, concentration)])
+    full = agreed_shape(
+        "weibull_min", None, [size, broadcast_shape("weibull_min", None, scale, concentration)]
+    )
     if full != size:
         return _weibull_shared(typed, scale, concentration, size=size, shape=full, dtype=wanted)
     return _weibull(typed, scale, concentration, shape=size, dtype=wanted)
 
 
 @library(static=("size", "shape", "dtype"))
-def _weibull_shared(key: Any, scale: Any, concentration: Any, *, size: tuple[int, ...],
-                    shape: tuple[int, ...], dtype: Any) -> Any:
+def _weibull_shared(
+    key: Any,
+    scale: Any,
+    concentration: Any,
+    *,
+    size: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: Any,
+) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
     sample = spread(standard_exponential(key, shape=size, dtype=dtype), shape)
     return mul(pow(sample, div(scalar(1, dtype), concentration)), scale)
 
 
 @library(static=("shape", "dtype"))
-def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...],
-                dtype: Any) -> Any:
+def _triangular(
+    key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...], dtype: Any
+) -> Any:
     left, mode, right = (spread(cast(x, dtype), shape) for x in (left, mode, right))
     u = between(key, 0.0, 1.0, shape=shape, dtype=dtype)
     width, rise, fall = sub(right, left), sub(mode, left), sub(right, mode)
@@ -224,9 +307,16 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int,
     return where_else(lt(u, div(rise, width)), rising, falling)
 
 
-def triangular(key: Any, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
-               shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-               out_sharding: Any = None) -> Array:
+def triangular(
+    key: Any,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the triangular distribution on [left, right], with its peak at mode.
 
     >>> from teucer import random
@@ -250,8 +340,14 @@ def _geometric(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return cast(add(floor(div(log(u), log1p(neg(p)))), one), dtype)
 
 
-def geometric(key: Any, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-              out_sharding: Any = None) -> Array:
+def geometric(
+    key: Any,
+    p: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of trials up to the first success, each of probability p: 1, 2, ...
 
     dtype: an integer. Raises ValueError for another dtype, or if p does not broadcast to the shape.
@@ -262,4 +358,7 @@ def geometric(key: Any, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLi
     """
     typed, _ = one_key("geometric", key)
     wanted = int_dtype("geometric", dtype)
-    return place(_geometric(typed, p, shape=broadcast_shape("geometric", shape, p), dtype=wanted), out_sharding)
+    return place(
+        _geometric(typed, p, shape=broadcast_shape("geometric", shape, p), dtype=wanted),
+        out_sharding,
+    )

@@ -31,8 +31,21 @@ from teucer.random._counter import philox2, philox4, threefry4
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
 
-__all__ = ["Key", "PRNGKey", "as_keys", "clone", "define", "fold_in", "key", "key_data", "key_dtype", "key_impl",
-           "one_key", "split", "wrap_key_data"]
+__all__ = [
+    "Key",
+    "PRNGKey",
+    "as_keys",
+    "clone",
+    "define",
+    "fold_in",
+    "key",
+    "key_data",
+    "key_dtype",
+    "key_impl",
+    "one_key",
+    "split",
+    "wrap_key_data",
+]
 
 # NumPy takes no keys for numbers.
 keep_bytes(KeyCarrier)
@@ -55,7 +68,8 @@ for _generator in (threefry, rbg, unsafe_rbg, threefry4, philox2, philox4):
 
 
 def generator_of(spec: Any) -> Generator:
-    """The generator that a name, a dtype of keys or a generator means; None means the option jax_default_prng_impl.
+    """The generator that a name, a dtype of keys or a generator means; None means the option
+    jax_default_prng_impl.
 
     Raises ValueError for an unknown name, TypeError for another object.
     """
@@ -69,7 +83,9 @@ def generator_of(spec: Any) -> Generator:
         found = _GENERATORS.get(spec)
         if found is None:
             names = ", ".join(f'"{name}"' for name in _GENERATORS)
-            raise ValueError(f'unrecognized PRNG implementation "{spec}". Did you mean one of: {names}?')
+            raise ValueError(
+                f'unrecognized PRNG implementation "{spec}". Did you mean one of: {names}?'
+            )
         return found
     raise TypeError(f"unrecognized type {type(spec)} for specifying PRNG implementation.")
 
@@ -97,8 +113,10 @@ def is_key(x: Any) -> bool:
 def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from an integer.
 
-    seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else the lower 32.
-    impl: the generator by name: threefry2x32, threefry4x32, philox2x32, philox4x32, rbg or unsafe_rbg.
+    seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else
+    the lower 32.
+    impl: the generator by name: threefry2x32, threefry4x32, philox2x32, philox4x32, rbg or
+    unsafe_rbg.
     dtype: the generator by the dtype of its keys.
     Raises TypeError for a seed that is no integer scalar, OverflowError for one beyond 64 bits.
 
@@ -112,7 +130,8 @@ def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
 def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
     """A random key from an integer, as an array of its words: the older form of `key`.
 
-    Functions of random keys take both forms, and `split` and `fold_in` return the form that they were given.
+    Functions of random keys take both forms, and `split` and `fold_in` return the form that they
+    were given.
 
     >>> PRNGKey(0)
     Array([0, 0], dtype=uint32)
@@ -128,7 +147,9 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
         # As C's long, and then as the widest integer that arrays have now.
         wide: Any = np.int64(seed) if isinstance(seed, int) else seed
         if config.random_seed_offset.value:  # added as the seed's type adds, without warning
-            wide = np.add(np.asarray(wide), np.asarray(config.random_seed_offset.value).astype(wide.dtype))[()]
+            wide = np.add(
+                np.asarray(wide), np.asarray(config.random_seed_offset.value).astype(wide.dtype)
+            )[()]
         if not config.enable_x64.value and wide.dtype.itemsize == 8:
             wide = np.uint32(int(wide) & 0xFFFFFFFF).view(np.int32)
         return random_seed_p.call(wide, impl=impl)[0]
@@ -136,8 +157,10 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
         raise TypeError(f"PRNG key seed must be an integer; got {seed!r:.100}")
     aval = typeof(seed)
     if aval.shape:
-        raise TypeError(f"{op} accepts a scalar seed, but was given an array of shape {aval.shape} != (). Use jax.vmap for "
-                        "batching")
+        raise TypeError(
+            f"{op} accepts a scalar seed, but was given an array of shape {aval.shape} != (). Use "
+            "jax.vmap for batching"
+        )
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"PRNG key seed must be an integer; got {aval}")
     if config.random_seed_offset.value:
@@ -153,8 +176,11 @@ def as_keys(keys: Any) -> tuple[Any, bool]:
     if is_key(keys):
         return keys, False
     if keys is None or isinstance(keys, str | list | tuple | dict):
-        raise TypeError(f"unexpected PRNG key type {type(keys)}\n    key: {keys!r:.100}\n"
-                        "  The first argument of functions of jax.random is a key: jax.random.key(0) makes one of a seed.")
+        raise TypeError(
+            f"unexpected PRNG key type {type(keys)}\n    key: {keys!r:.100}\n"
+            "  The first argument of functions of jax.random is a key: jax.random.key(0) makes "
+            "one of a seed."
+        )
     _check_words(keys, generator_of(None))
     if config.legacy_prng_key.value != "allow":
         _refuse_words()
@@ -162,8 +188,11 @@ def as_keys(keys: Any) -> tuple[Any, bool]:
 
 
 def _refuse_words() -> None:
-    what = ("Legacy uint32 key array passed as key to jax.random function. Please create keys using jax.random.key(). If "
-            "use of a raw key array was intended, set jax_legacy_prng_key='allow'.")
+    what = (
+        "Legacy uint32 key array passed as key to jax.random function. Please create keys using "
+        "jax.random.key(). If use of a raw key array was intended, set "
+        "jax_legacy_prng_key='allow'."
+    )
     if config.legacy_prng_key.value == "error":
         raise ValueError(what)
     warn(what)
@@ -172,14 +201,18 @@ def _refuse_words() -> None:
 def _check_words(words: Any, impl: Generator) -> None:
     what = "JAX encountered invalid PRNG key data"
     if not all(hasattr(words, name) for name in ("ndim", "shape", "dtype")):
-        raise TypeError(f"{what}: expected key_data to have ndim, shape, and dtype attributes. Got {words!r:.100}\n"
-                        "  jax.random.key(0) makes a key of a seed.")
+        raise TypeError(
+            f"{what}: expected key_data to have ndim, shape, and dtype attributes. Got "
+            f"{words!r:.100}\n  jax.random.key(0) makes a key of a seed."
+        )
     n = len(impl.key_shape)
     if words.ndim < n:
         raise TypeError(f"{what}: expected key_data.ndim >= {n}; got ndim={words.ndim}")
-    if tuple(words.shape[words.ndim - n:]) != impl.key_shape:
-        raise TypeError(f"{what}: expected key_data.shape to end with {impl.key_shape}; got shape={tuple(words.shape)} for "
-                        f"impl={impl.name}")
+    if tuple(words.shape[words.ndim - n :]) != impl.key_shape:
+        raise TypeError(
+            f"{what}: expected key_data.shape to end with {impl.key_shape}; got "
+            f"shape={tuple(words.shape)} for impl={impl.name}"
+        )
     if words.dtype != UINT32:
         raise TypeError(f"{what}: expected key_data.dtype = uint32; got dtype={words.dtype}")
 
@@ -191,13 +224,16 @@ def one_key(op: str, keys: Any) -> tuple[Any, bool]:
     """
     typed, was_words = as_keys(keys)
     if typed.ndim:
-        raise ValueError(f"{op} accepts a single key, but was given a key array of shape {tuple(keys.shape)} != (). Use "
-                         "jax.vmap for batching.")
+        raise ValueError(
+            f"{op} accepts a single key, but was given a key array of shape {tuple(keys.shape)} "
+            "!= (). Use jax.vmap for batching."
+        )
     return typed, was_words
 
 
 def _note_keys(jaxpr: Any, args: Sequence[Any], what: str) -> None:
     from teucer.random._reuse import note_use  # for programs that are run with jax_debug_key_reuse
+
     note_use(jaxpr, args, what)
 
 
@@ -219,15 +255,17 @@ def split(key: Any, num: Any = 2) -> Array:
     """
     typed, was_words = one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (num,)
-    return _as_given(random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words)
+    return _as_given(
+        random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words
+    )
 
 
 def fold_in(key: Any, data: ArrayLike) -> Array:
     """A new key from a key and an integer, such as the number of a step.
 
     data: an integer scalar that fits into 32 bits, taken as uint32.
-    Raises ValueError for an array of keys, TypeError for an array of numbers, OverflowError for a Python integer that
-    is negative or larger than 32 bits.
+    Raises ValueError for an array of keys, TypeError for an array of numbers, OverflowError for a
+    Python integer that is negative or larger than 32 bits.
 
     >>> fold_in(globals()["key"](0), 1)
     Array((), dtype=key<fry>) overlaying:
@@ -238,8 +276,13 @@ def fold_in(key: Any, data: ArrayLike) -> Array:
         data = np.uint32(int(data))
     shape = typeof(data).shape
     if shape:
-        raise TypeError(f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use jax.vmap for batching.")
-    return _as_given(random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32))[0], was_words)
+        raise TypeError(
+            f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use "
+            "jax.vmap for batching."
+        )
+    return _as_given(
+        random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32))[0], was_words
+    )
 
 
 def clone(key: Any) -> Array:

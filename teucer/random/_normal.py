@@ -10,7 +10,19 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
-from teucer.lax._arithmetic import add, complex, div, integer_pow, le, max, min, mul, nextafter, sign, sub
+from teucer.lax._arithmetic import (
+    add,
+    complex,
+    div,
+    integer_pow,
+    le,
+    max,
+    min,
+    mul,
+    nextafter,
+    sign,
+    sub,
+)
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._dot import dot_general
 from teucer.lax._elementwise import exp, sqrt
@@ -23,12 +35,31 @@ from teucer.lax.linalg._factor import cholesky
 from teucer.lax.linalg._matrices import diagonal, matrix_transpose
 from teucer.lax.linalg._qr import qr
 from teucer.lax.linalg._svd import svd
-from teucer.random._arguments import agreed_shape, as_shape, broadcast_shape, cast, float_dtype, parameter, place, scalar, spread
+from teucer.random._arguments import (
+    agreed_shape,
+    as_shape,
+    broadcast_shape,
+    cast,
+    float_dtype,
+    parameter,
+    place,
+    scalar,
+    spread,
+)
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, signs, split_key
 
-__all__ = ["double_sided_maxwell", "lognormal", "maxwell", "multivariate_normal", "normal", "orthogonal", "standard_normal",
-           "truncated_normal", "wald"]
+__all__ = [
+    "double_sided_maxwell",
+    "lognormal",
+    "maxwell",
+    "multivariate_normal",
+    "normal",
+    "orthogonal",
+    "standard_normal",
+    "truncated_normal",
+    "wald",
+]
 
 
 @library(static=("shape", "dtype"))
@@ -43,8 +74,9 @@ def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(scalar(np.sqrt(2), dtype), erf_inv(u))
 
 
-def normal(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-           out_sharding: Any = None) -> Array:
+def normal(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Normal samples of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
     dtype: a float or complex dtype.
@@ -56,7 +88,9 @@ def normal(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
     """
     typed, _ = one_key("normal", key)
     wanted = float_dtype("normal", dtype, allow_complex=True)
-    return place(standard_normal(typed, shape=as_shape("normal", shape), dtype=wanted), out_sharding)
+    return place(
+        standard_normal(typed, shape=as_shape("normal", shape), dtype=wanted), out_sharding
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -67,12 +101,22 @@ def _truncated(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: 
     x = mul(root, erf_inv(u))
     infinity = scalar(np.inf, dtype)
     # Rounding may put a sample on the bounds or outside.
-    above, below = nextafter(stop_gradient(low), spread(infinity, shape)), nextafter(stop_gradient(high), spread(-infinity, shape))
+    above, below = (
+        nextafter(stop_gradient(low), spread(infinity, shape)),
+        nextafter(stop_gradient(high), spread(-infinity, shape)),
+    )
     return min(max(x, above), below)
 
 
-def truncated_normal(key: Any, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None,
-                     dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def truncated_normal(
+    key: Any,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Normal samples of which only those between lower and upper are kept.
 
     lower, upper: floats that broadcast to the shape, which by default is theirs.
@@ -90,11 +134,19 @@ def truncated_normal(key: Any, lower: ArrayLike, upper: ArrayLike, shape: Shape 
 
 @library(static=("shape", "dtype"))
 def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    return exp(mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape)))
+    return exp(
+        mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape))
+    )
 
 
-def lognormal(key: Any, sigma: ArrayLike = np.float32(1.0), shape: Shape | None = None,
-              dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def lognormal(
+    key: Any,
+    sigma: ArrayLike = np.float32(1.0),
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples whose logarithm is normal, of mean 0 and standard deviation sigma.
 
     Raises ValueError for a dtype that is no float, or if sigma does not broadcast to the shape.
@@ -105,7 +157,10 @@ def lognormal(key: Any, sigma: ArrayLike = np.float32(1.0), shape: Shape | None 
     """
     typed, _ = one_key("lognormal", key)
     wanted = float_dtype("lognormal", dtype)
-    return place(_lognormal(typed, sigma, shape=broadcast_shape("lognormal", shape, sigma), dtype=wanted), out_sharding)
+    return place(
+        _lognormal(typed, sigma, shape=broadcast_shape("lognormal", shape, sigma), dtype=wanted),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -115,8 +170,9 @@ def speeds(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return sqrt(reduce_sum(mul(x, x), (len(shape),)))
 
 
-def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-            out_sharding: Any = None) -> Array:
+def maxwell(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """Samples of the Maxwell distribution: the length of a vector of three normal components.
 
     >>> from teucer import random
@@ -129,18 +185,23 @@ def maxwell(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
 
 
 @library(static=("shape", "dtype"))
-def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...],
-                          dtype: Any) -> Any:
+def _double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any
+) -> Any:
     first, second = split_key(key)
     speed, side = speeds(first, shape=shape, dtype=dtype), signs(second, shape=shape, dtype=dtype)
-    return add(mul(mul(side, speed), spread(cast(scale, dtype), shape)), spread(cast(loc, dtype), shape))
+    return add(
+        mul(mul(side, speed), spread(cast(scale, dtype), shape)), spread(cast(loc, dtype), shape)
+    )
 
 
-def double_sided_maxwell(key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (),
-                         dtype: DTypeLike | None = None) -> Array:
+def double_sided_maxwell(
+    key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
+) -> Array:
     """Samples of the Maxwell distribution times scale, with a random sign, about loc.
 
-    shape: of the sample for each element of loc and scale together, whose axes come behind it; () means their shape.
+    shape: of the sample for each element of loc and scale together, whose axes come behind it; ()
+    means their shape.
 
     >>> from teucer import random
     >>> random.double_sided_maxwell(random.key(0), 1., 2., (2,)).shape
@@ -167,8 +228,14 @@ def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return where_else(le(z, div(mean, add(mean, x))), x, div(mean2, x))
 
 
-def wald(key: Any, mean: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None, *,
-         out_sharding: Any = None) -> Array:
+def wald(
+    key: Any,
+    mean: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Samples of the Wald (inverse Gaussian) distribution of the given mean and scale 1.
 
     >>> from teucer import random
@@ -179,12 +246,15 @@ def wald(key: Any, mean: ArrayLike, shape: Shape | None = None, dtype: DTypeLike
     """
     typed, _ = one_key("wald", key)
     wanted = float_dtype("wald", dtype)
-    return place(_wald(typed, mean, shape=broadcast_shape("wald", shape, mean), dtype=wanted), out_sharding)
+    return place(
+        _wald(typed, mean, shape=broadcast_shape("wald", shape, mean), dtype=wanted), out_sharding
+    )
 
 
 @library(static=("shape", "dtype", "method"))
-def _multivariate(key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any,
-                  method: str) -> Any:
+def _multivariate(
+    key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any, method: str
+) -> Any:
     mean, cov = cast(mean, dtype), cast(cov, dtype)
     if method == "svd":
         u, s, _ = svd(cov)
@@ -205,25 +275,39 @@ def _scaled(vectors: Any, roots: Any) -> Any:
 
 
 def _transformed(factor: Any, x: Any) -> Any:
-    """factor @ x for each vector of x; the axes of factor before the last two go with the last ones of x before the vectors'."""
+    """factor @ x for each vector of x; the axes of factor before the last two go with the last ones
+    of x before the vectors'."""
     dtype = typeof(x).dtype
     if np.ndim(factor) == 2:
-        return dot_general(x, factor, (((np.ndim(x) - 1,), (1,)), ((), ())), preferred_element_type=dtype)
+        return dot_general(
+            x, factor, (((np.ndim(x) - 1,), (1,)), ((), ())), preferred_element_type=dtype
+        )
     batch = broadcast_shapes(np.shape(factor)[:-2], np.shape(x)[:-1])
     n = np.shape(x)[-1]
     axes = tuple(range(len(batch)))
-    return dot_general(spread(factor, (*batch, n, n)), spread(x, (*batch, n)), (((len(axes) + 1,), (len(axes),)), (axes, axes)),
-                       preferred_element_type=dtype)
+    return dot_general(
+        spread(factor, (*batch, n, n)),
+        spread(x, (*batch, n)),
+        (((len(axes) + 1,), (len(axes),)), (axes, axes)),
+        preferred_element_type=dtype,
+    )
 
 
-def multivariate_normal(key: Any, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None,
-                        dtype: DTypeLike | None = None, method: str = "cholesky", *,
-                        out_sharding: Any = None) -> Array:
+def multivariate_normal(
+    key: Any,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Normal vectors of a given mean and covariance.
 
-    mean: T[..., n]. cov: T[..., n, n], of which a root is found by `method`: "cholesky" for positive definite ones, "eigh"
-    or "svd" for semidefinite ones too. shape: of the sample, without the axis of the vectors.
-    Raises ValueError if the shapes do not agree, or for another method.
+    mean: T[..., n]. cov: T[..., n, n], of which a root is found by `method`: "cholesky" for
+    positive definite ones, "eigh" or "svd" for semidefinite ones too. shape: of the sample, without
+    the axis of the vectors. Raises ValueError if the shapes do not agree, or for another method.
 
     >>> from teucer import random
     >>> random.multivariate_normal(random.key(0), np.zeros(2), np.eye(2), (3,)).shape
@@ -233,32 +317,52 @@ def multivariate_normal(key: Any, mean: ArrayLike, cov: ArrayLike, shape: Shape 
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")
     given = [parameter("multivariate_normal", x, i) for i, x in enumerate((mean, cov))]
-    wanted = float_dtype("multivariate_normal", dtypes.to_inexact_dtype(dtypes.result_type(*given)) if dtype is None else dtype)
+    wanted = float_dtype(
+        "multivariate_normal",
+        dtypes.to_inexact_dtype(dtypes.result_type(*given)) if dtype is None else dtype,
+    )
     if np.ndim(mean) < 1:
-        raise ValueError(f"multivariate_normal requires mean.ndim >= 1, got mean.ndim == {np.ndim(mean)}")
+        raise ValueError(
+            f"multivariate_normal requires mean.ndim >= 1, got mean.ndim == {np.ndim(mean)}"
+        )
     if np.ndim(cov) < 2:
-        raise ValueError(f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {np.ndim(cov)}")
+        raise ValueError(
+            f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {np.ndim(cov)}"
+        )
     n = np.shape(mean)[-1]
     if np.shape(cov)[-2:] != (n, n):
-        raise ValueError(f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == "
-                         f"{np.shape(cov)}.")
+        raise ValueError(
+            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape "
+            f"== {np.shape(cov)}."
+        )
     size = agreed_shape("multivariate_normal", shape, [np.shape(mean)[:-1], np.shape(cov)[:-2]])
-    return place(_multivariate(typed, mean, cov, shape=size, dtype=wanted, method=method), out_sharding)
+    return place(
+        _multivariate(typed, mean, cov, shape=size, dtype=wanted, method=method), out_sharding
+    )
 
 
 @library(static=("n", "m", "shape", "dtype"))
 def _orthogonal(key: Any, *, n: int, m: int, shape: tuple[int, ...], dtype: Any) -> Any:
     z = standard_normal(key, shape=(*shape, n if n > m else m, n if n < m else m), dtype=dtype)
     q, r = qr(z, full_matrices=False)
-    # The decomposition is unique, and its factor uniformly distributed, only once the phases of r's diagonal are fixed.
+    # The decomposition is unique, and its factor uniformly distributed, only once the phases of r's
+    # diagonal are fixed.
     phases = sign(diagonal(r))
     q = mul(q, expand(phases, np.shape(q)[-2], len(shape)))
     return matrix_transpose(q) if n < m else q
 
 
-def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike | None = None,
-               m: int | None = None, *, out_sharding: Any = None) -> Array:
-    """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex dtype.
+def orthogonal(
+    key: Any,
+    n: int,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex
+    dtype.
 
     n, m: rows and columns, m = n by default; what is longer has orthonormal rows or columns.
     Raises ValueError for a negative size or a dtype that is neither float nor complex.
@@ -274,4 +378,7 @@ def orthogonal(key: Any, n: int, shape: Shape = (), dtype: DTypeLike | None = No
     if n < 0 or columns < 0:
         raise ValueError(f"orthogonal: negative dimensions are not allowed, got {n} and {m}")
     wanted = float_dtype("normal", dtype, allow_complex=True)
-    return place(_orthogonal(typed, n=n, m=columns, shape=as_shape("orthogonal", shape), dtype=wanted), out_sharding)
+    return place(
+        _orthogonal(typed, n=n, m=columns, shape=as_shape("orthogonal", shape), dtype=wanted),
+        out_sharding,
+    )

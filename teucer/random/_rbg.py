@@ -1,7 +1,7 @@
 """Keys of four words for XLA's own generator: fast, and with bits that depend on the platform.
 
-`rbg` derives keys by the cipher Threefry on their halves; `unsafe_rbg` by the generator itself, of which nothing is proved.
-Under vmap over keys the bits of the whole batch come from the first key.
+`rbg` derives keys by the cipher Threefry on their halves; `unsafe_rbg` by the generator itself, of
+which nothing is proved. Under vmap over keys the bits of the whole batch come from the first key.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ def _seed(seed: Any) -> Any:
 
 
 def _random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-    return rng_bit_generator_p.call(key, shape=tuple(shape), dtype=np.dtype(f"uint{bit_width}"),
-                                    algorithm=RandomAlgorithm.RNG_DEFAULT, out_sharding=None)[1]
+    return rng_bit_generator_p.call(
+        key,
+        shape=tuple(shape),
+        dtype=np.dtype(f"uint{bit_width}"),
+        algorithm=RandomAlgorithm.RNG_DEFAULT,
+        out_sharding=None,
+    )[1]
 
 
 def _split(key: Any, shape: tuple[int, ...]) -> Any:
@@ -56,4 +61,6 @@ def _fold_in_unsafe(key: Any, data: Any) -> Any:
 
 
 rbg = Generator((4,), _seed, _split, _random_bits, _fold_in, "rbg", "rbg")
-unsafe_rbg = Generator((4,), _seed, _split_unsafe, _random_bits, _fold_in_unsafe, "unsafe_rbg", "urbg")
+unsafe_rbg = Generator(
+    (4,), _seed, _split_unsafe, _random_bits, _fold_in_unsafe, "unsafe_rbg", "urbg"
+)

@@ -1,7 +1,9 @@
-"""Which random keys a program uses twice: an analysis of jaxprs, and the keys that eager calls have used (`jax_debug_key_reuse`).
+"""Which random keys a program uses twice.
 
-Every element of an array of keys has an identity, a number. Operations that only move keys move the numbers; what draws from a
-key, or splits it, uses its number up; what makes keys makes new numbers.
+An analysis of jaxprs, and the keys that eager calls have used (`jax_debug_key_reuse`).
+
+Every element of an array of keys has an identity, a number. Operations that only move keys move the
+numbers; what draws from a key, or splits it, uses its number up; what makes keys makes new numbers.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ class Keys:
     def new(self, shape: Sequence[Any], *, used: bool = False) -> Numbers:
         """Numbers for new keys."""
         n = int(np.prod([int(d) for d in shape], dtype=np.int64))
-        numbers = np.arange(self.count, self.count + n, dtype=np.int64).reshape(tuple(map(int, shape)))
+        numbers = np.arange(self.count, self.count + n, dtype=np.int64).reshape(
+            tuple(map(int, shape))
+        )
         self.count += n
         if used:
             self.used.update(numbers.ravel().tolist())
@@ -82,7 +86,8 @@ class Keys:
         self.used.update(listed)
         self.first.update(dict.fromkeys(listed, eqn.where("")))
 
-    def call(self, use: Use, operands: Sequence[Numbers | None], eqn: Eqn, number: Callable[[int], int],
+    def call(self, use: Use, operands: Sequence[Numbers | None], eqn: Eqn, number: Callable[[int],
+    int],
              note: str = "") -> list[Any]:  # fmt: skip
         """Do with the operands what a jaxpr does with its inputs; the numbers of its results.
 
@@ -109,11 +114,15 @@ class Keys:
 
 
 def use_of(jaxpr: Jaxpr) -> Use:
-    """What a jaxpr, constants first, does with keys; kept on it. Raises KeyReuseError if it uses one twice."""
+    """What a jaxpr, constants first, does with keys; kept on it. Raises KeyReuseError if it uses
+    one twice."""
     found: Use | None = jaxpr.cache.get("key_reuse")
     if found is None:
         walk = Keys()
-        inputs = [walk.new(v.aval.shape) if _is_key(v.aval) else None for v in (*jaxpr.constvars, *jaxpr.invars)]
+        inputs = [
+            walk.new(v.aval.shape) if _is_key(v.aval) else None
+            for v in (*jaxpr.constvars, *jaxpr.invars)
+        ]
         outputs = _walk(walk, jaxpr, inputs)
         found = jaxpr.cache["key_reuse"] = Use(tuple(inputs), frozenset(walk.used), tuple(outputs))
     return found
@@ -129,7 +138,11 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
         operands = [read(v) for v in eqn.invars]
         has_jaxprs = any(isinstance(p, ClosedJaxpr) for value in eqn.params.values()
                          for p in (value if isinstance(value, tuple) else (value,)))  # fmt: skip
-        if has_jaxprs or any(x is not None for x in operands) or any(_is_key(v.aval) for v in eqn.outvars):
+        if (
+            has_jaxprs
+            or any(x is not None for x in operands)
+            or any(_is_key(v.aval) for v in eqn.outvars)
+        ):
             rule = RULES.get(eqn.primitive, _called if has_jaxprs else _unknown)
             env.update(zip(eqn.outvars, rule(walk, eqn, operands), strict=True))
     return [read(v) for v in jaxpr.outvars]
@@ -156,7 +169,8 @@ def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 
 
 def _unknown(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    """Of an operation that is not known it is assumed that it uses its keys, and gives used ones."""
+    """Of an operation that is not known it is assumed that it uses its keys, and gives used
+    ones."""
     _uses(walk, eqn, operands)
     return [walk.new(v.aval.shape, used=True) if _is_key(v.aval) else None for v in eqn.outvars]
 
@@ -177,29 +191,44 @@ def _each(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 def _picks(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     """Which keys are picked is not known: new ones, used if all are that they may be."""
     numbers = [x for x in operands if x is not None]
-    used = bool(numbers) and all(walk.used.issuperset(x.ravel().tolist()) and x.size for x in numbers)
+    used = bool(numbers) and all(
+        walk.used.issuperset(x.ravel().tolist()) and x.size for x in numbers
+    )
     return [walk.new(v.aval.shape, used=used) if _is_key(v.aval) else None for v in eqn.outvars]
 
 
-def _broadcast(x: Numbers, *sizes: Any, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
+def _broadcast(
+    x: Numbers, *sizes: Any, shape: Any, broadcast_dimensions: Any, **params: Any
+) -> Any:
     placed = [1] * len(shape)
     for d, n in zip(broadcast_dimensions, x.shape, strict=True):
         placed[d] = n
     return np.broadcast_to(x.reshape(placed), tuple(map(int, shape)))
 
 
-def _slice(x: Numbers, *, start_indices: Any, limit_indices: Any, strides: Any, **params: Any) -> Any:
+def _slice(
+    x: Numbers, *, start_indices: Any, limit_indices: Any, strides: Any, **params: Any
+) -> Any:
     steps = strides or (1,) * x.ndim
-    return x[tuple(slice(a, b, s) for a, b, s in zip(start_indices, limit_indices, steps, strict=True))]
+    return x[
+        tuple(slice(a, b, s) for a, b, s in zip(start_indices, limit_indices, steps, strict=True))
+    ]
 
 
 def _called(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    """A call of the one jaxpr among its parameters; of one with several, each is looked at by itself."""
+    """A call of the one jaxpr among its parameters; of one with several, each is looked at by
+    itself."""
     inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
     uses = [use_of(closed.jaxpr) for closed in inner]
-    if len(inner) != 1 or len(uses[0].inputs) != len(operands) or len(uses[0].outputs) != len(eqn.outvars):
+    if (
+        len(inner) != 1
+        or len(uses[0].inputs) != len(operands)
+        or len(uses[0].outputs) != len(eqn.outvars)
+    ):
         return _unknown(walk, eqn, operands)
-    if eqn.primitive is remat_p and eqn.params["differentiated"]:  # it computes again what has been computed
+    if (
+        eqn.primitive is remat_p and eqn.params["differentiated"]
+    ):  # it computes again what has been computed
         return _fresh(walk, eqn, operands)
     return walk.call(uses[0], operands, eqn, lambda i: i)
 
@@ -215,14 +244,25 @@ def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
         if x is not None and x.size:
             walk.use(x[:, mask].ravel() if mask.ndim else x[[mask.item()] * len(x)], eqn, n + m + i)
     rows: list[Any] = []
-    # What the first step leaves behind the second one is given, and so on: nothing new can come after that.
+    # What the first step leaves behind the second one is given, and so on: nothing new can come
+    # after that.
     for step in range(min(int(params["length"]), 2)):
         each = [None if x is None else walk.new(x.shape[1:]) for x in xs]
         given = [*consts, *carry, *each]
-        rows = walk.call(use, given, eqn, lambda i: i, ": the scan body function leads to key reuse" if step else "")
+        rows = walk.call(
+            use,
+            given,
+            eqn,
+            lambda i: i,
+            ": the scan body function leads to key reuse" if step else "",
+        )
         carry = rows[:m]
-    ys = [walk.new(v.aval.shape, used=bool(rows) and r is not None and walk.is_used(r)) if _is_key(v.aval) else None
-          for v, r in zip(eqn.outvars[m:], rows[m:] or [None] * (len(eqn.outvars) - m), strict=True)]  # fmt: skip
+    ys = [
+        walk.new(v.aval.shape, used=bool(rows) and r is not None and walk.is_used(r))
+        if _is_key(v.aval)
+        else None
+        for v, r in zip(eqn.outvars[m:], rows[m:] or [None] * (len(eqn.outvars) - m), strict=True)
+    ]
     return [*carry, *ys]
 
 
@@ -234,8 +274,13 @@ def _while(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 
     def run(part: str, use: Use, consts: Any, first: int) -> list[Any]:
         count = len(consts)
-        return walk.call(use, [*consts, *carry], eqn, lambda i: first + i if i < count else n + m + i - count,
-                         f": the while_loop {part} function leads to key reuse")  # fmt: skip
+        return walk.call(
+            use,
+            [*consts, *carry],
+            eqn,
+            lambda i: first + i if i < count else n + m + i - count,
+            f": the while_loop {part} function leads to key reuse",
+        )
 
     run("cond", cond, operands[:n], 0)
     for _ in range(2):
@@ -251,19 +296,31 @@ def _cond(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
         results.append(walk.call(use_of(branch.jaxpr), operands[1:], eqn, lambda i: i + 1))
         after |= walk.used
     walk.used = after
-    return [None if xs[0] is None else xs[0] if all(np.array_equal(xs[0], x) for x in xs)
-            else walk.new(xs[0].shape, used=any(map(walk.is_used, xs))) for xs in zip(*results, strict=True)]  # fmt: skip
+    return [
+        None
+        if xs[0] is None
+        else xs[0]
+        if all(np.array_equal(xs[0], x) for x in xs)
+        else walk.new(xs[0].shape, used=any(map(walk.is_used, xs)))
+        for xs in zip(*results, strict=True)
+    ]
 
 
 RULES: dict[Primitive, Callable[..., list[Any]]] = {
     **dict.fromkeys(
-        (keys.random_seed_p, keys.random_wrap_p, keys.random_unwrap_p, keys.random_clone_p, keys.random_fold_in_p), _fresh
+        (
+            keys.random_seed_p,
+            keys.random_wrap_p,
+            keys.random_unwrap_p,
+            keys.random_clone_p,
+            keys.random_fold_in_p,
+        ),
+        _fresh,
     ),
     **dict.fromkeys((keys.random_split_p, keys.random_bits_p), _uses),
     lax.scan_p: _scan,
     lax.while_p: _while,
     lax.cond_p: _cond,
-
     lax.broadcast_in_dim_p: _moves(_broadcast),
     lax.reshape_p: _moves(lambda x, *a, new_sizes, **k: x.reshape(tuple(map(int, new_sizes)))),
     lax.squeeze_p: _moves(lambda x, *, dimensions, **k: np.squeeze(x, tuple(dimensions))),
@@ -278,9 +335,28 @@ RULES: dict[Primitive, Callable[..., list[Any]]] = {
     lax.concatenate_p: _moves(lambda *xs, dimension, **k: np.concatenate(xs, dimension)),
     lax.convert_element_type_p: _each,
     lax.copy_p: _each,
-    **dict.fromkeys((lax.optimization_barrier_p, device_put_p, sharding_constraint_p, reshard_p, xla_metadata_value_p), _each),
-    **dict.fromkeys((lax.gather_p, lax.dynamic_slice_p, lax.dynamic_update_slice_p, lax.select_n_p, lax.pad_p,
-                                   lax.scatter_p, lax.sort_p), _picks),
+    **dict.fromkeys(
+        (
+            lax.optimization_barrier_p,
+            device_put_p,
+            sharding_constraint_p,
+            reshard_p,
+            xla_metadata_value_p,
+        ),
+        _each,
+    ),
+    **dict.fromkeys(
+        (
+            lax.gather_p,
+            lax.dynamic_slice_p,
+            lax.dynamic_update_slice_p,
+            lax.select_n_p,
+            lax.pad_p,
+            lax.scatter_p,
+            lax.sort_p,
+        ),
+        _picks,
+    ),
     **dict.fromkeys((lax.eq_p, lax.ne_p), _fresh),
 }
 
@@ -288,8 +364,8 @@ RULES: dict[Primitive, Callable[..., list[Any]]] = {
 # Eager calls
 
 
-# Arrays of keys of which elements were used while the option was on, by identity, as long as they live.
-# With the line of the last of these calls.
+# Arrays of keys of which elements were used while the option was on, by identity, as long as they
+# live. With the line of the last of these calls.
 _used: dict[int, tuple[weakref.ref[Any], Any, str]] = {}
 
 
@@ -300,7 +376,8 @@ def is_used(x: Any) -> Any:
 
 
 def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
-    """Raise KeyReuseError if a call uses a key twice, or one that was used before; else note what it uses.
+    """Raise KeyReuseError if a call uses a key twice, or one that was used before; else note what
+    it uses.
 
     what: of what is called, for the message.
     """
@@ -315,13 +392,18 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
         before = taken[id(x)][1] if id(x) in taken else is_used(x)
         if (before & mask).any():
             raise KeyReuseError(
-                f"Previously-consumed key passed to {what} at index {i}.\n    key: {typeof(x).str_short(short_dtypes=True)}"
-                f"{_used_before(x)}\n"
-                "  Use each key once: split it, or use jax.random.clone where equal samples are wanted."
+                f"Previously-consumed key passed to {what} at index {i}.\n"
+                f"    key: {typeof(x).str_short(short_dtypes=True)}{_used_before(x)}\n"
+                "  Use each key once: split it, or use jax.random.clone where equal samples are "
+                "wanted."
             )
         taken[id(x)] = x, before | mask
     for i, (x, mask) in taken.items():
-        _used[i] = weakref.ref(x, lambda _, i=i: _used.pop(i, None)), mask, source.describe(source.here())  # type: ignore[misc]
+        _used[i] = (
+            weakref.ref(x, lambda _, i=i: _used.pop(i, None)),
+            mask,
+            source.describe(source.here()),
+        )  # type: ignore[misc]
 
 
 def _used_before(x: Any) -> str:
@@ -334,7 +416,8 @@ def _makes_keys(jaxpr: Jaxpr) -> bool:
     found: bool | None = jaxpr.cache.get("makes_keys")
     if found is None:
         found = jaxpr.cache["makes_keys"] = any(
-            any(_is_key(v.aval) for v in eqn.outvars) or any(map(_makes_keys, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns
+            any(_is_key(v.aval) for v in eqn.outvars)
+            or any(map(_makes_keys, jaxprs_in_params(eqn.params)))
+            for eqn in jaxpr.eqns
         )
     return found
-

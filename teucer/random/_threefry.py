@@ -1,8 +1,9 @@
 """Keys of two words and the bits that the cipher Threefry-2x32 makes of them.
 
-A bit string is the cipher text of counters. In the partitionable form element i of an array has counter i, so its bits do not
-depend on how the array is divided. In the older form (`jax_threefry_partitionable` off) the counters 0, 1, 2, ... are cut into
-two halves, which are the first and second words.
+A bit string is the cipher text of counters. In the partitionable form element i of an array has
+counter i, so its bits do not depend on how the array is divided. In the older form
+(`jax_threefry_partitionable` off) the counters 0, 1, 2, ... are cut into two halves, which are the
+first and second words.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ import numpy as np
 from teucer._base import config
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import bounds, is_symbolic, max_dim
-from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, bitwise_xor, lt, mul, shift_left, shift_right_logical
+from teucer.lax._arithmetic import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    lt,
+    mul,
+    shift_left,
+    shift_right_logical,
+)
 from teucer.lax._control.misc import optimization_barrier
 from teucer.lax._joining import concatenate
 from teucer.lax._random import threefry2x32_p
@@ -88,7 +98,13 @@ def _stream(key: Any, count: int) -> Any:
     half = -(-count // 2)
     first = iota_p.call(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
     if is_symbolic(count):
-        return slice_in_dim(concatenate(list(threefry2x32_p.call(*_words(key), first, _second_half(first, count))), 0), 0, count)
+        return slice_in_dim(
+            concatenate(
+                list(threefry2x32_p.call(*_words(key), first, _second_half(first, count))), 0
+            ),
+            0,
+            count,
+        )
     second = add(first, np.uint32(half))
     if count % 2:
         # The number of counters is made even by a zero behind them.
@@ -98,15 +114,16 @@ def _stream(key: Any, count: int) -> Any:
 
 
 def _second_half(first: Any, count: Any) -> Any:
-    """The second words of the blocks of a stream of unknown length: where that is odd, the last one is zero."""
+    """The second words of the blocks of a stream of unknown length: where that is odd, the last one
+    is zero."""
     second = add(first, full(typeof(first).shape, -(-count // 2), UINT32))
     length = typeof(second).shape
     return select(lt(second, full(length, count, UINT32)), second, full(length, 0, UINT32))
 
 
 def once(keys: Any) -> Any:
-    """Keys that XLA computes once: else it repeats the cipher in every program part that uses one, and compiles five times
-    as long (`beta` on CPU: 5.1 s without the barrier, 1.0 s with it)."""
+    """Keys that XLA computes once: else it repeats the cipher in every program part that uses one,
+    and compiles five times as long (`beta` on CPU: 5.1 s without the barrier, 1.0 s with it)."""
     return optimization_barrier(keys)
 
 
@@ -129,7 +146,11 @@ def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     dtype = np.dtype(f"uint{bit_width}")
     if config.threefry_partitionable.value:
         first, second = _cipher(key, shape)
-        return joined(first, second) if bit_width == 64 else convert_element_type(bitwise_xor(first, second), dtype)
+        return (
+            joined(first, second)
+            if bit_width == 64
+            else convert_element_type(bitwise_xor(first, second), dtype)
+        )
     size = prod(shape)
     count = -(-bit_width * size // 32)
     if not count:
@@ -144,17 +165,33 @@ def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
 
 def joined(high: Any, low: Any) -> Any:
     """64-bit integers of two words."""
-    return bitwise_or(shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64))
+    return bitwise_or(
+        shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64)
+    )
 
 
 def _cut(words: Any, bit_width: int) -> Any:
     """Words cut into integers of fewer bits, the lowest first."""
     parts = 32 // bit_width
-    shifts = mul(iota_p.call(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0], np.uint32(bit_width))
-    pieces = bitwise_and(shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1))
-    return convert_element_type(reshape(transpose(pieces, (1, 0)), (parts * words.shape[0],)),
-                                np.dtype(f"uint{bit_width}"))
+    shifts = mul(
+        iota_p.call(dtype=UINT32, shape=(parts, words.shape[0]), dimension=0, sharding=None)[0],
+        np.uint32(bit_width),
+    )
+    pieces = bitwise_and(
+        shift_right_logical(expand(words, parts, 0), shifts), np.uint32(2**bit_width - 1)
+    )
+    return convert_element_type(
+        reshape(transpose(pieces, (1, 0)), (parts * words.shape[0],)), np.dtype(f"uint{bit_width}")
+    )
 
 
-threefry = Generator((2,), seed_words, split, random_bits, fold_in, "threefry2x32", "fry",
-                     lambda: config.threefry_partitionable.value)
+threefry = Generator(
+    (2,),
+    seed_words,
+    split,
+    random_bits,
+    fold_in,
+    "threefry2x32",
+    "fry",
+    lambda: config.threefry_partitionable.value,
+)

@@ -11,7 +11,20 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._transform.library import library
-from teucer.lax._arithmetic import add, bitwise_and, bitwise_or, gt, le, lt, max, min, mul, rem, shift_right_logical, sub
+from teucer.lax._arithmetic import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    gt,
+    le,
+    lt,
+    max,
+    min,
+    mul,
+    rem,
+    shift_right_logical,
+    sub,
+)
 from teucer.lax._conversion import bitcast_convert_type
 from teucer.lax._random_keys import random_bits_p, random_split_p
 from teucer.lax._selection import where_else
@@ -31,8 +44,19 @@ from teucer.random._arguments import (
 )
 from teucer.random._keys import one_key
 
-__all__ = ["bernoulli", "between", "bits", "rademacher", "randint", "raw_bits", "signs", "split_key", "toss", "uniform",
-           "whole_numbers"]
+__all__ = [
+    "bernoulli",
+    "between",
+    "bits",
+    "rademacher",
+    "randint",
+    "raw_bits",
+    "signs",
+    "split_key",
+    "toss",
+    "uniform",
+    "whole_numbers",
+]
 
 
 def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
@@ -57,9 +81,14 @@ def bits(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = 
     Array([4070199207, 4202968722], dtype=uint32)
     """
     typed, _ = one_key("bits", key)
-    wanted = np.dtype("uint64") if dtype is None else dtypes.check_user_dtype_supported(dtype, "bits")
+    wanted = (
+        np.dtype("uint64") if dtype is None else dtypes.check_user_dtype_supported(dtype, "bits")
+    )
     if not dtypes.issubdtype(wanted, np.unsignedinteger):
-        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.as_dtype(dtype).name}")
+        raise ValueError(
+            "dtype argument to `bits` must be an unsigned int dtype, got "
+            f"{dtypes.as_dtype(dtype).name}"
+        )
     width = dtypes.canonicalize_dtype(wanted).itemsize * 8
     return place(raw_bits(typed, width, as_shape("bits", shape)), out_sharding)
 
@@ -87,8 +116,15 @@ def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any
     return max(low, add(mul(floats, width), low))
 
 
-def uniform(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0,
-            maxval: ArrayLike = 1.0, *, out_sharding: Any = None) -> Array:
+def uniform(
+    key: Any,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Reals uniform in [minval, maxval).
 
     dtype: a float. minval, maxval: numbers or arrays that broadcast to the shape.
@@ -106,8 +142,16 @@ def uniform(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, minval:
         if size == () and set(bounds) == {1}:
             size = bounds  # as JAX, which libraries rely on
         broadcast_shape("uniform", size, minval, maxval)
-    return place(between(typed, parameter("uniform", minval, 3), parameter("uniform", maxval, 4), shape=size, dtype=wanted),
-                 out_sharding)
+    return place(
+        between(
+            typed,
+            parameter("uniform", minval, 3),
+            parameter("uniform", maxval, 4),
+            shape=size,
+            dtype=wanted,
+        ),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "dtype"))
@@ -115,16 +159,21 @@ def whole_numbers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtyp
     """Integers of low, ..., high - 1, of a dtype of 32 or 64 bits."""
     limits = dtypes.iinfo(dtype)
     low, high = _as_integers(low), _as_integers(high)
-    # The range of all values of the dtype ends one above the largest, which the dtype itself cannot hold.
+    # The range of all values of the dtype ends one above the largest, which the dtype itself cannot
+    # hold.
     beyond = gt(high, _limit(limits.max, high))
-    bounds = [aligned(x, len(shape)) for x in (cast(_clamped(low, limits), dtype), cast(_clamped(high, limits), dtype), beyond)]
+    bounds = [
+        aligned(x, len(shape))
+        for x in (cast(_clamped(low, limits), dtype), cast(_clamped(high, limits), dtype), beyond)
+    ]
     low, high, beyond = [spread(x, broadcast_shapes(*map(np.shape, bounds))) for x in bounds]
     first, second = (raw_bits(k, limits.bits, shape) for k in split_key(key))
     unsigned = np.dtype(f"uint{limits.bits}")
     one = scalar(1, unsigned)
     span = where_else(le(high, low), one, cast(sub(high, low), unsigned))
     span = where_else(bitwise_and(beyond, gt(high, low)), add(span, one), span)
-    # Two words, so that the remainder is close to uniform: first * 2**bits + second modulo the span.
+    # Two words, so that the remainder is close to uniform: first * 2**bits + second modulo the
+    # span.
     half = rem(scalar(2 ** (limits.bits // 2), unsigned), span)
     factor = spread(rem(mul(half, half), span), shape)
     span = spread(span, shape)
@@ -137,7 +186,10 @@ def _short_integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dt
     """Integers of a dtype of less than 32 bits: drawn as int32."""
     limits = dtypes.iinfo(dtype)
     wide = np.dtype("int32")
-    bounds = (max(min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide)) for x in (low, high))
+    bounds = (
+        max(min(cast(x, wide), scalar(limits.max + 1, wide)), scalar(limits.min, wide))
+        for x in (low, high)
+    )
     return cast(whole_numbers(key, *bounds, shape=shape, dtype=wide), dtype)
 
 
@@ -158,12 +210,19 @@ def _clamped(x: Any, limits: Any) -> Any:
     return max(min(x, _limit(limits.max, x)), _limit(limits.min, x))
 
 
-def randint(key: Any, shape: Shape, minval: ArrayLike, maxval: ArrayLike,
-            dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
+def randint(
+    key: Any,
+    shape: Shape,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Integers uniform in minval, ..., maxval - 1.
 
-    dtype: an integer. minval, maxval: integers or arrays of them that broadcast to the shape; the bounds are cut to the
-    dtype's range, and a range that is empty gives minval.
+    dtype: an integer. minval, maxval: integers or arrays of them that broadcast to the shape; the
+    bounds are cut to the dtype's range, and a range that is empty gives minval.
     Raises TypeError for another dtype, ValueError for bounds that do not broadcast.
 
     >>> from teucer import random
@@ -171,15 +230,25 @@ def randint(key: Any, shape: Shape, minval: ArrayLike, maxval: ArrayLike,
     Array([9, 0, 2], dtype=int32)
     """
     typed, _ = one_key("randint", key)
-    wanted = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint"))
+    wanted = dtypes.canonicalize_dtype(
+        dtypes.check_user_dtype_supported(int if dtype is None else dtype, "randint")
+    )
     if not dtypes.issubdtype(wanted, np.integer):
         raise TypeError(f"randint only accepts integer dtypes, got {wanted.name}")
     size = as_shape("randint", shape)
     if np.ndim(minval) or np.ndim(maxval):
         broadcast_shape("randint", size, minval, maxval)
     draw = whole_numbers if dtypes.bit_width(wanted) >= 32 else _short_integers
-    return place(draw(typed, parameter("randint", minval, 2), parameter("randint", maxval, 3), shape=size, dtype=wanted),
-                 out_sharding)
+    return place(
+        draw(
+            typed,
+            parameter("randint", minval, 2),
+            parameter("randint", maxval, 3),
+            shape=size,
+            dtype=wanted,
+        ),
+        out_sharding,
+    )
 
 
 @library(static=("shape", "precise"))
@@ -195,12 +264,19 @@ def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> 
     return lt(mul(fine, scalar(dtypes.finfo(dtype).eps, dtype)), sub(p, coarse))
 
 
-def bernoulli(key: Any, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low", *,
-              out_sharding: Any = None) -> Array:
+def bernoulli(
+    key: Any,
+    p: ArrayLike = 0.5,
+    shape: Shape | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """True with probability p, else False.
 
-    p: floats; shape: by default that of p. mode "high" takes twice the bits, for probabilities close to 0.
-    Raises TypeError if p is not a float, ValueError for another mode or for shapes that do not broadcast.
+    p: floats; shape: by default that of p. mode "high" takes twice the bits, for probabilities
+    close to 0. Raises TypeError if p is not a float, ValueError for another mode or for shapes that
+    do not broadcast.
 
     >>> from teucer import random
     >>> random.bernoulli(random.key(0), 0.5, (3,))
@@ -224,8 +300,9 @@ def signs(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return cast(sub(mul(scalar(2, number), cast(heads, number)), scalar(1, number)), dtype)
 
 
-def rademacher(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
-               out_sharding: Any = None) -> Array:
+def rademacher(
+    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+) -> Array:
     """-1 or 1, each with probability 1/2.
 
     dtype: any number; by default an integer.
@@ -235,6 +312,9 @@ def rademacher(key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *,
     Array([-1, -1,  1], dtype=int32)
     """
     typed, _ = one_key("rademacher", key)
-    wanted = int_dtype("rademacher", None) if dtype is None else \
-        dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rademacher"))
+    wanted = (
+        int_dtype("rademacher", None)
+        if dtype is None
+        else dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, "rademacher"))
+    )
     return place(signs(typed, shape=as_shape("rademacher", shape), dtype=wanted), out_sharding)

@@ -2,7 +2,23 @@
 
 from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = lazy_module(__name__, {
-    f"teucer.scipy.{name}": f"{name}=." for name in (
-        "cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial",
-        "special", "stats")})
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        f"teucer.scipy.{name}": f"{name}=."
+        for name in (
+            "cluster",
+            "fft",
+            "integrate",
+            "interpolate",
+            "linalg",
+            "ndimage",
+            "optimize",
+            "signal",
+            "sparse",
+            "spatial",
+            "special",
+            "stats",
+        )
+    },
+)

@@ -1,7 +1,7 @@
 """Factorizations: Cholesky, LU, QR, singular values, eigenvalues, Schur.
 
-The arguments overwrite_*, check_finite, lwork, turbo and lapack_driver are there for programs written for SciPy: arrays are
-immutable, results are never checked, and XLA chooses the algorithm.
+The arguments overwrite_*, check_finite, lwork, turbo and lapack_driver are there for programs
+written for SciPy: arrays are immutable, results are never checked, and XLA chooses the algorithm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import as_complex, matrices, product
 
-__all__ = ["cho_factor", "cho_solve", "cholesky", "eigh", "lu", "lu_factor", "lu_solve", "qr", "schur", "svd"]
+__all__ = [
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "eigh",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "qr",
+    "schur",
+    "svd",
+]
 
 
 def adjoint(x: Any) -> Any:
@@ -27,9 +38,11 @@ def adjoint(x: Any) -> Any:
 
 
 @fast(static=("lower", "overwrite_a", "check_finite"))
-def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
-             check_finite: bool = True) -> Array:
-    """The Cholesky factor of a Hermitian matrix: upper triangular, or lower; nan where the matrix is not positive definite.
+def cholesky(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
+    """The Cholesky factor of a Hermitian matrix: upper triangular, or lower; nan where the matrix
+    is not positive definite.
 
     >>> cholesky(jnp.array([[4.]]))
     Array([[2.]], dtype=float32)
@@ -40,8 +53,9 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
     return factor if lower else adjoint(factor)
 
 
-def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
-               check_finite: bool = True) -> tuple[Any, bool]:
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, bool]:
     """The Cholesky factor and `lower`, for `cho_solve`.
 
     >>> cho_factor(jnp.array([[4.]]))
@@ -50,8 +64,12 @@ def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
     return cholesky(a, lower), lower
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False,
-              check_finite: bool = True) -> Array:
+def cho_solve(
+    c_and_lower: tuple[Any, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """The solution x of a @ x = b, from the factorization of `cho_factor`.
 
     >>> cho_solve(cho_factor(jnp.array([[4.]])), jnp.array([8.]))
@@ -70,33 +88,55 @@ def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
 
 
 def are_vectors(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether an array of shape b is a vector, or one for each matrix of shape a, as in JAX; else it has vectors as columns."""
+    """Whether an array of shape b is a vector, or one for each matrix of shape a, as in JAX; else
+    it has vectors as columns."""
     return len(b) == 1 or (1 < len(b) == len(a) - 1 and b[-1] == a[-1])
 
 
 def warn_of_vectors(name: str, a: ArrayLike, b: ArrayLike) -> None:
     """JAX's warning where b is a batch of vectors."""
     if np.ndim(b) > 1 and are_vectors(np.shape(a), np.shape(b)):
-        warnings.warn(f"{name}: batched 1D solves with b.ndim > 1 are deprecated, and in the future will be treated as a batched "
-                      f"2D solve. Use {name}(a, b[..., None])[..., 0].", FutureWarning, stacklevel=user_stacklevel())
+        warnings.warn(
+            f"{name}: batched 1D solves with b.ndim > 1 are deprecated, and in the future will be "
+            f"treated as a batched 2D solve. Use {name}(a, b[..., None])[..., 0].",
+            FutureWarning,
+            stacklevel=user_stacklevel(),
+        )
 
 
-def triangular(a: Any, b: Any, *, lower: bool, transpose: bool = False, conjugate: bool = False,
-               unit: bool = False) -> Any:
-    """The solution of a triangular system; b is a vector, one for each matrix, or has vectors as columns."""
+def triangular(
+    a: Any,
+    b: Any,
+    *,
+    lower: bool,
+    transpose: bool = False,
+    conjugate: bool = False,
+    unit: bool = False,
+) -> Any:
+    """The solution of a triangular system; b is a vector, one for each matrix, or has vectors as
+    columns."""
     is_vector = are_vectors(a.shape, b.shape)
     columns = b[..., None] if is_vector else b
     batch = jnp.broadcast_shapes(a.shape[:-2], columns.shape[:-2])
     a, columns = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, columns))
-    x = lax.linalg.triangular_solve(a, columns, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
-                                    unit_diagonal=unit)
+    x = lax.linalg.triangular_solve(
+        a,
+        columns,
+        left_side=True,
+        lower=lower,
+        transpose_a=transpose,
+        conjugate_a=conjugate,
+        unit_diagonal=unit,
+    )
     return x[..., 0] if is_vector else x
 
 
 @fast(static=("permute_l", "overwrite_a", "check_finite"))
-def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False,
-       check_finite: bool = True) -> tuple[Any, ...]:
-    """p, l, u with a = p @ l @ u: a permutation, a unit lower and an upper triangular matrix; or p @ l, u.
+def lu(
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, ...]:
+    """p, l, u with a = p @ l @ u: a permutation, a unit lower and an upper triangular matrix; or p
+    @ l, u.
 
     >>> lu(jnp.array([[2.]]))
     (Array([[1.]], dtype=float32), Array([[1.]], dtype=float32), Array([[2.]], dtype=float32))
@@ -113,9 +153,11 @@ def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False,
 
 
 @fast(static=("overwrite_a", "check_finite"))
-def lu_factor(a: ArrayLike, overwrite_a: bool = False,
-              check_finite: bool = True) -> tuple[Any, Any]:
-    """The LU factorization with both factors in one matrix, and the row with which each row was exchanged.
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, Any]:
+    """The LU factorization with both factors in one matrix, and the row with which each row was
+    exchanged.
 
     >>> lu_factor(jnp.array([[2.]]))
     (Array([[2.]], dtype=float32), Array([0], dtype=int32))
@@ -125,9 +167,15 @@ def lu_factor(a: ArrayLike, overwrite_a: bool = False,
     return packed, pivots
 
 
-def lu_solve(lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrite_b: bool = False,
-             check_finite: bool = True) -> Array:
-    """The solution x of a @ x = b, from the factorization of `lu_factor`; trans: 1 for a.T, 2 for its conjugate.
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """The solution x of a @ x = b, from the factorization of `lu_factor`; trans: 1 for a.T, 2 for
+    its conjugate.
 
     Raises ValueError for another trans.
 
@@ -147,12 +195,17 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
     is_vector = are_vectors(packed.shape, b.shape)
     x = b[..., None] if is_vector else b
     if x.shape[-2] != packed.shape[-1]:
-        raise ValueError(f"lu_solve: b has {x.shape[-2]} rows, and the matrix {packed.shape[-1]}.\n    b: {b.aval}")
+        raise ValueError(
+            f"lu_solve: b has {x.shape[-2]} rows, and the matrix {packed.shape[-1]}.\n"
+            f"    b: {b.aval}"
+        )
     permutation = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-1])
     batch = jnp.broadcast_shapes(packed.shape[:-2], x.shape[:-2])
     x = jnp.broadcast_to(x, (*batch, *x.shape[-2:]))
     if trans == 0:
-        x = jnp.take_along_axis(x, jnp.broadcast_to(permutation, (*batch, permutation.shape[-1]))[..., None], axis=-2)
+        x = jnp.take_along_axis(
+            x, jnp.broadcast_to(permutation, (*batch, permutation.shape[-1]))[..., None], axis=-2
+        )
         x = triangular(packed, x, lower=True, unit=True)
         x = triangular(packed, x, lower=False)
     else:
@@ -164,12 +217,19 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
 
 
 @fast(static=("overwrite_a", "lwork", "mode", "pivoting", "check_finite"))
-def qr(a: ArrayLike, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
-       pivoting: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Any, ...]:
     """q, r with a = q @ r, orthonormal columns in q and r upper triangular.
 
-    mode: 'full' (q is square), 'economic', or 'r' (r alone, in a tuple). pivoting: also the permutation p, with
-    a[:, p] = q @ r and the diagonal of r falling. Raises ValueError for another mode.
+    mode: 'full' (q is square), 'economic', or 'r' (r alone, in a tuple). pivoting: also the
+    permutation p, with a[:, p] = q @ r and the diagonal of r falling. Raises ValueError for another
+    mode.
 
     >>> [x.shape for x in qr(jnp.ones((3, 2)), mode="economic")]
     [(3, 2), (2, 2)]
@@ -181,10 +241,16 @@ def qr(a: ArrayLike, overwrite_a: bool = False, lwork: Any = None, mode: str = "
     return (r, *permutation) if mode == "r" else (q, r, *permutation)
 
 
-def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
-        overwrite_a: bool = False, check_finite: bool = True,
-        lapack_driver: str = "gesdd") -> Array | tuple[Array, Array, Array]:
-    """u, s, vh with a = u @ diag(s) @ vh and the singular values s falling; without compute_uv only s.
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Array | tuple[Array, Array, Array]:
+    """u, s, vh with a = u @ diag(s) @ vh and the singular values s falling; without compute_uv only
+    s.
 
     >>> svd(jnp.array([[2.]]), compute_uv=False)
     Array([2.], dtype=float32)
@@ -193,11 +259,20 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
     return tuple(found) if compute_uv else found
 
 
-def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False,
-         overwrite_a: bool = False, overwrite_b: bool = False, turbo: bool = True,
-         eigvals: None = None, type: int = 1,
-         check_finite: bool = True) -> Array | tuple[Array, Array]:
-    """w, v with a @ v = v * w: the rising eigenvalues of a Hermitian matrix and its eigenvectors, as columns.
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Array | tuple[Array, Array]:
+    """w, v with a @ v = v * w: the rising eigenvalues of a Hermitian matrix and its eigenvectors,
+    as columns.
 
     lower: which triangle of a is read. eigvals_only: only w.
     Raises NotImplementedError for b, eigvals, or a type that is not 1.
@@ -206,12 +281,19 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_o
     Array([2.], dtype=float32)
     """
     if b is not None:
-        raise NotImplementedError("Only the b=None case of eigh is implemented\n  With L = cholesky(b, lower=True), "
-                                  "pass inv(L) @ a @ inv(L).conj().T, and multiply the vectors by inv(L).conj().T.")
+        raise NotImplementedError(
+            "Only the b=None case of eigh is implemented\n  With L = cholesky(b, lower=True), "
+            "pass inv(L) @ a @ inv(L).conj().T, and multiply the vectors by inv(L).conj().T."
+        )
     if type != 1:
-        raise NotImplementedError("Only the type=1 case of eigh is implemented.\n  Leave type out; it matters only with b.")
+        raise NotImplementedError(
+            "Only the type=1 case of eigh is implemented.\n"
+            "  Leave type out; it matters only with b."
+        )
     if eigvals is not None:
-        raise NotImplementedError("Only the eigvals=None case of eigh is implemented.\n  Slice the result.")
+        raise NotImplementedError(
+            "Only the eigvals=None case of eigh is implemented.\n  Slice the result."
+        )
     triangle = "L" if lower else "U"
     if eigvals_only:
         return jnp.linalg.eigh(a, triangle, symmetrize_input=False).eigenvalues
@@ -220,7 +302,8 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_o
 
 @fast(static=("output",))
 def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
-    """t, z with a = z @ t @ z^H: z unitary, t upper triangular; for output='real' of real a, with blocks of 2 on its diagonal.
+    """t, z with a = z @ t @ z^H: z unitary, t upper triangular; for output='real' of real a, with
+    blocks of 2 on its diagonal.
 
     Raises ValueError for another output.
 

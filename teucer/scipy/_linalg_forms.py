@@ -1,4 +1,7 @@
-"""Factors of other forms: polar, Hessenberg, complex Schur, Q times a matrix, eigenvalues of tridiagonal matrices."""
+"""Factors of other forms.
+
+Polar, Hessenberg, complex Schur, Q times a matrix, eigenvalues of tridiagonal matrices.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ __all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
 
 
 @fast(static=("calc_q", "overwrite_a", "check_finite"))
-def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
-               check_finite: bool = True) -> Array | tuple[Array, Array]:
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array | tuple[Array, Array]:
     """h, or (h, q) with calc_q: a = q @ h @ q^H, q unitary and h zero below its first subdiagonal.
 
     a: T[..., n, n]. Raises ValueError if it is not square.
@@ -36,18 +40,28 @@ def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
     if not calc_q:
         return h
     n = a.shape[-1]
-    rest = lax.linalg.householder_product(packed[..., 1:, :max(n - 1, 0)], taus)
+    rest = lax.linalg.householder_product(packed[..., 1:, : max(n - 1, 0)], taus)
     first = jnp.broadcast_to(jnp.eye(n, min(n, 1), dtype=a.dtype), (*a.shape[:-1], min(n, 1)))
-    return h, jnp.concatenate([first, jnp.pad(rest, [(0, 0)] * (a.ndim - 2) + [(min(n, 1), 0), (0, 0)])], axis=-1)
+    return h, jnp.concatenate(
+        [first, jnp.pad(rest, [(0, 0)] * (a.ndim - 2) + [(min(n, 1), 0), (0, 0)])], axis=-1
+    )
 
 
 @fast(static=("mode", "pivoting", "conjugate", "overwrite_a", "overwrite_c"))
-def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False,
-                conjugate: bool = False, overwrite_a: bool = False,
-                overwrite_c: bool = False) -> tuple[Any, ...]:
-    """(c @ q, r) of the factorization a = q @ r, or (q @ c, r) for mode 'left'; with pivoting the permutation follows.
+def qr_multiply(
+    a: ArrayLike,
+    c: ArrayLike,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Any, ...]:
+    """(c @ q, r) of the factorization a = q @ r, or (q @ c, r) for mode 'left'; with pivoting the
+    permutation follows.
 
-    a: T[..., m, n]; c: T[..., p, m], for 'left' T[..., min(m, n), p]; a vector is taken for one row, or column.
+    a: T[..., m, n]; c: T[..., p, m], for 'left' T[..., min(m, n), p]; a vector is taken for one
+    row, or column.
     conjugate: take the conjugate of q.
     Raises ValueError for another mode, or if shapes do not fit.
 
@@ -63,17 +77,26 @@ def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool 
     c = c[:, None] if is_vector and mode == "left" else jnp.atleast_2d(c)
     inner, outer = (c.shape[-2], q.shape[-1]) if mode == "left" else (c.shape[-1], q.shape[-2])
     if inner != outer:
-        raise ValueError(f"qr_multiply: c does not fit q in mode {mode!r}.\n    c: {c.shape}\n    q: {q.shape}")
+        raise ValueError(
+            f"qr_multiply: c does not fit q in mode {mode!r}.\n    c: {c.shape}\n    q: {q.shape}"
+        )
     result = product(q, c) if mode == "left" else product(c, q)
     return (result.reshape(-1) if is_vector and result.ndim == 2 else result, *rest)
 
 
-def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float | None = None,
-          max_iterations: int | None = None) -> tuple[Any, Any]:
-    """u, p with a = u @ p, or p @ u for side 'left': u has orthonormal columns (or rows), p is positive semidefinite.
+def polar(
+    a: ArrayLike,
+    side: str = "right",
+    *,
+    method: str = "qdwh",
+    eps: float | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Any, Any]:
+    """u, p with a = u @ p, or p @ u for side 'left': u has orthonormal columns (or rows), p is
+    positive semidefinite.
 
-    a: T[..., m, n]. method: 'qdwh', by iterations, or 'svd'. eps, max_iterations: the precision and the number of iterations.
-    Raises ValueError for another side or method.
+    a: T[..., m, n]. method: 'qdwh', by iterations, or 'svd'. eps, max_iterations: the precision and
+    the number of iterations. Raises ValueError for another side or method.
 
     >>> u, p = polar(jnp.array([[0., -2.], [3., 0.]]))
     >>> [[round(float(x)) for x in row] for row in p]
@@ -89,8 +112,9 @@ def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float
 
 
 @fast(static=("side", "method", "eps", "max_iterations"))
-def _polar(a: Any, side: str, method: str, eps: float | None,
-           max_iterations: int | None) -> tuple[Any, Any]:
+def _polar(
+    a: Any, side: str, method: str, eps: float | None, max_iterations: int | None
+) -> tuple[Any, Any]:
     (a,) = matrices("polar", a)
     if a.ndim < 2:
         raise ValueError(f"polar: a must be a matrix, got shape {a.shape}.")
@@ -107,6 +131,7 @@ def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Any)
     if method == "svd":
         u, _, vh = jnp.linalg.svd(a, full_matrices=False)
         return product(u, vh)
+
     def of_one(x: Any) -> Any:
         return lax.linalg.qdwh(x, max_iterations=max_iterations, eps=eps)[0]
 
@@ -116,8 +141,9 @@ def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Any)
 
 
 @_unitary.defjvp
-def _unitary_jvp(method: str, eps: float | None, max_iterations: int | None, primals: Any,
-                 tangents: Any) -> tuple[Any, Any]:
+def _unitary_jvp(
+    method: str, eps: float | None, max_iterations: int | None, primals: Any, tangents: Any
+) -> tuple[Any, Any]:
     """Differentiating a = u p and u^H u = 1: u^H du solves p x + x p = u^H da - da^H u."""
     (a,), (da,) = primals, tangents
     u = _unitary(method, eps, max_iterations, a)
@@ -125,8 +151,12 @@ def _unitary_jvp(method: str, eps: float | None, max_iterations: int | None, pri
     values, vectors = jnp.linalg.eigh(0.5 * (p + adjoint(p)))
     along = product(adjoint(u), da)
     skew = product(adjoint(vectors), product(along - adjoint(along), vectors))
-    turn = product(vectors, product(skew / (values[..., :, None] + values[..., None, :]), adjoint(vectors)))
-    out_of_range = product(product(da - product(u, along), vectors) / values[..., None, :], adjoint(vectors))
+    turn = product(
+        vectors, product(skew / (values[..., :, None] + values[..., None, :]), adjoint(vectors))
+    )
+    out_of_range = product(
+        product(da - product(u, along), vectors) / values[..., None, :], adjoint(vectors)
+    )
     return u, product(u, turn) + out_of_range
 
 
@@ -141,23 +171,36 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any,
     >>> jnp.diagonal(t).imag.round(3)
     Array([ 1., -1.], dtype=float32)
 
-    Method: a rotation for each block of two rows, from below (Golub and Van Loan, "Matrix Computations", 7.7).
+    Method: a rotation for each block of two rows, from below (Golub and Van Loan, "Matrix
+    Computations", 7.7).
     """
     t, z = matrices("rsf2csf", T, Z)
     n = t.shape[-1] if t.ndim >= 2 else -1
     if n < 0 or t.shape[-2:] != (n, n) or z.shape[-2:] != (n, n):
-        raise ValueError(f"rsf2csf: T and Z must be square matrices of one size\n    T: {t.shape}\n    Z: {z.shape}")
+        raise ValueError(
+            f"rsf2csf: T and Z must be square matrices of one size\n    T: {t.shape}\n"
+            f"    Z: {z.shape}"
+        )
     common = jnp.broadcast_shapes(t.shape, z.shape)
     t, z = (as_complex(jnp.broadcast_to(x, common)) for x in (t, z))
 
     def rotate(step: Any, tz: tuple[Any, Any]) -> tuple[Any, Any]:
         t, z = tz
         at = n - 2 - step
-        g = _to_triangle(lax.dynamic_slice(t, (0,) * (t.ndim - 2) + (at, at), (*t.shape[:-2], 2, 2)))
+        g = _to_triangle(
+            lax.dynamic_slice(t, (0,) * (t.ndim - 2) + (at, at), (*t.shape[:-2], 2, 2))
+        )
         rows = lax.dynamic_slice_in_dim(t, at, 2, axis=t.ndim - 2)
         t = lax.dynamic_update_slice_in_dim(t, product(g, rows), at, axis=t.ndim - 2)
-        t, z = (lax.dynamic_update_slice_in_dim(x, product(lax.dynamic_slice_in_dim(x, at, 2, axis=x.ndim - 1), adjoint(g)), at,
-                                                axis=x.ndim - 1) for x in (t, z))
+        t, z = (
+            lax.dynamic_update_slice_in_dim(
+                x,
+                product(lax.dynamic_slice_in_dim(x, at, 2, axis=x.ndim - 1), adjoint(g)),
+                at,
+                axis=x.ndim - 1,
+            )
+            for x in (t, z)
+        )
         return t, z
 
     if n > 1:
@@ -171,38 +214,60 @@ def _to_triangle(block: Any) -> Any:
     eps = jnp.finfo(block.dtype).eps
     is_triangle = jnp.abs(c) <= eps * (jnp.abs(a) + jnp.abs(d))
     # In the place of a triangle one that has a derivative, and of which the identity comes.
-    a, b, c, d = (jnp.where(is_triangle, one, x) for one, x in ((1.0, a), (0.0, b), (0.0, c), (-1.0, d)))
+    a, b, c, d = (
+        jnp.where(is_triangle, one, x) for one, x in ((1.0, a), (0.0, b), (0.0, c), (-1.0, d))
+    )
     half = 0.5 * (a - d)
     # The eigenvalue less d; of a pair the one with the positive imaginary part.
     shift = half + jnp.sqrt(half * half + b * c)
     r = as_complex(jnp.sqrt(jnp.abs(shift) ** 2 + jnp.abs(c) ** 2))
     cosine, sine = shift / r, c / r
-    return jnp.stack([jnp.stack([jnp.conj(cosine), jnp.conj(sine)], -1), jnp.stack([-sine, cosine], -1)], -2)
+    return jnp.stack(
+        [jnp.stack([jnp.conj(cosine), jnp.conj(sine)], -1), jnp.stack([-sine, cosine], -1)], -2
+    )
 
 
-def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a",
-                     select_range: tuple[float, float] | None = None, tol: float | None = None,
-                     key: Any = None) -> Array | tuple[Array, Array]:
-    """Eigenvalues, and eigenvectors as columns unless eigvals_only, of the Hermitian matrix with diagonal d and subdiagonal e.
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> Array | tuple[Array, Array]:
+    """Eigenvalues, and eigenvectors as columns unless eigvals_only, of the Hermitian matrix with
+    diagonal d and subdiagonal e.
 
     d: real[n], e: T[n - 1]  ->  real[k], T[n, k]; e below the diagonal, its conjugate above
-    select: 'a' all; 'i' those at the places select_range = (first, last), both included, of increasing eigenvalues.
+    select: 'a' all; 'i' those at the places select_range = (first, last), both included, of
+    increasing eigenvalues.
     tol, key: have no effect: results have the precision of the dtype, and nothing is random.
-    Raises ValueError for other arguments, NotImplementedError for select 'v', of which the number is not known.
+    Raises ValueError for other arguments, NotImplementedError for select 'v', of which the number
+    is not known.
 
     >>> eigh_tridiagonal(jnp.array([0., 0.]), jnp.array([1.]), eigvals_only=True).round(3)
     Array([-1.,  1.], dtype=float32)
     """
     if select == "v":
-        raise NotImplementedError("eigh_tridiagonal: select='v' is not supported: how many eigenvalues are in a range is not known "
-                                  "before they are computed\n  Compute all, and select of these.")
+        raise NotImplementedError(
+            "eigh_tridiagonal: select='v' is not supported: how many eigenvalues are in a range "
+            "is not known before they are computed\n  Compute all, and select of these."
+        )
     if select not in ("a", "i"):
         raise ValueError(f"eigh_tridiagonal: 'select' must be 'a', 'i' or 'v', got {select!r}")
     if select == "i":
         n = jnp.shape(d)[0]
-        if select_range is None or len(select_range) != 2 or not 0 <= select_range[0] <= select_range[1] < n:
-            raise ValueError(f"eigh_tridiagonal: for select='i', select_range must be two places within 0 and {n - 1}, the first "
-                             f"not after the second, got {select_range}")
+        if (
+            select_range is None
+            or len(select_range) != 2
+            or not 0 <= select_range[0] <= select_range[1] < n
+        ):
+            raise ValueError(
+                "eigh_tridiagonal: for select='i', select_range must be two places within 0 and "
+                f"{n - 1}, the first not after the second, got {select_range}"
+            )
         part = slice(int(select_range[0]), int(select_range[1]) + 1)
     else:
         part = slice(None)
@@ -214,7 +279,11 @@ def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, 
 def _eigh_tridiagonal(d: Any, e: Any) -> tuple[Any, Any]:
     d, e = matrices("eigh_tridiagonal", d, e)
     if d.ndim != 1 or e.ndim != 1 or e.shape[0] != max(d.shape[0] - 1, 0):
-        raise ValueError("eigh_tridiagonal: the subdiagonal must have one element less than the diagonal\n"
-                         f"    d: {d.shape}\n    e: {e.shape}")
+        raise ValueError(
+            "eigh_tridiagonal: the subdiagonal must have one element less than the diagonal\n"
+            f"    d: {d.shape}\n    e: {e.shape}"
+        )
     lower = jnp.diag(e, -1) if d.shape[0] > 1 else jnp.zeros((d.shape[0],) * 2, e.dtype)
-    return tuple(jnp.linalg.eigh(jnp.diag(d.real.astype(e.dtype)) + lower, "L", symmetrize_input=False))
+    return tuple(
+        jnp.linalg.eigh(jnp.diag(d.real.astype(e.dtype)) + lower, "L", symmetrize_input=False)
+    )

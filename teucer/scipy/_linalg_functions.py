@@ -19,9 +19,11 @@ from teucer.scipy._operands import as_complex, matrices, product
 __all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
 
 
-def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None,
-                 compute_expm: bool = True) -> Array | tuple[Array, Array]:
-    """(expm(A), l), l the derivative of expm at A along E; only l without compute_expm. `method` has no effect.
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
+) -> Array | tuple[Array, Array]:
+    """(expm(A), l), l the derivative of expm at A along E; only l without compute_expm. `method`
+    has no effect.
 
     A, E: T[..., n, n]. Raises ValueError if they are not square, or their shapes differ.
 
@@ -37,15 +39,23 @@ def _expm_frechet(a: Any, e: Any) -> tuple[Any, Any]:
     a, e = matrices("expm_frechet", a, e)
     for name, x in (("A", a), ("E", e)):
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-            raise ValueError(f"expm_frechet: expected {name} to be a (batched) square matrix, got {name}.shape={x.shape}.")
+            raise ValueError(
+                f"expm_frechet: expected {name} to be a (batched) square matrix, got "
+                f"{name}.shape={x.shape}."
+            )
     if a.shape != e.shape:
-        raise ValueError(f"expm_frechet: expected A and E to be the same shape, got A.shape={a.shape} and E.shape={e.shape}.")
+        raise ValueError(
+            f"expm_frechet: expected A and E to be the same shape, got A.shape={a.shape} and "
+            f"E.shape={e.shape}."
+        )
     return jvp(expm, (a,), (e,))
 
 
-def funm(A: ArrayLike, func: Callable[[Any], Any],
-         disp: bool = True) -> Array | tuple[Array, Array]:
-    """The function of a matrix that `func`, of numbers, says: of its eigenvalues, by Parlett's recurrence. Complex.
+def funm(
+    A: ArrayLike, func: Callable[[Any], Any], disp: bool = True
+) -> Array | tuple[Array, Array]:
+    """The function of a matrix that `func`, of numbers, says: of its eigenvalues, by Parlett's
+    recurrence. Complex.
 
     A: T[..., n, n]. disp: False: (the result, an estimate of its relative error).
     Raises ValueError if A is not square.
@@ -53,7 +63,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any],
     >>> funm(jnp.array([[4., 1.], [0., 9.]]), jnp.sqrt).real[0].round(3)
     Array([2. , 0.2], dtype=float32)
 
-    Method: B. N. Parlett, Linear Algebra Appl. 14 (1976) 117. It is inaccurate where eigenvalues are close.
+    Method: B. N. Parlett, Linear Algebra Appl. 14 (1976) 117. It is inaccurate where eigenvalues
+    are close.
     """
     (a,) = _square("funm", A)
     t, z = schur(a, "complex")
@@ -73,8 +84,10 @@ def _parlett_error(t: Any, diagonal: Any, f: Any) -> Any:
     n = t.shape[-1]
     apart = jnp.abs(diagonal[..., :, None] - diagonal[..., None, :])
     distinct = jnp.triu(jnp.ones((n, n), bool), 1) & (apart != 0)
-    nearest = jnp.minimum(jnp.max(jnp.abs(t), axis=(-2, -1), initial=0.0),
-                          jnp.min(apart, axis=(-2, -1), initial=jnp.inf, where=distinct))
+    nearest = jnp.minimum(
+        jnp.max(jnp.abs(t), axis=(-2, -1), initial=0.0),
+        jnp.min(apart, axis=(-2, -1), initial=jnp.inf, where=distinct),
+    )
     norm = jnp.max(jnp.sum(jnp.abs(jnp.triu(t, 1)), axis=-2), axis=-1, initial=0.0)
     error = jnp.clip(eps / jnp.where(nearest == 0, eps, nearest) * norm, eps, 1.0)
     return jnp.where(jnp.isfinite(f).all(axis=(-2, -1)), error, jnp.inf)
@@ -82,9 +95,11 @@ def _parlett_error(t: Any, diagonal: Any, f: Any) -> Any:
 
 @fast(static=("blocksize",))
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
-    """The principal square root of a matrix, complex; nan where there is none. Only blocksize 1 is supported.
+    """The principal square root of a matrix, complex; nan where there is none. Only blocksize 1 is
+    supported.
 
-    A: T[..., n, n]. Raises ValueError if it is not square, NotImplementedError for another blocksize.
+    A: T[..., n, n]. Raises ValueError if it is not square, NotImplementedError for another
+    blocksize.
 
     >>> sqrtm(jnp.array([[4., 1.], [0., 9.]])).real[0].round(3)
     Array([2. , 0.2], dtype=float32)
@@ -111,12 +126,14 @@ def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 @fast(static=("method", "tol"))
-def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur",
-                    tol: float = 1e-8) -> Array:
-    """The solution x of A @ x + x @ B = C; nan where an eigenvalue of A is, within tol, the opposite of one of B.
+def solve_sylvester(
+    A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
+) -> Array:
+    """The solution x of A @ x + x @ B = C; nan where an eigenvalue of A is, within tol, the
+    opposite of one of B.
 
-    A: T[..., m, m], B: T[..., n, n], C: T[..., m, n]. method: 'schur', or 'eigen', which needs A and B to be diagonalizable.
-    Raises ValueError for another method, and if shapes do not fit.
+    A: T[..., m, m], B: T[..., n, n], C: T[..., m, n]. method: 'schur', or 'eigen', which needs A
+    and B to be diagonalizable. Raises ValueError for another method, and if shapes do not fit.
 
     >>> solve_sylvester(jnp.array([[2.]]), jnp.array([[1.]]), jnp.array([[6.]])).round(3)
     Array([[2.]], dtype=float32)
@@ -124,12 +141,20 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
     Method: R. H. Bartels and G. W. Stewart, Comm. ACM 15 (1972) 820.
     """
     if method not in ("schur", "eigen"):
-        raise ValueError(f"solve_sylvester: unrecognized method {method!r}; the two valid methods are 'schur' and 'eigen'.")
+        raise ValueError(
+            f"solve_sylvester: unrecognized method {method!r}; the two valid methods are 'schur' "
+            "and 'eigen'."
+        )
     a, b, c = _square("solve_sylvester", A, B, C, square=2)
     if c.shape[-2:] != (a.shape[-1], b.shape[-1]):
-        raise ValueError(f"solve_sylvester: shapes do not fit\n    A: {a.shape}\n    B: {b.shape}\n    C: {c.shape}")
+        raise ValueError(
+            f"solve_sylvester: shapes do not fit\n    A: {a.shape}\n    B: {b.shape}\n"
+            f"    C: {c.shape}"
+        )
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
-    return _solve_sylvester(method, tol, *(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b, c)))
+    return _solve_sylvester(
+        method, tol, *(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b, c))
+    )
 
 
 def _solve_sylvester(method: str, tol: float, a: Any, b: Any, c: Any) -> Any:
@@ -160,7 +185,10 @@ def _sylvester_of(a: Any, b: Any, method: str = "schur", tol: float = 0.0) -> Ca
             return product(product(u, y), jnp.linalg.inv(v))
     else:
         (r, u), (s, v) = (schur(x, "complex") for x in (a, b))
-        sums = jnp.diagonal(r, axis1=-2, axis2=-1)[..., :, None] + jnp.diagonal(s, axis1=-2, axis2=-1)[..., None, :]
+        sums = (
+            jnp.diagonal(r, axis1=-2, axis2=-1)[..., :, None]
+            + jnp.diagonal(s, axis1=-2, axis2=-1)[..., None, :]
+        )
 
         def transformed(c: Any) -> Any:
             y = _triangular_sylvester(r, s, product(adjoint(u), product(as_complex(c), v)))
@@ -185,7 +213,9 @@ def _triangular_sylvester(r: Any, s: Any, f: Any) -> Any:
         shift = lax.dynamic_index_in_dim(weights, k, axis=s.ndim - 2)
         # Columns of y from k on are still zero.
         right = lax.dynamic_index_in_dim(f, k, axis=f.ndim - 1) - product(y, weights)
-        return lax.dynamic_update_slice_in_dim(y, triangular(r + shift * eye, right, lower=False), k, axis=y.ndim - 1), None
+        return lax.dynamic_update_slice_in_dim(
+            y, triangular(r + shift * eye, right, lower=False), k, axis=y.ndim - 1
+        ), None
 
     return lax.scan(column, jnp.zeros_like(f), jnp.arange(f.shape[-1]))[0] if f.size else f
 
@@ -203,19 +233,23 @@ def _triangular_sqrt(t: Any) -> Any:
 
 
 def _from_diagonal(t: Any, values: Any) -> Any:
-    """The upper triangular f with the given diagonal that commutes with t; where eigenvalues are equal, as if they were 1 apart."""
+    """The upper triangular f with the given diagonal that commutes with t; where eigenvalues are
+    equal, as if they were 1 apart."""
+
     def system(f: Any, above: Any, value: Any, own: Any) -> tuple[Any, Any]:
         return own * jnp.eye(t.shape[-1], dtype=t.dtype) - t, above * value - product(f, above)
 
     return _by_columns(t, values, system)
 
 
-def _by_columns(t: Any, values: Any,
-                system: Callable[[Any, Any, Any, Any], tuple[Any, Any]]) -> Any:
+def _by_columns(
+    t: Any, values: Any, system: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+) -> Any:
     """An upper triangular matrix with a given diagonal.
 
-    Its column k above the diagonal solves `matrix @ x = right`, where matrix, right = system(the columns before k, what t has above
-    its diagonal in column k, values[k], t[k, k]), of which the first k rows count. A zero on the diagonal is taken for 1.
+    Its column k above the diagonal solves `matrix @ x = right`, where matrix, right = system(the
+    columns before k, what t has above its diagonal in column k, values[k], t[k, k]), of which the
+    first k rows count. A zero on the diagonal is taken for 1.
     """
     n = t.shape[-1]
     places, eye = jnp.arange(n), jnp.eye(n, dtype=t.dtype)
@@ -224,7 +258,9 @@ def _by_columns(t: Any, values: Any,
     def column(f: Any, k: Any) -> tuple[Any, None]:
         is_above = (places < k)[:, None]
         above = jnp.where(is_above, lax.dynamic_index_in_dim(t, k, axis=t.ndim - 1), 0)
-        value, own = (lax.dynamic_index_in_dim(x, k, axis=x.ndim - 1)[..., None] for x in (values, diagonal))
+        value, own = (
+            lax.dynamic_index_in_dim(x, k, axis=x.ndim - 1)[..., None] for x in (values, diagonal)
+        )
         matrix, right = system(f, above, value, own)
         matrix = jnp.where(is_above & is_above.T, jnp.triu(matrix), eye)
         matrix = jnp.where((eye != 0) & (matrix == 0), 1, matrix)

@@ -17,7 +17,16 @@ from teucer.numpy._operands import positions
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
-__all__ = ["block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "hilbert", "toeplitz"]
+__all__ = [
+    "block_diag",
+    "circulant",
+    "companion",
+    "dft",
+    "hadamard",
+    "hankel",
+    "hilbert",
+    "toeplitz",
+]
 
 
 @fast
@@ -33,12 +42,18 @@ def block_diag(*arrs: Any) -> Array:
     blocks = [jnp.atleast_2d(x) for x in (arrs or (jnp.zeros((1, 0)),))]
     for i, x in enumerate(blocks):
         if x.ndim > 2:
-            raise ValueError(f"Arguments to jax.scipy.linalg.block_diag must have at most 2 dimensions, got "
-                             f"{x.aval.str_short(True)} at argument {i}.")
+            raise ValueError(
+                f"Arguments to jax.scipy.linalg.block_diag must have at most 2 dimensions, got "
+                f"{x.aval.str_short(True)} at argument {i}."
+            )
     dtype = jnp.result_type(*blocks)
     width, at, rows = sum(x.shape[1] for x in blocks), 0, []
     for x in blocks:
-        rows.append(lax.pad(x.astype(dtype), np.zeros((), dtype), ((0, 0, 0), (at, width - at - x.shape[1], 0))))
+        rows.append(
+            lax.pad(
+                x.astype(dtype), np.zeros((), dtype), ((0, 0, 0), (at, width - at - x.shape[1], 0))
+            )
+        )
         at += x.shape[1]
     return jnp.concatenate(rows, axis=0)
 
@@ -50,7 +65,8 @@ def _strong(x: Any) -> Any:
 
 @fast
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant diagonals whose first column is c and first row r, by default c's conjugate; r[0] is not used.
+    """The matrix with constant diagonals whose first column is c and first row r, by default c's
+    conjugate; r[0] is not used.
 
     >>> toeplitz(jnp.array([1, 2]), jnp.array([0, 3, 4]))
     Array([[1, 3, 4],
@@ -69,7 +85,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 @fast
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant antidiagonals whose first column is c and last row r, by default zeros; r[0] is not used.
+    """The matrix with constant antidiagonals whose first column is c and last row r, by default
+    zeros; r[0] is not used.
 
     >>> hankel(jnp.array([1, 2]), jnp.array([0, 3]))
     Array([[1, 2],
@@ -80,7 +97,11 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     m, n = c.shape[-1], r.shape[-1]
     batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    return jnp.take(jnp.concatenate([c, r[..., 1:]], axis=-1), jnp.arange(m)[:, None] + jnp.arange(n)[None, :], axis=-1)
+    return jnp.take(
+        jnp.concatenate([c, r[..., 1:]], axis=-1),
+        jnp.arange(m)[:, None] + jnp.arange(n)[None, :],
+        axis=-1,
+    )
 
 
 @fast
@@ -99,7 +120,8 @@ def circulant(c: ArrayLike) -> Array:
 
 @fast
 def companion(a: ArrayLike) -> Array:
-    """The matrix whose eigenvalues are the roots of the polynomial with coefficients a, the highest first.
+    """The matrix whose eigenvalues are the roots of the polynomial with coefficients a, the highest
+    first.
 
     Raises ValueError for fewer than two coefficients.
 
@@ -109,7 +131,10 @@ def companion(a: ArrayLike) -> Array:
     """
     (a,) = matrices("companion", jnp.asarray(a))
     if a.ndim < 1 or a.shape[-1] < 2:
-        raise ValueError(f"companion: the length of `a` along the last axis must be at least 2.\n    a: {a.aval.str_short(True)}")
+        raise ValueError(
+            "companion: the length of `a` along the last axis must be at least 2.\n"
+            f"    a: {a.aval.str_short(True)}"
+        )
     first = -a[..., 1:] / a[..., :1]
     n = first.shape[-1]
     rest = jnp.broadcast_to(jnp.eye(n - 1, n, dtype=first.dtype), (*first.shape[:-1], n - 1, n))
@@ -161,7 +186,10 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     if is_symbolic(n):
         places = positions(n)
         matrix = jnp.exp(-2j * np.pi * (places[:, None] * places % n / n))
-        return jnp.asarray(matrix if scale is None else matrix / (jnp.sqrt(n * 1.0) if scale == "sqrtn" else n), dtype)
+        return jnp.asarray(
+            matrix if scale is None else matrix / (jnp.sqrt(n * 1.0) if scale == "sqrtn" else n),
+            dtype,
+        )
     turns = np.outer(np.arange(n), np.arange(n)) % max(n, 1) / max(n, 1)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
     return jnp.asarray(np.exp(-2j * np.pi * turns) / divisor, dtype)

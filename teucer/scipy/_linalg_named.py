@@ -14,13 +14,23 @@ from teucer.numpy._library import fast
 from teucer.scipy._linalg_matrices import toeplitz
 from teucer.scipy._operands import matrices
 
-__all__ = ["convolution_matrix", "fiedler", "fiedler_companion", "helmert", "invhilbert", "invpascal", "leslie", "pascal"]
+__all__ = [
+    "convolution_matrix",
+    "fiedler",
+    "fiedler_companion",
+    "helmert",
+    "invhilbert",
+    "invpascal",
+    "leslie",
+    "pascal",
+]
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector v of n elements is convolve(a, v, mode).
 
-    a: T[..., m]  ->  T[..., k, n]; k is n + m - 1 for 'full', max(n, m) for 'same', max(n, m) - min(n, m) + 1 for 'valid'
+    a: T[..., m]  ->  T[..., k, n]; k is n + m - 1 for 'full', max(n, m) for 'same', max(n, m) -
+    min(n, m) + 1 for 'valid'
     Raises ValueError for another mode, if a is empty or a scalar, or n not positive.
 
     >>> convolution_matrix(jnp.array([1, 2]), 2)
@@ -31,7 +41,9 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     if n <= 0:
         raise ValueError(f"convolution_matrix: n must be a positive integer, got {n}.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', got {mode!r}.")
+        raise ValueError(
+            f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', got {mode!r}."
+        )
     return _convolution_matrix(a, n, mode)
 
 
@@ -47,7 +59,7 @@ def _convolution_matrix(a: Any, n: int, mode: str) -> Any:
     full = toeplitz(jnp.pad(a, [*batch, (0, n - 1)]), jnp.pad(a[..., :1], [*batch, (0, n - 1)]))
     rows = {"full": n + m - 1, "same": max(n, m), "valid": max(n, m) - min(n, m) + 1}[mode]
     first = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[mode]
-    return full[..., first:first + rows, :]
+    return full[..., first : first + rows, :]
 
 
 @fast
@@ -66,7 +78,8 @@ def fiedler(a: ArrayLike) -> Array:
 
 @fast
 def fiedler_companion(a: ArrayLike) -> Array:
-    """The matrix of five diagonals whose eigenvalues are the roots of the polynomial with coefficients a, the highest power first.
+    """The matrix of five diagonals whose eigenvalues are the roots of the polynomial with
+    coefficients a, the highest power first.
 
     a: T[..., n + 1]  ->  T[..., n, n]; a[..., 0] must not be 0
     Raises ValueError for no coefficients.
@@ -88,7 +101,8 @@ def fiedler_companion(a: ArrayLike) -> Array:
         return result
     result = result.at[..., 0, 0].set(-a[..., 1])
     for i in range(1, n):
-        # Odd columns hold coefficients: that of their own number above the diagonal, and the next below it.
+        # Odd columns hold coefficients: that of their own number above the diagonal, and the next
+        # below it.
         odd = i if i % 2 else i - 1
         row = odd - 1 if i % 2 else odd + 1
         result = result.at[..., row, odd].set(-a[..., i + 1])
@@ -99,7 +113,8 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
 @fast
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """The matrix of a population by age: fertilities f as its first row, survival rates s below its diagonal.
+    """The matrix of a population by age: fertilities f as its first row, survival rates s below its
+    diagonal.
 
     f: T[..., n], s: T[..., n - 1], n at least 2  ->  T[..., n, n]
     Raises ValueError if lengths do not fit.
@@ -111,16 +126,24 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     f, s = jnp.atleast_1d(f), jnp.atleast_1d(s)
     n = f.shape[-1]
     if s.shape[-1] == 0 or n != s.shape[-1] + 1:
-        raise ValueError("leslie: Incorrect lengths for f and s: the length of f along the last axis must be one more than that "
-                         "of s, which is at least 1\n"
-                         f"    f: {f.shape}\n    s: {s.shape}")
+        raise ValueError(
+            "leslie: Incorrect lengths for f and s: the length of f along the last axis must be "
+            f"one more than that of s, which is at least 1\n    f: {f.shape}\n    s: {s.shape}"
+        )
     dtype, batch = jnp.result_type(f, s), jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
     at = jnp.arange(n - 1)
-    return jnp.zeros((*batch, n, n), dtype).at[..., 0, :].set(f.astype(dtype)).at[..., at + 1, at].set(s.astype(dtype))
+    return (
+        jnp.zeros((*batch, n, n), dtype)
+        .at[..., 0, :]
+        .set(f.astype(dtype))
+        .at[..., at + 1, at]
+        .set(s.astype(dtype))
+    )
 
 
 def helmert(n: int, full: bool = False) -> Array:
-    """The matrix whose rows contrast each of n levels with the mean of those before it: orthonormal; `full` puts the mean first.
+    """The matrix whose rows contrast each of n levels with the mean of those before it:
+    orthonormal; `full` puts the mean first.
 
     ->  float[n - 1, n], or float[n, n]. Raises ValueError if n is not positive.
 
@@ -131,11 +154,14 @@ def helmert(n: int, full: bool = False) -> Array:
         raise ValueError(f"helmert: n must be a positive integer, got {n}.")
     k = np.arange(1, n)[:, None]
     rows = (np.tril(np.ones((n - 1, n))) - k * np.eye(n - 1, n, 1)) / np.sqrt(k * (k + 1))
-    return jnp.asarray(np.vstack([np.full((1, n), 1 / math.sqrt(n)), rows]) if full else rows, float)
+    return jnp.asarray(
+        np.vstack([np.full((1, n), 1 / math.sqrt(n)), rows]) if full else rows, float
+    )
 
 
 def pascal(n: int, kind: str | None = None) -> Array:
-    """The matrix of binomial coefficients, as floats: "symmetric" (by default) i + j over i, "lower" i over j, or "upper".
+    """The matrix of binomial coefficients, as floats: "symmetric" (by default) i + j over i,
+    "lower" i over j, or "upper".
 
     Raises ValueError for another kind.
 
@@ -156,7 +182,13 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     """
     of = _pascal("invpascal", kind)
     if kind in (None, "symmetric"):
-        return _integers(n, lambda i, j: (-1) ** (i + j) * sum(math.comb(k, i) * math.comb(k, j) for k in range(max(i, j), n)))
+        return _integers(
+            n,
+            lambda i, j: (
+                (-1) ** (i + j)
+                * sum(math.comb(k, i) * math.comb(k, j) for k in range(max(i, j), n))
+            ),
+        )
     return _integers(n, lambda i, j: (-1) ** (i + j) * of(i, j))
 
 
@@ -167,6 +199,7 @@ def invhilbert(n: int) -> Array:
     Array([[ 4., -6.],
            [-6., 12.]], dtype=float32)
     """
+
     def element(i: int, j: int) -> int:
         ways = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
         return (-1) ** (i + j) * (i + j + 1) * ways
@@ -177,18 +210,27 @@ def invhilbert(n: int) -> Array:
 def _pascal(op: str, kind: str | None) -> Callable[[int, int], int]:
     """The elements of a matrix of Pascal."""
     kinds: dict[str | None, Callable[[int, int], int]] = {
-        None: lambda i, j: math.comb(i + j, i), "lower": math.comb, "upper": lambda i, j: math.comb(j, i)}
+        None: lambda i, j: math.comb(i + j, i),
+        "lower": math.comb,
+        "upper": lambda i, j: math.comb(j, i),
+    }
     kinds["symmetric"] = kinds[None]
     if kind not in kinds:
-        raise ValueError(f"{op}: Expected kind to be one of 'symmetric', 'lower' and 'upper', got {kind!r}.")
+        raise ValueError(
+            f"{op}: Expected kind to be one of 'symmetric', 'lower' and 'upper', got {kind!r}."
+        )
     return kinds[kind]
 
 
 def _integers(n: int, element: Callable[[int, int], int]) -> Any:
-    """The matrix of integers, exactly rounded to floats of the default dtype; infinite where too large."""
+    """The matrix of integers, exactly rounded to floats of the default dtype; infinite where too
+    large."""
+
     def rounded(value: int) -> float:
         return float(value) if abs(value) < 2**1023 else math.inf if value > 0 else -math.inf
 
-    elements = np.array([[rounded(element(i, j)) for j in range(n)] for i in range(n)]).reshape(n, n)
+    elements = np.array([[rounded(element(i, j)) for j in range(n)] for i in range(n)]).reshape(
+        n, n
+    )
     with np.errstate(over="ignore"):
         return jnp.asarray(elements, float)

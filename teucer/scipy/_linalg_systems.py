@@ -35,29 +35,46 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return jnp.linalg.inv(a)
 
 
-def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False,
-          overwrite_b: bool = False, debug: bool = False, check_finite: bool = True,
-          assume_a: str = "gen") -> Array:
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Array:
     """The solution x of a @ x = b; b is a vector, or has vectors as columns.
 
-    assume_a: 'pos' for a positive definite matrix, of which one triangle is read, the upper one unless lower; 'gen', 'sym', 'her'.
-    Raises ValueError for another assume_a.
+    assume_a: 'pos' for a positive definite matrix, of which one triangle is read, the upper one
+    unless lower; 'gen', 'sym', 'her'. Raises ValueError for another assume_a.
 
     >>> solve(jnp.array([[2.]]), jnp.array([6.]))
     Array([3.], dtype=float32)
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ValueError(f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got '{assume_a}'")
+        raise ValueError(
+            f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got '{assume_a}'"
+        )
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
 
 
-def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False,
-                     unit_diagonal: bool = False, overwrite_b: bool = False, debug: Any = None,
-                     check_finite: bool = True) -> Array:
-    """The solution x of a @ x = b for an upper or lower triangular matrix; the other triangle is not read.
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Array:
+    """The solution x of a @ x = b for an upper or lower triangular matrix; the other triangle is
+    not read.
 
-    trans: 0 or 'N', 1 or 'T' for a.T, 2 or 'C' for its conjugate. unit_diagonal: take the diagonal to be ones.
-    Raises ValueError for another trans.
+    trans: 0 or 'N', 1 or 'T' for a.T, 2 or 'C' for its conjugate. unit_diagonal: take the diagonal
+    to be ones. Raises ValueError for another trans.
 
     >>> solve_triangular(jnp.array([[2., 4.], [7., 1.]]), jnp.array([6., 1.]))
     Array([1., 1.], dtype=float32)
@@ -86,7 +103,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
 
-    Method: scaling and squaring of a Padé approximant. Higham, SIAM J. Matrix Anal. Appl. 26 (2005) 1179.
+    Method: scaling and squaring of a Padé approximant. Higham, SIAM J. Matrix Anal. Appl. 26 (2005)
+    1179.
     """
     (a,) = matrices("expm", A)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -100,17 +118,30 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     squarings = jnp.maximum(0, jnp.ceil(jnp.log2(norm / reach)))
     squarings = jnp.where(jnp.isfinite(squarings), squarings, 0)
     odd, even = _approximant(a / jnp.exp2(squarings).astype(a.dtype), degree)
-    result = triangular(even - odd, even + odd, lower=False) if upper_triangular else jnp.linalg.solve(even - odd, even + odd)
+    result = (
+        triangular(even - odd, even + odd, lower=False)
+        if upper_triangular
+        else jnp.linalg.solve(even - odd, even + odd)
+    )
 
     def step(i: Any, x: Any) -> Any:
-        return lax.cond(jnp.any(i < squarings), lambda x: jnp.where(i < squarings, product(x, x), x), lambda x: x, x)
+        return lax.cond(
+            jnp.any(i < squarings),
+            lambda x: jnp.where(i < squarings, product(x, x), x),
+            lambda x: x,
+            x,
+        )
+
     result = lax.fori_loop(0, max_squarings, step, result)
     return jnp.where(squarings > max_squarings, jnp.nan, result)
 
 
 def _approximant(a: Any, degree: int) -> tuple[Any, Any]:
     """The odd and the even part of the numerator of the diagonal Padé approximant of exp."""
-    c = [math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree) for k in range(degree + 1)]
+    c = [
+        math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree)
+        for k in range(degree + 1)
+    ]
     eye = jnp.eye(a.shape[-1], dtype=a.dtype)
     square = product(a, a)
     odd, even = c[degree] * eye, c[degree - 1] * eye

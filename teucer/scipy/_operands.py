@@ -14,7 +14,8 @@ __all__ = ["as_complex", "floating", "inexact", "matrices", "product", "real", "
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
-    """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division by zero raises."""
+    """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division
+    by zero raises."""
     return [jnp.asarray(x) for x in promote(name, INEXACT, *xs)]
 
 
@@ -24,11 +25,14 @@ def strong(name: str, *xs: Any) -> list[Any]:
 
 
 def floating(name: str, x: Any) -> Any:
-    """An operand of real floats, strongly typed. Raises TypeError for any other dtype: integers are not converted, as in JAX."""
+    """An operand of real floats, strongly typed. Raises TypeError for any other dtype: integers are
+    not converted, as in JAX."""
     check_arraylike(name, x)
     y = jnp.asarray(x)
     if not jnp.issubdtype(y.dtype, np.floating):
-        raise TypeError(f"{name}: x.dtype={y.dtype} is not supported, see docstring for supported types.")
+        raise TypeError(
+            f"{name}: x.dtype={y.dtype} is not supported, see docstring for supported types."
+        )
     return y.astype(y.dtype)
 
 
@@ -37,7 +41,10 @@ def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:
     values = inexact(name, *xs)
     for x in values:
         if jnp.iscomplexobj(x):
-            raise error(f"{name} does not support complex-valued inputs: must be real-valued. Got dtype {x.dtype}.")
+            raise error(
+                f"{name} does not support complex-valued inputs: must be real-valued. Got dtype "
+                f"{x.dtype}."
+            )
     return values
 
 

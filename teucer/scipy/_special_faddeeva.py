@@ -1,4 +1,7 @@
-"""The Faddeeva function and its kin: scaled error function, Dawson's and Fresnel integrals; sine and cosine integrals."""
+"""The Faddeeva function and its kin.
+
+Scaled error function, Dawson's and Fresnel integrals; sine and cosine integrals.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def _expansion(count: int) -> tuple[float, tuple[float, ...]]:
     t = length * np.tan(np.arange(-size + 1, size) * np.pi / size / 2)
     samples = np.concatenate([[0.0], np.exp(-t * t) * (length * length + t * t)])
     coefficients = np.fft.fft(np.fft.fftshift(samples)).real / (2 * size)
-    return length, tuple(coefficients[1:count + 1][::-1].tolist())
+    return length, tuple(coefficients[1 : count + 1][::-1].tolist())
 
 
 def _rational(u: Any) -> Any:
@@ -136,7 +139,11 @@ def dawsn(x: ArrayLike) -> Array:
 def _in_single(f: Any, x: Any) -> Any:
     """f(x), computed in floats for which there are complex numbers of their precision."""
     dtype = jnp.result_type(x)
-    return f(x) if dtype.itemsize >= 4 else tree_map(lambda y: y.astype(dtype), f(x.astype(np.float32)))
+    return (
+        f(x)
+        if dtype.itemsize >= 4
+        else tree_map(lambda y: y.astype(dtype), f(x.astype(np.float32)))
+    )
 
 
 @custom_jvp
@@ -158,7 +165,10 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
     product = lax.complex(jnp.cos(phase), jnp.sin(phase)) * w
     real, imag = 1 - product.real, -product.imag
     bounded = jnp.isfinite(far)
-    c, s = jnp.where(bounded, 0.5 * (real - imag), 0.5), jnp.where(bounded, 0.5 * (real + imag), 0.5)
+    c, s = (
+        jnp.where(bounded, 0.5 * (real - imag), 0.5),
+        jnp.where(bounded, 0.5 * (real + imag), 0.5),
+    )
     c, s = (jnp.where(jnp.isnan(x), x, jnp.sign(x) * y) for y in (c, s))
     return jnp.where(is_small, small * q * sine, s), jnp.where(is_small, small * cosine, c)
 
@@ -193,16 +203,29 @@ def _sici(x: Any) -> tuple[Any, Any]:
         sign = 1 - 2 * (n % 2)
         sine = (sine + sign / (math.factorial(2 * n + 1) * (2 * n + 1))) * q
         cosine = (cosine + sign / (math.factorial(2 * n) * (2 * n))) * q
-    near_s, near_c = small * (1 + sine), np.euler_gamma + jnp.log(jnp.where(x == 0, 1, small)) + cosine
+    near_s, near_c = (
+        small * (1 + sine),
+        np.euler_gamma + jnp.log(jnp.where(x == 0, 1, small)) + cosine,
+    )
     # E_1(i x) by its continued fraction from the end. Abramowitz & Stegun 5.1.22, 5.2.23.
     z = lax.complex(jnp.zeros_like(far), jnp.where(jnp.isfinite(far), far, 4))
     count = 120 if jnp.result_type(x) == np.float64 else 32
-    tail: Any = lax.fori_loop(0, count, lambda i, tail: (count - i) ** 2 / (z + (1 + 2 * (count - i)) - tail), jnp.zeros_like(z))
+    tail: Any = lax.fori_loop(
+        0,
+        count,
+        lambda i, tail: (count - i) ** 2 / (z + (1 + 2 * (count - i)) - tail),
+        jnp.zeros_like(z),
+    )
     e1 = lax.complex(jnp.cos(far), -jnp.sin(far)) / (z + 1 - tail)
     bounded = jnp.isfinite(far)
-    far_s, far_c = jnp.where(bounded, 0.5 * math.pi + e1.imag, 0.5 * math.pi), jnp.where(bounded, -e1.real, 0)
+    far_s, far_c = (
+        jnp.where(bounded, 0.5 * math.pi + e1.imag, 0.5 * math.pi),
+        jnp.where(bounded, -e1.real, 0),
+    )
     s = jnp.sign(x) * jnp.where(is_small, near_s, far_s)
-    c = jnp.where(x == -jnp.inf, jnp.nan, jnp.where(x == 0, -jnp.inf, jnp.where(is_small, near_c, far_c)))
+    c = jnp.where(
+        x == -jnp.inf, jnp.nan, jnp.where(x == 0, -jnp.inf, jnp.where(is_small, near_c, far_c))
+    )
     return jnp.where(jnp.isnan(x), x, s), jnp.where(jnp.isnan(x), x, c)
 
 
@@ -214,7 +237,8 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def sici(x: ArrayLike) -> tuple[Any, Any]:
-    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0 is that of -x.
+    """The integral of sin(t) / t over t from 0 to x, and the cosine integral Ci(x), which for x < 0
+    is that of -x.
 
     >>> sici(0.)
     (Array(0., dtype=float32), Array(-inf, dtype=float32))

@@ -20,8 +20,25 @@ from teucer.lax._structure import convert_element_type
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong
 
-__all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
-           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
+__all__ = [
+    "bernoulli",
+    "beta",
+    "betainc",
+    "betaln",
+    "comb",
+    "digamma",
+    "factorial",
+    "gamma",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "gammasgn",
+    "loggamma",
+    "multigammaln",
+    "poch",
+    "polygamma",
+    "zeta",
+]
 
 
 @fast
@@ -35,26 +52,35 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def _stirling_series(z: Any) -> Any:
-    """log(gamma(z)) for Re z >= 1/2: Stirling's formula at z + 14, less the logarithms of z, z + 1, ... DLMF 5.11.1."""
+    """log(gamma(z)) for Re z >= 1/2: Stirling's formula at z + 14, less the logarithms of z, z + 1,
+    ... DLMF 5.11.1."""
     logs = jnp.log(z)
     for k in range(1, 14):
         logs = logs + jnp.log(z + k)
     far = z + 14
-    return (far - 0.5) * jnp.log(far) - far + 0.5 * math.log(2 * math.pi) + stirling_rest(far) - logs
+    return (
+        (far - 0.5) * jnp.log(far) - far + 0.5 * math.log(2 * math.pi) + stirling_rest(far) - logs
+    )
 
 
 def _loggamma(z: Any) -> Any:
     is_right, is_upper = z.real >= 0.5, z.imag >= 0
     right = _stirling_series(jnp.where(is_right, z, 1 - z))
-    # By reflection in the upper half plane, where log(sin(pi z)) has a branch that is continuous; below by symmetry.
+    # By reflection in the upper half plane, where log(sin(pi z)) has a branch that is continuous;
+    # below by symmetry.
     upper = jnp.where(is_upper, z, jnp.conj(z))
-    sine = math.log(2 * math.pi) + 1j * math.pi * (upper - 0.5) - jnp.log1p(-jnp.exp(2j * math.pi * upper))
+    sine = (
+        math.log(2 * math.pi)
+        + 1j * math.pi * (upper - 0.5)
+        - jnp.log1p(-jnp.exp(2j * math.pi * upper))
+    )
     return jnp.where(is_right, right, jnp.where(is_upper, sine, jnp.conj(sine)) - right)
 
 
 @fast
 def loggamma(x: ArrayLike) -> Array:
-    """log(gamma(x)) of complex numbers, continuous but on the negative axis; of real numbers, nan below 0.
+    """log(gamma(x)) of complex numbers, continuous but on the negative axis; of real numbers, nan
+    below 0.
 
     >>> loggamma(2.)
     Array(0., dtype=float32, weak_type=True)
@@ -105,7 +131,9 @@ def gamma(x: ArrayLike) -> Array:
     if not jnp.iscomplexobj(x):
         return _gamma(x)
     is_pole = (x.imag == 0) & (x.real <= 0) & (x.real == jnp.floor(x.real)) | ~jnp.isfinite(x)
-    return jnp.where(is_pole, complex(math.nan, math.nan), jnp.exp(_loggamma(jnp.where(is_pole, 1, x))))
+    return jnp.where(
+        is_pole, complex(math.nan, math.nan), jnp.exp(_loggamma(jnp.where(is_pole, 1, x)))
+    )
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
@@ -117,7 +145,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     Array(120., dtype=float32, weak_type=True)
     """
     if exact:
-        raise NotImplementedError("factorial with exact=True\n  Integers of any size are not arrays; use math.factorial.")
+        raise NotImplementedError(
+            "factorial with exact=True\n  Integers of any size are not arrays; use math.factorial."
+        )
     return _factorial(n)
 
 
@@ -145,7 +175,9 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     (2,)
     """
     if dtypes.issubdtype(typeof(n).dtype, np.inexact):
-        raise ValueError(f"Argument `n` to polygamma must be of integer type. Got dtype {typeof(n).dtype}.")
+        raise ValueError(
+            f"Argument `n` to polygamma must be of integer type. Got dtype {typeof(n).dtype}."
+        )
     return lax.polygamma(*inexact("polygamma", n, x))
 
 
@@ -158,8 +190,10 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     (2,)
     """
     if q is None:
-        raise NotImplementedError("Riemann zeta function not implemented; pass q != None to compute the Hurwitz Zeta function.\n"
-                                  "  For x > 1 it is zeta(x, 1).")
+        raise NotImplementedError(
+            "Riemann zeta function not implemented; pass q != None to compute the Hurwitz Zeta "
+            "function.\n  For x > 1 it is zeta(x, 1)."
+        )
     return _zeta(x, q)
 
 
@@ -180,7 +214,8 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
 
 @fast
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularised upper incomplete gamma function 1 - gammainc(a, x), accurate where that is small.
+    """The regularised upper incomplete gamma function 1 - gammainc(a, x), accurate where that is
+    small.
 
     >>> gammaincc(1., 0.)
     Array(1., dtype=float32, weak_type=True)
@@ -199,7 +234,8 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """log(|beta(a, b)|). For large operands from Stirling's formula, where the logarithms would cancel. DLMF 5.11.1."""
+    """log(|beta(a, b)|). For large operands from Stirling's formula, where the logarithms would
+    cancel. DLMF 5.11.1."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     is_mixed, is_large = large >= 10, small >= 10
     plain = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
@@ -210,8 +246,15 @@ def _betaln(a: Any, b: Any) -> Any:
     rest = stirling_rest(q) - stirling_rest(p + q)
     mixed = lax.lgamma(p) + rest + p - p * jnp.log(p + q) - (q - 0.5) * jnp.log1p(p / q)
     p = jnp.where(is_large, small, 10.0)
-    both = (0.5 * math.log(2 * math.pi) - 0.5 * jnp.log(q) + stirling_rest(p) + stirling_rest(q) - stirling_rest(p + q)
-            - (p - 0.5) * jnp.log1p(q / p) - q * jnp.log1p(p / q))
+    both = (
+        0.5 * math.log(2 * math.pi)
+        - 0.5 * jnp.log(q)
+        + stirling_rest(p)
+        + stirling_rest(q)
+        - stirling_rest(p + q)
+        - (p - 0.5) * jnp.log1p(q / p)
+        - q * jnp.log1p(p / q)
+    )
     use_mixed = is_mixed & (a + b >= 10)
     return jnp.where(is_large, both, jnp.where(use_mixed, mixed, plain))
 
@@ -250,7 +293,8 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
-    """The number of ways to choose k of N things, without order; with repetition, those that may be chosen again.
+    """The number of ways to choose k of N things, without order; with repetition, those that may be
+    chosen again.
 
     >>> round(float(comb(4., 2.)), 4)
     6.0

@@ -18,13 +18,21 @@ from teucer.scipy._operands import strong
 __all__ = ["sph_harm_y"]
 
 
-def sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, diff_n: int | None = None,
-               n_max: int | None = None) -> Array:
-    """The spherical harmonic of degree n and order m at colatitude theta and longitude phi; 0 for |m| > n, nan for negative n.
+def sph_harm_y(
+    n: Array,
+    m: Array,
+    theta: Array,
+    phi: Array,
+    diff_n: int | None = None,
+    n_max: int | None = None,
+) -> Array:
+    """The spherical harmonic of degree n and order m at colatitude theta and longitude phi; 0 for
+    |m| > n, nan for negative n.
 
     n, m: integers; theta, phi: real, in radians  ->  complex, of the common shape
-    n_max: the greatest degree, for traced degrees, of which reverse derivatives are taken; greater ones are cut to it.
-    Raises ValueError if n or m are no integers, NotImplementedError for diff_n: use `jax.grad`.
+    n_max: the greatest degree, for traced degrees, of which reverse derivatives are taken; greater
+    ones are cut to it. Raises ValueError if n or m are no integers, NotImplementedError for diff_n:
+    use `jax.grad`.
 
     >>> round(float(sph_harm_y(1, 0, 0.0, 0.0).real), 4)
     0.4886
@@ -32,11 +40,16 @@ def sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, diff_n: int | None 
     Method: the recurrence of the normalized Legendre functions in the degree, which is stable.
     """
     if diff_n is not None:
-        raise NotImplementedError("sph_harm_y: derivatives by the argument diff_n are not supported\n  Use jax.grad or jax.jacfwd.")
+        raise NotImplementedError(
+            "sph_harm_y: derivatives by the argument diff_n are not supported\n"
+            "  Use jax.grad or jax.jacfwd."
+        )
     check_arraylike("sph_harm_y", n, m, theta, phi)
     for name, x in (("n", n), ("m", m)):
         if not jnp.issubdtype(jnp.result_type(x), np.integer):
-            raise ValueError(f"sph_harm_y: {name} must be integers, got dtype {jnp.result_type(x)}.")
+            raise ValueError(
+                f"sph_harm_y: {name} must be integers, got dtype {jnp.result_type(x)}."
+            )
     if n_max is None and is_concrete(n):
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
     return _sph_harm_y(n, m, theta, phi, n_max)
@@ -51,7 +64,8 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int | None) -> Any:
     cosine, sine = jnp.cos(theta), jnp.sin(theta)
 
     def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
-        """The functions of degrees `at` and `at - 1`: along the diagonal m = n up to the order, from there on at the order."""
+        """The functions of degrees `at` and `at - 1`: along the diagonal m = n up to the order,
+        from there on at the order."""
         here, before = state
         at = jnp.asarray(i + 1, theta.dtype)
         is_above = at > order
@@ -59,11 +73,15 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int | None) -> Any:
         # Where the degree is not above the order the square roots would be of no numbers.
         low = jnp.where(is_above, order, 0.0)
         rise = jnp.sqrt((4 * at * at - 1) / (at * at - low * low))
-        fall = jnp.sqrt((jnp.square(at - 1) - low * low).clip(0) / jnp.maximum(4 * jnp.square(at - 1) - 1, 1.0))
+        fall = jnp.sqrt(
+            (jnp.square(at - 1) - low * low).clip(0) / jnp.maximum(4 * jnp.square(at - 1) - 1, 1.0)
+        )
         raised = rise * (cosine * here - fall * before)
         is_done = at > degree
-        return (jnp.where(is_done, here, jnp.where(is_above, raised, diagonal)),
-                jnp.where(is_done, before, jnp.where(is_above, here, 0.0)))
+        return (
+            jnp.where(is_done, here, jnp.where(is_above, raised, diagonal)),
+            jnp.where(is_done, before, jnp.where(is_above, here, 0.0)),
+        )
 
     start = jnp.full_like(theta, math.sqrt(1 / (4 * math.pi))), jnp.zeros_like(theta)
     count = jnp.max(n, initial=0) if n_max is None else n_max

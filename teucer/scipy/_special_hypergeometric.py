@@ -1,4 +1,5 @@
-"""Hypergeometric functions of real arguments, by their series after the transformation that makes it converge fastest."""
+"""Hypergeometric functions of real arguments, by their series after the transformation that makes
+it converge fastest."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ _TERMS = 2000
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's function 1F1(a; b; x), sum over k of (a)_k / (b)_k x^k / k!.
 
-    a, b, x: real. Infinite where b is a pole: 0 or a negative integer, unless the sum ends before; 1 for a = b = 0, as in JAX.
-    Where terms are large and of both signs, as for large negative a, digits are lost.
+    a, b, x: real. Infinite where b is a pole: 0 or a negative integer, unless the sum ends before;
+    1 for a = b = 0, as in JAX. Where terms are large and of both signs, as for large negative a,
+    digits are lost.
 
     >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
     1.7183
 
-    Method: the series; for large x the asymptotic one; for negative x the transformation exp(x) 1F1(b - a; b; -x).
-    DLMF 13.2.2, 13.2.39, 13.7.1.
+    Method: the series; for large x the asymptotic one; for negative x the transformation exp(x)
+    1F1(b - a; b; -x). DLMF 13.2.2, 13.2.39, 13.7.1.
     """
     return _hyp1f1(*_same("hyp1f1", a, b, x))
 
@@ -38,13 +40,15 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss' function 2F1(a, b; c; x), sum over k of (a)_k (b)_k / (c)_k x^k / k!.
 
-    a, b, c, x: real. Infinite where c is a pole, as for `hyp1f1`, and at 1 for c <= a + b; nan for x > 1 unless the sum ends.
+    a, b, c, x: real. Infinite where c is a pole, as for `hyp1f1`, and at 1 for c <= a + b; nan for
+    x > 1 unless the sum ends.
 
     >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
     1.3863
 
-    Method: the series up to 0.9; beyond, the transformation to 1 - x; for negative x that of Pfaff. Where the gamma
-    functions of the former have poles, at integer c - a - b, it is interpolated in c. DLMF 15.2.1, 15.8.1, 15.8.4.
+    Method: the series up to 0.9; beyond, the transformation to 1 - x; for negative x that of Pfaff.
+    Where the gamma functions of the former have poles, at integer c - a - b, it is interpolated in
+    c. DLMF 15.2.1, 15.8.1, 15.8.4.
     """
     return _hyp2f1(*_same("hyp2f1", a, b, c, x))
 
@@ -55,11 +59,15 @@ def _same(name: str, *xs: Any) -> Any:
 
 
 def _rule(function: Any, value: Callable[..., Any], slope: Callable[..., Any]) -> None:
-    """Derivatives: along the last operand slope(*operands); along parameters those of the terms of the series."""
+    """Derivatives: along the last operand slope(*operands); along parameters those of the terms of
+    the series."""
+
     def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         total = slope(*primals) * tangents[-1]
         for i, tangent in enumerate(tangents[:-1]):
-            unit = tuple(jnp.ones_like(p) if i == j else jnp.zeros_like(p) for j, p in enumerate(primals))
+            unit = tuple(
+                jnp.ones_like(p) if i == j else jnp.zeros_like(p) for j, p in enumerate(primals)
+            )
             total = total + jvp(value, primals, unit)[1] * tangent
         return function(*primals), total
 
@@ -72,7 +80,8 @@ def _is_end(a: Any) -> Any:
 
 
 def _series(tops: list[Any], bottoms: list[Any], x: Any, terms: int = _TERMS) -> Any:
-    """The sum over k of product(top)_k / product(bottom)_k x^k / k!, until its terms no longer count."""
+    """The sum over k of product(top)_k / product(bottom)_k x^k / k!, until its terms no longer
+    count."""
     eps = jnp.finfo(x.dtype).eps
 
     def unfinished(state: Any) -> Any:
@@ -96,10 +105,20 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
     is_negative = x < 0
     top, z = jnp.where(is_negative, b - a, a), jnp.abs(x)
     is_far = (z > 60) & (z > 4 * (jnp.abs(top) + jnp.abs(b)) + 30) & ~_is_end(top) & ~_is_end(b)
-    near = _series([jnp.where(is_far, 1.0, top)], [jnp.where(is_far, 1.0, b)], jnp.where(is_far, 0.5, z))
+    near = _series(
+        [jnp.where(is_far, 1.0, top)], [jnp.where(is_far, 1.0, b)], jnp.where(is_far, 0.5, z)
+    )
     scale = jnp.where(is_negative, jnp.exp(x), 1.0)
-    result = jnp.where(is_far, _hyp1f1_far(jnp.where(is_far, top, 1.5), jnp.where(is_far, b, 1.0), jnp.where(is_far, z, 99.0),
-                                           jnp.where(is_negative, 0.0, z)), near * scale)
+    result = jnp.where(
+        is_far,
+        _hyp1f1_far(
+            jnp.where(is_far, top, 1.5),
+            jnp.where(is_far, b, 1.0),
+            jnp.where(is_far, z, 99.0),
+            jnp.where(is_negative, 0.0, z),
+        ),
+        near * scale,
+    )
     ends_first = _is_end(a) & (a > b)
     result = jnp.where(_is_end(b) & ~ends_first, jnp.inf, result)
     result = jnp.where((a == 0) & ((b == 0) | ~_is_end(b)), 1.0, result)
@@ -107,7 +126,8 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
 
 
 def _hyp1f1_far(a: Any, b: Any, x: Any, exponent: Any) -> Any:
-    """exp(exponent - x) 1F1(a; b; x) for large positive x: its terms fall as long as they are fewer than x."""
+    """exp(exponent - x) 1F1(a; b; x) for large positive x: its terms fall as long as they are fewer
+    than x."""
     total = term = jnp.ones_like(x)
     for k in range(25):
         term = term * (b - a + k) * (1 - a + k) / ((k + 1) * x)
@@ -126,7 +146,8 @@ _rule(_hyp1f1, _hyp1f1_value, lambda a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
 
 def _hyp2f1_value(a: Any, b: Any, c: Any, x: Any) -> Any:
     ends = _is_end(a) | _is_end(b)
-    # Pfaff: (1 - x)^-a 2F1(a, c - b; c; x / (x - 1)), of which the argument is in (0, 1); a sum that ends needs it not.
+    # Pfaff: (1 - x)^-a 2F1(a, c - b; c; x / (x - 1)), of which the argument is in (0, 1); a sum
+    # that ends needs it not.
     is_negative = (x < 0) & ~ends
     # The parameter that stays is the one of which the transformed sum may end.
     stays, goes = jnp.where(_is_end(c - a), b, a), jnp.where(_is_end(c - a), a, b)
@@ -136,10 +157,15 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, x: Any) -> Any:
     inside = jnp.where((z < 1) | ends, z, 0.5)
     is_near_one = (inside > 0.9) & ~ends & ~_is_end(second)
     one = jnp.ones_like(x)
-    direct = _series([jnp.where(is_near_one, one, first), jnp.where(is_near_one, one, second)],
-                     [jnp.where(is_near_one, one, c)], jnp.where(is_near_one, 0.5, inside))
-    result = jnp.where(is_near_one, _near_one(first, second, c, jnp.where(is_near_one, inside, 0.95)), direct)
-    result = result * jnp.where(is_negative, base ** -stays, 1.0)
+    direct = _series(
+        [jnp.where(is_near_one, one, first), jnp.where(is_near_one, one, second)],
+        [jnp.where(is_near_one, one, c)],
+        jnp.where(is_near_one, 0.5, inside),
+    )
+    result = jnp.where(
+        is_near_one, _near_one(first, second, c, jnp.where(is_near_one, inside, 0.95)), direct
+    )
+    result = result * jnp.where(is_negative, base**-stays, 1.0)
     result = jnp.where((z == 1) & ~ends, _at_one(a, b, c), result)
     result = jnp.where((x > 1) & ~ends, jnp.nan, result)
     ends_first = (_is_end(a) & (a > c)) | (_is_end(b) & (b > c))
@@ -151,7 +177,9 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, x: Any) -> Any:
 def _at_one(a: Any, b: Any, c: Any) -> Any:
     """Gauss' sum at 1; infinite where it diverges."""
     rest = c - a - b
-    return jnp.where(rest > 0, _gamma_ratio([c, jnp.where(rest > 0, rest, 1.0)], [c - a, c - b]), jnp.inf)
+    return jnp.where(
+        rest > 0, _gamma_ratio([c, jnp.where(rest > 0, rest, 1.0)], [c - a, c - b]), jnp.inf
+    )
 
 
 def _gamma_ratio(tops: list[Any], bottoms: list[Any]) -> Any:
@@ -168,13 +196,17 @@ def _gamma_ratio(tops: list[Any], bottoms: list[Any]) -> Any:
 
 
 def _near_one(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """By the transformation to 1 - x; near its poles, at integer c - a - b, interpolated between values of c around them.
+    """By the transformation to 1 - x; near its poles, at integer c - a - b, interpolated between
+    values of c around them.
 
-    Euler's transformation takes negative c - a - b to positive ones, for which values are not singular.
+    Euler's transformation takes negative c - a - b to positive ones, for which values are not
+    singular.
     """
     is_singular = c < a + b
     scale = jnp.where(is_singular, (1 - x) ** jnp.where(is_singular, c - a - b, 0.0), 1.0)
-    return scale * _interpolated(jnp.where(is_singular, c - a, a), jnp.where(is_singular, c - b, b), c, x)
+    return scale * _interpolated(
+        jnp.where(is_singular, c - a, a), jnp.where(is_singular, c - b, b), c, x
+    )
 
 
 def _interpolated(a: Any, b: Any, c: Any, x: Any) -> Any:
@@ -189,7 +221,9 @@ def _interpolated(a: Any, b: Any, c: Any, x: Any) -> Any:
         for j, other in enumerate(nodes):
             if j != i:
                 weight = weight * (offset - other) / (node - other)
-        total = total + weight * _to_complement(a, b, jnp.where(is_pole, c - offset + node, a + b + 0.5), x)
+        total = total + weight * _to_complement(
+            a, b, jnp.where(is_pole, c - offset + node, a + b + 0.5), x
+        )
     return jnp.where(is_pole, total, _to_complement(a, b, jnp.where(is_pole, a + b + 0.5, c), x))
 
 

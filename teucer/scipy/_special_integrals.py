@@ -18,7 +18,20 @@ from teucer.lax._gaussian import erf_inv_of
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
 
-__all__ = ["bessel_jn", "erf", "erfc", "erfinv", "exp1", "expi", "expn", "i0", "i0e", "i1", "i1e", "spence"]
+__all__ = [
+    "bessel_jn",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp1",
+    "expi",
+    "expn",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "spence",
+]
 
 
 @fast
@@ -41,7 +54,8 @@ def erfc(x: ArrayLike) -> Array:
     return lax.erfc(*inexact("erfc", x))
 
 
-# Compiled whole, so that no part of it is a result by itself: one is infinite, which jax_debug_infs would report.
+# Compiled whole, so that no part of it is a result by itself: one is infinite, which jax_debug_infs
+# would report.
 @custom_jvp
 @jit
 def _erfinv_single(x: Any) -> Any:
@@ -116,17 +130,20 @@ def i1(x: ArrayLike) -> Array:
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of the first kind of orders 0 to v, stacked along a new first axis.
 
-    n_iter: from which order the recurrence starts; it must exceed v and the absolute values of z well.
-    Raises ValueError if v is negative or n_iter is not greater than v.
+    n_iter: from which order the recurrence starts; it must exceed v and the absolute values of z
+    well. Raises ValueError if v is negative or n_iter is not greater than v.
 
     >>> bessel_jn(0., v=1)
     Array([1., 0.], dtype=float32)
 
-    Method: backward recurrence of the quotients of successive orders. Gautschi, SIAM Review 9 (1967) 24.
+    Method: backward recurrence of the quotients of successive orders. Gautschi, SIAM Review 9
+    (1967) 24.
     """
     v, n_iter = operator.index(v), operator.index(n_iter)
     if not 0 <= v < n_iter:
-        raise ValueError(f"bessel_jn: v must be a natural number below n_iter.\n    v: {v}\n    n_iter: {n_iter}")
+        raise ValueError(
+            f"bessel_jn: v must be a natural number below n_iter.\n    v: {v}\n    n_iter: {n_iter}"
+        )
     return _bessel_jn(z, v, n_iter)
 
 
@@ -139,6 +156,7 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
     def step(quotient: Any, k: Any) -> Any:
         quotient = 1 / (2 * k / safe - quotient)
         return quotient, quotient
+
     orders = np.arange(n_iter, 0, -1).astype(z.dtype)
     _, quotients = lax.scan(step, jnp.zeros(z.shape, z.dtype), orders)
     # J_k / J_0, of which J_0 follows by 1 = J_0 + 2 J_2 + 2 J_4 + ...
@@ -153,17 +171,20 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
 
 
 def _fraction(n: Any, x: Any) -> Any:
-    """exp(x) E_n(x) for x > 1, by its continued fraction from the end. Abramowitz & Stegun 5.1.22, even part."""
+    """exp(x) E_n(x) for x > 1, by its continued fraction from the end. Abramowitz & Stegun 5.1.22,
+    even part."""
     count = 100 if x.dtype == np.float64 else 24
 
     def step(i: Any, tail: Any) -> Any:
         k = count - i
         return k * (n - 1 + k) / (x + n + 2 * k - tail)
+
     return 1 / (x + n - lax.fori_loop(0, count, step, jnp.zeros_like(x)))
 
 
 def _series(n: Any, x: Any) -> Any:
     """E_n(x) for 0 < x <= 1 and n >= 1. Abramowitz & Stegun 5.1.12."""
+
     def step(m: Any, state: Any) -> Any:
         # term is (-x)^m / m!; the one of m = n - 1 stands apart.
         term, total, apart = state
@@ -172,14 +193,19 @@ def _series(n: Any, x: Any) -> Any:
         total = total - jnp.where(is_apart, 0.0, term / jnp.where(is_apart, 1.0, gap))
         apart = jnp.where(is_apart, term, apart)
         return -term * x / (m + 1), total, apart
-    _, total, apart = lax.fori_loop(0, 24, step, (jnp.ones_like(x), jnp.zeros_like(x), jnp.zeros_like(x)))
+
+    _, total, apart = lax.fori_loop(
+        0, 24, step, (jnp.ones_like(x), jnp.zeros_like(x), jnp.zeros_like(x))
+    )
     return total + apart * (lax.digamma(jnp.maximum(n, 1.0)) - jnp.log(x))
 
 
 def _expn_value(n: Any, x: Any) -> Any:
     is_large, is_small = x > 1, (x > 0) & (x <= 1)
     large = jnp.where(is_large, x, 2.0)
-    y = jnp.where(is_large, jnp.exp(-large) * _fraction(n, large), _series(n, jnp.where(is_small, x, 1.0)))
+    y = jnp.where(
+        is_large, jnp.exp(-large) * _fraction(n, large), _series(n, jnp.where(is_small, x, 1.0))
+    )
     y = jnp.where(x == jnp.inf, 0.0, y)
     y = jnp.where(n == 0, jnp.exp(-x) / x, y)
     at_zero = jnp.where(n > 1, 1 / jnp.where(n > 1, n - 1, 1.0), jnp.inf)
@@ -197,13 +223,16 @@ def _expn_jvp(primals: Any, tangents: Any) -> Any:
     # In n, a natural number, there is no derivative.
     (n, x), (_, t) = primals, tangents
     # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
-    slope = jnp.where(n == 0, -jnp.exp(-x) * (1 + jnp.divide(1, x)) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x))
+    slope = jnp.where(
+        n == 0, -jnp.exp(-x) * (1 + jnp.divide(1, x)) / x, -_expn_value(jnp.maximum(n - 1, 0.0), x)
+    )
     return _expn(n, x), t * slope
 
 
 @fast
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
-    """The exponential integral of order n, a natural number: of exp(-x t) / t^n over t from 1 on; nan for x < 0.
+    """The exponential integral of order n, a natural number: of exp(-x t) / t^n over t from 1 on;
+    nan for x < 0.
 
     >>> expn(2, 0.)
     Array(1., dtype=float32)
@@ -223,7 +252,8 @@ def exp1(x: ArrayLike) -> Array:
 
 
 def _growing(x: Any) -> Any:
-    """Ei(x) for x > 0: by its power series up to 40, asymptotically beyond. Abramowitz & Stegun 5.1.10, 5.1.51."""
+    """Ei(x) for x > 0: by its power series up to 40, asymptotically beyond. Abramowitz & Stegun
+    5.1.10, 5.1.51."""
     is_far = x > 40
     near, far = jnp.where(is_far, 1.0, x), jnp.where(is_far, x, 50.0)
 
@@ -231,14 +261,18 @@ def _growing(x: Any) -> Any:
         power, total = state
         power = power * near / k
         return power, total + power / k
+
     _, total = lax.fori_loop(1, 160, step, (jnp.ones_like(x), jnp.zeros_like(x)))
 
     def far_step(i: Any, tail: Any) -> Any:
         # 1 + (1 / x) (1 + (2 / x) (1 + ...)), from the end: 40 terms fall throughout for x > 40.
         return 1 + tail * (40 - i) / far
+
     half = jnp.exp(0.5 * far)
     asymptotic = half * (half / far * lax.fori_loop(0, 40, far_step, jnp.ones_like(x)))
-    return jnp.where(is_far, jnp.where(x == jnp.inf, jnp.inf, asymptotic), np.euler_gamma + jnp.log(near) + total)
+    return jnp.where(
+        is_far, jnp.where(x == jnp.inf, jnp.inf, asymptotic), np.euler_gamma + jnp.log(near) + total
+    )
 
 
 @custom_jvp
@@ -257,7 +291,8 @@ def _expi_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def expi(x: ArrayLike) -> Array:
-    """The exponential integral Ei(x): the principal value of the integral of exp(t) / t over t up to x; -inf at 0.
+    """The exponential integral Ei(x): the principal value of the integral of exp(t) / t over t up
+    to x; -inf at 0.
 
     >>> expi(0.)
     Array(-inf, dtype=float32)
@@ -272,7 +307,9 @@ def _bernoulli_terms(count: int) -> list[float]:
     """B_2k / (2k + 1)! for k = 1, 2, ..."""
     numbers: list[Fraction] = [Fraction(1)]
     for m in range(1, 2 * count + 1):
-        numbers.append(-sum((math.comb(m + 1, j) * numbers[j] for j in range(m)), Fraction(0)) / (m + 1))
+        numbers.append(
+            -sum((math.comb(m + 1, j) * numbers[j] for j in range(m)), Fraction(0)) / (m + 1)
+        )
     return [float(numbers[2 * k] / math.factorial(2 * k + 1)) for k in range(1, count + 1)]
 
 
@@ -293,10 +330,20 @@ def _spence(x: Any) -> Any:
     is_low, is_high = x < 0.5, x > 2
     low = jnp.where(is_low & (x > 0), x, 0.25)
     high = jnp.where(is_high, x, 4.0)
-    below = math.pi ** 2 / 6 - jnp.log1p(-low) * jnp.log(low) - _dilogarithm_of_log(-jnp.log1p(-low))
-    above = -math.pi ** 2 / 6 - 0.5 * jnp.square(jnp.log(high - 1)) - _dilogarithm_of_log(jnp.log1p(-1 / high))
-    y = jnp.where(is_low, below, jnp.where(is_high, above, _dilogarithm_of_log(-jnp.log(jnp.where(is_low | is_high, 1.0, x)))))
-    y = jnp.where(x == 0, math.pi ** 2 / 6, jnp.where(x == jnp.inf, -jnp.inf, y))
+    below = math.pi**2 / 6 - jnp.log1p(-low) * jnp.log(low) - _dilogarithm_of_log(-jnp.log1p(-low))
+    above = (
+        -(math.pi**2) / 6
+        - 0.5 * jnp.square(jnp.log(high - 1))
+        - _dilogarithm_of_log(jnp.log1p(-1 / high))
+    )
+    y = jnp.where(
+        is_low,
+        below,
+        jnp.where(
+            is_high, above, _dilogarithm_of_log(-jnp.log(jnp.where(is_low | is_high, 1.0, x)))
+        ),
+    )
+    y = jnp.where(x == 0, math.pi**2 / 6, jnp.where(x == jnp.inf, -jnp.inf, y))
     return jnp.where(x < 0, jnp.nan, y)
 
 

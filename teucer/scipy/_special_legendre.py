@@ -17,11 +17,13 @@ __all__ = ["lpmn", "lpmn_values"]
 
 
 def lpmn(m: int, n: int, z: Array) -> tuple[Array, Array]:
-    """The associated Legendre functions of orders 0 to m and degrees 0 to n, and their derivatives by z. Deprecated, as in JAX.
+    """The associated Legendre functions of orders 0 to m and degrees 0 to n, and their derivatives
+    by z. Deprecated, as in JAX.
 
     z: real[points], where |z| <= 1  ->  real[m + 1, n + 1, points], twice
     Functions whose order exceeds the degree are 0. The sign (-1)**order is part of the functions.
-    Raises NotImplementedError if m is not n, ValueError if n < 0 or z is not 1-D, TypeError if z is no float32 or float64.
+    Raises NotImplementedError if m is not n, ValueError if n < 0 or z is not 1-D, TypeError if z is
+    no float32 or float64.
 
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
@@ -53,11 +55,17 @@ def lpmn_values(m: int, n: int, z: Array, is_normalized: bool) -> Array:
 
 
 def _check(name: str, m: int, n: int, z: Any) -> None:
-    warnings.warn(f"jax.scipy.special.{name} is deprecated, and nothing takes its place.", DeprecationWarning, stacklevel=3)
+    warnings.warn(
+        f"jax.scipy.special.{name} is deprecated, and nothing takes its place.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
     if n < 0:
         raise ValueError(f"{name}: the greatest degree n must not be negative.\n  n: {n}")
     if m != n:
-        raise NotImplementedError(f"{name}: the greatest order m must be the greatest degree n.\n  m: {m}\n  n: {n}")
+        raise NotImplementedError(
+            f"{name}: the greatest order m must be the greatest degree n.\n  m: {m}\n  n: {n}"
+        )
     if np.ndim(z) != 1:
         raise ValueError(f"{name}: z must be a 1D array.\n  z: shape {np.shape(z)}")
     if jnp.result_type(z) not in (np.float32, np.float64):
@@ -65,14 +73,21 @@ def _check(name: str, m: int, n: int, z: Any) -> None:
 
 
 def _coefficients(n: int, *, is_normalized: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each degree from 1 on: the factors of the degree before and of that before it, by order, and that of the diagonal."""
+    """Of each degree from 1 on: the factors of the degree before and of that before it, by order,
+    and that of the diagonal."""
     degree, order = np.arange(1.0, n + 1)[:, None], np.arange(n + 1.0)
     gap = np.where(order < degree, degree - order, 1)
     if not is_normalized:
-        rise, fall, diagonal = (2 * degree - 1) / gap, (degree + order - 1) / gap, 2 * degree[:, 0] - 1
+        rise, fall, diagonal = (
+            (2 * degree - 1) / gap,
+            (degree + order - 1) / gap,
+            2 * degree[:, 0] - 1,
+        )
     else:
         rise = np.sqrt((4 * degree**2 - 1) / (gap * (degree + order)))
-        fall = rise * np.sqrt(((degree - 1)**2 - order**2).clip(0) / np.maximum(4 * (degree - 1)**2 - 1, 1))
+        fall = rise * np.sqrt(
+            ((degree - 1) ** 2 - order**2).clip(0) / np.maximum(4 * (degree - 1) ** 2 - 1, 1)
+        )
         diagonal = np.sqrt((2 * degree[:, 0] + 1) / (2 * degree[:, 0]))
     return np.where(order < degree, rise, 0), np.where(order < degree, fall, 0), diagonal
 
@@ -84,26 +99,40 @@ def _legendre(z: Any, *, n: int, is_normalized: bool, slopes: bool) -> Any:
     sine = jnp.sqrt(1 - z * z)
 
     def step(state: tuple[Any, ...], row: tuple[Any, ...]) -> tuple[Any, Any]:
-        """By order: the functions of this degree and of the one before, their slopes, and the diagonal over sine**2."""
+        """By order: the functions of this degree and of the one before, their slopes, and the
+        diagonal over sine**2."""
         here, before, slope, slope_before, over = state
         degree, rise, fall, diagonal = row
         rise, fall = rise[:, None], fall[:, None]
         on_diagonal = orders == degree
         raised = rise * (z * here) - fall * before
-        # The diagonal is a multiple of sine**degree; its slope has sine**(degree - 2), which the first two have no product for.
+        # The diagonal is a multiple of sine**degree; its slope has sine**(degree - 2), which the
+        # first two have no product for.
         now = jnp.where(on_diagonal, -diagonal * sine * jnp.roll(here, 1, axis=0), raised)
-        over = jnp.where(degree == 1, -1 / sine, jnp.where(degree == 2, 3.0, -diagonal * sine * over)).astype(z.dtype)
+        over = jnp.where(
+            degree == 1, -1 / sine, jnp.where(degree == 2, 3.0, -diagonal * sine * over)
+        ).astype(z.dtype)
         inclined = rise * (here + z * slope) - fall * slope_before
-        # At the ends the slopes of order 1 are infinite, and a difference of such would be no number.
+        # At the ends the slopes of order 1 are infinite, and a difference of such would be no
+        # number.
         infinite = jnp.where((z < 0) & (degree % 2 == 1), -jnp.inf, jnp.inf)
         ends = jnp.where((orders == 1) & (jnp.abs(z) == 1), infinite, inclined)
         slopes_now = jnp.where(on_diagonal, -degree * z * over, jnp.where(orders < degree, ends, 0))
-        return (now, here, slopes_now.astype(z.dtype), slope, over), (now, slopes_now.astype(z.dtype))
+        return (now, here, slopes_now.astype(z.dtype), slope, over), (
+            now,
+            slopes_now.astype(z.dtype),
+        )
 
-    first = jnp.where(orders == 0, np.sqrt(0.25 / np.pi) if is_normalized else 1.0, jnp.zeros_like(z)).astype(z.dtype)
+    first = jnp.where(
+        orders == 0, np.sqrt(0.25 / np.pi) if is_normalized else 1.0, jnp.zeros_like(z)
+    ).astype(z.dtype)
     nothing = jnp.zeros_like(first)
     rows = tuple(jnp.asarray(c, z.dtype) for c in _coefficients(n, is_normalized=is_normalized))
-    _, later = lax.scan(step, (first, nothing, nothing, nothing, jnp.zeros_like(z)), (jnp.arange(1, n + 1), *rows))
-    values, inclines = (jnp.moveaxis(jnp.concatenate([start[None], rest]), 0, 1)
-                        for start, rest in zip((first, nothing), later, strict=True))
+    _, later = lax.scan(
+        step, (first, nothing, nothing, nothing, jnp.zeros_like(z)), (jnp.arange(1, n + 1), *rows)
+    )
+    values, inclines = (
+        jnp.moveaxis(jnp.concatenate([start[None], rest]), 0, 1)
+        for start, rest in zip((first, nothing), later, strict=True)
+    )
     return (values, inclines) if slopes else values

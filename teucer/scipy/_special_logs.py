@@ -18,14 +18,30 @@ from teucer.lax._terms import chebyshev
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
 
-__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_ndtr", "log_softmax", "logit", "ndtr", "ndtri", "rel_entr",
-           "softmax", "xlog1py", "xlogy"]
+__all__ = [
+    "boxcox",
+    "boxcox1p",
+    "entr",
+    "expit",
+    "kl_div",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "rel_entr",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+]
 
 
 @custom_jvp
 def _xlogy(x: Any, y: Any) -> Any:
     is_zero = (x == 0) & ~jnp.isnan(y)
-    return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log(jnp.where(is_zero, jnp.ones_like(y), y)))
+    return jnp.where(
+        is_zero, jnp.zeros_like(x), x * jnp.log(jnp.where(is_zero, jnp.ones_like(y), y))
+    )
 
 
 @_xlogy.defjvp
@@ -47,7 +63,9 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 @custom_jvp
 def _xlog1py(x: Any, y: Any) -> Any:
     is_zero = (x == 0) & ~jnp.isnan(y)
-    return jnp.where(is_zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(is_zero, jnp.zeros_like(y), y)))
+    return jnp.where(
+        is_zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(is_zero, jnp.zeros_like(y), y))
+    )
 
 
 @_xlog1py.defjvp
@@ -89,7 +107,8 @@ def entr(x: ArrayLike) -> Array:
 
 @fast
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain. Raises ValueError for complex numbers.
+    """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain. Raises ValueError
+    for complex numbers.
 
     >>> rel_entr(2., 2.)
     Array(0., dtype=float32, weak_type=True)
@@ -106,7 +125,8 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
 
 @fast
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence. Raises ValueError for complex numbers.
+    """p log(p / q) - p + q: what an element adds to the Kullback-Leibler divergence. Raises
+    ValueError for complex numbers.
 
     >>> kl_div(2., 2.)
     Array(0., dtype=float32, weak_type=True)
@@ -185,7 +205,9 @@ def _ndtr(x: Any) -> Any:
     # Through erfc, -x sqrt(1/2) would be rounded, and its error be that of the result times x^2.
     size = jnp.abs(x) * math.sqrt(0.5)
     tail = 0.5 * exp_of_square(x, 0.5) * scaled_erfc(size)
-    return jnp.where(size < 0.5, 0.5 + 0.5 * erf_near(x * math.sqrt(0.5)), jnp.where(x < 0, tail, 1 - tail))
+    return jnp.where(
+        size < 0.5, 0.5 + 0.5 * erf_near(x * math.sqrt(0.5)), jnp.where(x < 0, tail, 1 - tail)
+    )
 
 
 @_ndtr.defjvp
@@ -196,7 +218,8 @@ def _ndtr_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def ndtr(x: ArrayLike) -> Array:
-    """The normal distribution function: the probability of values up to x. Accurate where that is small.
+    """The normal distribution function: the probability of values up to x. Accurate where that is
+    small.
 
     >>> ndtr(0.)
     Array(0.5, dtype=float32)
@@ -227,7 +250,8 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 def _log_ndtr(x: Any) -> Any:
     x = floating("log_ndtr", jnp.asarray(x))
     is_above = x > 0
-    # Each expression sees only arguments for which it is finite, so that derivatives are finite too.
+    # Each expression sees only arguments for which it is finite, so that derivatives are finite
+    # too.
     above = jnp.log1p(-ndtr(-jnp.where(is_above, x, 0.0)))
     low = jnp.where(is_above, 0.0, x)
     below = jnp.log(0.5 * scaled_erfc(-math.sqrt(0.5) * low)) - low * (0.5 * low)
@@ -235,18 +259,72 @@ def _log_ndtr(x: Any) -> Any:
 
 
 # Numerators and denominators of AS 241, from the constant term on.
-_CENTRE = ((3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125, 45921.953931549871457,
-            67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
-           (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
-            39307.895800092710610, 28729.085735721942674, 5226.4952788528545610))
-_SIDE = ((1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504, 1.27045825245236838258,
-          0.241780725177450611770, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
-         (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550, 0.148103976427480074590,
-          1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9))
-_TAIL = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580, 0.296560571828504891230,
-          2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
-         (1.0, 0.599832206555887937690, 0.136929880922735805310, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
-          1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15))
+_CENTRE = (
+    (
+        3.3871328727963666080,
+        133.14166789178437745,
+        1971.5909503065514427,
+        13731.693765509461125,
+        45921.953931549871457,
+        67265.770927008700853,
+        33430.575583588128105,
+        2509.0809287301226727,
+    ),
+    (
+        1.0,
+        42.313330701600911252,
+        687.18700749205790830,
+        5394.1960214247511077,
+        21213.794301586595867,
+        39307.895800092710610,
+        28729.085735721942674,
+        5226.4952788528545610,
+    ),
+)
+_SIDE = (
+    (
+        1.42343711074968357734,
+        4.63033784615654529590,
+        5.76949722146069140550,
+        3.64784832476320460504,
+        1.27045825245236838258,
+        0.241780725177450611770,
+        2.27238449892691845833e-2,
+        7.74545014278341407640e-4,
+    ),
+    (
+        1.0,
+        2.05319162663775882187,
+        1.67638483018380384940,
+        0.689767334985100004550,
+        0.148103976427480074590,
+        1.51986665636164571966e-2,
+        5.47593808499534494600e-4,
+        1.05075007164441684324e-9,
+    ),
+)
+_TAIL = (
+    (
+        6.65790464350110377720,
+        5.46378491116411436990,
+        1.78482653991729133580,
+        0.296560571828504891230,
+        2.65321895265761230930e-2,
+        1.24266094738807843860e-3,
+        2.71155556874348757815e-5,
+        2.01033439929228813265e-7,
+    ),
+    (
+        1.0,
+        0.599832206555887937690,
+        0.136929880922735805310,
+        1.48753612908506148525e-2,
+        7.86869131145613259100e-4,
+        1.84631831751005468180e-5,
+        1.42151175831644588870e-7,
+        2.04426310338993978564e-15,
+    ),
+)
 
 
 def _ratio(x: Any, coefficients: tuple[Sequence[float], Sequence[float]]) -> Any:
@@ -265,7 +343,9 @@ def _ndtri(p: Any) -> Any:
     smaller = jnp.where(is_centre | (p <= 0) | (p >= 1), 0.5, jnp.minimum(p, 1 - p))
     r = jnp.sqrt(-jnp.log(smaller))
     side = jnp.where(r <= 5, _ratio(r - 1.6, _SIDE), _ratio(r - 5, _TAIL))
-    value = jnp.where(is_centre, centre * _ratio(0.180625 - jnp.square(centre), _CENTRE), jnp.sign(q) * side)
+    value = jnp.where(
+        is_centre, centre * _ratio(0.180625 - jnp.square(centre), _CENTRE), jnp.sign(q) * side
+    )
     ends = jnp.where(p == 0, -jnp.inf, jnp.where(p == 1, jnp.inf, jnp.nan))
     return jnp.where((p > 0) & (p < 1), value, ends)
 
@@ -279,12 +359,14 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
 
 @fast
 def ndtri(p: ArrayLike) -> Array:
-    """The inverse of `ndtr`: the value below which a normal variate is with probability p; nan outside [0, 1].
+    """The inverse of `ndtr`: the value below which a normal variate is with probability p; nan
+    outside [0, 1].
 
     >>> ndtri(0.5)
     Array(0., dtype=float32)
 
-    Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988) 477.
+    Source: Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
+    Statistics 37 (1988) 477.
     """
     p = floating("ndtri", p)
     # The coefficients exceed the range of float16.

@@ -37,8 +37,8 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     >>> round(float(owens_t(1.0, 0.5)), 4)
     0.0431
 
-    Method: Gauss-Legendre quadrature of Owen's integral where it is not negligible, for |a| up to 1, to which his identity
-    takes other a (D. B. Owen, Ann. Math. Statist. 27 (1956) 1075).
+    Method: Gauss-Legendre quadrature of Owen's integral where it is not negligible, for |a| up to
+    1, to which his identity takes other a (D. B. Owen, Ann. Math. Statist. 27 (1956) 1075).
     """
     return _owens_t(*jnp.broadcast_arrays(*strong("owens_t", h, a)))
 
@@ -48,7 +48,10 @@ def _owens_t(h: Any, a: Any) -> Any:
     x, slope = jnp.abs(h), jnp.abs(a)
     is_steep = slope > 1
     both = jnp.where((x == 0) | (slope == 0), 0.0, x * slope)
-    flat = _quadrature(jnp.where(is_steep, both, x), jnp.where(is_steep, 1 / jnp.where(is_steep, slope, 1.0), slope))
+    flat = _quadrature(
+        jnp.where(is_steep, both, x),
+        jnp.where(is_steep, 1 / jnp.where(is_steep, slope, 1.0), slope),
+    )
     # From the middle for small h and from the tail for large ones, so that nothing cancels.
     middle = 0.25 - (ndtr(x) - 0.5) * (ndtr(both) - 0.5)
     tail = 0.5 * (ndtr(-x) + ndtr(-both)) - ndtr(-x) * ndtr(-both)
@@ -59,8 +62,14 @@ def _owens_t(h: Any, a: Any) -> Any:
 @_owens_t.defjvp
 def _owens_t_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (h, a), (dh, da) = primals, tangents
-    along_h = -jnp.exp(-0.5 * h * h) / math.sqrt(2 * math.pi) * (ndtr(jnp.where(h == 0, 0.0, a * h)) - 0.5)
-    along_a = jnp.exp(-0.5 * h * h) * jnp.exp(-0.5 * jnp.square(a * h)) / (2 * math.pi * (1 + a * a))
+    along_h = (
+        -jnp.exp(-0.5 * h * h)
+        / math.sqrt(2 * math.pi)
+        * (ndtr(jnp.where(h == 0, 0.0, a * h)) - 0.5)
+    )
+    along_a = (
+        jnp.exp(-0.5 * h * h) * jnp.exp(-0.5 * jnp.square(a * h)) / (2 * math.pi * (1 + a * a))
+    )
     return _owens_t(h, a), along_h * dh + along_a * da
 
 

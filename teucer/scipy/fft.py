@@ -18,12 +18,14 @@ __dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary
-def dct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
-        norm: str | None = None) -> Array:
+def dct(
+    x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The cosine transform along an axis: y[k] = 2 sum_i x[i] cos(pi k (2 i + 1) / (2 n)).
 
     n: the length to which x is cut or padded with zeros. norm: 'ortho' makes it orthogonal.
-    Raises NotImplementedError for another type; ValueError for an axis out of bounds, n < 1 or another norm.
+    Raises NotImplementedError for another type; ValueError for an axis out of bounds, n < 1 or
+    another norm.
 
     >>> dct(np.array([1., 2.], "float32"))
     Array([ 6.       , -1.4142135], dtype=float32)
@@ -34,8 +36,9 @@ def dct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
 
 
 @tracebacks.api_boundary
-def idct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
-         norm: str | None = None) -> Array:
+def idct(
+    x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The inverse of `dct` along an axis. Arguments as for that.
 
     >>> idct(dct(np.array([1., 2.], "float32"))).round(5)
@@ -45,9 +48,15 @@ def idct(x: Array, type: int = 2, n: int | None = None, axis: int = -1,
 
 
 @tracebacks.api_boundary
-def dctn(x: Array, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
-         norm: str | None = None) -> Array:
-    """`dct` along several axes, by default all. s: the length along each; of the last axes if axes are not given.
+def dctn(
+    x: Array,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
+    """`dct` along several axes, by default all. s: the length along each; of the last axes if axes
+    are not given.
 
     Raises ValueError if an axis comes twice, or s has another length than axes.
     """
@@ -55,14 +64,20 @@ def dctn(x: Array, type: int = 2, s: Sequence[int] | None = None, axes: Sequence
 
 
 @tracebacks.api_boundary
-def idctn(x: Array, type: int = 2, s: Sequence[int] | None = None,
-          axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def idctn(
+    x: Array,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of `dctn`. Arguments as for that."""
     return _along_all(idct, x, type, s, axes, norm)
 
 
-def _along_all(transform: Callable[..., Any], x: Any, type: int, s: Any, axes: Any,
-               norm: str | None) -> Any:
+def _along_all(
+    transform: Callable[..., Any], x: Any, type: int, s: Any, axes: Any, norm: str | None
+) -> Any:
     rank = np.ndim(x)
     if axes is None:
         axes = range(rank) if s is None else range(rank - len(s), rank)
@@ -71,14 +86,17 @@ def _along_all(transform: Callable[..., Any], x: Any, type: int, s: Any, axes: A
     if len(set(axes)) < len(axes):
         raise ValueError(f"repeated axis: {tuple(axes)}")
     if len(lengths) != len(axes):
-        raise ValueError(f"s and axes must have the same length, got {tuple(lengths)} and {tuple(axes)}.")
+        raise ValueError(
+            f"s and axes must have the same length, got {tuple(lengths)} and {tuple(axes)}."
+        )
     for a, n in zip(axes, lengths, strict=True):
         x = transform(x, type, n, a, norm)
     return x
 
 
-def _along(transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int,
-           norm: str | None) -> Any:
+def _along(
+    transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int, norm: str | None
+) -> Any:
     if type != 2:
         raise NotImplementedError("Only DCT type 2 is implemented.")
     if norm not in (None, "backward", "ortho"):
@@ -91,7 +109,9 @@ def _along(transform: Callable[..., Any], x: Any, type: int, n: int | None, axis
     x = jnp.moveaxis(x, axis, -1)
     length = x.shape[-1] if n is None else n
     if length < 1:
-        raise ValueError(f"invalid number of data points ({length}) specified for a cosine transform.")
+        raise ValueError(
+            f"invalid number of data points ({length}) specified for a cosine transform."
+        )
     x = jnp.pad(x[..., :length], [(0, 0)] * (x.ndim - 1) + [(0, max(0, length - x.shape[-1]))])
     parts = (x.real, x.imag) if jnp.issubdtype(x.dtype, jnp.complexfloating) else (x,)
     real, *imaginary = (transform(part, norm == "ortho") for part in parts)
@@ -99,7 +119,8 @@ def _along(transform: Callable[..., Any], x: Any, type: int, n: int | None, axis
 
 
 def _order(n: int) -> Any:
-    """Even places, then the odd ones backwards: a transform of x in this order is a rotation of the FFT."""
+    """Even places, then the odd ones backwards: a transform of x in this order is a rotation of the
+    FFT."""
     return np.concatenate([np.arange(0, n, 2), np.arange(n - 1 - n % 2, 0, -2)])
 
 

@@ -10,8 +10,9 @@ __all__ = ["trapezoid"]
 __dir__ = listing(__name__, __all__)
 
 
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0,
-              axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The integral of samples y at places x, or dx apart, by the trapezoidal rule, along an axis.
 
     >>> trapezoid(jnp.array([1., 2., 3.]))

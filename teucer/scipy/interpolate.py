@@ -26,36 +26,54 @@ class RegularGridInterpolator:
     points: n vectors of places, strictly increasing or decreasing. values: T[sizes of points, ...].
     method: "linear" or "nearest".
     fill_value: what is returned outside of the grid; None: values are extrapolated.
-    Raises ValueError for another method, or if sizes do not fit; NotImplementedError for bounds_error: under `jit` places
-    are not known.
+    Raises ValueError for another method, or if sizes do not fit; NotImplementedError for
+    bounds_error: under `jit` places are not known.
 
     >>> of = RegularGridInterpolator((jnp.array([0., 1., 3.]),), jnp.array([0., 10., 20.]))
     >>> of(jnp.array([[0.5], [2.], [4.]]))
     Array([ 5., 15., nan], dtype=float32)
     """
 
-    def __init__(self, points: Sequence[Any], values: Any, method: str = "linear", bounds_error: bool = False,
-                 fill_value: Any = jnp.nan) -> None:
+    def __init__(
+        self,
+        points: Sequence[Any],
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = False,
+        fill_value: Any = jnp.nan,
+    ) -> None:
         self.method, self.bounds_error, self.fill_value = _checked(method), bounds_error, fill_value
         if bounds_error:
-            raise NotImplementedError("RegularGridInterpolator: `bounds_error` takes no effect under JIT\n  Leave it False.")
+            raise NotImplementedError(
+                "RegularGridInterpolator: `bounds_error` takes no effect under JIT\n"
+                "  Leave it False."
+            )
         check_arraylike("RegularGridInterpolator", values, *points)
         (self.values,) = matrices("RegularGridInterpolator", values)
         if len(points) > self.values.ndim:
-            raise ValueError(f"there are {len(points)} point arrays, but values has {self.values.ndim} dimensions")
+            raise ValueError(
+                f"there are {len(points)} point arrays, but values has {self.values.ndim} "
+                "dimensions"
+            )
         self.grid = tuple(jnp.asarray(p) for p in points)
         for i, line in enumerate(self.grid):
             if line.ndim != 1:
-                raise ValueError(f"the points in dimension {i} must be 1-dimensional, got shape {line.shape}")
+                raise ValueError(
+                    f"the points in dimension {i} must be 1-dimensional, got shape {line.shape}"
+                )
             if line.shape[0] != self.values.shape[i]:
-                raise ValueError(f"there are {line.shape[0]} points and {self.values.shape[i]} values in dimension {i}")
+                raise ValueError(
+                    f"there are {line.shape[0]} points and {self.values.shape[i]} values in "
+                    f"dimension {i}"
+                )
         if fill_value is not None:
             check_arraylike("RegularGridInterpolator", fill_value)
 
     def __call__(self, xi: Any, method: str | None = None) -> Any:
         """The values at places.
 
-        xi: real[..., n], or n arrays that broadcast  ->  T[..., *the axes of values after the grid's]
+        xi: real[..., n], or n arrays that broadcast  ->  T[..., *the axes of values after the
+        grid's]
         method: another than the interpolator's.
         Raises ValueError for places of another dimension.
         """
@@ -67,8 +85,10 @@ class RegularGridInterpolator:
         xi = jnp.asarray(xi)
         xi = xi.reshape(*xi.shape, 1) if n == 1 and (xi.ndim == 0 or xi.ndim == 1) else xi
         if xi.shape[-1:] != (n,):
-            raise ValueError(f"the requested sample points xi have dimension {xi.shape[-1] if xi.ndim else 0}, but this "
-                             f"RegularGridInterpolator has dimension {n}")
+            raise ValueError(
+                f"the requested sample points xi have dimension {xi.shape[-1] if xi.ndim else 0}, "
+                f"but this RegularGridInterpolator has dimension {n}"
+            )
         return _interpolate(self.grid, self.values, self.fill_value, xi, method)
 
 
@@ -105,7 +125,11 @@ def _interpolate(grid: tuple[Any, ...], values: Any, fill_value: Any, xi: Any, m
         outside = outside | (x < end.min()) | (x > end.max())
         is_nan = is_nan | jnp.isnan(x)
     if fill_value is not None:
-        result = jnp.where(outside.reshape(*outside.shape, *extra), jnp.asarray(fill_value).astype(result.dtype), result)
+        result = jnp.where(
+            outside.reshape(*outside.shape, *extra),
+            jnp.asarray(fill_value).astype(result.dtype),
+            result,
+        )
     return jnp.where(is_nan.reshape(*is_nan.shape, *extra), jnp.nan, result)
 
 
@@ -114,7 +138,10 @@ def _linear(values: Any, lower: list[Any], shares: list[Any]) -> Any:
     extra = (1,) * (values.ndim - len(lower))
     total: Any = 0
     for corner in itertools.product((0, 1), repeat=len(lower)):
-        places = [jnp.minimum(at + step, n - 1) for at, step, n in zip(lower, corner, values.shape, strict=False)]
+        places = [
+            jnp.minimum(at + step, n - 1)
+            for at, step, n in zip(lower, corner, values.shape, strict=False)
+        ]
         weight: Any = 1
         for share, step in zip(shares, corner, strict=True):
             weight = weight * (share if step else 1 - share)

@@ -28,14 +28,20 @@ _INSIDE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int,
-                    mode: str = "constant", cval: ArrayLike = 0.0) -> Any:
+def map_coordinates(
+    input: ArrayLike,
+    coordinates: Sequence[Any],
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
+) -> Any:
     """The elements of an array at places between them.
 
-    input: T[...], of n axes. coordinates: n arrays, of shapes that broadcast, of places along each axis  ->  T[common shape]
+    input: T[...], of n axes. coordinates: n arrays, of shapes that broadcast, of places along each
+    axis  ->  T[common shape]
     order: 0, the nearest element, or 1, linear interpolation.
-    mode: what is beyond the ends: "constant" (cval), "nearest" (the element at the end), "wrap", "mirror" (about the centre of the
-    element at the end), or "reflect" (about its edge).
+    mode: what is beyond the ends: "constant" (cval), "nearest" (the element at the end), "wrap",
+    "mirror" (about the centre of the element at the end), or "reflect" (about its edge).
     Results for integers are rounded.
     Raises ValueError if there are not n coordinates, NotImplementedError for another order or mode.
 
@@ -43,12 +49,19 @@ def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int,
     Array([2., 4.], dtype=float32)
     """
     if order not in (0, 1):
-        raise NotImplementedError(f"map_coordinates: order must be 0 or 1, got {order}: requires order<=1")
+        raise NotImplementedError(
+            f"map_coordinates: order must be 0 or 1, got {order}: requires order<=1"
+        )
     if mode not in _INSIDE:
-        raise NotImplementedError(f"map_coordinates does not yet support mode {mode}. Currently supported modes are "
-                                  f"{', '.join(_INSIDE)}.")
+        raise NotImplementedError(
+            f"map_coordinates does not yet support mode {mode}. Currently supported modes are "
+            f"{', '.join(_INSIDE)}."
+        )
     if np.ndim(input) != len(coordinates):
-        raise ValueError(f"coordinates must be a sequence of length input.ndim, but {len(coordinates)} != {np.ndim(input)}")
+        raise ValueError(
+            f"coordinates must be a sequence of length input.ndim, but {len(coordinates)} != "
+            f"{np.ndim(input)}"
+        )
     check_arraylike("map_coordinates", input, *coordinates, cval)
     return _map_coordinates(input, tuple(coordinates), order, mode, cval)
 
@@ -78,7 +91,14 @@ def _nodes(place: Any, order: int) -> list[tuple[Any, Any]]:
     """Indices of the elements that count, and their weights."""
     is_integer = jnp.issubdtype(place.dtype, np.integer)
     if order == 0 or is_integer:
-        return [(place if is_integer else lax.round(place, lax.RoundingMethod.AWAY_FROM_ZERO).astype(np.int32), None)]
+        return [
+            (
+                place
+                if is_integer
+                else lax.round(place, lax.RoundingMethod.AWAY_FROM_ZERO).astype(np.int32),
+                None,
+            )
+        ]
     lower = jnp.floor(place)
     share = place - lower
     index = lower.astype(np.int32)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from teucer._base import lazy
 
 _ROOMS = {
-    "teucer._devices.meshes":
-        "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh use_abstract_mesh",
-    "teucer._devices.shardings":
-        "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding",
-    "teucer._core.manual.axis_type":
-        "ManualAxisType",
-    "teucer._core.specs":
-        "PartitionSpec",
-    "teucer.sharding._shard_map":
-        "Infer",
-    "teucer.lax._sharding":
-        "auto_axes explicit_axes reshard",
+    "teucer._devices.meshes": (
+        "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh "
+        "use_abstract_mesh"
+    ),
+    "teucer._devices.shardings": (
+        "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding"
+    ),
+    "teucer._core.manual.axis_type": "ManualAxisType",
+    "teucer._core.specs": "PartitionSpec",
+    "teucer.sharding._shard_map": "Infer",
+    "teucer.lax._sharding": "auto_axes explicit_axes reshard",
 }
 _ABSENT = {
     "PositionalSharding": "it was removed in JAX 0.6; use NamedSharding.",

@@ -17,13 +17,15 @@ from teucer._xla.platforms import partitioners
 
 __all__ = ["inspect_sharding_p"]
 
-# By what Python is told: the functions that texts of programs name, which live as long as the process.
+# By what Python is told: the functions that texts of programs name, which live as long as the
+# process.
 _told: dict[Any, str] = {}
 
 
 @final
 class InspectSharding(Primitive):
-    """Have `callback` called with the sharding of x, once it is known: while the program is compiled."""
+    """Have `callback` called with the sharding of x, once it is known: while the program is
+    compiled."""
 
     __slots__ = ()
     name = "inspect_sharding"
@@ -48,11 +50,21 @@ class InspectSharding(Primitive):
         if mesh is None:
             ctx.module.inspections.append(lambda device: callback(single_device_sharding(device)))
         elif ctx.all_manual():
-            ctx.module.inspections.append(lambda device: callback(NamedSharding(mesh, PartitionSpec())))
+            ctx.module.inspections.append(
+                lambda device: callback(NamedSharding(mesh, PartitionSpec()))
+            )
         else:
             free = mesh if ctx.manual is None else ctx.manual.free_mesh
             name = _name_of(callback, mesh, free, x.aval.physical.ndim)
-            hlo.custom_call(ctx, INSPECTED, (x,), (x.aval,), config=f'"{name}"', api_version=1, has_side_effect=True)
+            hlo.custom_call(
+                ctx,
+                INSPECTED,
+                (x,),
+                (x.aval,),
+                config=f'"{name}"',
+                api_version=1,
+                has_side_effect=True,
+            )
         return ()
 
     lower_extended = lower
@@ -70,15 +82,19 @@ inspect_sharding_p = InspectSharding()
 
 
 def _name_of(callback: Callable[[Any], None], mesh: Any, free: Any, ndim: int) -> str:
-    """What the text of a program names the function by that tells `callback` of a sharding over a mesh.
+    """What the text of a program names the function by that tells `callback` of a sharding over a
+    mesh.
 
     free: the devices along those of its axes that are not manual, of which the compiler speaks.
     """
     key = (callback, mesh, free, ndim)
     if key not in _told:
+
         def tell(found: Any) -> None:
             sharding = from_hlo(found, free, ndim, free.device_list)
-            callback(sharding.update(mesh=mesh) if isinstance(sharding, NamedSharding) else sharding)
+            callback(
+                sharding.update(mesh=mesh) if isinstance(sharding, NamedSharding) else sharding
+            )
 
         _told[key] = partitioners.inspection(tell)
     return _told[key]

@@ -1,4 +1,7 @@
-"""`shard_map` as a primitive: a jaxpr that each device of a mesh runs on its parts of the arguments."""
+"""`shard_map` as a primitive.
+
+A jaxpr that each device of a mesh runs on its parts of the arguments.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,17 @@ Params = dict[str, Any]
 
 @contextlib.contextmanager
 def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]:
-    """In the `with` block one writes for each device: the manual axes are in force, and are Manual axes of the mesh in force."""
+    """In the `with` block one writes for each device: the manual axes are in force, and are Manual
+    axes of the mesh in force."""
     abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
     told = manual - meshes.left_out(mesh) if check_vma else frozenset()
     if check_vma:  # types are asked over which axes they vary once there is one that does
         ShapedArray((), np.dtype(np.bool_), vma=told)
-    with (axes.extended({name: mesh.sizes[name] for name in manual - told}),
-          axes.extended({name: mesh.sizes[name] for name in told}, manual=True), meshes.use_abstract_mesh(abstract)):
+    with (
+        axes.extended({name: mesh.sizes[name] for name in manual - told}),
+        axes.extended({name: mesh.sizes[name] for name in told}, manual=True),
+        meshes.use_abstract_mesh(abstract),
+    ):
         yield
 
 
@@ -59,15 +66,23 @@ def named_over(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) ->
 
 
 def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
-    """How stacked parts of a value lie over the mesh from one call to another; what their type says of sums stays."""
+    """How stacked parts of a value lie over the mesh from one call to another; what their type says
+    of sums stays."""
     if aval.is_high:
-        return aval.nospec(mesh, check_vma, tuple(name for name in mesh.axis_names if name in manual))
-    varying = [name for name in named_over(aval, mesh, manual, check_vma) if name not in aval.unreduced]
-    return PartitionSpec(tuple(varying), unreduced=aval.unreduced & manual, reduced=aval.reduced & manual)
+        return aval.nospec(
+            mesh, check_vma, tuple(name for name in mesh.axis_names if name in manual)
+        )
+    varying = [
+        name for name in named_over(aval, mesh, manual, check_vma) if name not in aval.unreduced
+    ]
+    return PartitionSpec(
+        tuple(varying), unreduced=aval.unreduced & manual, reduced=aval.reduced & manual
+    )
 
 
 def stacked(x: Any) -> Any:
-    """A part of a value as one element along a new axis in front, over which all parts can be laid side by side."""
+    """A part of a value as one element along a new axis in front, over which all parts can be laid
+    side by side."""
     return array_ops.reshape(x, (1, *np.shape(x)))
 
 
@@ -84,11 +99,13 @@ def unstacked(x: Any) -> Any:
 
 @final
 class ShardMap(Primitive):
-    """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of what they give.
+    """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of what
+    they give.
 
-    mesh: with the types that its axes have outside. newly_manual_axes: those along which the program is written by hand.
-    in_specs, out_specs: over these axes alone. check_vma: whether types say over which of them values vary.
-    (C1) jaxpr has no constants.
+    mesh: with the types that its axes have outside. newly_manual_axes: those along which the
+    program is written by hand.
+    in_specs, out_specs: over these axes alone. check_vma: whether types say over which of them
+    values vary. (C1) jaxpr has no constants.
     """
 
     __slots__ = ()
@@ -99,28 +116,44 @@ class ShardMap(Primitive):
     def within(self, params: Params) -> Any:
         return inside(params["mesh"], params["newly_manual_axes"], params["check_vma"])
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, mesh: Any, out_specs: Any, newly_manual_axes: Any, check_vma: bool,
-              **params: Any) -> Any:
-        return tuple(whole_aval(aval, spec, mesh, newly_manual_axes, check_vma)
-                     for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True))
+    def types(
+        self,
+        *avals: Any,
+        jaxpr: ClosedJaxpr,
+        mesh: Any,
+        out_specs: Any,
+        newly_manual_axes: Any,
+        check_vma: bool,
+        **params: Any,
+    ) -> Any:
+        return tuple(
+            whole_aval(aval, spec, mesh, newly_manual_axes, check_vma)
+            for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
+        )
 
     def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
     def on_values(self, operands: Any, groups: Any, **params: Any) -> Any:
-        """References are divided as arrays are, and their arrays are put together from what the devices have written."""
+        """References are divided as arrays are, and their arrays are put together from what the
+        devices have written."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         with self.within(params):
             inner = discharged(jaxpr, groups)
         of_group = {g: spec for g, spec in zip(groups, in_specs, strict=True) if g is not None}
         more = [of_group[g] for g in inner.changed]
-        for aval, spec in zip(inner.jaxpr.out_avals[inner.n_outs:], more, strict=True):
+        for aval, spec in zip(inner.jaxpr.out_avals[inner.n_outs :], more, strict=True):
             extra = (aval.vma & params["newly_manual_axes"]) - names_of_spec(spec)
             if extra:
-                raise ValueError("shard_map: what is written to a reference differs over mesh axes over which it is not divided.\n"
-                                 f"    {aval.str_short(short_dtypes=True)} is written, in_specs has {spec}\n  Name the axes "
-                                 f"{sorted(extra, key=str)} in in_specs, or sum or gather there before it is written.")
-        return inner.split(self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params))
+                raise ValueError(
+                    "shard_map: what is written to a reference differs over mesh axes over which "
+                    f"it is not divided.\n    {aval.str_short(short_dtypes=True)} is written, "
+                    f"in_specs has {spec}\n  Name the axes {sorted(extra, key=str)} in in_specs, "
+                    "or sum or gather there before it is written."
+                )
+        return inner.split(
+            self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params)
+        )
 
     def on_low(self, operands: Any, avals: Any, **params: Any) -> Any:
         """The call on low values: the parts of a high value are divided as its spec says."""
@@ -129,7 +162,11 @@ class ShardMap(Primitive):
         given = taken_apart(operands, avals)
         with self.within(params):
             low = lowered(jaxpr)
-            specs = [s for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True) for s in low_specs(spec, aval)]
+            specs = [
+                s
+                for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
+                for s in low_specs(spec, aval)
+            ]
             body = _laid_out(low.jaxpr, specs, params) if params["check_vma"] else low.jaxpr
         ins = [s for aval, spec in zip(avals, in_specs, strict=True) for s in low_specs(spec, aval)]
         outs = self.on_jaxpr(body, given.low, ins, specs, params)
@@ -138,17 +175,50 @@ class ShardMap(Primitive):
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxpr"], _placements(params))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, mesh: Any, in_specs: Any, out_specs: Any, newly_manual_axes: Any,
-              **params: Any) -> Any:
-        return manual_computation(ctx, mesh, newly_manual_axes, values, in_specs, jaxpr.in_avals, list(ctx.avals_out), out_specs,
-                                  lambda *parts: ctx.inline(jaxpr, *parts))
+    def lower(
+        self,
+        ctx: Any,
+        *values: Any,
+        jaxpr: ClosedJaxpr,
+        mesh: Any,
+        in_specs: Any,
+        out_specs: Any,
+        newly_manual_axes: Any,
+        **params: Any,
+    ) -> Any:
+        return manual_computation(
+            ctx,
+            mesh,
+            newly_manual_axes,
+            values,
+            in_specs,
+            jaxpr.in_avals,
+            list(ctx.avals_out),
+            out_specs,
+            lambda *parts: ctx.inline(jaxpr, *parts),
+        )
 
-    def on_jaxpr(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Sequence[PartitionSpec],
-                 out_specs: Sequence[PartitionSpec], params: Params) -> Any:
-        """A call of a transformed jaxpr; the constants that rules have brought in become operands, the same on each device."""
+    def on_jaxpr(
+        self,
+        closed: ClosedJaxpr,
+        operands: Sequence[Any],
+        in_specs: Sequence[PartitionSpec],
+        out_specs: Sequence[PartitionSpec],
+        params: Params,
+    ) -> Any:
+        """A call of a transformed jaxpr; the constants that rules have brought in become operands,
+        the same on each device."""
         inner, consts = hoisted(closed)
-        return self.call(*consts, *operands, **{**params, "jaxpr": inner, "out_specs": tuple(out_specs),
-                                                "in_specs": (*[PartitionSpec()] * len(consts), *in_specs)})
+        return self.call(
+            *consts,
+            *operands,
+            **{
+                **params,
+                "jaxpr": inner,
+                "out_specs": tuple(out_specs),
+                "in_specs": (*[PartitionSpec()] * len(consts), *in_specs),
+            },
+        )
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
@@ -156,9 +226,13 @@ class ShardMap(Primitive):
         with self.within(params):
             jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         operands = (*primals, *filtered(tangents, moving))
-        of_tangents = [[spec.to_tangent_spec() for spec in filtered(specs, which)]
-                       for specs, which in ((in_specs, moving), (out_specs, out_moving))]
-        outs = self.on_jaxpr(jvp, operands, (*in_specs, *of_tangents[0]), (*out_specs, *of_tangents[1]), params)
+        of_tangents = [
+            [spec.to_tangent_spec() for spec in filtered(specs, which)]
+            for specs, which in ((in_specs, moving), (out_specs, out_moving))
+        ]
+        outs = self.on_jaxpr(
+            jvp, operands, (*in_specs, *of_tangents[0]), (*out_specs, *of_tangents[1]), params
+        )
         return split_tangents(outs, out_moving)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
@@ -169,37 +243,71 @@ class ShardMap(Primitive):
             transposed, nonzero = transpose_jaxpr(jaxpr, linear, given)
             if not params["check_vma"]:
                 specs = tuple(filtered(filtered(in_specs, linear), nonzero))
-                transposed = transposed.kept(("summed", specs), lambda: _summed(transposed, specs, params))
-        ct_specs, cts = [spec.to_ct_spec() for spec in filtered(out_specs, given)], filtered(cts, given)
+                transposed = transposed.kept(
+                    ("summed", specs), lambda: _summed(transposed, specs, params)
+                )
+        ct_specs, cts = (
+            [spec.to_ct_spec() for spec in filtered(out_specs, given)],
+            filtered(cts, given),
+        )
         if not params["check_vma"]:
-            # A result that is the same on several devices has its cotangent from all of them together.
+            # A result that is the same on several devices has its cotangent from all of them
+            # together.
             cts = [_share(ct, spec, params) for ct, spec in zip(cts, ct_specs, strict=True)]
         fixed = [not lin for lin in linear]
-        outs = iter(self.on_jaxpr(transposed, (*filtered(args, fixed), *cts), (*filtered(in_specs, fixed), *ct_specs),
-                                  [spec.to_ct_spec() for spec in filtered(filtered(in_specs, linear), nonzero)], params))
+        outs = iter(
+            self.on_jaxpr(
+                transposed,
+                (*filtered(args, fixed), *cts),
+                (*filtered(in_specs, fixed), *ct_specs),
+                [spec.to_ct_spec() for spec in filtered(filtered(in_specs, linear), nonzero)],
+                params,
+            )
+        )
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
-        """Run what is known now, record the rest. Residuals are laid side by side, one part a device where these may differ."""
+        """Run what is known now, record the rest. Residuals are laid side by side, one part a
+        device where these may differ."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         unknown = tuple(trace.is_unknown(x) for x in args)
         with self.within(params):
-            split, known, staged, residual_specs = jaxpr.kept(("shard_map", unknown), lambda: _split(jaxpr, unknown, params))
+            split, known, staged, residual_specs = jaxpr.kept(
+                ("shard_map", unknown), lambda: _split(jaxpr, unknown, params)
+            )
         is_known, known_outs = [not u for u in unknown], [not u for u in split.unknown_outs]
         known_args, known_specs = filtered(args, is_known), filtered(in_specs, is_known)
         inner, consts = hoisted(known)
-        outs = trace.evaluate_known(self, (*consts, *known_args), {
-            **params, "jaxpr": inner, "in_specs": (*[PartitionSpec()] * len(consts), *known_specs),
-            "out_specs": (*filtered(out_specs, known_outs), *residual_specs)})
+        outs = trace.evaluate_known(
+            self,
+            (*consts, *known_args),
+            {
+                **params,
+                "jaxpr": inner,
+                "in_specs": (*[PartitionSpec()] * len(consts), *known_specs),
+                "out_specs": (*filtered(out_specs, known_outs), *residual_specs),
+            },
+        )
         n = sum(known_outs)
         computed, laid = iter(outs[n:]), iter(residual_specs)
         residuals = [next(computed) if f is None else known_args[f] for f in split.forwarded]
         specs = [next(laid) if f is None else known_specs[f] for f in split.forwarded]
         inner, consts = hoisted(staged)
-        rest = trace.record(self, (*consts, *residuals, *filtered(args, unknown)), {
-            **params, "jaxpr": inner, "in_specs": (*[PartitionSpec()] * len(consts), *specs, *filtered(in_specs, unknown)),
-            "out_specs": tuple(filtered(out_specs, split.unknown_outs))})
+        rest = trace.record(
+            self,
+            (*consts, *residuals, *filtered(args, unknown)),
+            {
+                **params,
+                "jaxpr": inner,
+                "in_specs": (
+                    *[PartitionSpec()] * len(consts),
+                    *specs,
+                    *filtered(in_specs, unknown),
+                ),
+                "out_specs": tuple(filtered(out_specs, split.unknown_outs)),
+            },
+        )
         now, later = iter(outs[:n]), iter(rest)
         return tuple(next(later) if u else next(now) for u in split.unknown_outs)
 
@@ -208,53 +316,86 @@ class ShardMap(Primitive):
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         for spec in (*filtered(in_specs, batched), *out_specs):
             if not isinstance(spec, PartitionSpec):
-                raise NotImplementedError(f"vmap of shard_map: {spec!r:.100} does not say how a batch of high values is divided.\n"
-                                          "  Call vmap within the function that shard_map is given.")
+                raise NotImplementedError(
+                    f"vmap of shard_map: {spec!r:.100} does not say how a batch of high values is "
+                    "divided.\n  Call vmap within the function that shard_map is given."
+                )
         over = entry_names(axis.spmd_name)
         if axis.explicit is None and not set(over) <= params["newly_manual_axes"]:
             over = ()
         if any(jaxpr_uses_axis(jaxpr.jaxpr, name) for name in over):
-            over = ()  # an operation that speaks of the axis is between parts of one element of the batch
-        over, rest = [tuple(n for n in over if (n in params["newly_manual_axes"]) is mine) for mine in (True, False)]
+            # an operation that speaks of the axis is between parts of one element of the batch
+            over = ()
+        over, rest = [
+            tuple(n for n in over if (n in params["newly_manual_axes"]) is mine)
+            for mine in (True, False)
+        ]
         for spec in (*in_specs, *out_specs):
             if names_of_spec(spec).intersection(over):
-                raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs got spmd_axis_name={axis.spmd_name!r} "
-                                 f"and spec {spec}\n  vmap over another mesh axis, or leave it out of the specs.")
+                raise ValueError(
+                    "vmap spmd_axis_name cannot appear in shard_map in_specs got "
+                    f"spmd_axis_name={axis.spmd_name!r} and spec {spec}\n"
+                    "  vmap over another mesh axis, or leave it out of the specs."
+                )
         n = math.prod(mesh.sizes[name] for name in over)
         if axis.size % n:
-            raise ValueError(f"vmap: the size {axis.size} of the mapped axis is not divisible by that of spmd_axis_name "
-                             f"{axis.spmd_name!r}, {n}.")
+            raise ValueError(
+                f"vmap: the size {axis.size} of the mapped axis is not divisible by that of "
+                f"spmd_axis_name {axis.spmd_name!r}, {n}."
+            )
         explicit = axis.explicit
         if explicit is not None:
-            here = mesh.abstract_mesh.update_axis_types(dict.fromkeys(params["newly_manual_axes"], AxisType.Manual))
+            here = mesh.abstract_mesh.update_axis_types(
+                dict.fromkeys(params["newly_manual_axes"], AxisType.Manual)
+            )
             explicit = NamedSharding(here, PartitionSpec(rest)) if rest else None
         inner = axis._replace(size=axis.size // n, spmd_name=rest or None, explicit=explicit)
         with self.within(params):
             key = ("shard_map batch", inner, batched, over)
-            body, out_batched = jaxpr.kept(key, lambda: _batched(jaxpr, inner, batched, frozenset(over), params["check_vma"]))
+            body, out_batched = jaxpr.kept(
+                key, lambda: _batched(jaxpr, inner, batched, frozenset(over), params["check_vma"])
+            )
 
         def spec_of(spec: PartitionSpec, is_batched: bool) -> PartitionSpec:
             return spec.update(partitions=(over, *spec.partitions)) if is_batched else spec
 
-        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
-        outs = self.on_jaxpr(body, operands, list(map(spec_of, in_specs, batched)), list(map(spec_of, out_specs, out_batched)),
-                             params)
+        operands = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
+        outs = self.on_jaxpr(
+            body,
+            operands,
+            list(map(spec_of, in_specs, batched)),
+            list(map(spec_of, out_specs, out_batched)),
+            params,
+        )
         return outs, tuple(0 if b else None for b in out_batched)
 
     def uses_axis(self, name: Any, params: Params) -> bool:
-        return name is not None and name not in params["newly_manual_axes"] and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+        return (
+            name is not None
+            and name not in params["newly_manual_axes"]
+            and jaxpr_uses_axis(params["jaxpr"].jaxpr, name)
+        )
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
-        return narrowed(eqn, used, taken, jaxpr=closed, in_specs=tuple(filtered(eqn.params["in_specs"], taken)),
-                        out_specs=tuple(filtered(eqn.params["out_specs"], used)))
+        return narrowed(
+            eqn,
+            used,
+            taken,
+            jaxpr=closed,
+            in_specs=tuple(filtered(eqn.params["in_specs"], taken)),
+            out_specs=tuple(filtered(eqn.params["out_specs"], used)),
+        )
 
 
 shard_map_p = ShardMap()
 
 
 def _placements(params: Params) -> tuple[Any, ...]:
-    """Where results are that are divided along all mesh axes as their specs say; None where the compiler decides too."""
+    """Where results are that are divided along all mesh axes as their specs say; None where the
+    compiler decides too."""
     mesh, specs = params["mesh"], params["out_specs"]
     if not isinstance(mesh, Mesh) or len(params["newly_manual_axes"]) < len(mesh.axis_names):
         return (None,) * len(specs)
@@ -276,10 +417,15 @@ def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) 
     for aval, spec in zip(low.out_avals, specs, strict=True):
         extra = (aval.vma & params["newly_manual_axes"]) - names_of_spec(spec)
         if extra:
-            raise ValueError("shard_map: a part of a result of a high type differs over mesh axes that its out_specs does not name."
-                             f"\n    {aval.str_short(short_dtypes=True)}, of which the spec is {spec}\n  Name the axes "
-                             f"{sorted(extra, key=str)} in what its to_lo() gives, or sum or gather there.")
-    return stage_jaxpr(lambda *args: list(map(as_said, low(*args), specs)), low.in_avals, low.jaxpr.debug_info)
+            raise ValueError(
+                "shard_map: a part of a result of a high type differs over mesh axes that its "
+                f"out_specs does not name.\n    {aval.str_short(short_dtypes=True)}, of which the "
+                f"spec is {spec}\n  Name the axes {sorted(extra, key=str)} in what its to_lo() "
+                "gives, or sum or gather there."
+            )
+    return stage_jaxpr(
+        lambda *args: list(map(as_said, low(*args), specs)), low.in_avals, low.jaxpr.debug_info
+    )
 
 
 def _share(ct: Any, spec: Any, params: Params) -> Any:
@@ -293,21 +439,28 @@ def _share(ct: Any, spec: Any, params: Params) -> Any:
 
 def _refuse_sums(aval: Any) -> None:
     if aval.is_high:
-        raise NotImplementedError("shard_map: with check_vma=False the cotangent of a value that is the same on several devices "
-                                  f"is a sum over these, which high types do not say.\n    type: {aval.str_short()}\n  Leave "
-                                  "check_vma=True, or name all mesh axes in its spec.")
+        raise NotImplementedError(
+            "shard_map: with check_vma=False the cotangent of a value that is the same on "
+            "several devices is a sum over these, which high types do not say.\n"
+            f"    type: {aval.str_short()}\n  Leave check_vma=True, or name all mesh axes in its "
+            "spec."
+        )
 
 
 def _same_over(spec: Any, params: Params) -> tuple[Any, ...]:
-    """The manual axes over which a value is taken to be the same, and its cotangent to be divided among devices."""
+    """The manual axes over which a value is taken to be the same, and its cotangent to be divided
+    among devices."""
     other = names_of_spec(spec)
     if isinstance(spec, PartitionSpec):
         other = other | spec.unreduced | spec.reduced
-    return tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] and n not in other)
+    return tuple(
+        n for n in params["mesh"].axis_names if n in params["newly_manual_axes"] and n not in other
+    )
 
 
 def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
     """Cotangents summed over the devices that were given the same operand."""
+
     def total(*args: Any) -> list[Any]:
         outs = []
         for ct, spec in zip(transposed(*args), specs, strict=True):
@@ -332,8 +485,10 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
 
     def staged(*args: Any) -> list[Any]:
         m = len(split.forwarded)
-        residuals = [unstacked(x) if f is None and not typeof(x).is_high else x
-                     for x, f in zip(args[:m], split.forwarded, strict=True)]
+        residuals = [
+            unstacked(x) if f is None and not typeof(x).is_high else x
+            for x, f in zip(args[:m], split.forwarded, strict=True)
+        ]
         return split.staged(*residuals, *args[m:])
 
     kept = stage_jaxpr(known, split.known.in_avals, info)
@@ -342,8 +497,12 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
         # Nothing differs along an axis that divides no operand, and of which no operation speaks.
         sums = [s.unreduced for s in params["in_specs"] if isinstance(s, PartitionSpec)]
         named = frozenset[Any]().union(*map(names_of_spec, params["in_specs"]), *sums)
-        differ = frozenset(name for name in differ if name in named or jaxpr_uses_axis(jaxpr.jaxpr, name))
-    specs = tuple(residual_spec(a, params["mesh"], differ, params["check_vma"]) for a in kept.out_avals[n:])
+        differ = frozenset(
+            name for name in differ if name in named or jaxpr_uses_axis(jaxpr.jaxpr, name)
+        )
+    specs = tuple(
+        residual_spec(a, params["mesh"], differ, params["check_vma"]) for a in kept.out_avals[n:]
+    )
     avals = list(split.staged.in_avals)
     for i, f in enumerate(split.forwarded):
         if f is None and not avals[i].is_high:
@@ -351,20 +510,25 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
     return split, kept, stage_jaxpr(staged, avals, info), specs
 
 
-def _batched(jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[Any], check_vma: bool) -> Any:
-    """The jaxpr on batches, in front, of which each device along the axes `over` has its part; and which results are batched."""
+def _batched(
+    jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[Any], check_vma: bool
+) -> Any:
+    """The jaxpr on batches, in front, of which each device along the axes `over` has its part; and
+    which results are batched."""
     out_batched: list[bool] = []
 
     def on_batch(*args: Any) -> list[Any]:
         outs, dims = batch_flat(jaxpr, axis, args, [0 if b else None for b in batched])
         out_batched[:] = [d is not None for d in dims]
-        return [y if d is None else array_ops.vary(array_ops.moveaxis(y, d, 0), over if check_vma else frozenset())
-                for y, d in zip(outs, dims, strict=True)]
+        return [
+            y
+            if d is None
+            else array_ops.vary(array_ops.moveaxis(y, d, 0), over if check_vma else frozenset())
+            for y, d in zip(outs, dims, strict=True)
+        ]
 
     avals = []
     for aval, is_batched in zip(jaxpr.in_avals, batched, strict=True):
         aval = unmapped_aval(aval, 0 if is_batched else None, axis.size, axis.explicit)
         avals.append(aval.update(vma=aval.vma | over) if is_batched and check_vma else aval)
     return stage_jaxpr(on_batch, avals, jaxpr.jaxpr.debug_info), tuple(out_batched)
-
-

@@ -1,4 +1,7 @@
-"""`shard_map` called eagerly: operations run one after the other, on values that differ from device to device."""
+"""`shard_map` called eagerly.
+
+Operations run one after the other, on values that differ from device to device.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,21 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, check_alive, end, typeof, using
 from teucer._transform.jit_calls import hoist_consts
-from teucer.sharding._manual_call import inside, named_over, shard_map_p, stacked, stacked_aval, unstacked
+from teucer.sharding._manual_call import (
+    inside,
+    named_over,
+    shard_map_p,
+    stacked,
+    stacked_aval,
+    unstacked,
+)
 
 __all__ = ["run_eagerly"]
 
 
 class Devices(NamedTuple):
-    """For which devices a function runs: a mesh, its manual axes, and whether types say over which of them values vary."""
+    """For which devices a function runs: a mesh, its manual axes, and whether types say over which
+    of them values vary."""
 
     mesh: Any
     manual: frozenset[Any]
@@ -29,16 +40,30 @@ class Devices(NamedTuple):
         """How the stacked parts of a value lie over the mesh."""
         return PartitionSpec(named_over(aval, *self))
 
-    def run(self, jaxpr: ClosedJaxpr, args: Sequence[Any], ins: Sequence[PartitionSpec], outs: Sequence[PartitionSpec]) -> Any:
+    def run(
+        self,
+        jaxpr: ClosedJaxpr,
+        args: Sequence[Any],
+        ins: Sequence[PartitionSpec],
+        outs: Sequence[PartitionSpec],
+    ) -> Any:
         """Run a jaxpr on the parts of arrays."""
         with using(EVAL):
-            return shard_map_p.call(*args, jaxpr=jaxpr, mesh=self.mesh, in_specs=tuple(ins), out_specs=tuple(outs),
-                                    check_vma=self.check_vma, newly_manual_axes=self.manual)
+            return shard_map_p.call(
+                *args,
+                jaxpr=jaxpr,
+                mesh=self.mesh,
+                in_specs=tuple(ins),
+                out_specs=tuple(outs),
+                check_vma=self.check_vma,
+                newly_manual_axes=self.manual,
+            )
 
 
 @final
 class ShardMapTracer(Tracer):
-    """A value of which each device has its own; the values are stacked, one for each place along the axes that they vary over."""
+    """A value of which each device has its own; the values are stacked, one for each place along
+    the axes that they vary over."""
 
     __slots__ = ("aval", "value")
     aval: Any
@@ -53,7 +78,10 @@ class ShardMapTracer(Tracer):
         return np.asarray(self.value).reshape(self.aval.shape)
 
     def reason(self) -> str:
-        return "This value may differ from device to device (shard_map); a sum, say, over the mesh axes does not."
+        return (
+            "This value may differ from device to device (shard_map); a sum, say, over the mesh "
+            "axes does not."
+        )
 
     def __repr__(self) -> str:
         mesh, names = self._trace.devices.mesh, named_over(self.aval, *self._trace.devices)  # type: ignore[attr-defined]
@@ -64,7 +92,10 @@ class ShardMapTracer(Tracer):
                 at = at * size + i if name in names else at
             device = mesh.devices[place] if hasattr(mesh, "flat_devices") else "a device"
             axes = ", ".join(map(str, mesh.axis_names)) + ","
-            lines.append(f"On {device} at mesh coordinates ({axes}) = {tuple(map(int, place))}:\n{values[at]}\n")
+            lines.append(
+                f"On {device} at mesh coordinates ({axes}) = {tuple(map(int, place))}:\n"
+                f"{values[at]}\n"
+            )
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -84,10 +115,14 @@ class ShardMapTrace(Trace):
         super().__init__(EVAL)
         self.devices = devices
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> tuple[Any, ...]:
         if primitive.makes_references:
-            raise ValueError(f"Eager shard_map cannot return a `jax.Ref`, as {primitive} does: operations run one by one there.\n"
-                             "  Wrap the function, or the call of shard_map, in jax.jit.")
+            raise ValueError(
+                f"Eager shard_map cannot return a `jax.Ref`, as {primitive} does: operations run "
+                "one by one there.\n  Wrap the function, or the call of shard_map, in jax.jit."
+            )
         if primitive.higher_order and not any(jaxprs_in_params(params)):
             # It carries functions of Python, which run here.
             return primitive.evaluate(*args, **params)  # type: ignore[no-any-return]
@@ -108,39 +143,75 @@ class ShardMapTrace(Trace):
                 memo.remember(_programs, key, found)
         jaxpr, consts, out_avals = found
         values = [x.value if type(x) is ShardMapTracer else x for x in (*consts, *args)]
-        specs = [self.devices.side_by_side(typeof(x)) if type(x) is ShardMapTracer else PartitionSpec() for x in (*consts, *args)]
-        outs = self.devices.run(jaxpr, values, specs, list(map(self.devices.side_by_side, out_avals)))
+        specs = [
+            self.devices.side_by_side(typeof(x)) if type(x) is ShardMapTracer else PartitionSpec()
+            for x in (*consts, *args)
+        ]
+        outs = self.devices.run(
+            jaxpr, values, specs, list(map(self.devices.side_by_side, out_avals))
+        )
         return tuple(ShardMapTracer(self, y, aval) for y, aval in zip(outs, out_avals, strict=True))
 
     def lifted(self, x: Any) -> ShardMapTracer:
         """A value that is the same on each device."""
         check_alive(x)
         aval = typeof(x)
-        return ShardMapTracer(self, _placed(x, aval, self.devices, stacked, PartitionSpec(), self.devices.side_by_side(aval)), aval)
+        return ShardMapTracer(
+            self,
+            _placed(
+                x, aval, self.devices, stacked, PartitionSpec(), self.devices.side_by_side(aval)
+            ),
+            aval,
+        )
 
     def __repr__(self) -> str:
         return "a function under shard_map"
 
 
-def _operation(devices: Devices, primitive: Any, avals: Sequence[Any], mine: Sequence[bool], params: dict[str, Any]) -> Any:
-    """A primitive as a jaxpr from stacked operands, those of `mine`, to stacked results; its constants; types of the results."""
+def _operation(
+    devices: Devices,
+    primitive: Any,
+    avals: Sequence[Any],
+    mine: Sequence[bool],
+    params: dict[str, Any],
+) -> Any:
+    """A primitive as a jaxpr from stacked operands, those of `mine`, to stacked results; its
+    constants; types of the results."""
     with using(EVAL):
         inner, consts = stage_flat(lambda *xs: primitive.call(*xs, **params), avals)
         closed = hoist_consts(inner)
         if any(aval.is_high for aval in closed.out_avals):
-            raise NotImplementedError(f"Eager shard_map cannot hold what {primitive} gives, a value of type "
-                                      f"{closed.out_avals[0].str_short()}: operations run one by one there.\n  Wrap the "
-                                      "function, or the call of shard_map, in jax.jit.")
+            raise NotImplementedError(
+                f"Eager shard_map cannot hold what {primitive} gives, a value of type "
+                f"{closed.out_avals[0].str_short()}: operations run one by one there.\n  Wrap the "
+                "function, or the call of shard_map, in jax.jit."
+            )
         are_stacked = [*(type(c) is ShardMapTracer for c in consts), *mine]
 
         def on_stacked(*xs: Any) -> list[Any]:
-            return list(map(stacked, closed(*(unstacked(x) if s else x for x, s in zip(xs, are_stacked, strict=True)))))
+            return list(
+                map(
+                    stacked,
+                    closed(
+                        *(unstacked(x) if s else x for x, s in zip(xs, are_stacked, strict=True))
+                    ),
+                )
+            )
 
-        given = [stacked_aval(a) if s else a for a, s in zip(closed.in_avals, are_stacked, strict=True)]
+        given = [
+            stacked_aval(a) if s else a for a, s in zip(closed.in_avals, are_stacked, strict=True)
+        ]
         return stage_jaxpr(on_stacked, given), consts, tuple(closed.out_avals)
 
 
-def _placed(x: Any, aval: Any, devices: Devices, change: Callable[[Any], Any], ins: PartitionSpec, outs: PartitionSpec) -> Any:
+def _placed(
+    x: Any,
+    aval: Any,
+    devices: Devices,
+    change: Callable[[Any], Any],
+    ins: PartitionSpec,
+    outs: PartitionSpec,
+) -> Any:
     """An array whose parts are changed: `stacked` or `unstacked`."""
     key = (change, aval, devices)
     jaxpr = _programs.get(key)
@@ -150,18 +221,30 @@ def _placed(x: Any, aval: Any, devices: Devices, change: Callable[[Any], Any], i
     return devices.run(jaxpr, [x], [ins], [outs])[0]
 
 
-def run_eagerly(f: Callable[..., Sequence[Any]], args: Sequence[Any], avals: Sequence[Any], in_specs: Sequence[PartitionSpec],
-                out_specs: Callable[[Sequence[Any]], Sequence[PartitionSpec]], devices: Devices) -> Any:
+def run_eagerly(
+    f: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    avals: Sequence[Any],
+    in_specs: Sequence[PartitionSpec],
+    out_specs: Callable[[Sequence[Any]], Sequence[PartitionSpec]],
+    devices: Devices,
+) -> Any:
     """The results of a function that each device runs on its parts, of types `avals`, of arrays.
 
     out_specs: from the types of the parts of results.
     """
     trace = ShardMapTrace(devices)
-    parts = [ShardMapTracer(trace, _placed(x, a, devices, stacked, spec, devices.side_by_side(a)), a)
-             for x, a, spec in zip(args, avals, in_specs, strict=True)]
+    parts = [
+        ShardMapTracer(trace, _placed(x, a, devices, stacked, spec, devices.side_by_side(a)), a)
+        for x, a, spec in zip(args, avals, in_specs, strict=True)
+    ]
     with inside(*devices), using(trace):
         outs = [y if type(y) is ShardMapTracer else trace.lifted(y) for y in f(*parts)]
     end(trace)
     specs = out_specs([y.aval for y in outs])
-    return [_placed(y.value, stacked_aval(y.aval), devices, unstacked, devices.side_by_side(y.aval), spec)
-            for y, spec in zip(outs, specs, strict=True)]
+    return [
+        _placed(
+            y.value, stacked_aval(y.aval), devices, unstacked, devices.side_by_side(y.aval), spec
+        )
+        for y, spec in zip(outs, specs, strict=True)
+    ]

@@ -1,4 +1,7 @@
-"""One program on several devices, each with an element of the arguments: `pmap`, a compiled `shard_map` along one axis."""
+"""One program on several devices, each with an element of the arguments.
+
+`pmap`, a compiled `shard_map` along one axis.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,24 @@ __all__ = ["pmap"]
 _UNNAMED = "_internal_pmap_axis_name"
 
 
-def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
-         static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None, backend: str | None = None,
-         axis_size: int | None = None, donate_argnums: int | Sequence[int] = ()) -> Callable[..., Any]:
-    """A compiled function that maps `fun` over an axis of its arguments, each element on a device of its own.
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+) -> Callable[..., Any]:
+    """A compiled function that maps `fun` over an axis of its arguments, each element on a device
+    of its own.
 
-    axis_name, in_axes, out_axes, axis_size: as for `vmap`; a result for which out_axes is None is that of the first device.
-        Keyword arguments are mapped over axis 0. Collectives over axis_name communicate between the devices.
+    axis_name, in_axes, out_axes, axis_size: as for `vmap`; a result for which out_axes is None is
+        that of the first device. Keyword arguments are mapped over axis 0. Collectives over
+        axis_name communicate between the devices.
     static_broadcasted_argnums, donate_argnums: as static_argnums and donate_argnums of `jit`.
     devices: which; by default the first of `backend`. Results are laid over them.
     Raises ValueError if there are more elements than devices, or the sizes of mapped axes differ.
@@ -62,15 +76,36 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
             flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
             axes = _axes(in_axes, args, moving, tree)
             if in_force.axis_key():  # within a mapped function, whose devices are taken
-                return vmap(element, (pytrees.tree_unflatten(pytrees.treedef_children(tree)[0], axes[:_count(tree)]), 0),
-                            out_axes, axis_name=name, axis_size=size)(*pytrees.tree_unflatten(tree, flat))
-            parts = [None if a is None else a % typeof(x).ndim for x, a in zip(flat, axes, strict=True)]
-            return _over_devices(lambda *leaves: element(*pytrees.tree_unflatten(tree, leaves)), flat, parts, out_axes, mesh, name)
+                return vmap(
+                    element,
+                    (
+                        pytrees.tree_unflatten(
+                            pytrees.treedef_children(tree)[0], axes[: _count(tree)]
+                        ),
+                        0,
+                    ),
+                    out_axes,
+                    axis_name=name,
+                    axis_size=size,
+                )(*pytrees.tree_unflatten(tree, flat))
+            parts = [
+                None if a is None else a % typeof(x).ndim for x, a in zip(flat, axes, strict=True)
+            ]
+            return _over_devices(
+                lambda *leaves: element(*pytrees.tree_unflatten(tree, leaves)),
+                flat,
+                parts,
+                out_axes,
+                mesh,
+                name,
+            )
 
         misses.one_of_several(program, f"pmap over devices {[d.id for d in mesh.flat_devices]}")
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
 
-    def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    def prepared(
+        args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The program for these arguments, and the arguments laid over its devices."""
         _, moving = _parted(args, static)
         flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
@@ -102,28 +137,54 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, ou
     return mapped
 
 
-def _over_devices(element: Callable[..., Any], flat: Sequence[Any], axes: Sequence[int | None], out_axes: Any, mesh: Mesh,
-                  name: Any) -> Any:
-    """The results of a function of elements, one on each device; axes: those along which the arguments have them."""
+def _over_devices(
+    element: Callable[..., Any],
+    flat: Sequence[Any],
+    axes: Sequence[int | None],
+    out_axes: Any,
+    mesh: Mesh,
+    name: Any,
+) -> Any:
+    """The results of a function of elements, one on each device; axes: those along which the
+    arguments have them."""
     found: list[Any] = []
 
     def on_device(*parts: Any) -> list[Any]:
-        out = element(*(x if a is None else _without(x, a) for x, a in zip(parts, axes, strict=True)))
+        out = element(
+            *(x if a is None else _without(x, a) for x, a in zip(parts, axes, strict=True))
+        )
         leaves, tree = pytrees.tree_flatten(out)
         wanted = pytrees.flatten_axes("pmap out_axes", tree, out_axes)
-        found[:] = [tree, [None if a is None else a % (np.ndim(y) + 1) for y, a in zip(leaves, wanted, strict=True)]]
-        return [y if a is None else array_ops.broadcast(y, 1, a) for y, a in zip(leaves, found[1], strict=True)]
+        found[:] = [
+            tree,
+            [
+                None if a is None else a % (np.ndim(y) + 1)
+                for y, a in zip(leaves, wanted, strict=True)
+            ],
+        ]
+        return [
+            y if a is None else array_ops.broadcast(y, 1, a)
+            for y, a in zip(leaves, found[1], strict=True)
+        ]
 
-    outs = over_devices(on_device, flat, [_spec(name, a) for a in axes], lambda: [_spec(name, a) for a in found[1]], mesh)
+    outs = over_devices(
+        on_device,
+        flat,
+        [_spec(name, a) for a in axes],
+        lambda: [_spec(name, a) for a in found[1]],
+        mesh,
+    )
     return pytrees.tree_unflatten(found[0], outs)
 
 
 def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
     """The static arguments by position, and the positions of the others."""
     if any(not -len(args) <= i < len(args) for i in static):
-        raise ValueError(f"pmapped function has static_broadcasted_argnums={tuple(static)} but was called with only "
-                         f"{len(args)} positional argument{'s' * (len(args) != 1)}. All static broadcasted arguments must be "
-                         "passed positionally.")
+        raise ValueError(
+            f"pmapped function has static_broadcasted_argnums={tuple(static)} but was called with "
+            f"only {len(args)} positional argument{'s' * (len(args) != 1)}. All static "
+            "broadcasted arguments must be passed positionally."
+        )
     fixed = {i % len(args): args[i] for i in static}
     return fixed, [i for i in range(len(args)) if i not in fixed]
 
@@ -135,30 +196,52 @@ def _count(tree: Any) -> int:
 
 
 def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -> list[int | None]:
-    """The mapped axis of each leaf of (positional arguments that are not static, keyword arguments)."""
+    """The mapped axis of each leaf of (positional arguments that are not static, keyword
+    arguments)."""
     if isinstance(in_axes, list | tuple):
         if len(in_axes) != len(args):
-            raise ValueError("pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
-                             f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
+            raise ValueError(
+                "pmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                "positional arguments passed to the function, but got "
+                f"len(in_axes)={len(in_axes)}, len(args)={len(args)}"
+            )
         in_axes = [in_axes[i] for i in moving]
-    bad = [a for a in pytrees.tree_leaves(in_axes) if isinstance(a, bool) or not hasattr(a, "__index__")]
+    bad = [
+        a
+        for a in pytrees.tree_leaves(in_axes)
+        if isinstance(a, bool) or not hasattr(a, "__index__")
+    ]
     if bad:
-        raise TypeError("pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
-                        f"passed to the function, but got {bad[0]!r}.")
+        raise TypeError(
+            "pmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            f"positional arguments passed to the function, but got {bad[0]!r}."
+        )
     return pytrees.flatten_axes("pmap in_axes", tree, (in_axes, 0), kws=True)
 
 
 def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
     refuse_high("pmap", *map(typeof, flat))
-    sizes = {typeof(x).shape[a] for x, a in zip(flat, axes, strict=True) if a is not None and typeof(x).ndim}
+    sizes = {
+        typeof(x).shape[a]
+        for x, a in zip(flat, axes, strict=True)
+        if a is not None and typeof(x).ndim
+    }
     if axis_size is not None:
         sizes.add(axis_size)
     if not sizes:
-        raise ValueError("pmap requires at least one argument with a mapped axis.\n  Give an array, or axis_size.")
+        raise ValueError(
+            "pmap requires at least one argument with a mapped axis.\n"
+            "  Give an array, or axis_size."
+        )
     if len(sizes) > 1:
-        listed = "".join(f"\n    {typeof(x).str_short(short_dtypes=True)}, axis {a}" for x, a in zip(flat, axes, strict=True)
-                         if a is not None)
-        raise ValueError(f"pmap got inconsistent sizes for array axes to be mapped: {sorted(sizes)}{listed}")
+        listed = "".join(
+            f"\n    {typeof(x).str_short(short_dtypes=True)}, axis {a}"
+            for x, a in zip(flat, axes, strict=True)
+            if a is not None
+        )
+        raise ValueError(
+            f"pmap got inconsistent sizes for array axes to be mapped: {sorted(sizes)}{listed}"
+        )
     size: int = sizes.pop()
     return size
 
@@ -166,8 +249,11 @@ def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None
 def _mesh(size: int, devices: Sequence[Any] | None, backend: str | None, name: Any) -> Mesh:
     available = list(devices) if devices is not None else backends.devices(backend)
     if size > len(available):
-        raise ValueError(f"compiling computation that requires {size} logical devices, but only {len(available)} XLA devices are "
-                         f"available.\n    devices: {available}\n  To map over more elements than devices, use vmap.")
+        raise ValueError(
+            f"compiling computation that requires {size} logical devices, but only "
+            f"{len(available)} XLA devices are available.\n    devices: {available}\n"
+            "  To map over more elements than devices, use vmap."
+        )
     return Mesh(np.array(available[:size]), (name,), axis_types=(AxisType.Auto,))
 
 
@@ -178,4 +264,4 @@ def _spec(name: Any, axis: int | None) -> PartitionSpec:
 def _without(x: Any, axis: int) -> Any:
     """x without an axis of size 1."""
     shape = typeof(x).shape
-    return array_ops.reshape(x, (*shape[:axis], *shape[axis + 1:]))
+    return array_ops.reshape(x, (*shape[:axis], *shape[axis + 1 :]))

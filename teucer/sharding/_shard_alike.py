@@ -35,13 +35,18 @@ class ShardAlike(Primitive):
     def evaluate(self, x: Any, y: Any) -> Any:
         """Arrays lie already: y goes where x is, if that is over several devices."""
         sharding = getattr(x, "sharding", None)
-        return x, y if sharding is None or sharding.num_devices == 1 else array_ops.lay_out(y, sharding)
+        return x, y if sharding is None or sharding.num_devices == 1 else array_ops.lay_out(
+            y, sharding
+        )
 
     def lower(self, ctx: Any, x: Any, y: Any) -> Any:
         if ctx.module.mesh is not None and not ctx.all_manual():
             group = next(ctx.module.groups)
             for v in (x, y):
-                ctx.lines.append(f"sdy.sharding_group {v.name} group_id={group} : {text.tensor_type(v.aval)}{ctx.location()}")
+                ctx.lines.append(
+                    f"sdy.sharding_group {v.name} group_id={group} : "
+                    f"{text.tensor_type(v.aval)}{ctx.location()}"
+                )
         return x, y
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
@@ -52,7 +57,9 @@ class ShardAlike(Primitive):
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
         at = next(d for d in dims if d is not None)
-        return self.call(*(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True))), (at, at)
+        return self.call(
+            *(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True))
+        ), (at, at)
 
 
 shard_alike_p = ShardAlike()
@@ -61,8 +68,8 @@ shard_alike_p = ShardAlike()
 def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     """x and y, which the compiler is to divide among devices alike.
 
-    x, y: pytrees of one structure, whose leaves have one shape each. Where types say how values are divided (Explicit mesh axes),
-    and in `shard_map`, they stay as they are.
+    x, y: pytrees of one structure, whose leaves have one shape each. Where types say how values are
+    divided (Explicit mesh axes), and in `shard_map`, they stay as they are.
     Raises ValueError for other structures or shapes.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -74,9 +81,11 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     if tree != other:
         raise ValueError(f"shard_alike: Trees should match.\n    x: {tree}\n    y: {other}")
     avals = avals_of("shard_alike", [*xs, *ys])
-    for a, b in zip(avals, avals[len(xs):], strict=False):
+    for a, b in zip(avals, avals[len(xs) :], strict=False):
         if a.shape != b.shape:
-            raise ValueError(f"shard_alike: The leaves shapes of `x` and `y` should match. Got `x` leaf shape: {a.shape} and "
-                             f"`y` leaf shape: {b.shape}.")
+            raise ValueError(
+                "shard_alike: The leaves shapes of `x` and `y` should match. Got `x` leaf shape: "
+                f"{a.shape} and `y` leaf shape: {b.shape}."
+            )
     pairs = [shard_alike_p.call(a, b) for a, b in zip(xs, ys, strict=True)]
     return tree.unflatten([a for a, _ in pairs]), tree.unflatten([b for _, b in pairs])

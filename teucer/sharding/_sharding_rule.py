@@ -1,4 +1,7 @@
-"""Rules for Shardy: which axes of the operands and results of a call go together, by factors of their sizes."""
+"""Rules for Shardy.
+
+Which axes of the operands and results of a call go together, by factors of their sizes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ BATCHING = "…"
 Shapes: TypeAlias = Sequence[tuple[int, ...]]
 # Factors of axes in a text of Shardy: i to z, then z_1, z_2, ...
 _LETTERS = "ijklmnopqrstuvwxyz"
-_KINDS = {"reduction": "reduction", "need_replication": "need replication", "permutation": "permutation"}
+_KINDS = {
+    "reduction": "reduction",
+    "need_replication": "need replication",
+    "permutation": "permutation",
+}
 
 
 def _check_name(name: str) -> None:
@@ -37,7 +44,9 @@ class CompoundFactor(tuple[str, ...]):
     def __new__(cls, *factors: str) -> CompoundFactor:
         for name in factors:
             if not isinstance(name, str):
-                raise ValueError(f"Each element of CompoundFactor must be a str, but got {type(name)}")
+                raise ValueError(
+                    f"Each element of CompoundFactor must be a str, but got {type(name)}"
+                )
             if name == BATCHING:
                 raise ValueError("Ellipsis can't be used in a compound factor")
             _check_name(name)
@@ -48,7 +57,8 @@ class CompoundFactor(tuple[str, ...]):
 
 @final
 class ArrayMapping(tuple["str | CompoundFactor", ...]):
-    """The factor of each axis of an array. `BATCHING`, in the first place, stands for all axes before the others.
+    """The factor of each axis of an array. `BATCHING`, in the first place, stands for all axes
+    before the others.
 
     Raises ValueError for what is no factor, and for BATCHING elsewhere.
 
@@ -63,7 +73,10 @@ class ArrayMapping(tuple["str | CompoundFactor", ...]):
             if isinstance(entry, CompoundFactor):
                 continue
             if not isinstance(entry, str):
-                raise ValueError(f"Each element of ArrayMapping must be a str or CompoundFactor, but got {type(entry)}")
+                raise ValueError(
+                    "Each element of ArrayMapping must be a str or CompoundFactor, but got "
+                    f"{type(entry)}"
+                )
             if not _is_batching(entry):
                 _check_name(entry)
             elif i:
@@ -72,28 +85,44 @@ class ArrayMapping(tuple["str | CompoundFactor", ...]):
 
 
 def _is_batching(entry: str | CompoundFactor) -> bool:
-    return isinstance(entry, str) and entry[:1] == BATCHING and (len(entry) == 1 or entry[1:].isdigit())
+    return (
+        isinstance(entry, str)
+        and entry[:1] == BATCHING
+        and (len(entry) == 1 or entry[1:].isdigit())
+    )
 
 
 @final
 class SdyShardingRule:
-    """Which axes of operands and results go together, for Shardy: those of one factor are divided alike.
+    """Which axes of operands and results go together, for Shardy: those of one factor are divided
+    alike.
 
-    operand_mappings, result_mappings: an ArrayMapping, or a tuple of factors, for each array. reduction_factors: those that are
-    summed over. need_replication_factors: those that must not be divided. permutation_factors: those along which devices would
-    exchange elements. factor_sizes: of factors that only stand in compound ones.
+    operand_mappings, result_mappings: an ArrayMapping, or a tuple of factors, for each array.
+    reduction_factors: those that are summed over. need_replication_factors: those that must not be
+    divided. permutation_factors: those along which devices would exchange elements. factor_sizes:
+    of factors that only stand in compound ones.
     Raises ValueError where these do not fit together.
 
     >>> SdyShardingRule((("i", "j"), ("j", "k")), (("i", "k"),), reduction_factors=("j",))
     SdyShardingRule((('i', 'j'), ('j', 'k')), (('i', 'k'),), {} reduction_factors=('j',))
     """
 
-    def __init__(self, operand_mappings: tuple[Any, ...], result_mappings: tuple[Any, ...], *,
-                 reduction_factors: tuple[str, ...] = (), need_replication_factors: tuple[str, ...] = (),
-                 permutation_factors: tuple[str, ...] = (), **factor_sizes: int) -> None:
+    def __init__(
+        self,
+        operand_mappings: tuple[Any, ...],
+        result_mappings: tuple[Any, ...],
+        *,
+        reduction_factors: tuple[str, ...] = (),
+        need_replication_factors: tuple[str, ...] = (),
+        permutation_factors: tuple[str, ...] = (),
+        **factor_sizes: int,
+    ) -> None:
         self.operand_mappings = tuple(map(_as_mapping, operand_mappings))
         self.result_mappings = tuple(map(_as_mapping, result_mappings))
-        self.reduction_factors, self.need_replication_factors = reduction_factors, need_replication_factors
+        self.reduction_factors, self.need_replication_factors = (
+            reduction_factors,
+            need_replication_factors,
+        )
         self.permutation_factors, self.factor_sizes = permutation_factors, factor_sizes
         self._check()
 
@@ -101,17 +130,26 @@ class SdyShardingRule:
         return [(kind, getattr(self, f"{kind}_factors")) for kind in _KINDS]
 
     def _check(self) -> None:
-        entries = [e for mapping in (*self.operand_mappings, *self.result_mappings) for e in mapping if not _is_batching(e)]
+        entries = [
+            e
+            for mapping in (*self.operand_mappings, *self.result_mappings)
+            for e in mapping
+            if not _is_batching(e)
+        ]
         whole = {e for e in entries if isinstance(e, str)}
         compound = {name for e in entries if isinstance(e, CompoundFactor) for name in e}
         for name in self.factor_sizes:
             if name not in whole | compound:
                 raise ValueError(f"Factor {name} is not used in the rule, but size is provided")
             if name in whole:
-                raise ValueError(f"Factor {name} represents a whole dimension; do not specify its size")
+                raise ValueError(
+                    f"Factor {name} represents a whole dimension; do not specify its size"
+                )
         for name in sorted(compound - whole):
             if name not in self.factor_sizes:
-                raise ValueError(f"Factor {name} is only used in compound factors; must specify its size")
+                raise ValueError(
+                    f"Factor {name} is only used in compound factors; must specify its size"
+                )
         seen: set[str] = set()
         for kind, factors in self._special():
             if not isinstance(factors, tuple) or not all(isinstance(f, str) for f in factors):
@@ -122,8 +160,10 @@ class SdyShardingRule:
                 if name not in whole | compound:
                     raise ValueError(f"Factor {name} in {kind}_factors is not used in the rule")
                 if name in seen:
-                    raise ValueError(f"Factor {name} can only be in one of the reduction, need replication, or permutation factor "
-                                     "sets.")
+                    raise ValueError(
+                        f"Factor {name} can only be in one of the reduction, need replication, or "
+                        "permutation factor sets."
+                    )
             seen.update(factors)
 
     def text(self, operands: Shapes, results: Shapes) -> str:
@@ -134,9 +174,14 @@ class SdyShardingRule:
         _check_number("operands", self.operand_mappings, operands)
         _check_number("results", self.result_mappings, results)
         factors = _Factors(self.factor_sizes)
-        arrays = [(kind, i, mapping, shape) for kind, mappings, shapes in
-                  (("operand", self.operand_mappings, operands), ("result", self.result_mappings, results))
-                  for i, (mapping, shape) in enumerate(zip(mappings, shapes, strict=True))]
+        arrays = [
+            (kind, i, mapping, shape)
+            for kind, mappings, shapes in (
+                ("operand", self.operand_mappings, operands),
+                ("result", self.result_mappings, results),
+            )
+            for i, (mapping, shape) in enumerate(zip(mappings, shapes, strict=True))
+        ]
         spread = [_spread(kind, i, mapping, shape) for kind, i, mapping, shape in arrays]
         for (_, _, _, shape), entries in zip(arrays, spread, strict=True):
             factors.learn(entries, shape)
@@ -144,14 +189,26 @@ class SdyShardingRule:
             factors.check(f"{i}th {kind}", entries, shape)
         listed = [factors.listed(entries) for entries in spread]
         n = len(operands)
-        sizes = ", ".join(f"{symbol}={factors.sizes[name]}" for name, symbol in factors.symbols.items())
-        special = [f"{kind}={{{', '.join(map(factors.symbol, names))}}}" for kind, names in self._special() if names]
+        sizes = ", ".join(
+            f"{symbol}={factors.sizes[name]}" for name, symbol in factors.symbols.items()
+        )
+        special = [
+            f"{kind}={{{', '.join(map(factors.symbol, names))}}}"
+            for kind, names in self._special()
+            if names
+        ]
         about = " ".join([*([f"{{{sizes}}}"] if sizes else []), *special])
-        return f"#sdy.op_sharding_rule<({', '.join(listed[:n])})->({', '.join(listed[n:])}){about and ' '}{about}, custom>"
+        return (
+            f"#sdy.op_sharding_rule<({', '.join(listed[:n])})->({', '.join(listed[n:])})"
+            f"{about and ' '}{about}, custom>"
+        )
 
     def __repr__(self) -> str:
         special = "".join(f" {kind}_factors={names}" for kind, names in self._special() if names)
-        return f"SdyShardingRule({self.operand_mappings}, {self.result_mappings}, {self.factor_sizes}{special})"
+        return (
+            f"SdyShardingRule({self.operand_mappings}, {self.result_mappings}, "
+            f"{self.factor_sizes}{special})"
+        )
 
 
 def _as_mapping(mapping: Any) -> ArrayMapping:
@@ -160,11 +217,16 @@ def _as_mapping(mapping: Any) -> ArrayMapping:
 
 def _check_number(what: str, mappings: Sequence[Any], shapes: Shapes) -> None:
     if len(mappings) != len(shapes):
-        raise ValueError(f"Sharding rule has {len(mappings)} {what}, but the operation has {len(shapes)} {what}")
+        raise ValueError(
+            f"Sharding rule has {len(mappings)} {what}, but the operation has {len(shapes)} {what}"
+        )
 
 
-def _spread(kind: str, number: int, mapping: ArrayMapping, shape: tuple[int, ...]) -> list[tuple[str, ...]]:
-    """The factors of each axis; those of the axes that an ellipsis stands for are named after it."""
+def _spread(
+    kind: str, number: int, mapping: ArrayMapping, shape: tuple[int, ...]
+) -> list[tuple[str, ...]]:
+    """The factors of each axis; those of the axes that an ellipsis stands for are named after
+    it."""
     named = mapping
     batching: list[tuple[str, ...]] = []
     if mapping and _is_batching(mapping[0]):
@@ -172,8 +234,10 @@ def _spread(kind: str, number: int, mapping: ArrayMapping, shape: tuple[int, ...
         group = mapping[0][1:] or "0"
         batching = [(f"{BATCHING}{group}_{i}",) for i in range(len(shape) - len(named))]
     if len(batching) + len(named) != len(shape):
-        raise ValueError(f"Sharding rule {number}th {kind} has rank {len(batching) + len(named)}, but the operation {number}th "
-                         f"{kind} has rank {len(shape)}")
+        raise ValueError(
+            f"Sharding rule {number}th {kind} has rank {len(batching) + len(named)}, but the "
+            f"operation {number}th {kind} has rank {len(shape)}"
+        )
     return [*batching, *[tuple(e) if isinstance(e, CompoundFactor) else (e,) for e in named]]
 
 
@@ -191,15 +255,19 @@ class _Factors:
             (name,) = names
             known = self.sizes.get(name, size)
             if name[0] == BATCHING and known != size:
-                raise ValueError(f"Batching dimension {name[1:]} corresponds to two sizes: {known} and {size}")
+                raise ValueError(
+                    f"Batching dimension {name[1:]} corresponds to two sizes: {known} and {size}"
+                )
             self.sizes[name] = min(known, size)
 
     def check(self, what: str, entries: Sequence[tuple[str, ...]], shape: tuple[int, ...]) -> None:
         for names, size in zip(entries, shape, strict=True):
             product = math.prod(self.sizes[name] for name in names)
             if len(names) > 1 and product != size:
-                raise ValueError(f"{what} actual size {size} doesn't match the size {product} derived from the compound factors "
-                                 f"{names}")
+                raise ValueError(
+                    f"{what} actual size {size} doesn't match the size {product} derived from the "
+                    f"compound factors {names}"
+                )
 
     def symbol(self, name: str) -> str:
         n = len(self.symbols)
@@ -210,12 +278,18 @@ class _Factors:
         return f"[{', '.join(''.join(map(self.symbol, names)) for names in entries)}]"
 
 
-def parse_rule(rule: Any, *, reduction_factors: Any = (), need_replication_factors: Any = (), permutation_factors: Any = (),
-               **factor_sizes: Any) -> SdyShardingRule:
+def parse_rule(
+    rule: Any,
+    *,
+    reduction_factors: Any = (),
+    need_replication_factors: Any = (),
+    permutation_factors: Any = (),
+    **factor_sizes: Any,
+) -> SdyShardingRule:
     """A rule written as operands, `->`, and results: `'... i j, ... j k -> ... i k'`.
 
-    Arrays are separated by commas, their axes by spaces; an axis of several factors stands in brackets.
-    Raises TypeError for what is no string, ValueError for what is no rule.
+    Arrays are separated by commas, their axes by spaces; an axis of several factors stands in
+    brackets. Raises TypeError for what is no string, ValueError for what is no rule.
 
     >>> parse_rule("... i, i j -> ... j", reduction_factors=("i",))
     SdyShardingRule((('…0', 'i'), ('i', 'j')), (('…0', 'j'),), {} reduction_factors=('i',))
@@ -228,9 +302,14 @@ def parse_rule(rule: Any, *, reduction_factors: Any = (), need_replication_facto
     if len(sides) != 2:
         raise ValueError(f"There is no -> in rule: '{rule}'")
     operands, results = map(_parse_arrays, sides)
-    return SdyShardingRule(operands, results, reduction_factors=reduction_factors,
-                           need_replication_factors=need_replication_factors, permutation_factors=permutation_factors,
-                           **factor_sizes)
+    return SdyShardingRule(
+        operands,
+        results,
+        reduction_factors=reduction_factors,
+        need_replication_factors=need_replication_factors,
+        permutation_factors=permutation_factors,
+        **factor_sizes,
+    )
 
 
 def _parse_arrays(side: str) -> tuple[ArrayMapping, ...]:
@@ -251,7 +330,9 @@ def _parse_arrays(side: str) -> tuple[ArrayMapping, ...]:
         i += 1
         if c == "(":
             if inner is not None:
-                raise ValueError("Compound factors should be one level, nested brackets are not allowed")
+                raise ValueError(
+                    "Compound factors should be one level, nested brackets are not allowed"
+                )
             inner = []
         elif c == ")":
             if inner is None:
@@ -273,12 +354,14 @@ def _token(side: str, start: int) -> str:
     """The name of a factor, or the ellipsis, that begins at a place of a rule; '' if none does."""
     end = start
     if side[start] == ".":
-        if side[start:start + 3] != "...":
+        if side[start : start + 3] != "...":
             raise ValueError("Character '.' must be used inside ellipsis '...'")
         end += 3
         while end < len(side) and side[end].isdigit():
             end += 1
     else:
-        while end < len(side) and ((side[end].isascii() and side[end].isalnum()) or side[end] == "_"):
+        while end < len(side) and (
+            (side[end].isascii() and side[end].isalnum()) or side[end] == "_"
+        ):
             end += 1
     return side[start:end]

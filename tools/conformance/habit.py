@@ -1,6 +1,10 @@
-"""`make conformance`: JAX's published tests against Teucer, counted in docs/conformance.md; fails where fewer pass than before.
+"""`make conformance`.
 
-The tests are laid out by `get_tests.sh GIT_DIR JAX_TESTS` and are no part of this repository; without them nothing runs.
+JAX's published tests against Teucer, counted in docs/conformance.md; fails where fewer pass than
+before.
+
+The tests are laid out by `get_tests.sh GIT_DIR JAX_TESTS` and are no part of this repository;
+without them nothing runs.
 """
 
 from __future__ import annotations
@@ -22,15 +26,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tests", type=Path, help="the folder of JAX's tests")
     parser.add_argument("files", nargs="*", help="such as core_test; all by default")
-    parser.add_argument("--out", type=Path, default=Path("/tmp/teucer-conformance.json"), help="where all outcomes go")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("/tmp/teucer-conformance.json"),
+        help="where all outcomes go",
+    )
     options = parser.parse_args()
     if not (options.tests / "tests").is_dir():
-        print(f"{options.tests} has no tests of JAX: lay them out with tools/conformance/get_tests.sh.", file=sys.stderr)
+        print(
+            (
+                f"{options.tests} has no tests of JAX: lay them out with "
+                "tools/conformance/get_tests.sh."
+            ),
+            file=sys.stderr,
+        )
         return 2
     ceiling = HERE / "ceiling.json"
-    command = [sys.executable, HERE / "run_suite.py", "--impl", "teucer", "--python", sys.executable, "--jax-src", options.tests,
-               "--ceiling", ceiling, "--out", options.out, "--path", HERE.parent.parent, "--jobs", "2"]
-    subprocess.run([*map(str, command), *(["--files", *options.files] if options.files else [])], check=True)
+    command = [
+        sys.executable,
+        HERE / "run_suite.py",
+        "--impl",
+        "teucer",
+        "--python",
+        sys.executable,
+        "--jax-src",
+        options.tests,
+        "--ceiling",
+        ceiling,
+        "--out",
+        options.out,
+        "--path",
+        HERE.parent.parent,
+        "--jobs",
+        "2",
+    ]
+    subprocess.run(
+        [*map(str, command), *(["--files", *options.files] if options.files else [])], check=True
+    )
     possible = json.loads(ceiling.read_text())["files"]
     rows = read()
     worse = []
@@ -50,7 +83,10 @@ def main() -> int:
 
 def passing(file: dict) -> set[str]:
     """The tests of a file that pass."""
-    return {*file.get("passing", ()), *(name for name, outcome in file.get("tests", {}).items() if outcome == "passed")}
+    return {
+        *file.get("passing", ()),
+        *(name for name, outcome in file.get("tests", {}).items() if outcome == "passed"),
+    }
 
 
 def read() -> dict[str, tuple[int, int]]:

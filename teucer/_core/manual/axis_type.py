@@ -10,7 +10,8 @@ __all__ = ["ManualAxisType"]
 
 @final
 class ManualAxisType:
-    """How a value lies over manual mesh axes: those over which it varies, is still to be summed, or its cotangent is.
+    """How a value lies over manual mesh axes: those over which it varies, is still to be summed, or
+    its cotangent is.
 
     Equal ones are one object. Raises ValueError if an axis is in two of the sets.
 
@@ -24,17 +25,27 @@ class ManualAxisType:
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
-    def __new__(cls, *, varying: Iterable[object] = frozenset(),
-                unreduced: Iterable[object] = frozenset(),
-                reduced: Iterable[object] = frozenset()) -> ManualAxisType:
+    def __new__(
+        cls,
+        *,
+        varying: Iterable[object] = frozenset(),
+        unreduced: Iterable[object] = frozenset(),
+        reduced: Iterable[object] = frozenset(),
+    ) -> ManualAxisType:
         key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
         found = cls._made.get(key)
         if found is None:
             named = dict(zip(("varying", "unreduced", "reduced"), key, strict=True))
-            for one, other in (("varying", "unreduced"), ("varying", "reduced"), ("unreduced", "reduced")):
+            for one, other in (
+                ("varying", "unreduced"),
+                ("varying", "reduced"),
+                ("unreduced", "reduced"),
+            ):
                 if named[one] & named[other]:
-                    raise ValueError(f"{one} and {other} cannot have common mesh axes. Got {one}={set(named[one])} and "
-                                     f"{other}={set(named[other])}")
+                    raise ValueError(
+                        f"{one} and {other} cannot have common mesh axes. Got "
+                        f"{one}={set(named[one])} and {other}={set(named[other])}"
+                    )
             found = super().__new__(cls)
             for name, axes in named.items():
                 object.__setattr__(found, name, axes)
@@ -57,7 +68,14 @@ class ManualAxisType:
 
     def update(self, **kwargs: Iterable[object]) -> ManualAxisType:
         """With some of the sets changed."""
-        return ManualAxisType(**{"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced, **kwargs})
+        return ManualAxisType(
+            **{
+                "varying": self.varying,
+                "unreduced": self.unreduced,
+                "reduced": self.reduced,
+                **kwargs,
+            }
+        )
 
     def to_ct_mat(self) -> ManualAxisType:
         """Of the cotangent: a sum still to be taken of one is already taken of the other."""
@@ -76,8 +94,13 @@ class ManualAxisType:
         return _remake, (self.varying, self.unreduced, self.reduced)
 
     def __repr__(self) -> str:
-        return f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, reduced={self.reduced})"
+        return (
+            f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
+            f"reduced={self.reduced})"
+        )
 
 
-def _remake(varying: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]) -> ManualAxisType:
+def _remake(
+    varying: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]
+) -> ManualAxisType:
     return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)

@@ -1,1 +1,4 @@
-"""References to arrays that change: their type, their effects, and what the transformations do with them."""
+"""References to arrays that change.
+
+Their type, their effects, and what the transformations do with them.
+"""

@@ -28,10 +28,11 @@ class _RefMeta(type):
 
 @final
 class Ref(metaclass=_RefMeta):
-    """A reference to an array that changes: `ref[...]` reads it, `ref[...] = x` writes it. Made by `jax.new_ref`.
+    """A reference to an array that changes: `ref[...]` reads it, `ref[...] = x` writes it. Made by
+    `jax.new_ref`.
 
-    The array is the reference's own: it is a copy of what it was made of, and reading it gives a copy, so that writes can be made
-    in place.
+    The array is the reference's own: it is a copy of what it was made of, and reading it gives a
+    copy, so that writes can be made in place.
     """
 
     __slots__ = ("_array", "_gone", "_made", "aval", "__weakref__")
@@ -43,10 +44,14 @@ class Ref(metaclass=_RefMeta):
         self._made = here()
 
     def read(self) -> Any:
-        """The array itself, which the next write may delete. Raises ValueError if the reference was frozen or freed."""
+        """The array itself, which the next write may delete. Raises ValueError if the reference was
+        frozen or freed."""
         if self._gone:
-            raise ValueError(f"a reference of type {self.aval.str_short()} is used after it was {self._gone}.\n"
-                             f"    made at {self.origin()}\n  Read or write it before, or make another with jax.new_ref.")
+            raise ValueError(
+                f"a reference of type {self.aval.str_short()} is used after it was {self._gone}.\n"
+                f"    made at {self.origin()}\n  Read or write it before, or make another with "
+                "jax.new_ref."
+            )
         return self._array
 
     def write(self, array: Value) -> None:
@@ -67,9 +72,16 @@ class Ref(metaclass=_RefMeta):
     dtype = property(operator.attrgetter("aval.dtype"), doc="Type of the elements.")
     ndim = property(operator.attrgetter("aval.ndim"), doc="Number of axes.")
     size = property(operator.attrgetter("aval.size"), doc="Number of elements.")
-    weak_type = property(operator.attrgetter("aval.weak_type"), doc="Whether the dtype gives way in promotion.")
-    sharding = property(lambda self: self.read().sharding, doc="How the array is laid over devices.")
-    committed = property(lambda self: self.read().committed, doc="Whether the array was put on its devices explicitly.")
+    weak_type = property(
+        operator.attrgetter("aval.weak_type"), doc="Whether the dtype gives way in promotion."
+    )
+    sharding = property(
+        lambda self: self.read().sharding, doc="How the array is laid over devices."
+    )
+    committed = property(
+        lambda self: self.read().committed,
+        doc="Whether the array was put on its devices explicitly.",
+    )
     format = property(lambda self: self.read().format, doc="How the array lies in memory.")
 
     def unsafe_buffer_pointer(self) -> int:
@@ -81,15 +93,20 @@ class Ref(metaclass=_RefMeta):
         return len(self.aval)
 
     def __iter__(self) -> Any:
-        raise TypeError(f"a reference of type {self.aval.str_short()} cannot be iterated over.\n    made at {self.origin()}\n"
-                        "  Iterate over its array, ref[...].")
+        raise TypeError(
+            f"a reference of type {self.aval.str_short()} cannot be iterated over.\n"
+            f"    made at {self.origin()}\n  Iterate over its array, ref[...]."
+        )
 
     def __array__(self, *args: object, **kwargs: object) -> Any:
-        raise TypeError(f"a reference of type {self.aval.str_short()} is given where an array is wanted.\n"
-                        f"    made at {self.origin()}\n  Read the array: ref[...].")
+        raise TypeError(
+            f"a reference of type {self.aval.str_short()} is given where an array is wanted.\n"
+            f"    made at {self.origin()}\n  Read the array: ref[...]."
+        )
 
     def __copy__(self) -> Ref:
-        """Itself: another object would be a second name for the array, which the next write may delete."""
+        """Itself: another object would be a second name for the array, which the next write may
+        delete."""
         return self
 
     def __reduce__(self) -> Any:
@@ -108,7 +125,8 @@ def _restored(aval: RefType, array: Value) -> Ref:
 
 
 class _Given(threading.local):
-    """The references among the arguments that the C++ dispatcher takes apart, until their program has run."""
+    """The references among the arguments that the C++ dispatcher takes apart, until their program
+    has run."""
 
     def __init__(self) -> None:
         self.refs: list[Ref] = []
@@ -118,7 +136,8 @@ _given = _Given()
 
 
 def _part(ref: Ref) -> tuple[tuple[Any, ...], Any]:
-    """What a program is given of a reference, and what it is called for: one that is given twice, or has ended, matches none."""
+    """What a program is given of a reference, and what it is called for: one that is given twice,
+    or has ended, matches none."""
     refs = _given.refs
     if ref._gone or ref in refs:
         return (), object()
@@ -135,8 +154,10 @@ def write_given(n: int, changed: Sequence[int], arrays: Sequence[Value]) -> None
     """Give references among the n of the call the arrays that its program has changed."""
     refs = _given.refs[-n:]
     if len(refs) != n:
-        raise RuntimeError("the arguments of a jitted function were taken apart by a function that calls one itself.\n  Let the "
-                           "flatten function of a pytree node call no functions on references.")
+        raise RuntimeError(
+            "the arguments of a jitted function were taken apart by a function that calls one "
+            "itself.\n  Let the flatten function of a pytree node call no functions on references."
+        )
     _given.refs.clear()
     for i, array in zip(changed, arrays, strict=True):
         refs[i]._array = array

@@ -13,10 +13,24 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Value
 
-__all__ = ["AccumEffect", "HighRef", "ReadEffect", "RefEffect", "RefType", "Touched", "WriteEffect", "at_inputs", "at_operands",
-           "is_reference", "made", "refuse", "touched"]
+__all__ = [
+    "AccumEffect",
+    "HighRef",
+    "ReadEffect",
+    "RefEffect",
+    "RefType",
+    "Touched",
+    "WriteEffect",
+    "at_inputs",
+    "at_operands",
+    "is_reference",
+    "made",
+    "refuse",
+    "touched",
+]
 
-# The types of references that have been made, and classes of high values: while there are none, no program is searched for them.
+# The types of references that have been made, and classes of high values: while there are none, no
+# program is searched for them.
 made: list[Any] = []
 
 
@@ -25,14 +39,26 @@ class RefType(Aval):
     """The type of a reference to an array of type `inner`.
 
     memory_space: where a kernel keeps the array, None for the device's own memory.
-    kind: None, or 'no_grad_no_remat': what is written has no derivative, and rematerialisation does not write again.
+    kind: None, or 'no_grad_no_remat': what is written has no derivative, and rematerialisation does
+    not write again.
 
     >>> import numpy as np
     >>> RefType(ShapedArray((3,), np.dtype("float32")))
     Ref{float32[3]}
     """
 
-    __slots__ = ("inner", "memory_space", "kind", "shape", "dtype", "weak_type", "ndim", "extended", "symbolic", "is_high")
+    __slots__ = (
+        "inner",
+        "memory_space",
+        "kind",
+        "shape",
+        "dtype",
+        "weak_type",
+        "ndim",
+        "extended",
+        "symbolic",
+        "is_high",
+    )
     _interned: ClassVar[dict[Any, RefType]] = {}
 
     inner: ShapedArray
@@ -43,7 +69,9 @@ class RefType(Aval):
     weak_type: bool
     ndim: int
 
-    def __new__(cls, inner: ShapedArray, memory_space: object = None, kind: str | None = None) -> RefType:
+    def __new__(
+        cls, inner: ShapedArray, memory_space: object = None, kind: str | None = None
+    ) -> RefType:
         key = (inner, memory_space, kind)
         self = cls._interned.get(key)
         if self is None:
@@ -53,7 +81,12 @@ class RefType(Aval):
             self.inner, self.memory_space, self.kind = inner, memory_space, kind
             self.is_high = inner.is_high
             if not self.is_high:
-                self.shape, self.dtype, self.weak_type, self.ndim = inner.shape, inner.dtype, inner.weak_type, inner.ndim
+                self.shape, self.dtype, self.weak_type, self.ndim = (
+                    inner.shape,
+                    inner.dtype,
+                    inner.weak_type,
+                    inner.ndim,
+                )
             self.extended, self.symbolic = False, inner.symbolic
             made.append(self)
         return self
@@ -119,7 +152,11 @@ class RefType(Aval):
 
     def str_short(self, short_dtypes: bool = False) -> str:
         text = self.inner.str_short(short_dtypes)
-        return f"Ref{{{text}}}" if self.memory_space is None else f"MemRef<{self.memory_space}>{{{text}}}"
+        return (
+            f"Ref{{{text}}}"
+            if self.memory_space is None
+            else f"MemRef<{self.memory_space}>{{{text}}}"
+        )
 
     def __repr__(self) -> str:
         return self.str_short()
@@ -203,8 +240,10 @@ def refuse(primitive: Primitive, avals: Sequence[Aval]) -> None:
     """Raise TypeError if an operand of a primitive that takes arrays is a reference."""
     for i, aval in enumerate(avals):
         if type(aval) is RefType:
-            raise TypeError(f"{primitive}: operand {i} is a reference, {aval.str_short(True)}, where an array is wanted.\n"
-                            "  Read the array: ref[...].")
+            raise TypeError(
+                f"{primitive}: operand {i} is a reference, {aval.str_short(True)}, where an array "
+                "is wanted.\n  Read the array: ref[...]."
+            )
 
 
 class Touched(NamedTuple):
@@ -217,12 +256,17 @@ class Touched(NamedTuple):
 def touched(effects: Iterable[object]) -> Touched:
     """What the effects of an equation say of references."""
     refs = [e for e in effects if isinstance(e, RefEffect) and not e.is_last]
-    return Touched(frozenset(e.index for e in refs if type(e) is not WriteEffect),
-                   frozenset(e.index for e in refs if type(e) is not ReadEffect))
+    return Touched(
+        frozenset(e.index for e in refs if type(e) is not WriteEffect),
+        frozenset(e.index for e in refs if type(e) is not ReadEffect),
+    )
 
 
-def at_operands(effects: frozenset[object], invars: Sequence[object], offset: int = 0) -> frozenset[Any]:
-    """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the inputs `invars`."""
+def at_operands(
+    effects: frozenset[object], invars: Sequence[object], offset: int = 0
+) -> frozenset[Any]:
+    """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the
+    inputs `invars`."""
     if not made or not any(isinstance(e, RefEffect) for e in effects):
         return effects
     number = {v: offset + i for i, v in enumerate(invars)}
@@ -230,7 +274,8 @@ def at_operands(effects: frozenset[object], invars: Sequence[object], offset: in
 
 
 def at_inputs(eqns: Iterable[Eqn], inputs: Sequence[object]) -> frozenset[Any]:
-    """The effects of equations as those of a jaxpr with these inputs; what happens to references made within is nobody's."""
+    """The effects of equations as those of a jaxpr with these inputs; what happens to references
+    made within is nobody's."""
     known, found, last = set(inputs), set(), {}
     for eqn in eqns:
         for e in eqn.effects:

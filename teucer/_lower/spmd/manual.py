@@ -1,4 +1,7 @@
-"""Computations that are written for each device of a mesh by hand: Shardy's `manual_computation`."""
+"""Computations that are written for each device of a mesh by hand.
+
+Shardy's `manual_computation`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ __all__ = ["Manual", "manual_computation", "on_parts"]
 
 
 class Manual(NamedTuple):
-    """The mesh of the manual computation that is being written, and those of its axes that are manual."""
+    """The mesh of the manual computation that is being written, and those of its axes that are
+    manual."""
 
     mesh: Any
     axes: frozenset[Any]
@@ -32,18 +36,30 @@ class Manual(NamedTuple):
 
     @property
     def free_mesh(self) -> Mesh:
-        """The devices along the axes that are not manual, where the first stand along those that are."""
+        """The devices along the axes that are not manual, where the first stand along those that
+        are."""
         mesh = self.mesh
         first = tuple([0 if name in self.axes else slice(None) for name in mesh.axis_names])
-        return Mesh(mesh.devices[first], tuple(name for name in mesh.axis_names if name not in self.axes))
+        return Mesh(
+            mesh.devices[first], tuple(name for name in mesh.axis_names if name not in self.axes)
+        )
 
 
-def manual_computation(ctx: Context, mesh: Mesh, axes: Sequence[object], args: Sequence[Value], in_specs: Sequence[PartitionSpec],
-                       inner: Sequence[Aval], avals: Sequence[Aval], out_specs: Sequence[PartitionSpec],
-                       body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+def manual_computation(
+    ctx: Context,
+    mesh: Mesh,
+    axes: Sequence[object],
+    args: Sequence[Value],
+    in_specs: Sequence[PartitionSpec],
+    inner: Sequence[Aval],
+    avals: Sequence[Aval],
+    out_specs: Sequence[PartitionSpec],
+    body: Callable[..., Sequence[Value]],
+) -> tuple[Value, ...]:
     """Write what `body`, a function of each device's parts, does over manual mesh axes.
 
-    inner: the types of the parts of arguments; avals: those of results. The specs speak of the manual axes alone.
+    inner: the types of the parts of arguments; avals: those of results. The specs speak of the
+    manual axes alone.
     """
     outer = ctx.manual
     taken = frozenset(axes) if outer is None else outer.axes | frozenset(axes)
@@ -51,11 +67,17 @@ def manual_computation(ctx: Context, mesh: Mesh, axes: Sequence[object], args: S
     free = len(taken) < len(mesh.axis_names)
 
     def shardings(values: Sequence[Aval], specs: Sequence[PartitionSpec]) -> str:
-        of_each = [_sharding(symbol, mesh, spec, aval.physical.ndim, free) for aval, spec in zip(values, specs, strict=True)]
+        of_each = [
+            _sharding(symbol, mesh, spec, aval.physical.ndim, free)
+            for aval, spec in zip(values, specs, strict=True)
+        ]
         return f"[{', '.join(of_each)}]"
 
     # XLA wants an operation where a value ceases to be parts of a sum.
-    args = [ctx.constrain(v, NamedSharding(mesh, spec)) if spec.unreduced else v for v, spec in zip(args, in_specs, strict=True)]
+    args = [
+        ctx.constrain(v, NamedSharding(mesh, spec)) if spec.unreduced else v
+        for v, spec in zip(args, in_specs, strict=True)
+    ]
     ctx.manual = Manual(mesh, taken)
     try:
         region = ctx.region(inner, body, "sdy.return")
@@ -65,19 +87,29 @@ def manual_computation(ctx: Context, mesh: Mesh, axes: Sequence[object], args: S
     ctx.count = n + len(avals)
     outs = tuple([Value(f"%{n + i}", aval) for i, aval in enumerate(avals)])
     left = f"{', '.join([v.name for v in outs])} = " if outs else ""
-    properties = (f"in_shardings = #sdy.sharding_per_value<{shardings([v.aval for v in args], in_specs)}>, manual_axes = "
-                  f"#sdy<manual_axes{{{', '.join(text.quoted(str(a)) for a in mesh.axis_names if a in axes)}}}>, out_shardings = "
-                  f"#sdy.sharding_per_value<{shardings(avals, out_specs)}>")
-    in_types, out_types = (", ".join(map(text.tensor_type, kinds)) for kinds in ([v.aval for v in args], avals))
+    properties = (
+        f"in_shardings = #sdy.sharding_per_value<{shardings([v.aval for v in args], in_specs)}>, "
+        "manual_axes = "
+        "#sdy<manual_axes{"
+        f"{', '.join(text.quoted(str(a)) for a in mesh.axis_names if a in axes)}}}>, "
+        f"out_shardings = #sdy.sharding_per_value<{shardings(avals, out_specs)}>"
+    )
+    in_types, out_types = (
+        ", ".join(map(text.tensor_type, kinds)) for kinds in ([v.aval for v in args], avals)
+    )
     operands = ", ".join([v.name for v in args])
-    ctx.lines.append(f'{left}"sdy.manual_computation"({operands}) <{{{properties}}}> ({region}) : '
-                     f"({in_types}) -> ({out_types}){ctx.location()}")
+    ctx.lines.append(
+        f'{left}"sdy.manual_computation"({operands}) <{{{properties}}}> ({region}) : '
+        f"({in_types}) -> ({out_types}){ctx.location()}"
+    )
     return outs
 
 
-def on_parts(ctx: Context, args: Sequence[Value], avals: Sequence[Aval],
-             body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
-    """Write what `body` does on each device by itself, where its results are parts of sums that are still to be taken.
+def on_parts(
+    ctx: Context, args: Sequence[Value], avals: Sequence[Aval], body: Callable[..., Sequence[Value]]
+) -> tuple[Value, ...]:
+    """Write what `body` does on each device by itself, where its results are parts of sums that are
+    still to be taken.
 
     Left to itself, XLA sums what goes from one operation to the next, and takes that for the parts.
     """
@@ -90,20 +122,40 @@ def on_parts(ctx: Context, args: Sequence[Value], avals: Sequence[Aval],
     for v in args:
         own = PartitionSpec() if v.aval.partition is None else v.aval.partition.spec
         if own.unreduced - parts:  # summed on the way
-            v = ctx.constrain(v, v.aval.partition.with_spec(own.update(unreduced=own.unreduced & parts)))
+            v = ctx.constrain(
+                v, v.aval.partition.with_spec(own.update(unreduced=own.unreduced & parts))
+            )
         entries = [tuple(n for n in entry_names(e) if n in parts) for e in own]
         entries += [()] * (v.aval.ndim - len(entries))
-        shape = [d // math.prod(mesh.sizes[n] for n in e) for d, e in zip(v.aval.shape, entries, strict=True)]
+        shape = [
+            d // math.prod(mesh.sizes[n] for n in e)
+            for d, e in zip(v.aval.shape, entries, strict=True)
+        ]
         given.append(v)
         specs.append(PartitionSpec(*entries, unreduced=own.unreduced & parts))
         inner.append(v.aval.update(shape=tuple(shape), sharding=None))
-    return manual_computation(ctx, mesh, [n for n in mesh.axis_names if n in parts], given, specs, inner, avals,
-                              [PartitionSpec(unreduced=a.unreduced & parts) for a in avals], body)
+    return manual_computation(
+        ctx,
+        mesh,
+        [n for n in mesh.axis_names if n in parts],
+        given,
+        specs,
+        inner,
+        avals,
+        [PartitionSpec(unreduced=a.unreduced & parts) for a in avals],
+        body,
+    )
 
 
 def _sharding(symbol: str, mesh: Mesh, spec: PartitionSpec, ndim: int, free: bool) -> str:
     """How a value lies over the manual axes; `free` axes of the mesh may partition it further."""
     entries = [*spec.partitions, *[None] * (ndim - len(spec))]
-    axes = [", ".join([*(text.quoted(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries]
-    parts = f", unreduced={{{', '.join(text.quoted(str(n)) for n in mesh.axis_names if n in spec.unreduced)}}}"
+    axes = [
+        ", ".join([*(text.quoted(str(n)) for n in entry_names(e)), *["?"] * free]) for e in entries
+    ]
+    parts = (
+        ", "
+        "unreduced={"
+        f"{', '.join(text.quoted(str(n)) for n in mesh.axis_names if n in spec.unreduced)}}}"
+    )
     return f"<@{symbol}, [{', '.join(f'{{{a}}}' for a in axes)}]{parts if spec.unreduced else ''}>"

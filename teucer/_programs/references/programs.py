@@ -1,6 +1,7 @@
 """Programs that are given references, or values of high types: they run on arrays.
 
-In place where they change those of references, which get the results. High values are taken apart (docs/high_types.md).
+In place where they change those of references, which get the results. High values are taken apart
+(docs/high_types.md).
 """
 
 from __future__ import annotations
@@ -29,8 +30,21 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["OnArrays", "OnLow", "OnValues", "arrays", "needs_low", "on_arrays", "on_low", "on_values", "refuse_aliases",
-           "run", "run_fast", "run_high", "takes_references"]
+__all__ = [
+    "OnArrays",
+    "OnLow",
+    "OnValues",
+    "arrays",
+    "needs_low",
+    "on_arrays",
+    "on_low",
+    "on_values",
+    "refuse_aliases",
+    "run",
+    "run_fast",
+    "run_high",
+    "takes_references",
+]
 
 
 def takes_references(args: Sequence[Value]) -> bool:
@@ -41,14 +55,16 @@ def takes_references(args: Sequence[Value]) -> bool:
 class OnArrays(NamedTuple):
     """A job on arrays in the place of references, and where what it changes goes.
 
-    changed: for each result behind those of the function, the number of the argument whose reference gets it.
+    changed: for each result behind those of the function, the number of the argument whose
+    reference gets it.
     """
 
     job: Job
     changed: tuple[int, ...]
 
     def write(self, args: Sequence[Any], outs: Sequence[Value]) -> list[Any]:
-        """Give references the arrays that a program has changed; the results of the function are left."""
+        """Give references the arrays that a program has changed; the results of the function are
+        left."""
         n = len(outs) - len(self.changed)
         for i, array in zip(self.changed, outs[n:], strict=True):
             args[i].write(array)
@@ -56,7 +72,8 @@ class OnArrays(NamedTuple):
 
 
 class _Grouped(NamedTuple):
-    """A jaxpr on arrays in the place of references. own: the reference of each argument by its id; changed: ids in order."""
+    """A jaxpr on arrays in the place of references. own: the reference of each argument by its id;
+    changed: ids in order."""
 
     found: Discharged
     own: list[int | None]
@@ -86,9 +103,12 @@ class OnValues(NamedTuple):
 
 
 def on_values(closed: ClosedJaxpr, args: Sequence[Value]) -> OnValues:
-    """A jaxpr and its arguments with the arrays of references, where these may be traced and the program is not in place."""
+    """A jaxpr and its arguments with the arrays of references, where these may be traced and the
+    program is not in place."""
     found, own, changed = _grouped(closed, args)
-    given = tuple([x if i is None else array_ops.read_reference(x) for x, i in zip(args, own, strict=True)])
+    given = tuple(
+        [x if i is None else array_ops.read_reference(x) for x, i in zip(args, own, strict=True)]
+    )
     return OnValues(found.jaxpr, given, [args[own.index(i)] for i in changed])
 
 
@@ -101,18 +121,32 @@ def on_arrays(job: Job, args: Sequence[Value]) -> OnArrays:
     assert not found.jaxpr.consts
     changed = tuple([own.index(i) for i in ids])
     # An array that is given twice, to two branches say, cannot be given away.
-    donated = tuple([d or (i in ids and own.count(i) == 1) for i, d in zip(own, job.donated, strict=True)])
+    donated = tuple(
+        [d or (i in ids and own.count(i) == 1) for i, d in zip(own, job.donated, strict=True)]
+    )
     place = job.placement
     if place.outs:
-        place = place._replace(outs=(*place.outs, *(place.ins[i] if place.ins else None for i in changed)))
+        place = place._replace(
+            outs=(*place.outs, *(place.ins[i] if place.ins else None for i in changed))
+        )
     if place.out_layouts:
         place = place._replace(out_layouts=(*place.out_layouts, *[None] * len(changed)))
-    return OnArrays(job._replace(jaxpr=found.jaxpr.jaxpr, donated=donated, placement=place), changed)
+    return OnArrays(
+        job._replace(jaxpr=found.jaxpr.jaxpr, donated=donated, placement=place), changed
+    )
 
 
 def arrays(args: Sequence[Value]) -> list[Any]:
-    """Arguments with arrays in the place of references, and structs of arrays in the place of those of references."""
-    return [x.read() if type(x) is Ref else x.update(is_ref=False) if type(x) is ShapeDtypeStruct and x.is_ref else x for x in args]
+    """Arguments with arrays in the place of references, and structs of arrays in the place of those
+    of references."""
+    return [
+        x.read()
+        if type(x) is Ref
+        else x.update(is_ref=False)
+        if type(x) is ShapeDtypeStruct and x.is_ref
+        else x
+        for x in args
+    ]
 
 
 def run(job: Job, args: Sequence[Value]) -> list[Any]:
@@ -129,7 +163,8 @@ def run(job: Job, args: Sequence[Value]) -> list[Any]:
 
 
 class Updated:
-    """The results of a program that changes references, as the C++ dispatcher puts them together: it gives them their arrays."""
+    """The results of a program that changes references, as the C++ dispatcher puts them together:
+    it gives them their arrays."""
 
 
 def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[object, ...]) -> Any:
@@ -141,21 +176,27 @@ def _put_together(data: tuple[int, tuple[int, ...]], children: tuple[object, ...
 register_node(Updated, lambda x: ((), None), _put_together, None)
 
 
-def run_fast(job: Job, args: Sequence[Value], consts: Sequence[Value], out_tree: PyTreeDef) -> tuple[list[Any], FastPath | None]:
-    """As `run`, for a function that C++ calls: the results, and what it needs to run the program itself, and in place."""
+def run_fast(
+    job: Job, args: Sequence[Value], consts: Sequence[Value], out_tree: PyTreeDef
+) -> tuple[list[Any], FastPath | None]:
+    """As `run`, for a function that C++ calls: the results, and what it needs to run the program
+    itself, and in place."""
     if takes_references(consts):  # which it does not take apart
         return run(job, args), None
     found, given = on_arrays(job, args), arrays(args)
     program = program_for(found.job)
     refs = [i for i, x in enumerate(args) if type(x) is Ref]
     changed = tuple([refs.index(i) for i in found.changed])
-    tree = make_treedef((Updated, (len(refs), changed)), [out_tree, *[tree_structure(0)] * len(changed)])
+    tree = make_treedef(
+        (Updated, (len(refs), changed)), [out_tree, *[tree_structure(0)] * len(changed)]
+    )
     fast = fast_path(program, tree, given, len(consts))
     return found.write(args, execute(program, given)), fast
 
 
 def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
     """What runs a job on arrays again and again: C++ finds the program."""
+
     def cache_miss(*given: Array) -> tuple[Any, Any]:
         program = program_for(job._replace(placement=placement_of(given)))
         fast = fast_path(program, tree_structure((0,) * len(program.out_avals)), given)
@@ -168,36 +209,53 @@ def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
     return dispatcher(job.name, run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
 
 
-def refuse_aliases(avals: Sequence[Aval | None], args: Sequence[Value], consts: Sequence[Value], name: str, what: str,
-                   names: Callable[[], Sequence[str]]) -> None:
+def refuse_aliases(
+    avals: Sequence[Aval | None],
+    args: Sequence[Value],
+    consts: Sequence[Value],
+    name: str,
+    what: str,
+    names: Callable[[], Sequence[str]],
+) -> None:
     """Raise ValueError if one reference is given twice, or is given and closed over."""
     seen: dict[int, int] = {}
-    head = "only one reference to a mutable array may be passed as an argument to a function, but when tracing"
+    head = (
+        "only one reference to a mutable array may be passed as an argument to a function, but "
+        "when tracing"
+    )
     for i, (x, aval) in enumerate(zip(args, avals, strict=True)):
         if aval is None or (type(aval) is not references.RefType and not aval.has_qdd):
             continue
         first = seen.setdefault(id(x), i)
         if first != i:
-            raise ValueError(f"{head} {name} for {what} the mutable array reference of type {aval.str_short()} appeared at both "
-                             f"{names()[first]} and {names()[i]}.\n  Two names for one array would hide which write comes first: "
-                             "pass it once.")
+            raise ValueError(
+                f"{head} {name} for {what} the mutable array reference of type {aval.str_short()} "
+                f"appeared at both {names()[first]} and {names()[i]}.\n"
+                "  Two names for one array would hide which write comes first: pass it once."
+            )
     for c in consts:
         at = seen.get(id(c))
         if at is not None:
-            raise ValueError(f"when tracing {name} for {what}, a mutable array reference of type {typeof(c).str_short()} was both "
-                             f"closed over and passed as the argument {names()[at]}.\n  Use it in one way only.")
+            raise ValueError(
+                f"when tracing {name} for {what}, a mutable array reference of type "
+                f"{typeof(c).str_short()} was both closed over and passed as the argument "
+                f"{names()[at]}.\n  Use it in one way only."
+            )
 
 
-# --- High values -------------------------------------------------------------------------------------------------------
+# --- High values ----------------------------------------------------------------------------------
 
 
 def needs_low(jaxpr: Jaxpr) -> bool:
-    """Whether a program is to be lowered before its arguments are looked at: it takes or gives high values, or has high primitives
-    that are given references, or that close over arrays."""
+    """Whether a program is to be lowered before its arguments are looked at: it takes or gives high
+    values, or has high primitives that are given references, or that close over arrays."""
     if not high_types or not is_high_jaxpr(jaxpr):
         return False
-    return (has_high_boundary(jaxpr) or any(map(references.is_reference, (v.aval for v in jaxpr.invars)))
-            or bool(lowered(ClosedJaxpr(jaxpr)).jaxpr.consts))
+    return (
+        has_high_boundary(jaxpr)
+        or any(map(references.is_reference, (v.aval for v in jaxpr.invars)))
+        or bool(lowered(ClosedJaxpr(jaxpr)).jaxpr.consts)
+    )
 
 
 class OnLow(NamedTuple):
@@ -209,7 +267,8 @@ class OnLow(NamedTuple):
     avals: Sequence[Any]
 
     def operands_of(self, args: Sequence[Value]) -> Sequence[Any]:
-        """The low values of other arguments of the same types, behind those that the program closes over."""
+        """The low values of other arguments of the same types, behind those that the program closes
+        over."""
         return [*self.low.jaxpr.consts, *taken_apart(args, self.avals).low]
 
     def raised(self, outs: Sequence[Value], args: Sequence[Value]) -> list[Any]:
@@ -230,8 +289,12 @@ def on_low(job: Job, args: Sequence[Value]) -> OnLow:
     own = placement_of(values, place.device if place.committed and place.mesh is None else None)
     jaxpr = low.jaxpr.cache.get("hoisted")
     if jaxpr is None:
-        jaxpr = low.jaxpr.cache["hoisted"] = ClosedJaxpr(inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]))
-    return OnLow(job._replace(jaxpr=jaxpr.jaxpr, donated=donated, placement=own), operands, low, avals)
+        jaxpr = low.jaxpr.cache["hoisted"] = ClosedJaxpr(
+            inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars])
+        )
+    return OnLow(
+        job._replace(jaxpr=jaxpr.jaxpr, donated=donated, placement=own), operands, low, avals
+    )
 
 
 def run_high(job: Job, args: Sequence[Value]) -> list[Any]:

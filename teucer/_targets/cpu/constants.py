@@ -1,7 +1,7 @@
 """The tuned constants of the CPU target, each with where it was measured.
 
-Notes named here stand in `benchmarks/notes/`, and say on which machine: servers with 2 cores, jaxlib 0.10.2 where they do not say
-otherwise. The pages of `docs/` say what follows.
+Notes named here stand in `benchmarks/notes/`, and say on which machine: servers with 2 cores,
+jaxlib 0.10.2 where they do not say otherwise. The pages of `docs/` say what follows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from teucer._core.jaxpr import Eqn
 __all__ = ["FORCED_COSTS", "FORCED_LIMITS", "Costs", "Limits"]
 
 
-# --- Outlining (docs/outlining.md) ------------------------------------------------------------------------------------
+# --- Outlining (docs/outlining.md) ----------------------------------------------------------------
 
 
 class Costs(NamedTuple):
@@ -22,12 +22,14 @@ class Costs(NamedTuple):
 
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
-    saved: equations fewer in the program, at least. few, saved_by_few: the same for so few instances or fewer: what XLA makes
-        of a program grows faster than its depth only from there on, and calls cost copies.
-    separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`) get loops, and functions
-        that take and give so many bytes, which are executables of their own (`teucer._targets.cpu.pieces`).
-    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop need not stack more than so
-        many bytes a step.
+    saved: equations fewer in the program, at least. few, saved_by_few: the same for so few
+        instances or fewer: what XLA makes of a program grows faster than its depth only from there
+        on, and calls cost copies.
+    separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`)
+        get loops, and functions that take and give so many bytes, which are executables of their
+        own (`teucer._targets.cpu.pieces`).
+    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop
+        need not stack more than so many bytes a step.
     """
 
     short: int = 16
@@ -51,12 +53,15 @@ class Costs(NamedTuple):
 class Limits(NamedTuple):
     """When a program is cut into pieces. Measured: outlining.md, "Pieces".
 
-    carried: bytes that a function takes and gives, at least, so that what its call costs by itself is small beside it.
+    carried: bytes that a function takes and gives, at least, so that what its call costs by itself
+    is small beside it.
     copied: equations that XLA would have to copy, at least.
-    grouped, repeated, held: calls of a function that follow one another share pieces of so many calls at most, in which XLA
-        copies so many equations and which take and give so many bytes at most.
+    grouped, repeated, held: calls of a function that follow one another share pieces of so many
+        calls at most, in which XLA copies so many equations and which take and give so many bytes
+        at most.
     groups: where the calls do not divide into such pieces, there are so many pieces at least.
-    runs: of such pieces, as data may flow between their calls in different ways, each runs so many times on the average, at least.
+    runs: of such pieces, as data may flow between their calls in different ways, each runs so many
+    times on the average, at least.
     """
 
     carried: int = Costs().carried
@@ -72,63 +77,70 @@ class Limits(NamedTuple):
 FORCED_COSTS = Costs(short=4, fused=4, saved=4, few=0, separated=0)
 FORCED_LIMITS = Limits(carried=0, copied=1, repeated=0)
 
-# How often the equations are searched, at most, calls being letters from the second time on. Not measured: a bound.
+# How often the equations are searched, at most, calls being letters from the second time on. Not
+# measured: a bound.
 OUTLINE_ROUNDS = 4
-# Of a short period, so many times the shortest function become one. Measured: outlining.md, "Thresholds" (LSTM and Runge-Kutta,
-# whose steps are short).
+# Of a short period, so many times the shortest function become one. Measured: outlining.md,
+# "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
 PERIODS = 4
 
-# Equations between a value and a use that are far: more than a few lines of a program, fewer than a layer; equations that
-# compute one value again, at most; how many times smaller than the value an array is that is kept in its place. Measured:
-# outlining.md, "Cheap values computed again".
+# Equations between a value and a use that are far: more than a few lines of a program, fewer than a
+# layer; equations that compute one value again, at most; how many times smaller than the value an
+# array is that is kept in its place. Measured: outlining.md, "Cheap values computed again".
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
 
-# Elements of an expensive result that take longer to compute than a call (7 ns each), and the bytes that malloc keeps for the
-# next step (`host_memory`). Measured: outlining.md, "Expensive values".
+# Elements of an expensive result that take longer to compute than a call (7 ns each), and the bytes
+# that malloc keeps for the next step (`host_memory`). Measured: outlining.md, "Expensive values".
 EXPENSIVE_LEAST, EXPENSIVE_MOST = 1 << 12, 1 << 25
-# Elements of random bits that one loop reads up to which another pass over memory costs less than it saves compilation.
+# Elements of random bits that one loop reads up to which another pass over memory costs less than
+# it saves compilation.
 # Measured: outlining.md, "Random bits", jaxlib 0.12.0.1.
 LONG_MOST = 1 << 17
 
 
-# --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" -----------------------------------------------
+# --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" ---------------------------
 
-# Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are unrolling enough.
+# Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are
+# unrolling enough.
 PLAIN_STEPS = 8
-# Elements of an array whose loops take next to no time, whatever they are; of one that cache holds while it is transposed.
+# Elements of an array whose loops take next to no time, whatever they are; of one that cache holds
+# while it is transposed.
 PLAIN_FEW, PLAIN_CACHED = 1 << 10, 1 << 17
 # The part of all elements that loops of another kind may take.
 PLAIN_PART = 1 / 16
 
 
-# --- Products (docs/performance.md, "Many small matrices" and "Products whose left operand lies by columns") ----------
+# --- Products (docs/performance.md, "Many small matrices" and "Products whose left operand lies by
 
 # For each of many matrices of such sizes XLA calls a library; a loop is 3 to 25 times as fast.
 SMALL_ROWS, SMALL_COLUMNS, SMALL_MANY = range(4, 8), range(3, 8), 32
-# Products whose left operand is copied to rows first. Of many matrices: those with so few or so many multiplications each. Of
-# one matrix: short sums and narrow results, but not sums that are long for the size of the result. Of fewer multiplications
-# than ROWS_LEAST they take as long either way, and the copy takes as long to compile. Measured: corpus.md, "Loops".
+# Products whose left operand is copied to rows first. Of many matrices: those with so few or so
+# many multiplications each. Of one matrix: short sums and narrow results, but not sums that are
+# long for the size of the result. Of fewer multiplications than ROWS_LEAST they take as long either
+# way, and the copy takes as long to compile. Measured: corpus.md, "Loops".
 ROWS_SMALL, ROWS_LARGE, ROWS_LEAST = 1 << 13, 1 << 24, 1 << 17
 ROWS_SHORT, ROWS_NARROW, ROWS_LONG = 8, 16, 32
 
 
-# --- Convolutions (docs/convolutions.md) ------------------------------------------------------------------------------
+# --- Convolutions (docs/convolutions.md) ----------------------------------------------------------
 
-# Products that are written out one by one; planes that are. Measured: convolutions.md, "Rewritten convolutions".
+# Products that are written out one by one; planes that are. Measured: convolutions.md, "Rewritten
+# convolutions".
 CONVOLUTION_TERMS, CONVOLUTION_PLANES = 128, 8
-# Where Eigen loses: products that take no time count for nothing; of fewer features than a vector has, and so many elements of
-# the kernel for each of them, it takes up to 7 times as long. Measured: convolutions.md, "YNNPACK and Eigen".
+# Where Eigen loses: products that take no time count for nothing; of fewer features than a vector
+# has, and so many elements of the kernel for each of them, it takes up to 7 times as long.
+# Measured: convolutions.md, "YNNPACK and Eigen".
 EIGEN_FEW, EIGEN_FEATURES, EIGEN_LONG = 1 << 21, 8, 256
-# How many times over the products count that Eigen loses: of windows that do not overlap, and of gradients of kernels, for each
-# feature. Measured: the same.
+# How many times over the products count that Eigen loses: of windows that do not overlap, and of
+# gradients of kernels, for each feature. Measured: the same.
 EIGEN_APART, EIGEN_GRADIENTS = 4, 8
-# Eigen computes the convolutions of a program if the products that it wins outweigh the others by this part of all. Measured: the
-# same.
+# Eigen computes the convolutions of a program if the products that it wins outweigh the others by
+# this part of all. Measured: the same.
 EIGEN_CLEAR = 3 / 4
 
 
-# --- Executables ------------------------------------------------------------------------------------------------------
+# --- Executables ----------------------------------------------------------------------------------
 
-# Bytes of executables from which on a stripped form, which loads in half of the time (docs/configuration.md, "Stripped forms"),
-# gains something: less is loaded in a few milliseconds.
+# Bytes of executables from which on a stripped form, which loads in half of the time
+# (docs/configuration.md, "Stripped forms"), gains something: less is loaded in a few milliseconds.
 STRIPPED_LEAST = 1 << 16

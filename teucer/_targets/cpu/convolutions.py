@@ -1,4 +1,7 @@
-"""Convolutions on the CPU: where XLA has slow code for one, as what it has fast code for (docs/convolutions.md)."""
+"""Convolutions on the CPU.
+
+Where XLA has slow code for one, as what it has fast code for (docs/convolutions.md).
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,19 @@ def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, **window:
 
 
 def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]:
-    """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is not told otherwise; and as many
-    if Eigen takes less time for them, a negative multiple if it takes more (docs/convolutions.md)."""
+    """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is
+    not told otherwise; and as many if Eigen takes less time for them, a negative multiple if it
+    takes more (docs/convolutions.md)."""
     (_, features, *_), (_, _, *kernel), (_, _, *places) = (
-        taken(x.shape, spec) for x, spec in zip((lhs, rhs, out), window["dimension_numbers"], strict=True))
+        taken(x.shape, spec)
+        for x, spec in zip((lhs, rhs, out), window["dimension_numbers"], strict=True)
+    )
     products = out.size * math.prod(kernel) * features
-    if len(kernel) < 2 or window["feature_group_count"] * window["batch_group_count"] > 1 or max(window["lhs_dilation"]) > 1:
+    if (
+        len(kernel) < 2
+        or window["feature_group_count"] * window["batch_group_count"] > 1
+        or max(window["lhs_dilation"]) > 1
+    ):
         return 0, 0  # YNNPACK takes none of these
     if not dtypes.issubdtype(out.dtype, np.inexact) or out.dtype in (np.float64, np.complex128):
         return products, -math.inf  # nor Eigen these
@@ -46,8 +56,13 @@ def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]
     strides = window["window_strides"]
     if max(strides) > 1 and all(s >= k for s, k in zip(strides, kernel, strict=True)):
         return products, -EIGEN_APART * products  # windows that do not overlap
-    if features < EIGEN_FEATURES and math.prod(kernel) >= max(EIGEN_LONG * features, math.prod(places)):
-        return products, -EIGEN_GRADIENTS / features * products  # gradients of kernels, of few images
+    if features < EIGEN_FEATURES and math.prod(kernel) >= max(
+        EIGEN_LONG * features, math.prod(places)
+    ):
+        return (
+            products,
+            -EIGEN_GRADIENTS / features * products,
+        )  # gradients of kernels, of few images
     return products, products
 
 
@@ -56,7 +71,8 @@ def _written(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any)
     if ctx.module.mesh is not None or any(a.symbolic or not a.size for a in avals):
         return _ordered(ctx, lhs, rhs, aval, options, window)
     (_, _, *image), (_, inner, *kernel), (_, _, *places) = (
-        taken(a.shape, spec) for a, spec in zip(avals, window["dimension_numbers"], strict=True))
+        taken(a.shape, spec) for a, spec in zip(avals, window["dimension_numbers"], strict=True)
+    )
     if window["feature_group_count"] > 1:
         if math.prod(kernel) * inner <= CONVOLUTION_TERMS:
             return _as_terms(ctx, lhs, rhs, aval, window)
@@ -74,39 +90,76 @@ def _written(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any)
 
 
 def _is_swapped(image: Sequence[int], kernel: Sequence[int], window: Any) -> bool:
-    """Whether XLA makes the image the kernel: where that has fewer elements. All that one pixel reaches counts as the image."""
-    reached = [size if (n, stride, holes, *pads) == (1, 1, 1, size - 1, size - 1) else n for n, size, stride, holes, pads in
-               zip(image, kernel, window["window_strides"], window["rhs_dilation"], window["padding"], strict=True)]
+    """Whether XLA makes the image the kernel: where that has fewer elements. All that one pixel
+    reaches counts as the image."""
+    reached = [
+        size if (n, stride, holes, *pads) == (1, 1, 1, size - 1, size - 1) else n
+        for n, size, stride, holes, pads in zip(
+            image,
+            kernel,
+            window["window_strides"],
+            window["rhs_dilation"],
+            window["padding"],
+            strict=True,
+        )
+    ]
     return math.prod(kernel) > math.prod(reached)
 
 
 def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
-    """The axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in, out).
+    """The axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in,
+    out).
 
-    XLA's CPU compiler brings the axes of convolutions into this order in the main function only, not in the bodies of loops and
-    in functions that it does not inline: there others run up to 100 times longer.
+    XLA's CPU compiler brings the axes of convolutions into this order in the main function only,
+    not in the bodies of loops and in functions that it does not inline: there others run up to 100
+    times longer.
     """
     lhs_spec, rhs_spec, out_spec = (tuple(spec) for spec in window["dimension_numbers"])
     order = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1])
     kernel = (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])
     out = (out_spec[0], *out_spec[2:], out_spec[1])
     n = len(order)
-    numbers = ((0, n - 1, *range(1, n - 1)), (n - 1, n - 2, *range(n - 2)), (0, n - 1, *range(1, n - 1)))
-    found = hlo.convolution.plain(ctx, hlo.transpose(ctx, lhs, order), hlo.transpose(ctx, rhs, kernel),
-                            aval.update(shape=taken(aval.shape, out)), options, **window | {"dimension_numbers": numbers})
+    numbers = (
+        (0, n - 1, *range(1, n - 1)),
+        (n - 1, n - 2, *range(n - 2)),
+        (0, n - 1, *range(1, n - 1)),
+    )
+    found = hlo.convolution.plain(
+        ctx,
+        hlo.transpose(ctx, lhs, order),
+        hlo.transpose(ctx, rhs, kernel),
+        aval.update(shape=taken(aval.shape, out)),
+        options,
+        **window | {"dimension_numbers": numbers},
+    )
     return hlo.transpose(ctx, found, inverse_permutation(out))
 
 
-def spread(ctx: Any, lhs: Any, window: dict[str, Any], pads: Sequence[tuple[int, int]]) -> tuple[Any, dict[str, Any]]:
+def spread(
+    ctx: Any, lhs: Any, window: dict[str, Any], pads: Sequence[tuple[int, int]]
+) -> tuple[Any, dict[str, Any]]:
     """lhs dilated and padded by pads, and the window that is left."""
     shape, rank = list(lhs.shape), len(lhs.shape)
     low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    for axis, pad, dilation in zip(window["dimension_numbers"][0][2:], pads, window["lhs_dilation"], strict=True):
+    for axis, pad, dilation in zip(
+        window["dimension_numbers"][0][2:], pads, window["lhs_dilation"], strict=True
+    ):
         (low[axis], high[axis]), interior[axis] = pad, dilation - 1
         shape[axis] = max(dilated(shape[axis], dilation) + sum(pad), 0)
     if any((*low, *high, *interior)):
-        lhs = hlo.pad(ctx, lhs, ctx.constant(0, lhs.dtype), low, high, interior, ShapedArray(tuple(shape), lhs.dtype))
-    padding = tuple((before - low, after - high) for (before, after), (low, high) in zip(window["padding"], pads, strict=True))
+        lhs = hlo.pad(
+            ctx,
+            lhs,
+            ctx.constant(0, lhs.dtype),
+            low,
+            high,
+            interior,
+            ShapedArray(tuple(shape), lhs.dtype),
+        )
+    padding = tuple(
+        (before - low, after - high)
+        for (before, after), (low, high) in zip(window["padding"], pads, strict=True)
+    )
     return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}
 
 
@@ -119,9 +172,18 @@ def _by_group(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
 
     def add(i: Any, found: Any, lhs: Any, rhs: Any) -> Any:
         x, w = _group(ctx, lhs, lhs_spec[1], i, groups), _group(ctx, rhs, rhs_spec[0], i, groups)
-        out = _written(ctx, x, w, aval.update(shape=tuple(shape)), options, {**window, "feature_group_count": 1})
+        out = _written(
+            ctx,
+            x,
+            w,
+            aval.update(shape=tuple(shape)),
+            options,
+            {**window, "feature_group_count": 1},
+        )
         at = [ctx.constant(0, np.int32)] * aval.ndim
-        at[out_spec[1]] = hlo.elementwise(ctx, "multiply", i, ctx.constant(shape[out_spec[1]], np.int32))
+        at[out_spec[1]] = hlo.elementwise(
+            ctx, "multiply", i, ctx.constant(shape[out_spec[1]], np.int32)
+        )
         return hlo.dynamic_update_slice(ctx, found, out, at)
 
     return _filled(ctx, aval, groups, add, lhs, rhs)
@@ -137,18 +199,24 @@ def _group(ctx: Any, x: Any, axis: int, i: Any, count: int) -> Any:
 
 def _filled(ctx: Any, aval: Any, count: int, add: Callable[..., Any], *operands: Any) -> Any:
     """An array of type `aval`, into which `add(i, found, *operands)` has put part after part."""
+
     def unfinished(i: Any, *_: Any) -> Any:
         return (hlo.compare(ctx, i, ctx.constant(count, np.int32), "LT"),)
 
     def step(i: Any, found: Any, *operands: Any) -> Any:
-        return (hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), add(i, found, *operands), *operands)
+        return (
+            hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)),
+            add(i, found, *operands),
+            *operands,
+        )
 
     start = hlo.splat(ctx, 0, aval.strengthen())
     return hlo.while_(ctx, [ctx.constant(0, np.int32), start, *operands], unfinished, step)[1]
 
 
 def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
-    """A convolution over three axes or more by those over all but the first: XLA has fast code for two."""
+    """A convolution over three axes or more by those over all but the first: XLA has fast code for
+    two."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     images, along, space = lhs_spec[0], lhs_spec[2], lhs_spec[3:]
     kernels, across, beside = rhs_spec[0], rhs_spec[2], rhs_spec[3:]
@@ -166,9 +234,12 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
         return hlo.slice(ctx, x, at, to, by)
 
     def merged(x: Any, order: Sequence[int], at: int) -> Any:
-        """x with its axes in an order, in which the one at a place and that behind it become one."""
+        """x with its axes in an order, in which the one at a place and that behind it become
+        one."""
         x = hlo.transpose(ctx, x, order)
-        return hlo.reshape(ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2:]))
+        return hlo.reshape(
+            ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
+        )
 
     def convolved(x: Any, w: Any) -> Any:
         out = ShapedArray((x.shape[0], *rest, features), _wide(aval.dtype))
@@ -176,23 +247,49 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
 
     if taps <= places:
         # The planes of the result are more images; each plane of the kernel gives a term.
-        terms = [convolved(merged(planes(lhs, along, k * holes, places, stride), (images, along, *space, lhs_spec[1]), 0),
-                           merged(planes(rhs, across, k, 1, 1), (across, *beside, rhs_spec[1], kernels), 0)) for k in range(taps)]
+        terms = [
+            convolved(
+                merged(
+                    planes(lhs, along, k * holes, places, stride),
+                    (images, along, *space, lhs_spec[1]),
+                    0,
+                ),
+                merged(planes(rhs, across, k, 1, 1), (across, *beside, rhs_spec[1], kernels), 0),
+            )
+            for k in range(taps)
+        ]
         found = terms[0]
         for term in terms[1:]:
             found = hlo.elementwise(ctx, "add", found, term)
     else:
         # The planes of the kernel are more features; each plane of the result is a convolution.
         w = merged(rhs, (*beside, across, rhs_spec[1], kernels), n - 1)
-        found = hlo.concatenate(ctx, [hlo.reshape(ctx, convolved(merged(
-            planes(lhs, along, p * stride, taps, holes), (images, *space, along, lhs_spec[1]), n), w), (batch, 1, *rest, features))
-            for p in range(places)], 1)
+        found = hlo.concatenate(
+            ctx,
+            [
+                hlo.reshape(
+                    ctx,
+                    convolved(
+                        merged(
+                            planes(lhs, along, p * stride, taps, holes),
+                            (images, *space, along, lhs_spec[1]),
+                            n,
+                        ),
+                        w,
+                    ),
+                    (batch, 1, *rest, features),
+                )
+                for p in range(places)
+            ],
+            1,
+        )
     found = hlo.convert(ctx, hlo.reshape(ctx, found, (batch, places, *rest, features)), aval.dtype)
     return hlo.transpose(ctx, found, inverse_permutation((out_spec[0], *out_spec[2:], out_spec[1])))
 
 
 def _as_terms(ctx: Any, lhs: Any, rhs: Any, aval: Any, window: Any) -> Any:
-    """A convolution of groups of few features, as a sum of shifted images times an element of each kernel."""
+    """A convolution of groups of few features, as a sum of shifted images times an element of each
+    kernel."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     groups, (features, inner, *kernel) = window["feature_group_count"], taken(rhs.shape, rhs_spec)
     wide = _wide(aval.dtype)
@@ -200,12 +297,13 @@ def _as_terms(ctx: Any, lhs: Any, rhs: Any, aval: Any, window: Any) -> Any:
     rhs = hlo.convert(ctx, rhs, wide)
     places = taken(aval.shape, out_spec)[2:]
     axis, each = lhs_spec[1], features // groups
-    # The terms: axes as those of lhs; the features of each group have an axis of their own behind that of the groups.
+    # The terms: axes as those of lhs; the features of each group have an axis of their own behind
+    # that of the groups.
     shape = [groups if a == axis else 0 for a in range(lhs.aval.ndim)]
     for a, n in zip((lhs_spec[0], *lhs_spec[2:]), (lhs.shape[lhs_spec[0]], *places), strict=True):
         shape[a] = n
     several = (each,) if each > 1 else ()
-    split = (*shape[:axis + 1], *several, *shape[axis + 1:])
+    split = (*shape[: axis + 1], *several, *shape[axis + 1 :])
     kept = [a + len(several) * (a > axis) for a in range(lhs.aval.ndim)]
     total: Any = None
     for tap in np.ndindex(*kernel):
@@ -217,20 +315,28 @@ def _as_terms(ctx: Any, lhs: Any, rhs: Any, aval: Any, window: Any) -> Any:
             stop = list(rhs.shape)
             for a, i in zip(rhs_spec[1:], (feature, *tap), strict=True):
                 start[a], stop[a] = i, i + 1
-            factors = hlo.reshape(ctx, hlo.slice(ctx, rhs, start, stop, [1] * len(start)), (groups, *several))
-            factors = hlo.broadcast_in_dim(ctx, factors, split, range(axis, axis + 1 + len(several)))
+            factors = hlo.reshape(
+                ctx, hlo.slice(ctx, rhs, start, stop, [1] * len(start)), (groups, *several)
+            )
+            factors = hlo.broadcast_in_dim(
+                ctx, factors, split, range(axis, axis + 1 + len(several))
+            )
             term = hlo.elementwise(ctx, "multiply", image, factors)
             total = term if total is None else hlo.elementwise(ctx, "add", total, term)
-    merged = hlo.reshape(ctx, total, (*shape[:axis], features, *shape[axis + 1:]))
+    merged = hlo.reshape(ctx, total, (*shape[:axis], features, *shape[axis + 1 :]))
     order = taken(lhs_spec, inverse_permutation(out_spec))
     return hlo.convert(ctx, hlo.transpose(ctx, merged, order), aval.dtype)
 
 
 def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
-    """A convolution of groups of images whose kernels are greater than its result, as one product of matrices a place: what the
-    gradient of kernels in groups is."""
+    """A convolution of groups of images whose kernels are greater than its result, as one product
+    of matrices a place: what the gradient of kernels in groups is."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
-    rank, groups, (features, _, *kernel) = lhs.aval.ndim, window["batch_group_count"], taken(rhs.shape, rhs_spec)
+    rank, groups, (features, _, *kernel) = (
+        lhs.aval.ndim,
+        window["batch_group_count"],
+        taken(rhs.shape, rhs_spec),
+    )
     wide = _wide(aval.dtype)
     lhs, window = spread(ctx, hlo.convert(ctx, lhs, wide), window, window["padding"])
     rhs = hlo.convert(ctx, rhs, wide)
@@ -240,11 +346,18 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
     if batch == each == 1:
         # Products of vectors are loops, which run over both arrays in the order of lhs.
         (kernel_of, image_of, *space), (image, feature, *beside) = rhs_spec, lhs_spec
-        rhs = hlo.transpose(ctx, rhs, taken((image_of, kernel_of, *space), inverse_permutation((feature, image, *beside))))
+        rhs = hlo.transpose(
+            ctx,
+            rhs,
+            taken((image_of, kernel_of, *space), inverse_permutation((feature, image, *beside))),
+        )
     else:
-        rhs = hlo.reshape(ctx, rhs, (*rhs.shape[:kernels], groups, each, *rhs.shape[kernels + 1:]))
+        rhs = hlo.reshape(ctx, rhs, (*rhs.shape[:kernels], groups, each, *rhs.shape[kernels + 1 :]))
     starts = np.zeros((math.prod(places), rank), np.int32)
-    starts[:, lhs_spec[2:]] = np.stack(np.unravel_index(np.arange(len(starts)), tuple(places)), 1) * window["window_strides"]
+    starts[:, lhs_spec[2:]] = (
+        np.stack(np.unravel_index(np.arange(len(starts)), tuple(places)), 1)
+        * window["window_strides"]
+    )
     extent = [dilated(n, holes) for n, holes in zip(kernel, window["rhs_dilation"], strict=True)]
     result = ShapedArray((groups, batch, each), wide)
 
@@ -256,17 +369,32 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
         part = part if max(by) == 1 else hlo.slice(ctx, part, [0] * rank, shape, by)
         if batch == each == 1:
             others = [a for a in range(rank) if a != images]
-            (sums,) = hlo.reduce(ctx, [hlo.elementwise(ctx, "multiply", part, rhs)], [ctx.constant(0, wide)], others,
-                                 lambda x, y: (hlo.elementwise(ctx, "add", x, y),))
+            (sums,) = hlo.reduce(
+                ctx,
+                [hlo.elementwise(ctx, "multiply", part, rhs)],
+                [ctx.constant(0, wide)],
+                others,
+                lambda x, y: (hlo.elementwise(ctx, "add", x, y),),
+            )
             return hlo.reshape(ctx, sums, result.shape)
-        part = hlo.reshape(ctx, part, (*part.shape[:images], groups, batch, *part.shape[images + 1:]))
-        contract = ([a + (a > images) for a in lhs_spec[1:]], [a + (a > kernels) for a in rhs_spec[1:]])
-        return hlo.dot_general.plain(ctx, part, rhs, contract, ([images], [kernels]), result, options)
+        part = hlo.reshape(
+            ctx, part, (*part.shape[:images], groups, batch, *part.shape[images + 1 :])
+        )
+        contract = (
+            [a + (a > images) for a in lhs_spec[1:]],
+            [a + (a > kernels) for a in rhs_spec[1:]],
+        )
+        return hlo.dot_general.plain(
+            ctx, part, rhs, contract, ([images], [kernels]), result, options
+        )
 
     def add(i: Any, found: Any, lhs: Any, rhs: Any, starts: Any) -> Any:
         zero = ctx.constant(0, np.int32)
         row = hlo.dynamic_slice(ctx, starts, [i, zero], (1, rank))
-        at = [hlo.reshape(ctx, hlo.slice(ctx, row, [0, a], [1, a + 1], [1, 1]), ()) for a in range(rank)]
+        at = [
+            hlo.reshape(ctx, hlo.slice(ctx, row, [0, a], [1, a + 1], [1, 1]), ())
+            for a in range(rank)
+        ]
         out = hlo.reshape(ctx, product(at, lhs, rhs), (1, *result.shape))
         return hlo.dynamic_update_slice(ctx, found, out, [i, zero, zero, zero])
 
@@ -281,12 +409,20 @@ def _wide(dtype: Any) -> Any:
     return np.promote_types(dtype, np.float32) if dtypes.issubdtype(dtype, np.floating) else dtype
 
 
-def _window(shape: Sequence[int], window: Any, start: Sequence[int],
-            counts: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """The slice of lhs that an element of the kernel meets: where it begins and ends, and its strides."""
+def _window(
+    shape: Sequence[int], window: Any, start: Sequence[int], counts: Sequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """The slice of lhs that an element of the kernel meets: where it begins and ends, and its
+    strides."""
     at, to, by = [0] * len(shape), list(shape), [1] * len(shape)
-    for a, i, n, stride, holes in zip(window["dimension_numbers"][0][2:], start, counts, window["window_strides"],
-                                      window["rhs_dilation"], strict=True):
+    for a, i, n, stride, holes in zip(
+        window["dimension_numbers"][0][2:],
+        start,
+        counts,
+        window["window_strides"],
+        window["rhs_dilation"],
+        strict=True,
+    ):
         at[a], by[a] = i * holes, stride
         to[a] = at[a] + dilated(n, stride)
     return at, to, by

@@ -1,9 +1,11 @@
 """Expensive values that several loops read are computed once, and so is what has long code.
 
-XLA computes an elementwise operation again in every loop that reads its result, and for every element that the loop reads. Only
-operations on its list of expensive ones are exempt, and sines and some others are not on it. As functions that stay calls they
-end fusion. Operations of long code (`Cost.long`), random bits, are such calls too, unless they are large and one loop reads
-them. How many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles each copy.
+XLA computes an elementwise operation again in every loop that reads its result, and for every
+element that the loop reads. Only operations on its list of expensive ones are exempt, and sines and
+some others are not on it. As functions that stay calls they end fusion. Operations of long code
+(`Cost.long`), random bits, are such calls too, unless they are large and one loop reads them. How
+many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles
+each copy.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ __all__ = ["keep_expensive"]
 
 
 def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with calls of its long equations, and of expensive ones that would be computed more than once; inner ones too."""
+    """The jaxpr with calls of its long equations, and of expensive ones that would be computed more
+    than once; inner ones too."""
     return changed_once(jaxpr, keep_expensive, _kept)
 
 
 def _kept(jaxpr: Jaxpr) -> Jaxpr:
-    eqns = [map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
+    eqns = [
+        map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns
+    ]
     if len(eqns) == 1:  # it is by itself
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
     chosen = {id(eqn) for eqn in eqns if _is_long(eqn)}
@@ -36,7 +41,9 @@ def _kept(jaxpr: Jaxpr) -> Jaxpr:
         chosen |= {id(eqn) for eqn in eqns if _is_expensive(eqn) and eqn.outvars[0] in often}
     functions: dict[Any, ClosedJaxpr] = {}
     eqns = [_call(eqn, functions) if id(eqn) in chosen else eqn for eqn in eqns]
-    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)  # equations are equal if they are one
+    return (
+        jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+    )  # equations are equal if they are one
 
 
 def _is_long(eqn: Eqn) -> bool:
@@ -47,7 +54,12 @@ def _is_long(eqn: Eqn) -> bool:
 def _is_expensive(eqn: Eqn) -> bool:
     cost = eqn.primitive.cost
     aval = eqn.outvars[0].aval if cost.expensive or cost.long else None
-    return aval is not None and not aval.symbolic and aval.size >= EXPENSIVE_LEAST and bytes_of(aval) <= EXPENSIVE_MOST
+    return (
+        aval is not None
+        and not aval.symbolic
+        and aval.size >= EXPENSIVE_LEAST
+        and bytes_of(aval) <= EXPENSIVE_MOST
+    )
 
 
 def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
@@ -55,15 +67,20 @@ def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
     key = (eqn.primitive, *(v.aval for v in eqn.invars), *eqn.params.items())
     if key not in functions:
         invars, outvars = ([Var(v.aval) for v in vs] for vs in (eqn.invars, eqn.outvars))
-        functions[key] = ClosedJaxpr(Jaxpr([], invars, outvars, [eqn.replace(invars=invars, outvars=outvars)]))
-    return Eqn(outlined_call_p, eqn.invars, eqn.outvars, {"jaxpr": functions[key]}, eqn.effects, eqn.source)
+        functions[key] = ClosedJaxpr(
+            Jaxpr([], invars, outvars, [eqn.replace(invars=invars, outvars=outvars)])
+        )
+    return Eqn(
+        outlined_call_p, eqn.invars, eqn.outvars, {"jaxpr": functions[key]}, eqn.effects, eqn.source
+    )
 
 
 def _read_often(jaxpr: Jaxpr) -> set[Any]:
-    """The variables that are read by several loops, in several orders, or several times by one loop.
+    """The variables that are read by several loops, in several orders, or several times by one
+    loop.
 
-    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Ways to read a variable are
-    numbers; two of them are several, more are not told apart.
+    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Ways
+    to read a variable are numbers; two of them are several, more are not told apart.
     """
     ways: dict[Any, set[int]] = {}
 

@@ -1,8 +1,12 @@
-"""Outlining: equations that a program repeats become a function that is emitted once and that XLA does not inline.
+"""Outlining.
 
-What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter* says what an equation
-does, whatever its operands; a *repeat* is a substring of letters that occurs several times; its *instances* are those
-occurrences of which the data flow inside is the same, and one *function* stands for them.
+Equations that a program repeats become a function that is emitted once and that XLA does not
+inline.
+
+What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter*
+says what an equation does, whatever its operands; a *repeat* is a substring of letters that occurs
+several times; its *instances* are those occurrences of which the data flow inside is the same, and
+one *function* stands for them.
 """
 
 from __future__ import annotations
@@ -30,13 +34,15 @@ __all__ = ["outline", "outlined"]
 
 
 def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
-    """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that pays."""
+    """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that
+    pays."""
     found = outline(jaxpr, costs)
     return jaxpr if found is jaxpr else remove_dead(rewrite(found))
 
 
 def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
-    """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it computes the same."""
+    """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it
+    computes the same."""
     jaxpr = _calls_decided(jaxpr, costs)
     program = _Program(jaxpr, costs)
     if not program.repeats:
@@ -58,7 +64,8 @@ def _inner(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
 
 
 def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
-    """The jaxpr with each call of a jitted function outlined, where that pays, or else written in place.
+    """The jaxpr with each call of a jitted function outlined, where that pays, or else written in
+    place.
 
     The jaxprs that other equations carry are outlined by themselves.
     """
@@ -74,18 +81,34 @@ def _calls_decided(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
             choice = eqn.params.get("outline")
             if choice or (choice is None and costs.pay(closed.eqns, counts[id(closed.jaxpr)])):
                 inner = closed.replace(jaxpr=_inner(closed.jaxpr, costs))
-                eqns.append(Eqn(outlined_call_p, operands, outvars, {"jaxpr": inner}, eqn.effects, eqn.source))
+                eqns.append(
+                    Eqn(
+                        outlined_call_p,
+                        operands,
+                        outvars,
+                        {"jaxpr": inner},
+                        eqn.effects,
+                        eqn.source,
+                    )
+                )
                 return
             if counts[id(closed.jaxpr)] <= 1 or choice is False:
                 env.update(zip(closed.jaxpr.invars, operands, strict=True))
                 for inside in closed.eqns:
                     names = [v if type(v) is DropVar else Var(v.aval) for v in inside.outvars]
                     write(inside, [_named(env, v) for v in inside.invars], names)
-                    env.update((v, _named(env, name)) for v, name in zip(inside.outvars, names, strict=True))
-                env.update(zip(outvars, [_named(env, v) for v in closed.jaxpr.outvars], strict=True))
+                    env.update(
+                        (v, _named(env, name))
+                        for v, name in zip(inside.outvars, names, strict=True)
+                    )
+                env.update(
+                    zip(outvars, [_named(env, v) for v in closed.jaxpr.outvars], strict=True)
+                )
                 return
         new = Eqn(eqn.primitive, operands, outvars, eqn.params, eqn.effects, eqn.source)
-        eqns.append(map_jaxprs(new, lambda j: _inner(j, costs)) if eqn.primitive.higher_order else new)
+        eqns.append(
+            map_jaxprs(new, lambda j: _inner(j, costs)) if eqn.primitive.higher_order else new
+        )
 
     for eqn in jaxpr.eqns:
         write(eqn, [_named(env, v) for v in eqn.invars], eqn.outvars)
@@ -107,7 +130,11 @@ def _call_counts(jaxpr: Jaxpr) -> Counter[int]:
 
 
 def _is_call(eqn: Eqn) -> bool:
-    return isinstance(eqn.primitive, FunctionCall) and not eqn.effects and not eqn.params["jaxpr"].consts
+    return (
+        isinstance(eqn.primitive, FunctionCall)
+        and not eqn.effects
+        and not eqn.params["jaxpr"].consts
+    )
 
 
 def _named(env: dict[Any, Atom], v: Atom) -> Atom:
@@ -118,9 +145,10 @@ def _named(env: dict[Any, Atom], v: Atom) -> Atom:
 class _Program:
     """One look at the equations of a jaxpr.
 
-    eqns: those that take part. cheap: by variable, equations on constants alone that are written again wherever they are
-    used. first: other equations on constants alone, and those that take a part of an argument, such as `xs[3]`: they go first,
-    so that no instance has them for all, and steps differ in what they take but not in their letters.
+    eqns: those that take part. cheap: by variable, equations on constants alone that are written
+    again wherever they are used. first: other equations on constants alone, and those that take a
+    part of an argument, such as `xs[3]`: they go first, so that no instance has them for all, and
+    steps differ in what they take but not in their letters.
     """
 
     def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:
@@ -130,9 +158,15 @@ class _Program:
         self.eqns: list[Eqn] = []
         self._sort_out(jaxpr.eqns)
         self.letters = self._letters()
-        self.repeats = repeats(self.letters, costs.short, lambda r: costs.pay(self._run(r.starts[0], r.length), len(r.starts)))
+        self.repeats = repeats(
+            self.letters,
+            costs.short,
+            lambda r: costs.pay(self._run(r.starts[0], r.length), len(r.starts)),
+        )
         self.places: dict[Any, tuple[int, int]] = {}
-        self.last_use: dict[Any, int] = dict.fromkeys((v for v in jaxpr.outvars if type(v) is not Literal), len(self.eqns))
+        self.last_use: dict[Any, int] = dict.fromkeys(
+            (v for v in jaxpr.outvars if type(v) is not Literal), len(self.eqns)
+        )
         if not self.repeats:
             return
         for i, eqn in enumerate(self.eqns):
@@ -144,13 +178,16 @@ class _Program:
                     self.last_use.setdefault(u, i)
 
     def _sort_out(self, eqns: Sequence[Eqn]) -> None:
-        sizes: dict[Any, int] = {}  # of the variables that depend on constants alone: how many equations make them
+        sizes: dict[
+            Any, int
+        ] = {}  # of the variables that depend on constants alone: how many equations make them
         whole, parts = set(self.jaxpr.invars), set()
         for eqn in eqns:
             if eqn.primitive.cost.fuses and len(eqn.invars) == 1 and not eqn.effects:
                 (x,), (y,) = eqn.invars, eqn.outvars[:1]
                 if (x in parts and eqn.primitive.rearranges and y.aval.size == x.aval.size) or (
-                        x in whole and y.aval.size < x.aval.size and len(eqn.outvars) == 1):
+                    x in whole and y.aval.size < x.aval.size and len(eqn.outvars) == 1
+                ):
                     parts.add(y)
                     self.first.append(eqn)
                     continue
@@ -175,7 +212,8 @@ class _Program:
                     self.first.append(eqn)
 
     def _letters(self) -> Any:
-        """What each equation does, whatever its operands and the values of its literals; equal numbers for the same."""
+        """What each equation does, whatever its operands and the values of its literals; equal
+        numbers for the same."""
         table: dict[Any, int] = {}
         letters = np.empty(len(self.eqns), np.int64)
         # Plain loops: this runs for every equation of every program (benchmarks/).
@@ -201,7 +239,7 @@ class _Program:
         taken = np.zeros(len(letters) + 1, bool)
         for repeat in found:
             for start in repeat.starts:
-                taken[start:start + repeat.length] = True
+                taken[start : start + repeat.length] = True
         runs: list[tuple[list[int], _Function]] = []
         for repeat in found:
             for starts in self._instances(_in_phase(self, repeat, letters, taken)):
@@ -214,21 +252,30 @@ class _Program:
         rolled = {k for k, (starts, _) in enumerate(runs) if len(starts) >= self.costs.steps}
         while (eqns := self._written(runs, rolled)) is None:
             pass
-        return self.jaxpr if len(eqns) == len(self.eqns) else self.jaxpr.replace(eqns=self._with_constants(eqns))
+        return (
+            self.jaxpr
+            if len(eqns) == len(self.eqns)
+            else self.jaxpr.replace(eqns=self._with_constants(eqns))
+        )
 
-    def _written(self, runs: Sequence[tuple[list[int], _Function]], rolled: set[int]) -> list[Eqn] | None:
+    def _written(
+        self, runs: Sequence[tuple[list[int], _Function]], rolled: set[int]
+    ) -> list[Eqn] | None:
         """The equations with the runs as calls or, those `rolled`, loops, where that may be.
 
-        Where fusion ends at convolutions, equations that stay as they are must not take what a loop stacks: XLA compiles equal
-        fusions once, and slices at different places make them different. None if some do: then `rolled` has lost that loop.
+        Where fusion ends at convolutions, equations that stay as they are must not take what a loop
+        stacks: XLA compiles equal fusions once, and slices at different places make them different.
+        None if some do: then `rolled` has lost that loop.
         """
         roller = Roller(self.first)
-        separated = sum(eqn.primitive.cost.separates for eqn in self.eqns) * self.costs.separated >= len(self.eqns)
+        separated = sum(
+            eqn.primitive.cost.separates for eqn in self.eqns
+        ) * self.costs.separated >= len(self.eqns)
         eqns: list[Eqn] = []
         makers: dict[Var, int] = {}
         end = 0
         for k, (starts, function) in enumerate(runs):
-            eqns += self.eqns[end:starts[0]]
+            eqns += self.eqns[end : starts[0]]
             end = starts[-1] + function.length
             calls = function.calls(starts)
             loop = roller.roll(calls, self.costs.stacked) if k in rolled else None
@@ -242,22 +289,26 @@ class _Program:
                     rolled -= sliced
                     return None
             if separated and carried(function.closed.jaxpr) < self.costs.carried:
-                eqns += self.eqns[starts[0]:end]
+                eqns += self.eqns[starts[0] : end]
             else:
                 eqns += function.written(calls, [self.eqns[start].source for start in starts])
         return [*eqns, *self.eqns[end:]]
 
     def _run(self, start: int, length: int) -> Sequence[Eqn]:
-        return self.eqns[start:start + length]
+        return self.eqns[start : start + length]
 
     def _instances(self, repeat: Repeat) -> Iterator[list[int]]:
-        """The places of a repeat, together those where the data flow inside is the same, and the equations: phases may differ."""
+        """The places of a repeat, together those where the data flow inside is the same, and the
+        equations: phases may differ."""
         groups: dict[Any, list[int]] = {}
         for start in repeat.starts:
-            letters = self.letters[start:start + repeat.length].tobytes()
-            flow = [(i - start, j) if i >= start else None
-                    for eqn in self._run(start, repeat.length) for v in eqn.invars
-                    for i, j in (self.places.get(v, (-1, 0)) if type(v) is not Literal else (-1, 0),)]
+            letters = self.letters[start : start + repeat.length].tobytes()
+            flow = [
+                (i - start, j) if i >= start else None
+                for eqn in self._run(start, repeat.length)
+                for v in eqn.invars
+                for i, j in (self.places.get(v, (-1, 0)) if type(v) is not Literal else (-1, 0),)
+            ]
             groups.setdefault((letters, *flow), []).append(start)
         yield from groups.values()
 
@@ -268,12 +319,27 @@ class _Program:
             eqns = [self.eqns[start + k] for start in starts]
             operands = []
             for across in zip(*[eqn.invars for eqn in eqns], strict=True):
-                i, j = self.places.get(across[0], (-1, 0)) if type(across[0]) is not Literal else (-1, 0)
-                operands.append(body.names[i - starts[0], j] if i >= starts[0] else body.operand(across))
+                i, j = (
+                    self.places.get(across[0], (-1, 0))
+                    if type(across[0]) is not Literal
+                    else (-1, 0)
+                )
+                operands.append(
+                    body.names[i - starts[0], j] if i >= starts[0] else body.operand(across)
+                )
             body.write(k, eqns[0], operands)
-        results = [(k, j) for k in range(length) for j in range(len(self.eqns[starts[0] + k].outvars))
-                   if any(self.last_use.get(self.eqns[start + k].outvars[j], -1) >= start + length for start in starts)]
-        closed = ClosedJaxpr(_inner(body.jaxpr([body.names[place] for place in results]), self.costs))
+        results = [
+            (k, j)
+            for k in range(length)
+            for j in range(len(self.eqns[starts[0] + k].outvars))
+            if any(
+                self.last_use.get(self.eqns[start + k].outvars[j], -1) >= start + length
+                for start in starts
+            )
+        ]
+        closed = ClosedJaxpr(
+            _inner(body.jaxpr([body.names[place] for place in results]), self.costs)
+        )
         names = [[self.eqns[start + k].outvars[j] for start in starts] for k, j in results]
         return _Function(closed, length, starts, body.slots, names, self.last_use)
 
@@ -299,7 +365,8 @@ class _Program:
 
 
 class _Function(NamedTuple):
-    """A function of `length` equations for the instances at `starts`; what they give for its arguments and name its results."""
+    """A function of `length` equations for the instances at `starts`; what they give for its
+    arguments and name its results."""
 
     closed: ClosedJaxpr
     length: int
@@ -313,13 +380,26 @@ class _Function(NamedTuple):
         chosen = [self.starts.index(start) for start in starts]
         end = starts[-1] + self.length
         results = [[across[n] for n in chosen] for across in self.results]
-        return Calls(self.closed, [[across[n] for n in chosen] for across in self.operands], results,
-                     [[self.last_use.get(v, -1) >= end for v in across] for across in results])
+        return Calls(
+            self.closed,
+            [[across[n] for n in chosen] for across in self.operands],
+            results,
+            [[self.last_use.get(v, -1) >= end for v in across] for across in results],
+        )
 
     def written(self, calls: Calls, sources: Sequence[Any]) -> list[Eqn]:
         """An equation a call."""
-        return [Eqn(outlined_call_p, [across[n] for across in calls.operands], [across[n] for across in calls.results],
-                    {"jaxpr": self.closed}, NO_EFFECTS, source) for n, source in enumerate(sources)]
+        return [
+            Eqn(
+                outlined_call_p,
+                [across[n] for across in calls.operands],
+                [across[n] for across in calls.results],
+                {"jaxpr": self.closed},
+                NO_EFFECTS,
+                source,
+            )
+            for n, source in enumerate(sources)
+        ]
 
 
 def _adjacent(starts: list[int], length: int) -> Iterator[list[int]]:
@@ -337,7 +417,8 @@ def _adjacent(starts: list[int], length: int) -> Iterator[list[int]]:
 class _Body:
     """The function being written for some instances.
 
-    names: what its equations define, by place. slots: for each of its arguments, what the instances give for it.
+    names: what its equations define, by place. slots: for each of its arguments, what the instances
+    give for it.
     """
 
     def __init__(self, cheap: dict[Any, Eqn]) -> None:
@@ -349,7 +430,8 @@ class _Body:
         self.known: dict[Any, Var] = {}
 
     def operand(self, across: Sequence[Atom]) -> Atom:
-        """What stands for the operands that the instances have at one place and that come from outside."""
+        """What stands for the operands that the instances have at one place and that come from
+        outside."""
         first = across[0]
         if type(first) is Literal:
             key: Any = tuple([literal_key(v) for v in across])  # type: ignore[arg-type]
@@ -385,9 +467,11 @@ class _Body:
 
 
 def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Repeat:
-    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from one to the next.
+    """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from
+    one to the next.
 
-    All of its runs are shifted alike, so that they share one function: an edit of one layer leaves two runs.
+    All of its runs are shifted alike, so that they share one function: an edit of one layer leaves
+    two runs.
     """
     starts, period = repeat
     runs = list(_adjacent(starts, period))
@@ -404,30 +488,45 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
             taken[low] = True
         bounds.append((low, high))
     # Costs by offset from the beginning of the first run, where the search of every program begins.
-    turns = [(run[0] - low - runs[0][0] + bounds[0][0]) % period for run, (low, _) in zip(runs, bounds, strict=True)]
-    costs = sum(np.roll(_cut_costs(program, *bound, period), -turn) for turn, bound in zip(turns, bounds, strict=True))
+    turns = [
+        (run[0] - low - runs[0][0] + bounds[0][0]) % period
+        for run, (low, _) in zip(runs, bounds, strict=True)
+    ]
+    costs = sum(
+        np.roll(_cut_costs(program, *bound, period), -turn)
+        for turn, bound in zip(turns, bounds, strict=True)
+    )
     phase = int(np.argmin(costs))
-    return Repeat([start for turn, (low, high) in zip(turns, bounds, strict=True)
-                   for start in range(low + (phase + turn) % period, high - period + 1, period)], period)
+    return Repeat(
+        [
+            start
+            for turn, (low, high) in zip(turns, bounds, strict=True)
+            for start in range(low + (phase + turn) % period, high - period + 1, period)
+        ],
+        period,
+    )
 
 
 def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
-    """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the first cut is.
+    """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the
+    first cut is.
 
-    Few values are to pass a cut from the period before to the period after, and few equations to be left over.
+    Few values are to pass a cut from the period before to the period after, and few equations to be
+    left over.
     """
     count, rest = divmod(high - low, period)
     middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
     passing = np.zeros(2 * period + 1, np.int64)
     for i in range(max(low, middle - period), min(high, middle + period)):
         for v in program.eqns[i].outvars:
-            # Cuts after i, up to the last use, but not more than a period away: what is used later passes them all.
+            # Cuts after i, up to the last use, but not more than a period away: what is used later
+            # passes them all.
             last = min(program.last_use.get(v, -1), i + period)
             if last > i:
                 passing[i + 1 - middle + period] += 1
                 passing[min(last + 1 - middle + period, 2 * period)] -= 1
     passing = np.cumsum(passing)
     offsets = np.arange(period)
-    width = passing[period:2 * period]
+    width = passing[period : 2 * period]
     left_over = np.where(offsets <= rest, rest, rest + period)
     return width + 4 * left_over / period

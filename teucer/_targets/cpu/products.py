@@ -1,4 +1,7 @@
-"""Products of matrices on the CPU: where XLA has slow code for one, as what it has fast code for."""
+"""Products of matrices on the CPU.
+
+Where XLA has slow code for one, as what it has fast code for.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ from teucer._targets.cpu.constants import (
 __all__ = ["dot_general", "gains_by_rows"]
 
 
-def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: Any, options: str) -> Any:
+def dot_general(
+    ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: Any, options: str
+) -> Any:
     """As `hlo.dot_general.plain`."""
     dimension_numbers = contract, batch
     if aval.dtype == np.float32 and _are_many_small(lhs, rhs, dimension_numbers):
@@ -34,18 +39,28 @@ def dot_general(ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: A
     if gains_by_rows(lhs, rhs, dimension_numbers):
         left, _ = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
         # XLA would make a product by columns of it again.
-        (lhs,) = hlo.optimization_barrier(ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))])
+        (lhs,) = hlo.optimization_barrier(
+            ctx, [hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))]
+        )
         n = len(lhs.shape)
-        contract, batch = (range(n - len(contract[0]), n), contract[1]), (range(len(batch[0])), batch[1])
+        contract, batch = (
+            (range(n - len(contract[0]), n), contract[1]),
+            (range(len(batch[0])), batch[1]),
+        )
     return hlo.dot_general.plain(ctx, lhs, rhs, contract, batch, aval, options)
 
 
 def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-    return (lhs.dtype == rhs.dtype == np.float32 and len(left.kept) == len(left.contract) == len(right.kept) == 1
-            and is_constant((*lhs.shape, *rhs.shape)) and math.prod(lhs.shape[i] for i in left.batch) >= SMALL_MANY
-            and lhs.shape[left.kept[0]] in SMALL_ROWS and lhs.shape[left.contract[0]] in SMALL_ROWS
-            and rhs.shape[right.kept[0]] in SMALL_COLUMNS)
+    return (
+        lhs.dtype == rhs.dtype == np.float32
+        and len(left.kept) == len(left.contract) == len(right.kept) == 1
+        and is_constant((*lhs.shape, *rhs.shape))
+        and math.prod(lhs.shape[i] for i in left.batch) >= SMALL_MANY
+        and lhs.shape[left.kept[0]] in SMALL_ROWS
+        and lhs.shape[left.contract[0]] in SMALL_ROWS
+        and rhs.shape[right.kept[0]] in SMALL_COLUMNS
+    )
 
 
 def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
@@ -55,27 +70,44 @@ def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) ->
     rhs = hlo.transpose(ctx, rhs, (*right.batch, *right.contract, *right.kept))
     n = len(left.batch)
     shape = (*lhs.shape, rhs.shape[-1])
-    products = hlo.elementwise(ctx, "multiply", hlo.broadcast_in_dim(ctx, lhs, shape, range(n + 2)),
-                               hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)))
-    return hlo.reduce(ctx, [products], [ctx.constant(0, lhs.dtype)], (n + 1,),
-                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
+    products = hlo.elementwise(
+        ctx,
+        "multiply",
+        hlo.broadcast_in_dim(ctx, lhs, shape, range(n + 2)),
+        hlo.broadcast_in_dim(ctx, rhs, shape, (*range(n), n + 1, n + 2)),
+    )
+    return hlo.reduce(
+        ctx,
+        [products],
+        [ctx.constant(0, lhs.dtype)],
+        (n + 1,),
+        lambda a, b: (hlo.elementwise(ctx, "add", a, b),),
+    )[0]
 
 
 def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
 
-    XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which takes up to 10 times longer.
+    XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which
+    takes up to 10 times longer.
     """
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
-    if (lhs.dtype != rhs.dtype or not dtypes.issubdtype(lhs.dtype, np.floating) or dtypes.bit_width(lhs.dtype) < 16
-            or (*left.batch, *left.contract, *left.kept) != tuple(range(len(lhs.shape)))
-            or not is_constant((*lhs.shape, *rhs.shape))):
+    if (
+        lhs.dtype != rhs.dtype
+        or not dtypes.issubdtype(lhs.dtype, np.floating)
+        or dtypes.bit_width(lhs.dtype) < 16
+        or (*left.batch, *left.contract, *left.kept) != tuple(range(len(lhs.shape)))
+        or not is_constant((*lhs.shape, *rhs.shape))
+    ):
         return False
     many, sums, rows = (math.prod(lhs.shape[i] for i in axes) for axes in left)
     columns = math.prod(rhs.shape[i] for i in right.kept)
     if many == 0 or min(sums, rows, columns) < 2:
         return False
     if many == 1:
-        return (sums * rows * columns >= ROWS_LEAST and (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW)
-                and bool(sums**2 <= ROWS_LONG**2 * rows * columns))
+        return (
+            sums * rows * columns >= ROWS_LEAST
+            and (sums <= ROWS_SHORT or min(rows, columns) <= ROWS_NARROW)
+            and bool(sums**2 <= ROWS_LONG**2 * rows * columns)
+        )
     return not ROWS_SMALL < sums * rows * columns < ROWS_LARGE

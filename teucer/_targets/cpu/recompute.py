@@ -1,7 +1,8 @@
 """Cheap values are computed again where they are used much later, in place of being kept.
 
-A backward pass uses what the forward pass has computed: of `1 - tanh(x)`, `2 * x` and a mean in the shape of x it needs tanh(x), x
-and the mean alone. XLA decides likewise within a function, and cannot between the functions that outlining makes.
+A backward pass uses what the forward pass has computed: of `1 - tanh(x)`, `2 * x` and a mean in the
+shape of x it needs tanh(x), x and the mean alone. XLA decides likewise within a function, and
+cannot between the functions that outlining makes.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ __all__ = ["recompute"]
 
 
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with what is cheap computed again before uses that are far from where it was computed; the same bits.
+    """The jaxpr with what is cheap computed again before uses that are far from where it was
+    computed; the same bits.
 
-    Each use has its own copy: which of them are near each other shows when it is known what becomes a function. What updates
-    make stays: only updates use it, and they go where it is (`teucer._targets.cpu.updates`).
+    Each use has its own copy: which of them are near each other shows when it is known what becomes
+    a function. What updates make stays: only updates use it, and they go where it is
+    (`teucer._targets.cpu.updates`).
     """
     eqns = jaxpr.eqns
     place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
@@ -33,7 +36,8 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     out: list[Eqn] = []
 
     def near(v: Atom, i: int, copies: dict[Any, Var], distant: Collection[Any]) -> Atom:
-        """What stands for v in equation i: v itself, or if it is one of the distant a copy for this equation alone."""
+        """What stands for v in equation i: v itself, or if it is one of the distant a copy for this
+        equation alone."""
         if type(v) is Literal or v not in again or v not in distant:
             return v
         if v not in copies:
@@ -52,15 +56,20 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]:
-    """By number of an equation, its operands that were made far before it, or that are like such operands of an equation like it.
+    """By number of an equation, its operands that were made far before it, or that are like such
+    operands of an equation like it.
 
-    Alike are equations of one kind that follow equations of the same kinds, where a value is made, or are followed by such, where
-    it is used: the last layer is to go like the others, though what it makes is used soon, if the loss is short.
+    Alike are equations of one kind that follow equations of the same kinds, where a value is made,
+    or are followed by such, where it is used: the last layer is to go like the others, though what
+    it makes is used soon, if the loss is short.
     """
     kinds: dict[Any, int] = {}
-    letters = [kinds.setdefault((eqn.primitive, eqn.outvars[0].aval if eqn.outvars else None), len(kinds)) for eqn in eqns]
-    made = [tuple(letters[max(i - 3, 0):i + 1]) for i in range(len(eqns))]
-    used = [tuple(letters[i:i + 4]) for i in range(len(eqns))]
+    letters = [
+        kinds.setdefault((eqn.primitive, eqn.outvars[0].aval if eqn.outvars else None), len(kinds))
+        for eqn in eqns
+    ]
+    made = [tuple(letters[max(i - 3, 0) : i + 1]) for i in range(len(eqns))]
+    used = [tuple(letters[i : i + 4]) for i in range(len(eqns))]
     uses = [(i, v, place[v]) for i, eqn in enumerate(eqns) for v in eqn.invars if v in place]
     far = {(made[k], used[i]) for i, _, k in uses if i - k > RECOMPUTE_FAR}
     found: dict[int, set[Any]] = {}
@@ -71,15 +80,18 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]
 
 
 def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
-    """By variable, the cheap equation to compute it again from one array that is live anyway, and smaller ones.
+    """By variable, the cheap equation to compute it again from one array that is live anyway, and
+    smaller ones.
 
-    One: what a step of a recurrence makes of the step before and of something else is kept. Else the steps would not be alike,
-    some kept and some computed again from further and further back.
+    One: what a step of a recurrence makes of the step before and of something else is kept. Else
+    the steps would not be alike, some kept and some computed again from further and further back.
     """
     there = set(jaxpr.invars)  # arguments, constants, and what is kept
     constant: set[Any] = set()  # derived from constants alone: outlining copies these to their uses
     again: dict[Any, Eqn] = {}
-    cost: dict[Any, tuple[int, frozenset[Any]]] = {}  # how many equations make it of which large arrays
+    cost: dict[
+        Any, tuple[int, frozenset[Any]]
+    ] = {}  # how many equations make it of which large arrays
     sizes: dict[Any, int] = {}  # in bytes, by type
 
     def size_of(v: Any) -> int:
@@ -105,7 +117,11 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
                 elif type(u) is not Literal and u not in constant:
                     missing.add(u)
             # One operand that is much smaller may be kept in the place of the result.
-            if len(missing) == 1 and v in far and all(size_of(u) * RECOMPUTE_SMALLER <= size_of(v) for u in missing):
+            if (
+                len(missing) == 1
+                and v in far
+                and all(size_of(u) * RECOMPUTE_SMALLER <= size_of(v) for u in missing)
+            ):
                 there |= missing
                 missing = set()
             if not missing and size <= RECOMPUTE_MOST and len(sources) <= 1:
@@ -113,4 +129,3 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
                 continue
         there.update(v for v in eqn.outvars if v in far)
     return again
-

@@ -1,4 +1,7 @@
-"""Repeated substrings of a sequence of numbers, in n log n: what outlining looks for in the equations of a program."""
+"""Repeated substrings of a sequence of numbers, in n log n.
+
+What outlining looks for in the equations of a program.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,21 @@ class Repeat(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """How many letters need not be written again. Adjacent occurrences count for more: they can be cut anywhere, and looped."""
+        """How many letters need not be written again. Adjacent occurrences count for more: they can
+        be cut anywhere, and looped."""
         adjacent = any(b == a + self.length for a, b in itertools.pairwise(self.starts))
         return (len(self.starts) - (0.25 if adjacent else 1)) * self.length
 
 
 def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -> list[Repeat]:
-    """Repeats of at least `shortest` letters that are worthwhile and do not overlap, those that save most first.
+    """Repeats of at least `shortest` letters that are worthwhile and do not overlap, those that
+    save most first.
 
     letters: i64[n]; negative ones are like no other.
 
-    The candidates are the maximal repeats of the sequence, which are the left-diverse nodes of its suffix tree
-    (Gusfield, Algorithms on Strings, Trees and Sequences, section 7.12); where occurrences overlap, as in `abcabcabc`, the
-    first period of each stands for it.
+    The candidates are the maximal repeats of the sequence, which are the left-diverse nodes of its
+    suffix tree (Gusfield, Algorithms on Strings, Trees and Sequences, section 7.12); where
+    occurrences overlap, as in `abcabcabc`, the first period of each stands for it.
 
     >>> repeats(np.array([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 9]), 2, lambda r: True)
     [Repeat(starts=[1, 4, 7], length=3)]
@@ -44,18 +49,25 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
         return []
     order, rank = _suffix_array(letters)
     before = np.where(order > 0, letters[order - 1], -n - 1)
-    # A node is left-diverse if the letters before its suffixes, which are neighbours in the order, change somewhere.
+    # A node is left-diverse if the letters before its suffixes, which are neighbours in the order,
+    # change somewhere.
     changes = np.concatenate([[0], np.cumsum(before[1:] != before[:-1])])
     heap: list[tuple[float, int, int, int]] = []
     common = _common_prefixes(letters, order, rank)
-    nodes = [(length, left, right) for length, left, right in _intervals(common)
-             if length >= shortest and changes[right - 1] > changes[left]]
+    nodes = [
+        (length, left, right)
+        for length, left, right in _intervals(common)
+        if length >= shortest and changes[right - 1] > changes[left]
+    ]
     for length, left, right in _without_nested_runs(nodes, letters, order, common, shortest):
         heapq.heappush(heap, (length - min((right - left) * length, n), -length, left, right))
     closed = np.append(letters, -n - 1)
-    covered = np.zeros(n + 1, np.int64)  # how many letters before each place belong to a repeat that was chosen
+    covered = np.zeros(
+        n + 1, np.int64
+    )  # how many letters before each place belong to a repeat that was chosen
     chosen: list[Repeat] = []
-    # Each look at a candidate costs its number of places; the bound keeps degenerate sequences linear.
+    # Each look at a candidate costs its number of places; the bound keeps degenerate sequences
+    # linear.
     work = 10 * n + 5000
     while heap and work > 0:
         bound, negative, left, right = heapq.heappop(heap)
@@ -64,7 +76,8 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
         gaps = np.diff(starts)
         period = int(gaps.min())
         if period < shortest:
-            # Where occurrences follow one another at this distance all is periodic up to the end of the last, and may be behind it.
+            # Where occurrences follow one another at this distance all is periodic up to the end of
+            # the last, and may be behind it.
             last = np.flatnonzero(np.append(gaps != period, True))
             ends = starts[last] + length
             for _ in range(period - 1):
@@ -83,17 +96,20 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
             chosen.append(found)
             marks = np.zeros(n + 1, np.int64)
             for start in found.starts:
-                marks[start + 1:start + found.length + 1] = 1
+                marks[start + 1 : start + found.length + 1] = 1
             covered += np.cumsum(marks)
     return chosen
 
 
-def _without_nested_runs(nodes: list[tuple[int, int, int]], letters: Any, order: Any, common: list[int],
-                         shortest: int) -> Iterator[tuple[int, int, int]]:
-    """The nodes, but of those that overlap in runs of one period, less than `shortest`, the shortest alone.
+def _without_nested_runs(
+    nodes: list[tuple[int, int, int]], letters: Any, order: Any, common: list[int], shortest: int
+) -> Iterator[tuple[int, int, int]]:
+    """The nodes, but of those that overlap in runs of one period, less than `shortest`, the
+    shortest alone.
 
-    A run such as `aaaa` (the updates of parameters of one shape) has as many nodes as letters. All of them come down to parts
-    of one length, which the shortest has at all places that the others have.
+    A run such as `aaaa` (the updates of parameters of one shape) has as many nodes as letters. All
+    of them come down to parts of one length, which the shortest has at all places that the others
+    have.
     """
     n, places = len(letters), np.arange(len(letters))
     lengths, lefts, _ = np.array(nodes, np.int64).reshape(-1, 3).T
@@ -134,20 +150,21 @@ def _any_repeated(letters: Any, length: int) -> bool:
         total, step = mixed, 1
         while step < length:
             width = min(step, length - step)
-            total = total[:len(total) - width] * np.uint64(0xC2B2AE3D27D4EB4F) + total[width:]
+            total = total[: len(total) - width] * np.uint64(0xC2B2AE3D27D4EB4F) + total[width:]
             step += width
     total.sort()  # np.unique would load numpy.ma
     return bool((total[1:] == total[:-1]).any())
 
 
 def _suffix_array(letters: Any) -> tuple[Any, Any]:
-    """The order of the suffixes, and the place of each in it, by doubling (Manber and Myers 1993)."""
+    """The order of the suffixes, and the place of each in it, by doubling (Manber and Myers
+    1993)."""
     n = len(letters)
     rank = np.searchsorted(np.sort(letters), letters)
     step = 1
     while True:
         following = np.zeros(n, np.int64)
-        following[:n - step] = rank[step:] + 1
+        following[: n - step] = rank[step:] + 1
         keys = rank * (n + 1) + following
         order = np.argsort(keys, kind="stable")
         sorted_keys = keys[order]
@@ -159,7 +176,8 @@ def _suffix_array(letters: Any) -> tuple[Any, Any]:
 
 
 def _common_prefixes(letters: Any, order: Any, rank: Any) -> list[int]:
-    """For each suffix in order, the letters that it has in common with the one before (Kasai et al. 2001)."""
+    """For each suffix in order, the letters that it has in common with the one before (Kasai et al.
+    2001)."""
     n = len(letters)
     s, suffixes, places = letters.tolist(), order.tolist(), rank.tolist()
     common = [0] * n
@@ -178,7 +196,8 @@ def _common_prefixes(letters: Any, order: Any, rank: Any) -> list[int]:
 
 
 def _intervals(common: list[int]) -> Iterator[tuple[int, int, int]]:
-    """The inner nodes of the suffix tree: a length, and the range of the suffixes that begin with that many equal letters."""
+    """The inner nodes of the suffix tree: a length, and the range of the suffixes that begin with
+    that many equal letters."""
     open_: list[tuple[int, int]] = [(0, 0)]
     for i, h in enumerate([*common[1:], 0], 1):
         left = i - 1

@@ -1,7 +1,9 @@
-"""Rolling: calls of one function that follow one another, such as the steps of a solver, become one loop.
+"""Rolling: calls of one function that follow one another, such as the steps of a solver, become one
+loop.
 
-What each call takes from the one before is carried; what all take alike is constant; other operands are stacked, and so are
-the results that are used behind the loop. What one loop stacks another one takes as it is, in either direction.
+What each call takes from the one before is carried; what all take alike is constant; other operands
+are stacked, and so are the results that are used behind the loop. What one loop stacks another one
+takes as it is, in either direction.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["Calls", "Roller"]
 class Calls(NamedTuple):
     """Calls of one function, one after the other.
 
-    operands: for each argument, what the calls take. results: for each result, what the calls name it.
+    operands: for each argument, what the calls take. results: for each result, what the calls name
+    it.
     used: for each result and call, whether anything behind the calls uses it.
     """
 
@@ -45,14 +48,19 @@ class Roller:
             if len(eqn.invars) != 1:
                 continue
             (x,), y = eqn.invars, eqn.outvars[0]
-            if type(x) is Var and eqn.primitive is provided.loops().slice and y.aval.shape == (1, *x.aval.shape[1:]):
+            if (
+                type(x) is Var
+                and eqn.primitive is provided.loops().slice
+                and y.aval.shape == (1, *x.aval.shape[1:])
+            ):
                 rows[y] = x, eqn.params["start_indices"][0]
             elif x in rows and eqn.primitive.rearranges and y.aval.shape == x.aval.shape[1:]:
                 self.elements[y] = rows[x]
 
     def roll(self, calls: Calls, most: int) -> list[Eqn] | None:
-        """The calls as a loop; None if one takes other than results of the call before, or if the loop would have to stack more
-        than `most` bytes a step, which is time and memory that calls do not take."""
+        """The calls as a loop; None if one takes other than results of the call before, or if the
+        loop would have to stack more than `most` bytes a step, which is time and memory that calls
+        do not take."""
         kinds = _kinds(calls)
         if kinds is None:
             return None
@@ -61,48 +69,87 @@ class Roller:
         ranges = [self._range(group) for group in groups]
         sizes = [bytes_of(group[0].aval) for group in groups]
         backwards = sum(n for n, r in zip(sizes, ranges, strict=True) if r and r.step < 0) > sum(
-            n for n, r in zip(sizes, ranges, strict=True) if r and r.step > 0)
+            n for n, r in zip(sizes, ranges, strict=True) if r and r.step > 0
+        )
         ranges = [r if r and (r.step < 0) == backwards else None for r in ranges]
         if sum(n for n, r in zip(sizes, ranges, strict=True) if r is None) > most:
             return None
         eqns: list[Eqn] = []
         direction = -1 if backwards else 1
-        xs = [self._part(eqns, r) if r else self._stack(eqns, group[::direction])
-              for group, r in zip(groups, ranges, strict=True)]
+        xs = [
+            self._part(eqns, r) if r else self._stack(eqns, group[::direction])
+            for group, r in zip(groups, ranges, strict=True)
+        ]
         jaxpr, length = calls.closed.jaxpr, len(calls.results[0])
         carries = [place for _, place in carried]
-        # The last results that are carried come out of the loop; the others that are used come out stacked.
-        kept = [place for place, used in enumerate(calls.used) if any(used[:-1]) or (used[-1] and place not in carries)]
+        # The last results that are carried come out of the loop; the others that are used come out
+        # stacked.
+        kept = [
+            place
+            for place, used in enumerate(calls.used)
+            if any(used[:-1]) or (used[-1] and place not in carries)
+        ]
         order = [*constant, *[i for i, _ in carried], *stacked]
-        body = Jaxpr([], [jaxpr.invars[i] for i in order], [jaxpr.outvars[place] for place in (*carries, *kept)], jaxpr.eqns)
-        first = [calls.operands[i][0] for i in order[:len(constant) + len(carried)]]
-        finals = [Var(jaxpr.outvars[place].aval) if place in carries[:n] else calls.results[place][-1]
-                  for n, place in enumerate(carries)]
+        body = Jaxpr(
+            [],
+            [jaxpr.invars[i] for i in order],
+            [jaxpr.outvars[place] for place in (*carries, *kept)],
+            jaxpr.eqns,
+        )
+        first = [calls.operands[i][0] for i in order[: len(constant) + len(carried)]]
+        finals = [
+            Var(jaxpr.outvars[place].aval) if place in carries[:n] else calls.results[place][-1]
+            for n, place in enumerate(carries)
+        ]
         ys = [Var(_stacked(jaxpr.outvars[place].aval, length)) for place in kept]
-        eqns.append(_eqn(provided.loops().scan, [*first, *xs], [*finals, *ys], jaxpr=ClosedJaxpr(body), length=length,
-                         reverse=backwards, num_consts=len(constant), num_carry=len(carried), unroll=1))
+        eqns.append(
+            _eqn(
+                provided.loops().scan,
+                [*first, *xs],
+                [*finals, *ys],
+                jaxpr=ClosedJaxpr(body),
+                length=length,
+                reverse=backwards,
+                num_consts=len(constant),
+                num_carry=len(carried),
+                unroll=1,
+            )
+        )
         for place, y in zip(kept, ys, strict=True):
-            across = [Var(v.aval) if place in carries and v is calls.results[place][-1] else v for v in calls.results[place]]
+            across = [
+                Var(v.aval) if place in carries and v is calls.results[place][-1] else v
+                for v in calls.results[place]
+            ]
             eqns.append(_eqn(provided.loops().unstack, [y], across[::direction], axis=0))
             self._remember(y, across[::direction])
         return eqns
 
     def stacked_for(self, calls: Calls) -> set[Var]:
         """The stacked arrays of which the calls take elements."""
-        return {self.elements[v][0] for group in calls.operands for v in group if type(v) is not Literal and v in self.elements}
+        return {
+            self.elements[v][0]
+            for group in calls.operands
+            for v in group
+            if type(v) is not Literal and v in self.elements
+        }
 
     def _remember(self, whole: Var, elements: Sequence[Any]) -> None:
-        self.elements.update((v, (whole, i)) for i, v in enumerate(elements) if type(v) is not Literal)
+        self.elements.update(
+            (v, (whole, i)) for i, v in enumerate(elements) if type(v) is not Literal
+        )
 
     def _range(self, group: Sequence[Atom]) -> _Range | None:
-        """The part of an array that has been stacked of which these are the elements, in one direction or the other."""
+        """The part of an array that has been stacked of which these are the elements, in one
+        direction or the other."""
         places = [self.elements.get(v) if type(v) is not Literal else None for v in group]
         first, second = places[:2]
         if first is None or second is None or first[0] is not second[0]:
             return None
         whole, start = first
         step = second[1] - start
-        if abs(step) != 1 or any(p is None or p[0] is not whole or p[1] != start + step * n for n, p in enumerate(places)):
+        if abs(step) != 1 or any(
+            p is None or p[0] is not whole or p[1] != start + step * n for n, p in enumerate(places)
+        ):
             return None
         return _Range(whole, min(start, start + step * (len(group) - 1)), len(group), step)
 
@@ -112,8 +159,16 @@ class Roller:
         if count == n:
             return whole
         out = Var(_stacked(whole.aval.update(shape=tuple(rest)), count))
-        eqns.append(_eqn(provided.loops().slice, [whole], [out], start_indices=(start, *[0] * len(rest)),
-                         limit_indices=(start + count, *rest), strides=None))
+        eqns.append(
+            _eqn(
+                provided.loops().slice,
+                [whole],
+                [out],
+                start_indices=(start, *[0] * len(rest)),
+                limit_indices=(start + count, *rest),
+                strides=None,
+            )
+        )
         return out
 
     def _stack(self, eqns: list[Eqn], group: Sequence[Atom]) -> Var:
@@ -124,7 +179,8 @@ class Roller:
 
 
 class _Range(NamedTuple):
-    """Elements of a stacked array: `size` of them from `start` on, met in the direction of `step`."""
+    """Elements of a stacked array: `size` of them from `start` on, met in the direction of
+    `step`."""
 
     whole: Var
     start: int
@@ -133,9 +189,13 @@ class _Range(NamedTuple):
 
 
 def _kinds(calls: Calls) -> tuple[list[int], list[tuple[int, int]], list[int]] | None:
-    """Which arguments all calls take alike, which are what result of the call before, and which neither; None if an argument is
-    a result of another call."""
-    made = {v: (number, place) for place, across in enumerate(calls.results) for number, v in enumerate(across)}
+    """Which arguments all calls take alike, which are what result of the call before, and which
+    neither; None if an argument is a result of another call."""
+    made = {
+        v: (number, place)
+        for place, across in enumerate(calls.results)
+        for number, v in enumerate(across)
+    }
     constant: list[int] = []
     carried: list[tuple[int, int]] = []
     stacked: list[int] = []

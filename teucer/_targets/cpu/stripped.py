@@ -1,12 +1,14 @@
 """XLA's serialized executables for the CPU, without what only those who read programs need.
 
-XLA loads an executable with the HLO module that it was compiled from, which it builds twice, copies and writes out again: half of
-the time of loading. Most of the module are the **bodies** of fusions, which are machine code elsewhere in the executable. Without
-them a fusion is a call of what is not looked at. Bodies stay where XLA looks into them: those that a library computes, and those
-that may write in place, by which XLA finds out which buffers are one.
+XLA loads an executable with the HLO module that it was compiled from, which it builds twice, copies
+and writes out again: half of the time of loading. Most of the module are the **bodies** of fusions,
+which are machine code elsewhere in the executable. Without them a fusion is a call of what is not
+looked at. Bodies stay where XLA looks into them: those that a library computes, and those that may
+write in place, by which XLA finds out which buffers are one.
 
-The numbers of fields are those of xla/service/hlo.proto and xla/service/cpu/executable.proto. Protocol buffers do not give a number
-to another field, and what is not of the form that is known here is left as it is.
+The numbers of fields are those of xla/service/hlo.proto and xla/service/cpu/executable.proto.
+Protocol buffers do not give a number to another field, and what is not of the form that is known
+here is left as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ __all__ = ["without_bodies"]
 # Number, value and place of a field. The value is an integer, or the place of what has a length.
 _Field: TypeAlias = tuple[int, int | tuple[int, int], int, int]
 
-# Within what the runtime writes behind its header: the compiler's result, the module with its options, the module.
+# Within what the runtime writes behind its header: the compiler's result, the module with its
+# options, the module.
 _MODULE = (1, 1, 1)
 _COMPUTATIONS, _INSTRUCTIONS, _COMPUTATION_ID, _IS_FUSED = 3, 2, 5, 7
 _OPCODE, _FUSION_KIND, _CALLED, _BACKEND_CONFIG, _CUSTOM_CALL_TARGET = 2, 11, 38, 43, 28
@@ -40,36 +43,67 @@ def _varint_bytes(value: int) -> bytes:
 
 _FUSION = _message(_OPCODE, b"fusion")
 _CALL = _message(_OPCODE, b"custom-call") + _message(_CUSTOM_CALL_TARGET, b"fusion")
-_LOOKED_INTO = tuple(_message(_OPCODE, name) for name in (
-    b"dynamic-update-slice", b"scatter", b"set-dimension-size", b"custom-call", b"fusion"))
+_LOOKED_INTO = tuple(
+    _message(_OPCODE, name)
+    for name in (
+        b"dynamic-update-slice",
+        b"scatter",
+        b"set-dimension-size",
+        b"custom-call",
+        b"fusion",
+    )
+)
 
 
 def without_bodies(data: bytes) -> bytes | None:
-    """The executable without the bodies of fusions that loading it does not need; None if it is of another form."""
+    """The executable without the bodies of fusions that loading it does not need; None if it is of
+    another form."""
     try:
         length, start = _varint(data, 0)
-        return data[:start + length] + _changed(data, start + length, len(data), _MODULE, _stripped_module)
+        return data[: start + length] + _changed(
+            data, start + length, len(data), _MODULE, _stripped_module
+        )
     except (ValueError, IndexError):
         return None
 
 
-def _changed(data: bytes, start: int, end: int, path: tuple[int, ...], change: Callable[[bytes, int, int], bytes]) -> bytes:
-    """The message in data[start:end] with the one that `path`, numbers of fields, leads to changed."""
+def _changed(
+    data: bytes,
+    start: int,
+    end: int,
+    path: tuple[int, ...],
+    change: Callable[[bytes, int, int], bytes],
+) -> bytes:
+    """The message in data[start:end] with the one that `path`, numbers of fields, leads to
+    changed."""
     if not path:
         return change(data, start, end)
     for number, value, begin, stop in _fields(data, start, end):
         if number == path[0] and isinstance(value, tuple):
-            return data[start:begin] + _message(number, _changed(data, *value, path[1:], change)) + data[stop:end]
+            return (
+                data[start:begin]
+                + _message(number, _changed(data, *value, path[1:], change))
+                + data[stop:end]
+            )
     raise ValueError(f"no field {path[0]}")
 
 
 def _stripped_module(data: bytes, start: int, end: int) -> bytes:
     fields = list(_fields(data, start, end))
-    computations = {begin: (value, *_about(data, *value)) for number, value, begin, _ in fields
-                    if number == _COMPUTATIONS and isinstance(value, tuple)}
-    bodies = {ident for (lo, hi), ident, fused in computations.values()
-              if fused and not any(data.find(opcode, lo, hi) >= 0 for opcode in _LOOKED_INTO)}
-    stripped = {begin: _stripped_computation(data, *place, bodies) for begin, (place, _, _) in computations.items()}
+    computations = {
+        begin: (value, *_about(data, *value))
+        for number, value, begin, _ in fields
+        if number == _COMPUTATIONS and isinstance(value, tuple)
+    }
+    bodies = {
+        ident
+        for (lo, hi), ident, fused in computations.values()
+        if fused and not any(data.find(opcode, lo, hi) >= 0 for opcode in _LOOKED_INTO)
+    }
+    stripped = {
+        begin: _stripped_computation(data, *place, bodies)
+        for begin, (place, _, _) in computations.items()
+    }
     needed = {body for _, kept in stripped.values() for body in kept}
     written = bytearray()
     for _, _, begin, stop in fields:
@@ -91,12 +125,19 @@ def _about(data: bytes, start: int, end: int) -> tuple[int, bool]:
     return ident, fused
 
 
-def _stripped_computation(data: bytes, start: int, end: int, bodies: Collection[int]) -> tuple[bytes, list[int]]:
-    """The computation with calls in the place of fusions, where they need no bodies; the bodies of the others."""
+def _stripped_computation(
+    data: bytes, start: int, end: int, bodies: Collection[int]
+) -> tuple[bytes, list[int]]:
+    """The computation with calls in the place of fusions, where they need no bodies; the bodies of
+    the others."""
     written, copied, needed = bytearray(), start, []
     if data.find(_FUSION, start, end) >= 0:
         for number, value, begin, stop in _fields(data, start, end):
-            if number == _INSTRUCTIONS and isinstance(value, tuple) and data.find(_FUSION, *value) >= 0:
+            if (
+                number == _INSTRUCTIONS
+                and isinstance(value, tuple)
+                and data.find(_FUSION, *value) >= 0
+            ):
                 call, body = _call(data, *value)
                 if call is not None and body in bodies:
                     written += data[copied:begin] + _message(number, call)
@@ -107,7 +148,8 @@ def _stripped_computation(data: bytes, start: int, end: int, bodies: Collection[
 
 
 def _call(data: bytes, start: int, end: int) -> tuple[bytes | None, int]:
-    """A fusion as a call without a body, None if a library computes it or it is none; and the number of its body."""
+    """A fusion as a call without a body, None if a library computes it or it is none; and the
+    number of its body."""
     written, called, fusion, by_library = bytearray(), -1, False, False
     for number, value, begin, stop in _fields(data, start, end):
         if number == _OPCODE:
@@ -115,7 +157,11 @@ def _call(data: bytes, start: int, end: int) -> tuple[bytes | None, int]:
             written += _CALL
         elif number == _CALLED:
             called = value if isinstance(value, int) else _varint(data, value[0])[0]
-        elif number == _BACKEND_CONFIG and isinstance(value, tuple) and data.find(b'"fusion_config"', *value) >= 0:
+        elif (
+            number == _BACKEND_CONFIG
+            and isinstance(value, tuple)
+            and data.find(b'"fusion_config"', *value) >= 0
+        ):
             by_library = True
         elif number != _FUSION_KIND:
             written += data[begin:stop]

@@ -1,11 +1,14 @@
-"""What XLA's CPU backend is told about a program: whether its loops are plain, and whose convolutions suit it.
+"""What XLA's CPU backend is told about a program.
 
-Two optimizations of the backend take a quarter of the time of a compilation: tiles, which make transposition fast, and
-unrolling, which makes loops of few steps fast. Code for **plain loops**, long ones that run along the last axis of everything
-that a program reads and writes, is as fast without them (docs/outlining.md).
+Whether its loops are plain, and whose convolutions suit it.
 
-Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Most take half the time by Eigen, some a multiple
-(docs/convolutions.md).
+Two optimizations of the backend take a quarter of the time of a compilation: tiles, which make
+transposition fast, and unrolling, which makes loops of few steps fast. Code for **plain loops**,
+long ones that run along the last axis of everything that a program reads and writes, is as fast
+without them (docs/outlining.md).
+
+Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Most take half the time by
+Eigen, some a multiple (docs/convolutions.md).
 """
 
 from __future__ import annotations
@@ -16,18 +19,26 @@ from typing import Any, NamedTuple
 
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.rules_table import Rules
-from teucer._targets.cpu.constants import EIGEN_CLEAR, PLAIN_CACHED, PLAIN_FEW, PLAIN_PART, PLAIN_STEPS
+from teucer._targets.cpu.constants import (
+    EIGEN_CLEAR,
+    PLAIN_CACHED,
+    PLAIN_FEW,
+    PLAIN_PART,
+    PLAIN_STEPS,
+)
 
 __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 
-# For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) -> products, gain. `products` counts
-# the multiplications; `gain` those that Eigen wins, less those that it loses.
+# For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) ->
+# products, gain. `products` counts the multiplications; `gain` those that Eigen wins, less those
+# that it loses.
 by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
 
 
 class LoopCounts(NamedTuple):
-    """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows, infinitely many where nothing
-    is known of the loops. computed: elements in all. products: multiplications of convolutions that are YNNPACK's or Eigen's.
+    """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows,
+    infinitely many where nothing is known of the loops. computed: elements in all. products:
+    multiplications of convolutions that are YNNPACK's or Eigen's.
     eigen: products that Eigen wins, less those that it loses."""
 
     moved: float
@@ -37,16 +48,19 @@ class LoopCounts(NamedTuple):
 
 
 def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
-    """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from its equations.
+    """Whether the loops that a jaxpr becomes are plain but for little, as far as can be told from
+    its equations.
 
-    parts: the devices among which the compiler divides arrays. What it leaves whole makes longer loops.
+    parts: the devices among which the compiler divides arrays. What it leaves whole makes longer
+    loops.
     """
     counts = _counts(jaxpr, parts)
     return counts.moved <= PLAIN_PART * counts.computed
 
 
 def suits_eigen(jaxpr: Jaxpr) -> bool:
-    """Whether the convolutions of a jaxpr, nearly all of them, take less time by Eigen than by YNNPACK."""
+    """Whether the convolutions of a jaxpr, nearly all of them, take less time by Eigen than by
+    YNNPACK."""
     counts = _counts(jaxpr)
     return counts.eigen > EIGEN_CLEAR * counts.products
 
@@ -68,7 +82,10 @@ def _sums(counts: list[LoopCounts]) -> LoopCounts:
 
 def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
     # What each device is told to do (shard_map) is on its own part.
-    inner = [_counts(jaxpr, parts if eqn.primitive.within is None else 1) for jaxpr in jaxprs_in_params(eqn.params)]
+    inner = [
+        _counts(jaxpr, parts if eqn.primitive.within is None else 1)
+        for jaxpr in jaxprs_in_params(eqn.params)
+    ]
     if inner:
         return _sums(inner)
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -76,12 +93,14 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
     if True in [aval.symbolic for aval in avals]:
         return LoopCounts(math.inf, 0, 0, 0)
     sizes = [aval.size / parts for aval in avals]
-    computed = sum(sizes[len(ins):])
+    computed = sum(sizes[len(ins) :])
     if max(sizes, default=0) < PLAIN_FEW:
         return LoopCounts(0, computed, 0, 0)
     narrow = sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
     moved = eqn.primitive.cost.moved(ins, eqn.params) / parts + narrow
-    products, eigen = by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
+    products, eigen = (
+        by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
+    )
     return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
 
 

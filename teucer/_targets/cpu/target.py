@@ -24,11 +24,15 @@ __all__ = ["CPU"]
 
 @final
 class CPU(Target):
-    """What XLA's CPU compiler does well, and what it does not (docs/outlining.md, docs/convolutions.md)."""
+    """What XLA's CPU compiler does well, and what it does not (docs/outlining.md,
+    docs/convolutions.md)."""
 
     kernels: ClassVar[Kernels] = Kernels(
-        lapack=True, lacks={"eigh": ("QDWH", "JACOBI"), "svd": ("JACOBI", "POLAR")},
-        python="xla_ffi_python_cpu_callback", buffers="xla_buffer_python_cpu_callback")
+        lapack=True,
+        lacks={"eigh": ("QDWH", "JACOBI"), "svd": ("JACOBI", "POLAR")},
+        python="xla_ffi_python_cpu_callback",
+        buffers="xla_buffer_python_cpu_callback",
+    )
     in_host_memory = True
     adds_complex = True
     sorts_integers = True
@@ -39,12 +43,16 @@ class CPU(Target):
     compiles_alone = True
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
-        """Outlined; what is expensive becomes a call too, where it would be computed again and again."""
+        """Outlined; what is expensive becomes a call too, where it would be computed again and
+        again."""
         if mode == "off" or has_symbolic_sizes(jaxpr):
             return jaxpr
         costs = constants.FORCED_COSTS if mode == "force" else constants.Costs()
-        if mode == "force" or has_more(jaxpr, costs.saved):  # a smaller one keeps the functions that its user sees in it
+        if mode == "force" or has_more(
+            jaxpr, costs.saved
+        ):  # a smaller one keeps the functions that its user sees in it
             from teucer._targets.cpu.outline import outlined  # small programs do without
+
             jaxpr = outlined(jaxpr, costs)
         return keep_expensive(jaxpr)
 
@@ -52,10 +60,12 @@ class CPU(Target):
     def legal(self) -> Mapping[str, Callable[..., Any]]:
         """Products and convolutions as what XLA has fast code for."""
         from teucer._targets.cpu import convolutions, products  # for programs that have some
+
         return {"dot_general": products.dot_general, "convolution": convolutions.convolution}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
-        """Without what only other than plain loops gain from; convolutions by Eigen where it takes less time."""
+        """Without what only other than plain loops gain from; convolutions by Eigen where it takes
+        less time."""
         flags = os.environ.get("XLA_FLAGS", "")  # who sets such options there knows which
         extra: tuple[str, ...] = ()
         overrides: dict[str, Any] = {}

@@ -1,7 +1,8 @@
 """Move optimizer updates next to the gradients that they consume.
 
-Users write all gradients first, and then all updates of parameters, so every gradient stays alive until then. Right after its
-gradient, an update becomes a part of the function that outlining makes of the layer's backward pass.
+Users write all gradients first, and then all updates of parameters, so every gradient stays alive
+until then. Right after its gradient, an update becomes a part of the function that outlining makes
+of the layer's backward pass.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ __all__ = ["advance_updates", "updates_of"]
 def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with each update right after the last of its operands; the bits are the same.
 
-    Parts of an update that depend on the program's arguments alone go to their first use. Scalars (the number of a step) go
-    before everything else, so that layers stay alike. Scalars that derive from gradients (the sum of their squares) go as late
-    as possible. Updates that go to one place stand in the order in which results need them. So the updates of a layer stay
-    together after a norm that clips all gradients.
+    Parts of an update that depend on the program's arguments alone go to their first use. Scalars
+    (the number of a step) go before everything else, so that layers stay alike. Scalars that derive
+    from gradients (the sum of their squares) go as late as possible. Updates that go to one place
+    stand in the order in which results need them. So the updates of a layer stay together after a
+    norm that clips all gradients.
     """
     eqns = jaxpr.eqns
     updates = updates_of(jaxpr)
-    places = list(range(len(eqns)))  # the number of the equation that each goes with; -1: before all
+    places = list(
+        range(len(eqns))
+    )  # the number of the equation that each goes with; -1: before all
     there: dict[Atom, int] = {}
     for i, eqn in enumerate(eqns):
         if i in updates:
@@ -40,14 +44,17 @@ def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
             used[v] = min(last, used.get(v, last))
     depth_first = _depth_first(jaxpr, updates)
     order = sorted(range(len(eqns)), key=lambda i: (places[i], depth_first.get(i, -1)))
-    return jaxpr if order == list(range(len(eqns))) else jaxpr.replace(eqns=[eqns[i] for i in order])
+    return (
+        jaxpr if order == list(range(len(eqns))) else jaxpr.replace(eqns=[eqns[i] for i in order])
+    )
 
 
 def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
-    """For each update its number in the order in which results need them, operands before their uses.
+    """For each update its number in the order in which results need them, operands before their
+    uses.
 
-    The operand with the longest chain of equations comes first. So a norm of all gradients comes before anything else that the
-    first update needs, and that update is like the others.
+    The operand with the longest chain of equations comes first. So a norm of all gradients comes
+    before anything else that the first update needs, and that update is like the others.
     """
     eqns = jaxpr.eqns
     made: dict[Atom, int] = {}
@@ -58,7 +65,9 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
     todo = sorted(updates, reverse=True) + [made[v] for v in reversed(jaxpr.outvars) if v in made]
     numbers: dict[int, int] = {}
     while todo:
-        missing = [made[v] for v in reversed(eqns[todo[-1]].invars) if v in made and made[v] not in numbers]
+        missing = [
+            made[v] for v in reversed(eqns[todo[-1]].invars) if v in made and made[v] not in numbers
+        ]
         if missing:
             todo += sorted(missing, key=depths.__getitem__)
         else:
@@ -67,10 +76,11 @@ def _depth_first(jaxpr: Jaxpr, updates: set[int]) -> dict[int, int]:
 
 
 def updates_of(jaxpr: Jaxpr) -> set[int]:
-    """The numbers of the equations on which nothing but results depends that are new values of arguments, or scalars.
+    """The numbers of the equations on which nothing but results depends that are new values of
+    arguments, or scalars.
 
-    XLA fuses them with what makes their operands, or they are reductions, and none of them makes more than it takes, but of
-    scalars: it would be kept for longer.
+    XLA fuses them with what makes their operands, or they are reductions, and none of them makes
+    more than it takes, but of scalars: it would be kept for longer.
     """
     eqns = jaxpr.eqns
     last = []  # those on which results alone depend, the last one first
@@ -85,7 +95,9 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
     arguments = set(jaxpr.invars)
     taken: dict[Atom, set[Any]] = {}  # types of the arguments that a variable is made of
     for i in reversed(last):
-        types = {v.aval for v in eqns[i].invars if v in arguments}.union(*[taken[v] for v in eqns[i].invars if v in taken])
+        types = {v.aval for v in eqns[i].invars if v in arguments}.union(
+            *[taken[v] for v in eqns[i].invars if v in taken]
+        )
         taken.update(dict.fromkeys(eqns[i].outvars, types))
     arrays = {v for v in jaxpr.outvars if v.aval.size > 1}
     new = []  # those of `last` that no other array needs
@@ -101,7 +113,8 @@ def updates_of(jaxpr: Jaxpr) -> set[int]:
         if not used.isdisjoint(eqns[i].outvars):
             updates.add(i)
             used.update(eqns[i].invars)
-    # Of scalars that are results those made of what updates take (the norm of the gradients), but not the loss.
+    # Of scalars that are results those made of what updates take (the norm of the gradients), but
+    # not the loss.
     for i in reversed(new):
         if i not in updates and all(v in used or v.aval.size == 1 for v in eqns[i].invars):
             updates.add(i)

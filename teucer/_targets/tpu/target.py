@@ -12,7 +12,8 @@ __all__ = ["TPU"]
 
 @final
 class TPU(Target):
-    """TPUs. Nothing is tuned for them yet: programs are compiled as they are, but for what their user asks."""
+    """TPUs. Nothing is tuned for them yet: programs are compiled as they are, but for what their
+    user asks."""
 
     kernels: ClassVar[Kernels] = Kernels(lacks={})
     wired = True

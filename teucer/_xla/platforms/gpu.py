@@ -11,16 +11,22 @@ __all__ = ["register", "start_lapack"]
 
 
 def register(platform: str, plugin: Any) -> None:
-    """Make the kernels for a platform, 'cuda' or 'rocm', known to XLA; `plugin` is its PJRT plugin, loaded.
+    """Make the kernels for a platform, 'cuda' or 'rocm', known to XLA; `plugin` is its PJRT plugin,
+    loaded.
 
-    Without the Python package of the plugin there are none: programs that need one are refused by XLA, by its name.
+    Without the Python package of the plugin there are none: programs that need one are refused by
+    XLA, by its name.
     """
     extension = plugin_support.import_from_plugin(platform, f"{platform}_plugin_extension")
     if extension is None:
         return
     name = platform.upper()
-    xla_client.register_custom_call_handler(name, functools.partial(extension.register_custom_call_target, plugin))
-    xla_client.register_custom_type_handler(name, functools.partial(extension.register_custom_type, plugin))
+    xla_client.register_custom_call_handler(
+        name, functools.partial(extension.register_custom_call_target, plugin)
+    )
+    xla_client.register_custom_type_handler(
+        name, functools.partial(extension.register_custom_type, plugin)
+    )
     for type_name, type_id in extension.ffi_types().items():
         xla_client.register_custom_type(type_name, type_id, name)
     for target, handler in extension.ffi_handlers().items():

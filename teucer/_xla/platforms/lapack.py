@@ -1,4 +1,5 @@
-"""jaxlib's kernels of LAPACK on the CPU, which take its functions out of SciPy when the first program calls one."""
+"""jaxlib's kernels of LAPACK on the CPU, which take its functions out of SciPy when the first
+program calls one."""
 
 from __future__ import annotations
 
@@ -24,9 +25,13 @@ def register() -> None:
 
 
 def start_if_called(program: str | bytes) -> None:
-    """Load LAPACK if a program, as text or compiled, calls it: by these kernels, or those of a GPU that compute in part here."""
-    called = ("lapack_" in program or "hybrid_" in program if isinstance(program, str) else
-              b"lapack_" in program or b"hybrid_" in program)
+    """Load LAPACK if a program, as text or compiled, calls it: by these kernels, or those of a GPU
+    that compute in part here."""
+    called = (
+        "lapack_" in program or "hybrid_" in program
+        if isinstance(program, str)
+        else b"lapack_" in program or b"hybrid_" in program
+    )
     if called:
         _start()
 
@@ -37,21 +42,30 @@ _starting = threading.Lock()
 @functools.cache
 def _start() -> None:
     import scipy
+
     with _starting:
-        # Two modules of scipy.linalg have the functions. By themselves they take 10 ms, by way of their package 250.
-        names = [] if "scipy.linalg" in sys.modules else ["scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"]
+        # Two modules of scipy.linalg have the functions. By themselves they take 10 ms, by way of
+        # their package 250.
+        names = (
+            []
+            if "scipy.linalg" in sys.modules
+            else ["scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"]
+        )
         try:
             _load_alone(names, [os.path.join(folder, "linalg") for folder in scipy.__path__])
             lapack._lapack.initialize()
             if "teucer._xla.platforms.gpu" in sys.modules:
                 sys.modules["teucer._xla.platforms.gpu"].start_lapack()
         finally:
-            for name in names:  # whoever imports them later is given the same modules, then also as attributes of the package
+            # whoever imports them later is given the same modules, then also as attributes of the
+            # package
+            for name in names:
                 sys.modules.pop(name, None)
 
 
 def _load_alone(names: Sequence[str], folders: list[str]) -> None:
-    """Load modules without the package around them; those that are not in the folders are left to `import`."""
+    """Load modules without the package around them; those that are not in the folders are left to
+    `import`."""
     for name in names:
         spec = importlib.machinery.PathFinder.find_spec(name, folders)
         if spec is not None and spec.loader is not None:

@@ -9,13 +9,37 @@ import jaxlib.mlir.dialects
 from jaxlib._jax import mlir
 from jaxlib.mlir import ir, passmanager
 
-__all__ = ["deserialize_portable_artifact", "dialects", "hlo_to_stablehlo", "ir", "passmanager", "refine_polymorphic_shapes",
-           "serialize_portable_artifact"]
+__all__ = [
+    "deserialize_portable_artifact",
+    "dialects",
+    "hlo_to_stablehlo",
+    "ir",
+    "passmanager",
+    "refine_polymorphic_shapes",
+    "serialize_portable_artifact",
+]
 
 # Those that JAX names, if jaxlib has them.
-_NAMES = ("arith", "builtin", "chlo", "func", "math", "memref", "mpmd", "scf", "sdy", "sparse_tensor", "stablehlo", "vector")
+_NAMES = (
+    "arith",
+    "builtin",
+    "chlo",
+    "func",
+    "math",
+    "memref",
+    "mpmd",
+    "scf",
+    "sdy",
+    "sparse_tensor",
+    "stablehlo",
+    "vector",
+)
 _here = {module.name for module in pkgutil.iter_modules(jaxlib.mlir.dialects.__path__)}
-dialects = {name: importlib.import_module(f"jaxlib.mlir.dialects.{name}") for name in _NAMES if name in _here}
+dialects = {
+    name: importlib.import_module(f"jaxlib.mlir.dialects.{name}")
+    for name in _NAMES
+    if name in _here
+}
 
 deserialize_portable_artifact = mlir.deserialize_portable_artifact
 hlo_to_stablehlo = mlir.hlo_to_stablehlo

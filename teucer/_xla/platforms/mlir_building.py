@@ -1,4 +1,7 @@
-"""Operations built with jaxlib's bindings of MLIR, for lowering rules of libraries. Types and attributes come as text."""
+"""Operations built with jaxlib's bindings of MLIR, for lowering rules of libraries.
+
+Types and attributes come as text.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,33 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from teucer._xla.mlir import JaxIrContext
 
-__all__ = ["Draft", "attribute", "broadcast_scalars", "constant", "context", "flat", "func_dialect", "hlo", "int_attribute", "ir",
-           "merge", "registry", "to_bytecode", "to_text", "token_type", "type_of"]
+__all__ = [
+    "Draft",
+    "attribute",
+    "broadcast_scalars",
+    "constant",
+    "context",
+    "flat",
+    "func_dialect",
+    "hlo",
+    "int_attribute",
+    "ir",
+    "merge",
+    "registry",
+    "to_bytecode",
+    "to_text",
+    "token_type",
+    "type_of",
+]
 
 # Trees of values: the tuples and lists that rules return.
-registry = _jax.pytree.PyTreeRegistry(enable_none=False, enable_tuple=True, enable_namedtuple=False, enable_list=True,
-                                      enable_dict=False)
+registry = _jax.pytree.PyTreeRegistry(
+    enable_none=False,
+    enable_tuple=True,
+    enable_namedtuple=False,
+    enable_list=True,
+    enable_dict=False,
+)
 
 
 @functools.cache
@@ -58,8 +82,11 @@ def broadcast_scalars(sizes: Sequence[Any]) -> Any:
     """A vector of scalars, values of i32 each, as a new value."""
     one = ir.RankedTensorType.get((1,), ir.IntegerType.get_signless(32))
     rows = [hlo.reshape(one, size) for size in sizes]
-    return rows[0] if len(rows) == 1 else hlo.concatenate(rows, dimension=ir.IntegerAttr.get(
-        ir.IntegerType.get_signless(64), 0))
+    return (
+        rows[0]
+        if len(rows) == 1
+        else hlo.concatenate(rows, dimension=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0))
+    )
 
 
 def flat(values: Any) -> list[Any]:
@@ -92,7 +119,11 @@ def merge(target: Any, name: str, source: Any, symbols: Any = None) -> str:
     Names are changed where the target has them. Of `source` nothing is left that can be used.
     """
     symbols = ir.SymbolTable(target.operation) if symbols is None else symbols
-    taken = {ir.StringAttr(op.attributes["sym_name"]).value for op in target.body.operations if "sym_name" in op.attributes}
+    taken = {
+        ir.StringAttr(op.attributes["sym_name"]).value
+        for op in target.body.operations
+        if "sym_name" in op.attributes
+    }
     renamed = ""
     for op in list(source.body.operations):
         own = ir.StringAttr(op.attributes["sym_name"]).value
@@ -111,12 +142,17 @@ def merge(target: Any, name: str, source: Any, symbols: Any = None) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    return name if name not in taken else next(n for i in range(len(taken) + 1) if (n := f"{name}_{i}") not in taken)
+    return (
+        name
+        if name not in taken
+        else next(n for i in range(len(taken) + 1) if (n := f"{name}_{i}") not in taken)
+    )
 
 
 @final
 class Draft:
-    """A module in which one rule builds: a function of its operands, and whatever else the rule adds."""
+    """A module in which one rule builds: a function of its operands, and whatever else the rule
+    adds."""
 
     def __init__(self) -> None:
         self.context = context()
@@ -124,16 +160,22 @@ class Draft:
             self.module = ir.Module.create()
         self.symbols = ir.SymbolTable(self.module.operation)
         self._declared: set[str] = set()
-        # The arguments of the function being built that stand before the operands: sizes, the platform's number.
+        # The arguments of the function being built that stand before the operands: sizes, the
+        # platform's number.
         self.scalars: Sequence[Any] = ()
 
-    def define(self, name: str, operands: Sequence[str], results: Sequence[str], body: Callable[..., Any]) -> str:
-        """Build the function `name` by `body`, called with its arguments in force of a location; the module's text.
+    def define(
+        self, name: str, operands: Sequence[str], results: Sequence[str], body: Callable[..., Any]
+    ) -> str:
+        """Build the function `name` by `body`, called with its arguments in force of a location;
+        the module's text.
 
         Raises ValueError if `body` returns values of other types, or what it built is not valid.
         """
         with self.context, ir.Location.name(name):
-            kind = ir.FunctionType.get([ir.Type.parse(t) for t in operands], [ir.Type.parse(t) for t in results])
+            kind = ir.FunctionType.get(
+                [ir.Type.parse(t) for t in operands], [ir.Type.parse(t) for t in results]
+            )
             with ir.InsertionPoint(self.module.body):
                 function = func_dialect.FuncOp(name, kind, visibility="private")
             self.symbols.insert(function)
@@ -141,10 +183,15 @@ class Draft:
                 values = flat(body(*function.arguments))
                 for value in values:
                     if not isinstance(value, ir.Value):
-                        raise TypeError(f"a lowering rule returns values of MLIR, got {value!r} of type {type(value)}")
+                        raise TypeError(
+                            f"a lowering rule returns values of MLIR, got {value!r} of type "
+                            f"{type(value)}"
+                        )
                 if [v.type for v in values] != list(kind.results):
-                    raise ValueError(f"the lowering gives {[str(v.type) for v in values]}, "
-                                     f"the abstract evaluation {list(results)}.")
+                    raise ValueError(
+                        f"the lowering gives {[str(v.type) for v in values]}, "
+                        f"the abstract evaluation {list(results)}."
+                    )
                 func_dialect.ReturnOp(values)
             try:
                 self.module.operation.verify()
@@ -165,13 +212,18 @@ class Draft:
 
     def texts(self) -> list[str]:
         """The functions as text, without those that are only declared."""
-        return [op.get_asm(print_generic_op_form=True, use_local_scope=True) for op in self.module.body.operations
-                if ir.StringAttr(op.attributes["sym_name"]).value not in self._declared]
+        return [
+            op.get_asm(print_generic_op_form=True, use_local_scope=True)
+            for op in self.module.body.operations
+            if ir.StringAttr(op.attributes["sym_name"]).value not in self._declared
+        ]
 
     def declare(self, name: str, operands: Sequence[str], results: Sequence[str]) -> Any:
         """A function that is written elsewhere, as an operation that says its type."""
         with ir.InsertionPoint(self.module.body):
-            kind = ir.FunctionType.get([ir.Type.parse(t) for t in operands], [ir.Type.parse(t) for t in results])
+            kind = ir.FunctionType.get(
+                [ir.Type.parse(t) for t in operands], [ir.Type.parse(t) for t in results]
+            )
             function = func_dialect.FuncOp(name, kind, visibility="private")
         self.symbols.insert(function)
         self._declared.add(name)

@@ -16,9 +16,11 @@ _inspections: list[Any] = []
 
 
 def register_partitioner(name: str, partition: Any) -> None:
-    """Let `partition` say what each device runs for calls of a target; for every plugin that is loaded, and will be.
+    """Let `partition` say what each device runs for calls of a target; for every plugin that is
+    loaded, and will be.
 
-    It is given types, shardings and the name of the call, and returns a module as text, and shardings.
+    It is given types, shardings and the name of the call, and returns a module as text, and
+    shardings.
     """
 
     # Shardy does not ask the first and the last.
@@ -30,7 +32,8 @@ def register_partitioner(name: str, partition: Any) -> None:
 
 
 def inspection(tell: Callable[[Any], None]) -> str:
-    """What names a function, to be told of a sharding, in the text of a program; it lives as long as the process."""
+    """What names a function, to be told of a sharding, in the text of a program; it lives as long
+    as the process."""
     told = _recording(tell)
     _inspections.append(told)
     return "".join(f"\\{byte:02X}" for byte in _jax.encode_inspect_sharding_callback(told))
@@ -38,6 +41,7 @@ def inspection(tell: Callable[[Any], None]) -> str:
 
 def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that XLA calls, whose exception is kept."""
+
     def recording(*args: Any) -> Any:
         try:
             return function(*args)

@@ -14,16 +14,20 @@ __all__ = ["plugin_libraries"]
 def plugin_libraries() -> dict[str, str]:
     """Names of the PJRT plugins that are installed, with the paths of their shared libraries.
 
-    Found as the ecosystem ships them: by the namespace package `jax_plugins`, by the entry points of that group (without
-    running them, since they import jax), and by the variable PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,...").
+    Found as the ecosystem ships them: by the namespace package `jax_plugins`, by the entry points
+    of that group (without running them, since they import jax), and by the variable
+    PJRT_NAMES_AND_LIBRARY_PATHS ("name:path,...").
     """
     found: dict[str, str] = {}
     for item in filter(None, os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")):
         name, _, path = item.partition(":")
         found[name] = path
-    modules = [f"jax_plugins.{m.name}" for m in pkgutil.iter_modules(_namespace_path("jax_plugins"))]
+    modules = [
+        f"jax_plugins.{m.name}" for m in pkgutil.iter_modules(_namespace_path("jax_plugins"))
+    ]
     if any(map(_may_name_plugins, sys.path)):
         from importlib import metadata  # takes 20 ms, most of the start of the CPU's backend
+
         modules += [ep.value.partition(":")[0] for ep in metadata.entry_points(group="jax_plugins")]
     if importlib.util.find_spec("libtpu") is not None:
         modules.append("libtpu")
@@ -35,14 +39,18 @@ def plugin_libraries() -> dict[str, str]:
 
 
 def _may_name_plugins(folder: str) -> bool:
-    """Whether a distribution in a folder of modules speaks of plugins in its entry points; True for archives."""
+    """Whether a distribution in a folder of modules speaks of plugins in its entry points; True for
+    archives."""
     try:
         names = os.listdir(folder or ".")
     except OSError:
         return os.path.isfile(folder)
     for name in names:
         if name.endswith((".dist-info", ".egg-info")):
-            with contextlib.suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+            with (
+                contextlib.suppress(OSError),
+                open(os.path.join(folder, name, "entry_points.txt"), "rb") as file,
+            ):
                 if b"jax_plugins" in file.read():
                     return True
     return False

@@ -29,7 +29,8 @@ TraceMe = _profiler.TraceMe
 
 
 def session(options: Any = None) -> Any:
-    """A session that records from now on; `stop()` gives its bytes, `export(bytes, folder)` writes them."""
+    """A session that records from now on; `stop()` gives its bytes, `export(bytes, folder)` writes
+    them."""
     return _profiler.ProfilerSession() if options is None else _profiler.ProfilerSession(options)
 
 
@@ -39,7 +40,8 @@ def start_server(port: int) -> Any:
 
 
 def register_subprocess(pid: int, port: int) -> Any:
-    """Have the profiles of another process, by the port of its server, joined with those of this one."""
+    """Have the profiles of another process, by the port of its server, joined with those of this
+    one."""
     return _profiler.register_subprocess(pid, port)
 
 
@@ -52,18 +54,26 @@ def heap_profile(client: Any) -> bytes:
 def _iterators() -> tuple[Any, ...]:
     """jaxlib's types of iterators. Held here, so that they are made once.
 
-    Python 3.12 warns of each one that is made; where warnings are errors, nanobind then aborts the process.
+    Python 3.12 warns of each one that is made; where warnings are errors, nanobind then aborts the
+    process.
     """
     event = b"\x08\x01\x18\x05"
     line = b"\x22" + bytes([len(event)]) + event
     plane = b"\x1a" + bytes([len(line)]) + line
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        planes = iter(ProfileData.from_serialized_xspace(b"\x0a" + bytes([len(plane)]) + plane).planes)
+        planes = iter(
+            ProfileData.from_serialized_xspace(b"\x0a" + bytes([len(plane)]) + plane).planes
+        )
         first = next(planes)
         lines = iter(first.lines)
         events = iter(next(lines).events)
-        return tuple([type(found) for found in (planes, lines, events, iter(first.stats), iter(next(events).stats))])
+        return tuple(
+            [
+                type(found)
+                for found in (planes, lines, events, iter(first.stats), iter(next(events).stats))
+            ]
+        )
 
 
 _ITERATORS = _iterators()

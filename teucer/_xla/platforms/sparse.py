@@ -19,6 +19,7 @@ def register_if_called(program: str | bytes) -> None:
 @functools.cache
 def _register() -> None:
     from jaxlib import cpu_sparse, xla_client  # for programs with such products only
+
     for platform, targets in cpu_sparse.registrations().items():
         for name, function, api_version in targets:
             xla_client.register_custom_call_target(name, function, platform, api_version)

@@ -1,4 +1,7 @@
-"""jaxlib's distributed runtime: the coordination service, its clients, and collectives between CPUs."""
+"""jaxlib's distributed runtime.
+
+The coordination service, its clients, and collectives between CPUs.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,39 @@ Client = _jax.DistributedRuntimeClient
 class Service:
     """The coordination service, in a process of its own (`service.py`)."""
 
-    def __init__(self, address: str, num_processes: int, *, heartbeat_timeout: int, start_timeout: int,
-                 shutdown_timeout: int, linger: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        num_processes: int,
+        *,
+        heartbeat_timeout: int,
+        start_timeout: int,
+        shutdown_timeout: int,
+        linger: int,
+    ) -> None:
         """Start it; it ends `linger` seconds after this process, if this one does not end it.
 
         Raises XlaRuntimeError if it cannot listen at the address.
         """
-        numbers = map(str, (num_processes, heartbeat_timeout, start_timeout, shutdown_timeout, linger))
+        numbers = map(
+            str, (num_processes, heartbeat_timeout, start_timeout, shutdown_timeout, linger)
+        )
         script = str(Path(__file__).with_name("service.py"))
-        self._process = subprocess.Popen([sys.executable, "-I", script, address, *numbers], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", script, address, *numbers],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         if said.strip() != "serving":
             self._process.kill()
             self._process.wait()
-            raise XlaRuntimeError(said.removeprefix("refused: ").strip() or "the coordination service did not start")
+            raise XlaRuntimeError(
+                said.removeprefix("refused: ").strip() or "the coordination service did not start"
+            )
 
     def leave(self, seconds: int) -> None:
         """Have it end after some seconds, whether or not this process is still there."""
@@ -50,12 +70,25 @@ class Service:
         self._process.wait()
 
 
-def connect(address: str, process_id: int, *, heartbeat_timeout: int, start_timeout: int,
-            shutdown_timeout: int) -> Any:
-    """Connect to the coordination service at `address`; waits for it up to `start_timeout` seconds."""
+def connect(
+    address: str,
+    process_id: int,
+    *,
+    heartbeat_timeout: int,
+    start_timeout: int,
+    shutdown_timeout: int,
+) -> Any:
+    """Connect to the coordination service at `address`; waits for it up to `start_timeout`
+    seconds."""
     client = _jax.get_distributed_runtime_client(
-        address, process_id, init_timeout=start_timeout, heartbeat_timeout=heartbeat_timeout,
-        shutdown_timeout=shutdown_timeout, shutdown_on_destruction=False, use_compression=True)
+        address,
+        process_id,
+        init_timeout=start_timeout,
+        heartbeat_timeout=heartbeat_timeout,
+        shutdown_timeout=shutdown_timeout,
+        shutdown_on_destruction=False,
+        use_compression=True,
+    )
     client.connect()
     return client
 
@@ -71,8 +104,10 @@ def cpu_collectives(kind: str, client: Any) -> Any:
         collectives = _jax.make_mpi_collectives()
         collectives.Init()
         return collectives
-    raise ValueError(f"jax_cpu_collectives_implementation: {kind!r} does not connect processes.\n"
-                     "  Use 'gloo', or 'mpi' where MPITRAMPOLINE_LIB names a wrapped MPI.")
+    raise ValueError(
+        f"jax_cpu_collectives_implementation: {kind!r} does not connect processes.\n"
+        "  Use 'gloo', or 'mpi' where MPITRAMPOLINE_LIB names a wrapped MPI."
+    )
 
 
 def preemption_manager(client: Any) -> Any:

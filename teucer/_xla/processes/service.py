@@ -1,7 +1,10 @@
-"""The coordination service as a process of its own: `python service.py ADDRESS PROCESSES HEARTBEAT START SHUTDOWN LINGER`.
+"""The coordination service as a process of its own.
 
-It outlives process 0, so that the others can learn that this one is gone: jaxlib aborts them at once when the
-service is. It ends when its input says after how many seconds, or LINGER seconds after its input has ended.
+`python service.py ADDRESS PROCESSES HEARTBEAT START SHUTDOWN LINGER`.
+
+It outlives process 0, so that the others can learn that this one is gone: jaxlib aborts them at
+once when the service is. It ends when its input says after how many seconds, or LINGER seconds
+after its input has ended.
 """
 
 import sys
@@ -17,8 +20,13 @@ def main() -> None:
     utils.absl_set_min_log_level(2)
     try:
         service = _jax.get_distributed_runtime_service(
-            address, count, heartbeat_timeout=heartbeat, cluster_register_timeout=start,
-            shutdown_timeout=shutdown, recoverable=True)
+            address,
+            count,
+            heartbeat_timeout=heartbeat,
+            cluster_register_timeout=start,
+            shutdown_timeout=shutdown,
+            recoverable=True,
+        )
     except _jax.JaxRuntimeError as err:
         print(f"refused: {err}".replace("\n", " "), flush=True)
         return

@@ -1,8 +1,8 @@
 """A multilayer perceptron of dot and tanh reads handwritten digits.
 
-The data are the 1797 images of 8x8 pixels of scikit-learn's load_digits; a fifth of them is held back to measure
-accuracy. Written without any neural network library: parameters are a list of pairs, the optimiser is gradient descent
-with momentum.
+The data are the 1797 images of 8x8 pixels of scikit-learn's load_digits; a fifth of them is held
+back to measure accuracy. Written without any neural network library: parameters are a list of
+pairs, the optimiser is gradient descent with momentum.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,8 @@ def train_step(params, velocity, images, labels, key):
 
 
 def train(steps: int = STEPS, *, on_step: Callable[[int, jax.Array], None] | None = None):
-    """Train on random batches; returns the loss of every step and the accuracy on the test images."""
+    """Train on random batches; returns the loss of every step and the accuracy on the test
+    images."""
     images, labels, test_images, test_labels = load_data()
     init_key, noise_key = jax.random.split(jax.random.key(0))
     params = init_params(init_key)

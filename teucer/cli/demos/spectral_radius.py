@@ -1,8 +1,9 @@
 """A perceptron learns the spectral radius of random complex 2x2 matrices.
 
-The input is a complex matrix A, the target max |eig(A)|, the loss the mean of |prediction - target|. The program joins
-a network of stax layers on complex numbers, eigenvalues, random keys, vmap over the batch, and a training step that is
-compiled once. The loss falls from about 1.6 to about 0.35.
+The input is a complex matrix A, the target max |eig(A)|, the loss the mean of |prediction -
+target|. The program joins a network of stax layers on complex numbers, eigenvalues, random keys,
+vmap over the batch, and a training step that is compiled once. The loss falls from about 1.6 to
+about 0.35.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,8 @@ SEED = 8
 
 
 def flatten():
-    """A stax layer: the entries of one matrix as a vector (stax.Flatten would keep the first axis as a batch)."""
+    """A stax layer: the entries of one matrix as a vector (stax.Flatten would keep the first axis
+    as a batch)."""
 
     def init(rng, input_shape):
         return (input_shape[0] * input_shape[1],), ()

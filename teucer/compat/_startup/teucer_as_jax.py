@@ -1,7 +1,9 @@
-"""What a Python process reads as it starts, so that `import jax` gives Teucer; it loads nothing before that import.
+"""What a Python process reads as it starts, so that `import jax` gives Teucer; it loads nothing
+before that import.
 
-`teucer run` puts the folder of this file on PYTHONPATH, and the wheel of `teucer compat wheel` contains the file.
-It imports neither Teucer at its top nor anything that a small program would not load.
+`teucer run` puts the folder of this file on PYTHONPATH, and the wheel of `teucer compat wheel`
+contains the file. It imports neither Teucer at its top nor anything that a small program would not
+load.
 """
 
 import importlib.util
@@ -10,7 +12,8 @@ from importlib.machinery import ModuleSpec
 
 
 class Finder:
-    """Finds jax where Teucer is installed. Loading it installs the alias, whose own finder comes before this one."""
+    """Finds jax where Teucer is installed. Loading it installs the alias, whose own finder comes
+    before this one."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "jax" or importlib.util.find_spec("teucer") is None:

@@ -41,7 +41,11 @@ class BoxTypeState(NamedTuple):
         return self._replace(leaf_avals=tuple(a.normalize() for a in self.leaf_avals))
 
     def __str__(self) -> str:
-        return str(pytrees.tree_unflatten(self.treedef, [a.str_short(short_dtypes=True) for a in self.leaf_avals]))
+        return str(
+            pytrees.tree_unflatten(
+                self.treedef, [a.str_short(short_dtypes=True) for a in self.leaf_avals]
+            )
+        )
 
 
 class _BoxMeta(type):
@@ -56,7 +60,8 @@ class Box(metaclass=_BoxMeta):
     """Holds a tree of arrays that may be replaced by another one, within transformed functions too.
 
     init_val: what it holds at first; nothing (None) by default.
-    It may be passed to jitted functions and closed over by them, by loops and branches, and its tree may change in all but loops.
+    It may be passed to jitted functions and closed over by them, by loops and branches, and its
+    tree may change in all but loops.
 
     >>> import teucer as jax
     >>> box = Box(1.)
@@ -117,7 +122,11 @@ class BoxType(MutableHighType):
         return box
 
     def read_loval(self, state: BoxTypeState, val: Box, /) -> list[Any]:
-        return [low for x, a in zip(pytrees.tree_leaves(val._val), state.leaf_avals, strict=True) for low in low_values(x, a)]
+        return [
+            low
+            for x, a in zip(pytrees.tree_leaves(val._val), state.leaf_avals, strict=True)
+            for low in low_values(x, a)
+        ]
 
     def update_from_loval(self, state: BoxTypeState, val: Box, /, *lo_vals: Any) -> None:
         rest = iter(lo_vals)
@@ -162,8 +171,11 @@ class BoxSet(HiPrimitive):
     def jvp(self, primals: Any, tangents: Any, *, treedef: Any) -> Any:
         (box, *vals), (box_dot, *val_dots) = primals, tangents
         if type(box_dot) is Zero:
-            raise TypeError("can't differentiate Box.set operation, did you forget jax.lax.stop_gradient?\n  A box has no tangents "
-                            "unless it is an argument of the differentiated function that comes with a box of tangents.")
+            raise TypeError(
+                "can't differentiate Box.set operation, did you forget jax.lax.stop_gradient?\n"
+                "  A box has no tangents unless it is an argument of the differentiated function "
+                "that comes with a box of tangents."
+            )
         self.operation.call(box, *vals, treedef=treedef)
         self.operation.call(box_dot, *map(array_ops.instantiate, val_dots), treedef=treedef)
         return [], []
@@ -202,7 +214,9 @@ def box_get(box: Any) -> Any:
     [1, 2]
     """
     state = cur_qdd(box)
-    return pytrees.tree_unflatten(state.treedef, box_get_p.operation.call(box, avals=tuple(state.leaf_avals)))
+    return pytrees.tree_unflatten(
+        state.treedef, box_get_p.operation.call(box, avals=tuple(state.leaf_avals))
+    )
 
 
 @tracebacks.api_boundary
@@ -214,6 +228,9 @@ def box_set(box: Any, val: Any) -> None:
     leaves, tree = pytrees.tree_flatten(val)
     for x in leaves:
         if not is_valid_type(x):
-            raise TypeError(f"Error interpreting argument to box_set as a JAX value. The problematic value is of type {type(x)}\n"
-                            f"    value: {x!r:.100}\n  A box holds trees of arrays and numbers.")
+            raise TypeError(
+                "Error interpreting argument to box_set as a JAX value. The problematic value is "
+                f"of type {type(x)}\n    value: {x!r:.100}\n"
+                "  A box holds trees of arrays and numbers."
+            )
     box_set_p.operation.call(box, *leaves, treedef=tree)

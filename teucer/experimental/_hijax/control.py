@@ -7,5 +7,6 @@ from teucer._core.effects import EffectTypes
 __all__ = ["control_flow_allowed_effects"]
 
 
-# Loops and branches take the effects of all high primitives; libraries say it of theirs all the same.
+# Loops and branches take the effects of all high primitives; libraries say it of theirs all the
+# same.
 control_flow_allowed_effects = EffectTypes()

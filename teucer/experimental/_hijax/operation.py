@@ -12,12 +12,16 @@ __all__ = ["HiPrimitive"]
 
 
 class HiPrimitive:
-    """A primitive on high types. A library derives a class, and makes one object of it, with the primitive's name.
+    """A primitive on high types. A library derives a class, and makes one object of it, with the
+    primitive's name.
 
-    abstract_eval(*types, **params) -> (type or types, effects)  of an operand that changes it is given an `AvalMutableQDD`
-    to_lojax(*values, **params) -> value or values               what it does, in terms of other operations
+    abstract_eval(*types, **params) -> (type or types, effects)  of an operand that changes it is
+    given an `AvalMutableQDD`
+    to_lojax(*values, **params) -> value or values               what it does, in terms of other
+    operations
     jvp(primals, tangents, **params) -> (results, tangents)      tangents may be Zero
-    transpose(cotangent, *operands, **params) -> cotangents      linear operands are UndefinedPrimals; None for the others
+    transpose(cotangent, *operands, **params) -> cotangents      linear operands are
+    UndefinedPrimals; None for the others
 
     multiple_results: whether there are several results, as sequences.
     """
@@ -54,7 +58,9 @@ class HiPrimitive:
         raise self._lacks("Transpose rule (for reverse-mode differentiation)", "transpose")
 
     def _lacks(self, what: str, method: str) -> NotImplementedError:
-        return NotImplementedError(f"{what} for '{self.name}' not implemented.\n  Define {type(self).__name__}.{method}.")
+        return NotImplementedError(
+            f"{what} for '{self.name}' not implemented.\n  Define {type(self).__name__}.{method}."
+        )
 
     def __repr__(self) -> str:
         return self.name
@@ -79,12 +85,18 @@ class Operation(Primitive):
     def _results(self, outs: Any) -> tuple[Any, ...]:
         return tuple(outs) if self.library.multiple_results else (outs,)
 
-    def _evaluated(self, avals: Sequence[Any], params: dict[str, Any]) -> tuple[tuple[Any, ...], frozenset[Any]]:
+    def _evaluated(
+        self, avals: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], frozenset[Any]]:
         """The types of results and the effects, with what becomes of the states of operands."""
         states = {i: MutableQDD(a.qdd) for i, a in enumerate(avals) if type(a) is AvalQDD}
-        given = [AvalMutableQDD(a.aval, states[i]) if i in states else a for i, a in enumerate(avals)]
+        given = [
+            AvalMutableQDD(a.aval, states[i]) if i in states else a for i, a in enumerate(avals)
+        ]
         outs, effects = self.library.abstract_eval(*given, **params)
-        changed = [StateEffect(i, s.cur_val) for i, s in states.items() if s.cur_val is not s.init_val]
+        changed = [
+            StateEffect(i, s.cur_val) for i, s in states.items() if s.cur_val is not s.init_val
+        ]
         return self._results(outs), frozenset((*effects, *changed))
 
     def types(self, *avals: Any, **params: Any) -> Any:
@@ -101,7 +113,11 @@ class Operation(Primitive):
         return self._results(outs), self._results(out_tangents)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        return tuple(self.library.transpose(list(cts) if self.library.multiple_results else cts[0], *args, **params))
+        return tuple(
+            self.library.transpose(
+                list(cts) if self.library.multiple_results else cts[0], *args, **params
+            )
+        )
 
     def shard(self, *avals: Any, **params: Any) -> Any:
         """Types of results say how they are laid out."""

@@ -1,4 +1,7 @@
-"""Primitives of libraries with parameters of their own, one object a call: `HiPrim` (`VJPHiPrimitive`)."""
+"""Primitives of libraries with parameters of their own, one object a call.
+
+`HiPrim` (`VJPHiPrimitive`).
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,20 @@ __all__ = ["HiPrim", "call_hi_primitive_p", "call_linearized_p"]
 
 
 class HiPrim:
-    """A primitive on high types and low ones. A library derives a class, and makes an object for each call.
+    """A primitive on high types and low ones. A library derives a class, and makes an object for
+    each call.
 
-    The constructor sets `in_avals`, a tuple of trees of types, `out_aval`, a tree of types, and `params`, a dictionary whose
-    entries become attributes; then it calls `super().__init__()`. The object is called with arguments of these types. Of the rules,
-    which take and give trees, those are defined that are needed:
+    The constructor sets `in_avals`, a tuple of trees of types, `out_aval`, a tree of types, and
+    `params`, a dictionary whose entries become attributes; then it calls `super().__init__()`. The
+    object is called with arguments of these types. Of the rules, which take and give trees, those
+    are defined that are needed:
 
-    expand(*args) -> results                               what it does, in terms of other operations
+    expand(*args) -> results                               what it does, in terms of other
+    operations
     jvp(primals, tangents) -> (results, tangents)          tangents may be Zero
     lin(moving, *args) -> (results, residuals), linearized(residuals, *tangents) -> tangents
-    vjp_fwd(moving, *args) -> (results, residuals)         moving: which arguments are differentiated
+    vjp_fwd(moving, *args) -> (results, residuals)         moving: which arguments are
+    differentiated
     vjp_bwd_retval(residuals, ct) -> cotangents, or vjp_bwd(residuals, ct, *accumulators)
     transpose(ct, *accumulators_or_values)                 of a linear primitive
     batch(axis, args, dims) -> (results, dims), or batch_dim_rule(axis, dims) -> dims
@@ -57,7 +64,10 @@ class HiPrim:
 
     def __init__(self) -> None:
         if _defines(self, "vjp_bwd") and _defines(self, "vjp_bwd_retval"):
-            raise AttributeError(f"{type(self).__name__} defines both vjp_bwd and vjp_bwd_retval: define one of them.")
+            raise AttributeError(
+                f"{type(self).__name__} defines both vjp_bwd and vjp_bwd_retval: define one of "
+                "them."
+            )
         self.in_avals_flat, self.in_tree = pytrees.tree_flatten(tuple(self.in_avals))
         self.out_avals_flat, self.out_tree = pytrees.tree_flatten(self.out_aval)
         vars(self).update(self.params)
@@ -118,15 +128,25 @@ class HiPrim:
         return VmapOf(self, axis_data, dims, out_dims)(*args), out_dims
 
     def batch_dim_rule(self, axis_data: Any, dims: Any, /) -> Any:
-        """Along which axes the results of a batch are mapped; the batch itself follows from `expand`."""
+        """Along which axes the results of a batch are mapped; the batch itself follows from
+        `expand`."""
         raise self._lacks("Batching rule (for vmap)", "batch_dim_rule")
 
     def _lacks(self, what: str, method: str) -> NotImplementedError:
         name = type(self).__name__
-        return NotImplementedError(f"{what} for '{name}' not implemented.\n  Define {name}.{method}.")
+        return NotImplementedError(
+            f"{what} for '{name}' not implemented.\n  Define {name}.{method}."
+        )
 
     def _key(self) -> Any:
-        return (type(self), *self.in_avals_flat, self.in_tree, *self.out_avals_flat, self.out_tree, *self.params.items())
+        return (
+            type(self),
+            *self.in_avals_flat,
+            self.in_tree,
+            *self.out_avals_flat,
+            self.out_tree,
+            *self.params.items(),
+        )
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
@@ -176,24 +196,32 @@ class CallHiPrimitive(Primitive):
             flat = _prim.out_tree.flatten_up_to(outs)
             return tuple(flat), tuple(_prim.out_tree.flatten_up_to(out_tangents))
         if not linear_rules:
-            raise _prim._lacks("Differentiation rule", "jvp, lin and linearized, or vjp_fwd and vjp_bwd")
+            raise _prim._lacks(
+                "Differentiation rule", "jvp, lin and linearized, or vjp_fwd and vjp_bwd"
+            )
         moving = tuple(type(t) is not Zero for t in tangents)
         rule = _prim.lin if _defines(_prim, "lin") else _prim.vjp_fwd
         outs, residuals = rule(_prim.arguments(moving), *_prim.arguments(primals))
         leaves, tree = pytrees.tree_flatten(residuals)
         given = [t for t in tangents if type(t) is not Zero]
-        out_tangents = call_linearized_p.call(*leaves, *given, _prim=_prim, res_tree=tree, moving=moving)
+        out_tangents = call_linearized_p.call(
+            *leaves, *given, _prim=_prim, res_tree=tree, moving=moving
+        )
         return tuple(_prim.out_tree.flatten_up_to(outs)), out_tangents
 
     def transpose(self, cts: Any, *args: Any, _prim: HiPrim) -> Any:
         accums = [ValAccum(x.aval.cotangent_aval()) if type(x) is Undefined else x for x in args]
         _prim.transpose(_prim.results(cts), *_prim.arguments(accums))
-        return tuple(a.freeze() if type(x) is Undefined else None for a, x in zip(accums, args, strict=True))
+        return tuple(
+            a.freeze() if type(x) is Undefined else None for a, x in zip(accums, args, strict=True)
+        )
 
     def batch(self, axis: Any, args: Any, dims: Any, *, _prim: HiPrim) -> Any:
         outs, out_dims = _prim.batch(axis, _prim.arguments(args), _prim.arguments(dims))
         leaves = _prim.out_tree.flatten_up_to(outs)
-        return tuple(leaves), tuple(pytrees.broadcast_prefix(out_dims, outs, is_leaf=lambda x: x is None))
+        return tuple(leaves), tuple(
+            pytrees.broadcast_prefix(out_dims, outs, is_leaf=lambda x: x is None)
+        )
 
 
 def _linearizes(tangents: Sequence[Any]) -> bool:
@@ -204,7 +232,8 @@ def _linearizes(tangents: Sequence[Any]) -> bool:
 
 @final
 class CallLinearized(Primitive):
-    """The derivative of a `HiPrim` at a point, on residuals and the tangents of the arguments that move."""
+    """The derivative of a `HiPrim` at a point, on residuals and the tangents of the arguments that
+    move."""
 
     __slots__ = ()
     name = "call_hi_primitive_linearized"
@@ -221,22 +250,34 @@ class CallLinearized(Primitive):
 
     def evaluate(self, *args: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
         if not _defines(_prim, "linearized"):
-            raise TypeError(f"{type(_prim).__name__}: it can be differentiated in reverse mode only.\n  Define "
-                            f"{type(_prim).__name__}.jvp, or lin and linearized.")
+            raise TypeError(
+                f"{type(_prim).__name__}: it can be differentiated in reverse mode only.\n  Define "
+                f"{type(_prim).__name__}.jvp, or lin and linearized."
+            )
         n = res_tree.num_leaves
         rest = iter(args[n:])
-        tangents = [next(rest) if m else a.zero for m, a in zip(moving, _prim.in_avals_flat, strict=True)]
+        tangents = [
+            next(rest) if m else a.zero for m, a in zip(moving, _prim.in_avals_flat, strict=True)
+        ]
         residuals = pytrees.tree_unflatten(res_tree, args[:n])
-        return tuple(_prim.out_tree.flatten_up_to(_prim.linearized(residuals, *_prim.arguments(tangents))))
+        return tuple(
+            _prim.out_tree.flatten_up_to(_prim.linearized(residuals, *_prim.arguments(tangents)))
+        )
 
     def transpose(self, cts: Any, *args: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
         n = res_tree.num_leaves
         if _defines(_prim, "lin"):  # whose residuals these are
             return self._transposed(cts, args, _prim=_prim, res_tree=res_tree, moving=moving)
         if _defines(_prim, "vjp_bwd"):
-            accums = [ValAccum(a.cotangent_aval()) if m else NullAccum(a.cotangent_aval())
-                      for m, a in zip(moving, _prim.in_avals_flat, strict=True)]
-            _prim.vjp_bwd(pytrees.tree_unflatten(res_tree, args[:n]), _prim.results(cts), *_prim.arguments(accums))
+            accums = [
+                ValAccum(a.cotangent_aval()) if m else NullAccum(a.cotangent_aval())
+                for m, a in zip(moving, _prim.in_avals_flat, strict=True)
+            ]
+            _prim.vjp_bwd(
+                pytrees.tree_unflatten(res_tree, args[:n]),
+                _prim.results(cts),
+                *_prim.arguments(accums),
+            )
             found = [a.freeze() for a in accums]
         elif _defines(_prim, "vjp_bwd_retval"):
             residuals = pytrees.tree_unflatten(res_tree, args[:n])
@@ -244,7 +285,7 @@ class CallLinearized(Primitive):
             found = _prim.in_tree.flatten_up_to(tuple(result))
         else:
             return self._transposed(cts, args, _prim=_prim, res_tree=res_tree, moving=moving)
-        return ((None,) * n + tuple(ct for ct, m in zip(found, moving, strict=True) if m))
+        return (None,) * n + tuple(ct for ct, m in zip(found, moving, strict=True) if m)
 
     def _transposed(self, cts: Any, args: Any, **params: Any) -> Any:
         """By transposing what `linearized` does."""
@@ -252,7 +293,9 @@ class CallLinearized(Primitive):
 
         def on_linear(*tangents: Any) -> Any:
             rest = iter(tangents)
-            return self.evaluate(*[next(rest) if type(x) is Undefined else x for x in args], **params)
+            return self.evaluate(
+                *[next(rest) if type(x) is Undefined else x for x in args], **params
+            )
 
         jaxpr, consts = stage_flat(on_linear, [x.aval for x in linear])
         found = iter(backward_pass(jaxpr, consts, linear, cts))
@@ -267,7 +310,7 @@ call_hi_primitive_p = CallHiPrimitive()
 call_linearized_p = CallLinearized()
 
 
-# --- Batches ---------------------------------------------------------------------------------------------------------
+# --- Batches --------------------------------------------------------------------------------------
 
 
 @final
@@ -283,13 +326,23 @@ class VmapOf(HiPrim):
         dims = prim.in_tree.flatten_up_to(in_dims)
         out_dims = pytrees.broadcast_prefix(out_dim, prim.out_aval, is_leaf=lambda x: x is None)
         size = axis_data.size
-        self.in_avals = prim.arguments([unmapped_aval(a, d, size) for a, d in zip(prim.in_avals_flat, dims, strict=True)])
-        self.out_aval = prim.results([unmapped_aval(a, d, size) for a, d in zip(prim.out_avals_flat, out_dims, strict=True)])
+        self.in_avals = prim.arguments(
+            [unmapped_aval(a, d, size) for a, d in zip(prim.in_avals_flat, dims, strict=True)]
+        )
+        self.out_aval = prim.results(
+            [unmapped_aval(a, d, size) for a, d in zip(prim.out_avals_flat, out_dims, strict=True)]
+        )
         self.params = {"prim": prim, "axis_data": axis_data, "dims": _hashable((in_dims, out_dim))}
         super().__init__()
 
     def _mapped(self, fun: Callable[..., Any], in_axes: Any, out_axes: Any) -> Callable[..., Any]:
-        return vmap(fun, in_axes=in_axes, out_axes=out_axes, axis_size=self.axis_data.size, axis_name=self.axis_data.name)
+        return vmap(
+            fun,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            axis_size=self.axis_data.size,
+            axis_name=self.axis_data.name,
+        )
 
     def expand(self, *args: Any) -> Any:
         return self._mapped(self.prim.expand, tuple(self.in_dims), self.out_dim)(*args)
@@ -301,7 +354,10 @@ class VmapOf(HiPrim):
 
         def one(primals: Any, given: Any) -> Any:
             rest = iter(given)
-            tangents = [next(rest) if m else a.zero for m, a in zip(moving, self.prim.in_avals_flat, strict=True)]
+            tangents = [
+                next(rest) if m else a.zero
+                for m, a in zip(moving, self.prim.in_avals_flat, strict=True)
+            ]
             outs, out_tangents = self.prim.jvp(primals, self.prim.arguments(tangents))
             return outs, _instantiated(out_tangents)
 
@@ -312,11 +368,15 @@ class VmapOf(HiPrim):
     def batch_dim_rule(self, axis_data: Any, dims: Any, /) -> Any:
         inner = self.prim.in_tree.flatten_up_to(self.in_dims)
         outer = self.in_tree.flatten_up_to(dims)
-        seen = [d if d is None or i is None else d - (i < d) for d, i in zip(outer, inner, strict=True)]
+        seen = [
+            d if d is None or i is None else d - (i < d) for d, i in zip(outer, inner, strict=True)
+        ]
         found = self.prim.batch_dim_rule(axis_data, self.prim.arguments(seen))
         own = pytrees.broadcast_prefix(self.out_dim, self.out_aval, is_leaf=lambda x: x is None)
         outs = pytrees.broadcast_prefix(found, self.out_aval, is_leaf=lambda x: x is None)
-        return self.prim.results([o if o is None or i is None else o + (o >= i) for o, i in zip(outs, own, strict=True)])
+        return self.prim.results(
+            [o if o is None or i is None else o + (o >= i) for o, i in zip(outs, own, strict=True)]
+        )
 
 
 def _hashable(dims: Any) -> Any:

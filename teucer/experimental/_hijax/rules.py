@@ -1,6 +1,7 @@
 """Rules of a `HiPrim` that follow from others that it states.
 
-A class of primitives says, in its body, `lin, linearized = linearize_from_jvp`, or `vjp_fwd, vjp_bwd_retval = vjp_from_jvp`.
+A class of primitives says, in its body, `lin, linearized = linearize_from_jvp`, or `vjp_fwd,
+vjp_bwd_retval = vjp_from_jvp`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._trees import pytrees
 from teucer.experimental._hijax.prim import HiPrim
 
-__all__ = ["bdims_at_front", "jvp_from_lin", "linearize_from_jvp", "unmap_avals", "vjp_from_jvp", "vjp_from_lin", "vmap_rule"]
+__all__ = [
+    "bdims_at_front",
+    "jvp_from_lin",
+    "linearize_from_jvp",
+    "unmap_avals",
+    "vjp_from_jvp",
+    "vjp_from_lin",
+    "vmap_rule",
+]
 
 Rule = Callable[..., Any]
 
@@ -65,7 +74,9 @@ def _fwd_of_lin(self: HiPrim, nzs_in: Any, *args: Any) -> Any:
 
 def _bwd_of_lin(self: HiPrim, res: Any, outgrad: Any) -> Any:
     residuals, moving = res
-    return _transposed(self, moving, lambda *tangents: self.linearized(residuals, *tangents), outgrad)
+    return _transposed(
+        self, moving, lambda *tangents: self.linearized(residuals, *tangents), outgrad
+    )
 
 
 def _transposed(self: HiPrim, moving: _Moving, linear: Rule, outgrad: Any) -> Any:
@@ -75,11 +86,20 @@ def _transposed(self: HiPrim, moving: _Moving, linear: Rule, outgrad: Any) -> An
     def on_moving(*tangents: Any) -> Any:
         rest = iter(tangents)
         leaves = [next(rest) if m else a.zero for m, a in zip(moving.leaves, avals, strict=True)]
-        return pytrees.tree_map(array_ops.instantiate, linear(*self.arguments(leaves)), is_leaf=lambda x: isinstance(x, Zero))
+        return pytrees.tree_map(
+            array_ops.instantiate,
+            linear(*self.arguments(leaves)),
+            is_leaf=lambda x: isinstance(x, Zero),
+        )
 
     types = [a.tangent_aval() for m, a in zip(moving.leaves, avals, strict=True) if m]
     found = iter(linear_transpose(on_moving, *types)(outgrad))
-    return self.arguments([next(found) if m else Zero(a.cotangent_aval()) for m, a in zip(moving.leaves, avals, strict=True)])
+    return self.arguments(
+        [
+            next(found) if m else Zero(a.cotangent_aval())
+            for m, a in zip(moving.leaves, avals, strict=True)
+        ]
+    )
 
 
 # `lin` and `linearized` of a primitive that states `jvp`.
@@ -97,51 +117,86 @@ def jvp_from_lin(self: HiPrim, primals: Any, tangents: Any) -> Any:
 
 
 def bdims_at_front(axis_data: Axis, args: Any, dims: Any) -> Any:
-    """Arguments of the rule `batch` with the mapped axis in front; those that are not mapped are repeated.
+    """Arguments of the rule `batch` with the mapped axis in front; those that are not mapped are
+    repeated.
 
     args: a tree of arrays; dims: for each along which axis it is mapped, or None.
     """
     leaves, tree = pytrees.tree_flatten(args)
     axes = pytrees.flatten_axes("dims", tree, dims)
-    return pytrees.tree_unflatten(tree, [array_ops.broadcast(x, axis_data.size, 0) if d is None else array_ops.moveaxis(x, d, 0)
-                                         for x, d in zip(leaves, axes, strict=True)])
+    return pytrees.tree_unflatten(
+        tree,
+        [
+            array_ops.broadcast(x, axis_data.size, 0) if d is None else array_ops.moveaxis(x, d, 0)
+            for x, d in zip(leaves, axes, strict=True)
+        ],
+    )
 
 
 def unmap_avals(axis_data: Axis, avals: Any, dims: Any) -> Any:
-    """The types of batches, from those of their elements. avals: a tree of types; dims: for each the mapped axis, or None."""
+    """The types of batches, from those of their elements. avals: a tree of types; dims: for each
+    the mapped axis, or None."""
     leaves, tree = pytrees.tree_flatten(avals)
     axes = pytrees.flatten_axes("dims", tree, dims)
-    return pytrees.tree_unflatten(tree, [unmapped_aval(a, d, axis_data.size, axis_data.explicit)
-                                         for a, d in zip(leaves, axes, strict=True)])
+    return pytrees.tree_unflatten(
+        tree,
+        [
+            unmapped_aval(a, d, axis_data.size, axis_data.explicit)
+            for a, d in zip(leaves, axes, strict=True)
+        ],
+    )
 
 
-def vmap_rule(axis_data: Axis, f: Rule, in_axes: Any, out_axes: Any, *, sum_match: bool = False) -> Rule:
+def vmap_rule(
+    axis_data: Axis, f: Rule, in_axes: Any, out_axes: Any, *, sum_match: bool = False
+) -> Rule:
     """A function of batches, for the rule `batch`: f on each element.
 
-    axis_data: what the rule is given. in_axes, out_axes: tree prefixes of the mapped axes, None for what is not mapped.
-    Arguments and results may be symbolic zeros. sum_match: results that out_axes says are not mapped, and are, are summed over the
-    batch, as cotangents of what is not mapped; else they raise ValueError.
+    axis_data: what the rule is given. in_axes, out_axes: tree prefixes of the mapped axes, None for
+    what is not mapped.
+    Arguments and results may be symbolic zeros. sum_match: results that out_axes says are not
+    mapped, and are, are summed over the batch, as cotangents of what is not mapped; else they raise
+    ValueError.
     """
+
     def mapped(*args: Any) -> Any:
         leaves, tree = pytrees.tree_flatten(args, is_leaf=_is_zero)
-        dims = pytrees.flatten_axes("in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes)
-        zeros = {i: Zero(mapped_aval(x.aval, d)) for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if _is_zero(x)}
+        dims = pytrees.flatten_axes(
+            "in_axes", tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes
+        )
+        zeros = {
+            i: Zero(mapped_aval(x.aval, d))
+            for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
+            if _is_zero(x)
+        }
         found: list[Any] = []
 
         def flat(*given: Any) -> list[Any]:
             rest = iter(given)
-            outs = f(*pytrees.tree_unflatten(tree, [zeros[i] if i in zeros else next(rest) for i in range(len(leaves))]))
+            outs = f(
+                *pytrees.tree_unflatten(
+                    tree, [zeros[i] if i in zeros else next(rest) for i in range(len(leaves))]
+                )
+            )
             outs_flat, out_tree = pytrees.tree_flatten(outs, is_leaf=_is_zero)
             found[:] = [outs_flat, out_tree]
             return [y for y in outs_flat if not _is_zero(y)]
 
         arrays = [i for i in range(len(leaves)) if i not in zeros]
-        results, own = batch_flat(flat, axis_data, [leaves[i] for i in arrays], [dims[i] for i in arrays])
+        results, own = batch_flat(
+            flat, axis_data, [leaves[i] for i in arrays], [dims[i] for i in arrays]
+        )
         wanted = pytrees.flatten_axes("out_axes", found[1], out_axes)
         pairs = iter(zip(results, own, strict=True))
-        return pytrees.tree_unflatten(found[1], [
-            Zero(unmapped_aval(y.aval, d, axis_data.size)) if _is_zero(y) else _matched(*next(pairs), d, axis_data, sum_match)
-            for y, d in zip(found[0], wanted, strict=True)])
+        return pytrees.tree_unflatten(
+            found[1],
+            [
+                Zero(unmapped_aval(y.aval, d, axis_data.size))
+                if _is_zero(y)
+                else _matched(*next(pairs), d, axis_data, sum_match)
+                for y, d in zip(found[0], wanted, strict=True)
+            ],
+        )
 
     return mapped
 
@@ -157,6 +212,8 @@ def _matched(y: Any, own: int | None, wanted: int | None, axis: Axis, sum_match:
     if wanted is not None:
         return array_ops.moveaxis(y, own, wanted % typeof(y).ndim)
     if not sum_match:
-        raise ValueError(f"vmap_rule: a result of type {typeof(y).str_short()} is mapped along axis {own}, and out_axes says "
-                         "None.\n  Give its axis, or sum_match=True for cotangents.")
+        raise ValueError(
+            f"vmap_rule: a result of type {typeof(y).str_short()} is mapped along axis {own}, and "
+            "out_axes says None.\n  Give its axis, or sum_match=True for cotangents."
+        )
     return array_ops.sum_axis(y, own)

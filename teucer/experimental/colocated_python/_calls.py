@@ -35,7 +35,9 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
         found = np.empty(mesh.devices.size, object)
         found[:] = colocated_cpu_devices(list(mesh.devices.flat))
         return Mesh(found.reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
-    return [d if provided.target(d.platform).in_host_memory else _cpu_beside(d) for d in devices_or_mesh]
+    return [
+        d if provided.target(d.platform).in_host_memory else _cpu_beside(d) for d in devices_or_mesh
+    ]
 
 
 def _cpu_beside(device: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Questions to the check of random keys: does a function use one twice, is one used up at a place."""
+"""Questions to the check of random keys.
+
+Does a function use one twice, is one used up at a place.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ def _asserts(walk: Any, eqn: Any, operands: Any) -> Any:
     found = np.isin(operands[0], list(walk.used))
     wanted = np.broadcast_to(np.array(eqn.params["value"]), found.shape)
     if (found != wanted).any():
-        raise AssertionError(f"Expected {wanted} for {eqn.invars[0]}, got {found}: which keys are used up.")
+        raise AssertionError(
+            f"Expected {wanted} for {eqn.invars[0]}, got {found}: which keys are used up."
+        )
     return operands
 
 
@@ -79,7 +84,9 @@ def consume(key: Any) -> Any:
 
 def assert_consumed(key: Any, value: Any = True) -> None:
     """Have the check raise AssertionError unless those keys are used up for which value is True."""
-    assert_consumed_value_p.call(key, value=tuple(value) if isinstance(value, np.ndarray) else value)
+    assert_consumed_value_p.call(
+        key, value=tuple(value) if isinstance(value, np.ndarray) else value
+    )
 
 
 def assert_unconsumed(key: Any) -> None:
@@ -88,7 +95,8 @@ def assert_unconsumed(key: Any) -> None:
 
 
 def check_key_reuse(fun: Callable[..., Any], /, *args: Any) -> None:
-    """Raise KeyReuseError if a function uses a random key twice for arguments of these types. It is traced, and not run.
+    """Raise KeyReuseError if a function uses a random key twice for arguments of these types. It is
+    traced, and not run.
 
     >>> import teucer as jax
     >>> from teucer.experimental.key_reuse._core import check_key_reuse

@@ -5,21 +5,27 @@ from teucer._base import lazy
 _ROOMS = {
     "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
     "teucer.experimental.pallas._checked": "InterpretParams KernelError",
-    "teucer.experimental.pallas._specs":
-        "ANY HOST BlockDim BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate Element GridSpec MemoryRef "
-        "MemorySpace RevisitMode Squeezed no_block_spec squeezed",
+    "teucer.experimental.pallas._specs": (
+        "ANY HOST BlockDim BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate "
+        "Element GridSpec MemoryRef MemorySpace RevisitMode Squeezed no_block_spec squeezed"
+    ),
     "teucer.experimental.pallas._cores": "core_map kernel",
     "teucer.experimental.pallas._cost": "estimate_cost",
-    "teucer.experimental.pallas._debugging":
-        "debug_check debug_checks_enabled debug_print enable_debug_checks enable_poison_buffers",
-    "teucer.experimental.pallas._semaphores": "DeviceIdType semaphore semaphore_read semaphore_signal semaphore_wait",
-    "teucer.experimental.pallas._kernel":
+    "teucer.experimental.pallas._debugging": (
+        "debug_check debug_checks_enabled debug_print enable_debug_checks enable_poison_buffers"
+    ),
+    "teucer.experimental.pallas._semaphores": (
+        "DeviceIdType semaphore semaphore_read semaphore_signal semaphore_wait"
+    ),
+    "teucer.experimental.pallas._kernel": (
         "dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
-        "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor",
+        "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor"
+    ),
     "teucer.numpy._index_keys": "Slice",
-    "teucer.experimental.pallas._helpers":
-        "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of next_power_of_2 reciprocal select_ref "
-        "strides_from_shape",
+    "teucer.experimental.pallas._helpers": (
+        "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of "
+        "next_power_of_2 reciprocal select_ref strides_from_shape"
+    ),
     "teucer.experimental.state": "run_state",
     "teucer.experimental.pallas.fuser": "fuser=.",
     "teucer.experimental.pallas.mosaic_gpu": "mosaic_gpu=.",
@@ -29,10 +35,14 @@ _ROOMS = {
 
 # What compiled kernels of TPUs and Hopper GPUs have, and JAX's own compiler.
 _ABSENT = {
-    "get_global": "memory that outlives a kernel is for kernels compiled for TPUs and Hopper GPUs, which are not compiled yet.\n"
-                  "  Pass an array, with input_output_aliases.",
-    "Indirect": "blocks by an array of indices are for sparse cores of TPUs, which kernels are not compiled for.\n"
-                "  Read the rows one by one, or take them before the kernel.",
+    "get_global": (
+        "memory that outlives a kernel is for kernels compiled for TPUs and Hopper GPUs, which "
+        "are not compiled yet.\n  Pass an array, with input_output_aliases."
+    ),
+    "Indirect": (
+        "blocks by an array of indices are for sparse cores of TPUs, which kernels are not "
+        "compiled for.\n  Read the rows one by one, or take them before the kernel."
+    ),
     "lower_as_mlir": "programs are written as text.\n  Ask jax.jit(f).lower(*args).as_text().",
     "pallas_export_experimental": "kernels are exported as any program.\n  Use jax.export.export.",
 }

@@ -1,4 +1,7 @@
-"""Loads and stores under a mask, and atomic operations, as primitives of kernels: targets have instructions for them."""
+"""Loads and stores under a mask, and atomic operations, as primitives of kernels.
+
+Targets have instructions for them.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,26 @@ from teucer.lax._references import _OnReference, _part_aval
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, layout, starts_of
 from teucer.numpy._references import Index, parse_key
 
-__all__ = ["COMBINE", "Spread", "atomic_cas_p", "atomic_rmw_p", "masked_load_p", "masked_swap_p", "names_places",
-           "spread_out"]
+__all__ = [
+    "COMBINE",
+    "Spread",
+    "atomic_cas_p",
+    "atomic_rmw_p",
+    "masked_load_p",
+    "masked_swap_p",
+    "names_places",
+    "spread_out",
+]
 
 # What atomic operations make of the element that is there and the value.
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda old, new: old + new, "max": jnp.maximum, "min": jnp.minimum, "and": lambda old, new: old & new,
-    "or": lambda old, new: old | new, "xor": lambda old, new: old ^ new, "xchg": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "max": jnp.maximum,
+    "min": jnp.minimum,
+    "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new,
+    "xor": lambda old, new: old ^ new,
+    "xchg": lambda old, new: new,
 }
 
 
@@ -46,7 +62,10 @@ def spread_out(views: Sequence[Any], operands: Sequence[Any], *, known: bool = F
     last = views[-1]
     first = len(operands) - last.n
     starts = starts_of(last.key, operands[first:])
-    if not any(item[0] == "window" and (known or isinstance(x, Tracer)) for item, x in zip(last.key.items, starts, strict=True)):
+    if not any(
+        item[0] == "window" and (known or isinstance(x, Tracer))
+        for item, x in zip(last.key.items, starts, strict=True)
+    ):
         return Spread(tuple(views), tuple(operands))
     parsed = parse_key(_places(last, starts), last.shape)
     index = Index(parsed.plan, len(parsed.operands), last.shape)
@@ -56,7 +75,9 @@ def spread_out(views: Sequence[Any], operands: Sequence[Any], *, known: bool = F
 def _places(view: Index, starts: Sequence[Any]) -> tuple[Any, ...]:
     """The places of a key along each axis, as arrays that broadcast to the part."""
     items = view.key.items
-    common = np.broadcast_shapes(*(np.shape(x) for item, x in zip(items, starts, strict=True) if item == ARRAY))
+    common = np.broadcast_shapes(
+        *(np.shape(x) for item, x in zip(items, starts, strict=True) if item == ARRAY)
+    )
     axes = layout(view.key, len(common))
     found, sizes = [], iter(view.shape)
     for position, (item, x) in enumerate(zip(items, starts, strict=True)):
@@ -69,8 +90,13 @@ def _places(view: Index, starts: Sequence[Any]) -> tuple[Any, ...]:
         if item == ARRAY:
             places, last = jnp.broadcast_to(x, common), axes.index(("batch", len(common) - 1))
         else:
-            start, size, step = (0, n, 1) if item == FULL else (x, item[1], 1) if item[0] == "window" else item[1:]
-            places, last = start + step * np.arange(size, dtype=np.int32), axes.index(("axis", position))
+            start, size, step = (
+                (0, n, 1) if item == FULL else (x, item[1], 1) if item[0] == "window" else item[1:]
+            )
+            places, last = (
+                start + step * np.arange(size, dtype=np.int32),
+                axes.index(("axis", position)),
+            )
         found.append(jnp.reshape(places, (*np.shape(places), *[1] * (len(axes) - last - 1))))
     return tuple(found)
 
@@ -97,12 +123,15 @@ class _Access(_OnReference):
 
 
 def _where(mask: Any, x: Any, y: Any) -> Any:
-    return lax.select(jnp.broadcast_to(mask, typeof(x).shape), x, jnp.broadcast_to(y, typeof(x).shape))
+    return lax.select(
+        jnp.broadcast_to(mask, typeof(x).shape), x, jnp.broadcast_to(y, typeof(x).shape)
+    )
 
 
 @final
 class MaskedLoad(_Access):
-    """The part of a reference's array; `other` where the mask is false. Operands: reference, mask, other, places."""
+    """The part of a reference's array; `other` where the mask is false. Operands: reference, mask,
+    other, places."""
 
     __slots__ = ()
     name = "masked_load"
@@ -113,7 +142,9 @@ class MaskedLoad(_Access):
     def effects(self, ref: Any, *rest: Any, **params: Any) -> Any:
         return frozenset((ReadEffect(0),))
 
-    def on_cell(self, ref: Cell, mask: Any, other: Any, *places: Any, views: Any, **hints: Any) -> Any:
+    def on_cell(
+        self, ref: Cell, mask: Any, other: Any, *places: Any, views: Any, **hints: Any
+    ) -> Any:
         views, places = spread_out(views, places)
         return (_where(mask, _references.read_part(ref.read(), *places, views=views), other),)
 
@@ -128,12 +159,16 @@ class MaskedSwap(_Access):
     __slots__ = ()
     name = "masked_swap"
 
-    def types(self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any) -> Any:
+    def types(
+        self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any
+    ) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
 
-    def on_cell(self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any) -> Any:
+    def on_cell(
+        self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any
+    ) -> Any:
         views, places = spread_out(views, places)
         x = ref.read()
         old = _references.read_part(x, *places, views=views)
@@ -143,7 +178,8 @@ class MaskedSwap(_Access):
 
 @final
 class AtomicRMW(_Access):
-    """Combines elements with values where the mask is true, each as one operation; gives those that were there.
+    """Combines elements with values where the mask is true, each as one operation; gives those that
+    were there.
 
     Operands: reference, value, mask, places. operation: a key of `COMBINE`.
     """
@@ -151,12 +187,16 @@ class AtomicRMW(_Access):
     __slots__ = ()
     name = "atomic_rmw"
 
-    def types(self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, operation: str) -> Any:
+    def types(
+        self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, operation: str
+    ) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
 
-    def on_cell(self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, operation: str) -> Any:
+    def on_cell(
+        self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, operation: str
+    ) -> Any:
         views, places = spread_out(views, places)
         x = ref.read()
         if names_places(views):
@@ -175,17 +215,26 @@ def _one_by_one(x: Any, value: Any, mask: Any, views: Any, places: Any, operatio
     numbers = jnp.reshape(jnp.arange(x.size, dtype=np.int32), x.shape)
     at = _references.read_part(numbers, *places, views=views)
     shape, at = at.shape, jnp.ravel(at)
-    value, mask = jnp.ravel(jnp.broadcast_to(value, shape)), jnp.ravel(jnp.broadcast_to(mask, shape))
+    value, mask = (
+        jnp.ravel(jnp.broadcast_to(value, shape)),
+        jnp.ravel(jnp.broadcast_to(mask, shape)),
+    )
 
     def step(k: Any, state: Any) -> Any:
         flat, found = state
         old = lax.dynamic_index_in_dim(flat, at[k], keepdims=False)
         new = jnp.where(mask[k], jnp.asarray(combine(old, value[k]), old.dtype), old)
-        return (lax.dynamic_update_index_in_dim(flat, new, at[k], 0),
-                lax.dynamic_update_index_in_dim(found, old, k, 0))
+        return (
+            lax.dynamic_update_index_in_dim(flat, new, at[k], 0),
+            lax.dynamic_update_index_in_dim(found, old, k, 0),
+        )
 
     flat, found = lax.fori_loop(0, at.size, step, (jnp.ravel(x), jnp.zeros(at.shape, x.dtype)))
-    if operation in ("add", "max", "min"):  # in any order; so the loop goes unless what was there is asked for
+    if operation in (
+        "add",
+        "max",
+        "min",
+    ):  # in any order; so the loop goes unless what was there is asked for
         update = getattr(jnp.ravel(x).at[jnp.where(mask, at, x.size)], operation)
         flat = update(value, mode="drop")
     return jnp.reshape(found, shape), jnp.reshape(flat, x.shape)
@@ -193,7 +242,8 @@ def _one_by_one(x: Any, value: Any, mask: Any, views: Any, places: Any, operatio
 
 @final
 class AtomicCAS(_Access):
-    """Lets elements be `value` where they are `compared`, as one operation; gives those that were there."""
+    """Lets elements be `value` where they are `compared`, as one operation; gives those that were
+    there."""
 
     __slots__ = ()
     name = "atomic_cas"
@@ -205,7 +255,11 @@ class AtomicCAS(_Access):
 
     def on_cell(self, ref: Cell, compared: Any, value: Any, *places: Any, views: Any) -> Any:
         old = _references.read_part(ref.read(), *places, views=views)
-        ref.write(_references.set_part(ref.read(), _where(old == compared, value, old), *places, views=views))
+        ref.write(
+            _references.set_part(
+                ref.read(), _where(old == compared, value, old), *places, views=views
+            )
+        )
         return (old,)
 
 

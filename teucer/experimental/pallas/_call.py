@@ -1,7 +1,8 @@
 """pallas_call: a kernel, run for each place of a grid on blocks of arrays.
 
-The kernel is traced once, to a jaxpr over references to blocks, and discharged. On the CPU, and interpreted anywhere, the grid
-becomes a loop that reads blocks, runs the kernel on them, and writes them back in place (docs/guide/pallas.md).
+The kernel is traced once, to a jaxpr over references to blocks, and discharged. On the CPU, and
+interpreted anywhere, the grid becomes a loop that reads blocks, runs the kernel on them, and writes
+them back in place (docs/guide/pallas.md).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _INT = ShapedArray((), np.dtype(np.int32))
 
 
 class _Interpreting(threading.local):
-    """How kernels are run that do not say so themselves: True, or an InterpretParams; None: compiled."""
+    """How kernels are run that do not say so themselves: True, or an InterpretParams; None:
+    compiled."""
 
     how: Any = None
 
@@ -75,7 +77,8 @@ def always_interpret(how: Any) -> None:
 class PallasCall(Primitive):
     """Run a kernel over its grid.
 
-    Operands: dynamic sizes of the grid, constants of the kernel, those of index maps, scalars, arrays.
+    Operands: dynamic sizes of the grid, constants of the kernel, those of index maps, scalars,
+    arrays.
     """
 
     __slots__ = ()
@@ -95,42 +98,68 @@ class PallasCall(Primitive):
 
     def lower(self, ctx: Any, *values: Any, kernel: Kernel, interpret: Any) -> Any:
         if isinstance(interpret, InterpretParams):
-            raise NotImplementedError(f"pallas_call of {kernel.name}: a kernel is checked outside of jit only.\n"
-                                      "  Call it on arrays, not in a program; or interpret it without checks: interpret=True.")
+            raise NotImplementedError(
+                f"pallas_call of {kernel.name}: a kernel is checked outside of jit only.\n"
+                "  Call it on arrays, not in a program; or interpret it without checks: "
+                "interpret=True."
+            )
         return lower_kernel(ctx, kernel, values, interpret=bool(interpret))
 
     def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
-        return jvp_flat(functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), primals, tangents)
+        return jvp_flat(
+            functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), primals, tangents
+        )
 
     def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, interpret: Any) -> Any:
         wider = batched(kernel, axis.size, dims)
         if wider is None:
             return batch_flat(functools.partial(run_grid, kernel), axis, args, dims)
-        xs = [x if d is None else array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
+        xs = [
+            x if d is None else array_ops.to_axis(x, d, axis.size, 0)
+            for x, d in zip(args, dims, strict=True)
+        ]
         return self.call(*xs, kernel=wider, interpret=interpret), (0,) * len(kernel.outs)
 
 
 pallas_call_p = PallasCall()
 
 
-# --- Tracing ----------------------------------------------------------------------------------------------------------
+# --- Tracing --------------------------------------------------------------------------------------
 
 
-def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSpec | None = None, grid: Any = (),
-                in_specs: Any = no_block_spec, out_specs: Any = no_block_spec, scratch_shapes: Any = (),
-                input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (), debug: bool = False,
-                interpret: Any = False, name: str | None = None, compiler_params: Any = None, cost_estimate: Any = None,
-                metadata: Any = None, backend: Any = None) -> Callable[..., Any]:
+def pallas_call(
+    kernel: Callable[..., Any],
+    out_shape: Any,
+    *,
+    grid_spec: GridSpec | None = None,
+    grid: Any = (),
+    in_specs: Any = no_block_spec,
+    out_specs: Any = no_block_spec,
+    scratch_shapes: Any = (),
+    input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
+    debug: bool = False,
+    interpret: Any = False,
+    name: str | None = None,
+    compiler_params: Any = None,
+    cost_estimate: Any = None,
+    metadata: Any = None,
+    backend: Any = None,
+) -> Callable[..., Any]:
     """A function of arrays that runs `kernel` for each place of a grid.
 
-    kernel: (*references to blocks of arguments, *of results, *scratch) -> None; it reads `ref[...]` and writes `ref[...] = x`.
-    out_shape: a tree of things with shape and dtype. grid: a size or a tuple of them; sizes may be traced.
-    in_specs, out_specs: trees of BlockSpecs, as the arguments and results; by default each step sees whole arrays.
-    grid_spec: all of this in one. compiler_params, cost_estimate, metadata: for compilers of kernels; the CPU's needs none.
+    kernel: (*references to blocks of arguments, *of results, *scratch) -> None; it reads `ref[...]`
+    and writes `ref[...] = x`.
+    out_shape: a tree of things with shape and dtype. grid: a size or a tuple of them; sizes may be
+    traced.
+    in_specs, out_specs: trees of BlockSpecs, as the arguments and results; by default each step
+    sees whole arrays.
+    grid_spec: all of this in one. compiler_params, cost_estimate, metadata: for compilers of
+    kernels; the CPU's needs none.
     scratch_shapes: memory that stays from step to step: `pl.ANY(shape, dtype)` and its kin.
-    input_output_aliases: {number of an argument, number of a result}: the result begins with the argument's elements.
-    interpret: run as loops over blocks on any platform; on the CPU that is how kernels are compiled.
-        `pl.InterpretParams(...)`: step by step, with checks of races, reads and indices.
+    input_output_aliases: {number of an argument, number of a result}: the result begins with the
+    argument's elements.
+    interpret: run as loops over blocks on any platform; on the CPU that is how kernels are
+        compiled. `pl.InterpretParams(...)`: step by step, with checks of races, reads and indices.
     Steps run in order, the last axis of the grid fastest. Differentiation and vmap go through.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -138,7 +167,8 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
     >>> def double(x_ref, o_ref):
     ...     o_ref[...] = x_ref[...] * 2
     >>> rows = pl.BlockSpec((2,), lambda i: (i,))
-    >>> f = pl.pallas_call(double, jax.ShapeDtypeStruct((6,), jnp.float32), grid=3, in_specs=[rows], out_specs=rows)
+    >>> f = pl.pallas_call(double, jax.ShapeDtypeStruct((6,), jnp.float32), grid=3, in_specs=[rows],
+    ...     out_specs=rows)
     >>> f(jnp.arange(6.))
     Array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
@@ -147,7 +177,9 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid not in ((), None) or in_specs is not no_block_spec or out_specs is not no_block_spec:
-        raise ValueError("If `grid_spec` is specified, then `grid`, `in_specs` and `out_specs` must not be.")
+        raise ValueError(
+            "If `grid_spec` is specified, then `grid`, `in_specs` and `out_specs` must not be."
+        )
     spec = grid_spec
     traced: dict[Any, Any] = {}
 
@@ -156,60 +188,127 @@ def pallas_call(kernel: Callable[..., Any], out_shape: Any, *, grid_spec: GridSp
         flat, tree = pytrees.tree_flatten(args)
         for x in flat:
             if not is_valid_type(x):
-                raise TypeError(f"pallas_call: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.")
+                raise TypeError(
+                    f"pallas_call: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type."
+                )
         key = tree, tuple(map(typeof, flat)), config.trace_context()
         found = traced.get(key)
         if found is None:
-            found = _trace(kernel, out_shape, spec, dict(input_output_aliases), flat, tree, name, compiler_params)
-            if not any(isinstance(x, Tracer) for x in found[1]):  # what it closes over is of the trace that runs now
+            found = _trace(
+                kernel,
+                out_shape,
+                spec,
+                dict(input_output_aliases),
+                flat,
+                tree,
+                name,
+                compiler_params,
+            )
+            if not any(
+                isinstance(x, Tracer) for x in found[1]
+            ):  # what it closes over is of the trace that runs now
                 traced[key] = found
         made, operands, out_tree = found
         how = interpret or _interpreting.how
-        outs = pallas_call_p.call(*operands, *flat, kernel=made, interpret=how if isinstance(how, InterpretParams) else bool(how))
+        outs = pallas_call_p.call(
+            *operands,
+            *flat,
+            kernel=made,
+            interpret=how if isinstance(how, InterpretParams) else bool(how),
+        )
         return pytrees.tree_unflatten(out_tree, outs)
 
     return call
 
 
-def _trace(kernel: Callable[..., Any], out_shape: Any, spec: GridSpec, aliases: dict[int, int], flat: Sequence[Any], tree: Any,
-           name: str | None, options: Any) -> tuple[Kernel, list[Any], Any]:
+def _trace(
+    kernel: Callable[..., Any],
+    out_shape: Any,
+    spec: GridSpec,
+    aliases: dict[int, int],
+    flat: Sequence[Any],
+    tree: Any,
+    name: str | None,
+    options: Any,
+) -> tuple[Kernel, list[Any], Any]:
     """The kernel for arguments of these types, and the operands before them."""
     avals = [typeof(x) for x in flat]
     out_leaves, out_tree = pytrees.tree_flatten(out_shape)
-    out_avals = [ShapedArray(tuple(s.shape), dtypes.canonicalize_dtype(s.dtype)) for s in out_leaves]
+    out_avals = [
+        ShapedArray(tuple(s.shape), dtypes.canonicalize_dtype(s.dtype)) for s in out_leaves
+    ]
     n_scalars, children = 0, tree.children()
-    for child in children[:spec.num_scalar_prefetch]:
+    for child in children[: spec.num_scalar_prefetch]:
         n_scalars += child.num_leaves
     grid = tuple(map(_size, spec.grid))
-    ins_tree = pytrees.treedef_tuple(children[spec.num_scalar_prefetch:])
+    ins_tree = pytrees.treedef_tuple(children[spec.num_scalar_prefetch :])
     what = f"pallas_call of {fun_name(kernel)}"
-    in_blocks, in_consts = _blocks(what, "input", _leaves(what, "in_specs", spec.in_specs, ins_tree), avals[n_scalars:], grid,
-                                   children[:spec.num_scalar_prefetch], avals[:n_scalars])
-    out_blocks, out_consts = _blocks(what, "output", _leaves(what, "out_specs", spec.out_specs, out_tree), out_avals, grid,
-                                     children[:spec.num_scalar_prefetch], avals[:n_scalars])
-    scratch, scratch_tree = pytrees.tree_flatten(spec.scratch_shapes, is_leaf=lambda s: hasattr(s, "shape"))
-    scratch_refs = [s if isinstance(s, RefType) else s.get_ref_aval() if hasattr(s, "get_ref_aval")
-                    else RefType(ShapedArray(tuple(s.shape), s.dtype)) for s in scratch]
-    refs = [*(RefType(a) for a in avals[:n_scalars]), *(RefType(b.inner, b.memory_space) for b in (*in_blocks, *out_blocks)),
-            *scratch_refs]
+    in_blocks, in_consts = _blocks(
+        what,
+        "input",
+        _leaves(what, "in_specs", spec.in_specs, ins_tree),
+        avals[n_scalars:],
+        grid,
+        children[: spec.num_scalar_prefetch],
+        avals[:n_scalars],
+    )
+    out_blocks, out_consts = _blocks(
+        what,
+        "output",
+        _leaves(what, "out_specs", spec.out_specs, out_tree),
+        out_avals,
+        grid,
+        children[: spec.num_scalar_prefetch],
+        avals[:n_scalars],
+    )
+    scratch, scratch_tree = pytrees.tree_flatten(
+        spec.scratch_shapes, is_leaf=lambda s: hasattr(s, "shape")
+    )
+    scratch_refs = [
+        s
+        if isinstance(s, RefType)
+        else s.get_ref_aval()
+        if hasattr(s, "get_ref_aval")
+        else RefType(ShapedArray(tuple(s.shape), s.dtype))
+        for s in scratch
+    ]
+    refs = [
+        *(RefType(a) for a in avals[:n_scalars]),
+        *(RefType(b.inner, b.memory_space) for b in (*in_blocks, *out_blocks)),
+        *scratch_refs,
+    ]
     dynamic = [n for n in grid if type(n) is not int]
     trees = (tree, out_tree, scratch_tree)
     jaxpr, consts = _trace_kernel(kernel, what, grid, len(dynamic), refs, trees)
     for i, o in aliases.items():
         if not (0 <= i < len(avals) and 0 <= o < len(out_avals)):
-            raise ValueError(f"{what}: input_output_aliases has {{{i}: {o}}}, for {len(avals)} inputs and {len(out_avals)} "
-                             "outputs.")
+            raise ValueError(
+                f"{what}: input_output_aliases has {{{i}: {o}}}, for {len(avals)} inputs and "
+                f"{len(out_avals)} outputs."
+            )
         if (avals[i].shape, avals[i].dtype) != (out_avals[o].shape, out_avals[o].dtype):
-            raise ValueError(f"{what}: input {i} and output {o}, which input_output_aliases makes one array, differ in type: "
-                             f"{avals[i].str_short()} and {out_avals[o].str_short()}.")
-    made = Kernel(jaxpr, len(consts), tuple([n if type(n) is int else None for n in grid]), n_scalars, in_blocks, out_blocks,
-                  tuple([r.inner for r in scratch_refs]), tuple([(i - n_scalars, o) for i, o in aliases.items()]),
-                  name or fun_name(kernel), options)
+            raise ValueError(
+                f"{what}: input {i} and output {o}, which input_output_aliases makes one array, "
+                f"differ in type: {avals[i].str_short()} and {out_avals[o].str_short()}."
+            )
+    made = Kernel(
+        jaxpr,
+        len(consts),
+        tuple([n if type(n) is int else None for n in grid]),
+        n_scalars,
+        in_blocks,
+        out_blocks,
+        tuple([r.inner for r in scratch_refs]),
+        tuple([(i - n_scalars, o) for i, o in aliases.items()]),
+        name or fun_name(kernel),
+        options,
+    )
     return made, [*dynamic, *consts, *in_consts, *out_consts], out_tree
 
 
 def _size(n: Any) -> Any:
-    """A size of a grid: an int; an int32 scalar of one that is known when the program runs, or is symbolic."""
+    """A size of a grid: an int; an int32 scalar of one that is known when the program runs, or is
+    symbolic."""
     if isinstance(n, Tracer) or hasattr(n, "dtype"):
         return n
     if is_symbolic(n):
@@ -223,38 +322,58 @@ def _size(n: Any) -> Any:
     return size
 
 
-def _trace_kernel(kernel: Callable[..., Any], what: str, grid: Sequence[Any], n_dynamic: int, refs: Sequence[RefType],
-                  trees: tuple[Any, Any, Any]) -> tuple[ClosedJaxpr, list[Any]]:
+def _trace_kernel(
+    kernel: Callable[..., Any],
+    what: str,
+    grid: Sequence[Any],
+    n_dynamic: int,
+    refs: Sequence[RefType],
+    trees: tuple[Any, Any, Any],
+) -> tuple[ClosedJaxpr, list[Any]]:
     tree, out_tree, scratch_tree = trees
     n_in, n_out = tree.num_leaves, out_tree.num_leaves
 
     def arguments(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs, outputs, and scratch memory, by position or name."""
         args = pytrees.tree_unflatten(tree, values[:n_in])
-        outs = pytrees.tree_unflatten(out_tree, values[n_in:n_in + n_out])
-        scratch = pytrees.tree_unflatten(scratch_tree, values[n_in + n_out:])
+        outs = pytrees.tree_unflatten(out_tree, values[n_in : n_in + n_out])
+        scratch = pytrees.tree_unflatten(scratch_tree, values[n_in + n_out :])
         args = (*args, *(outs if isinstance(outs, tuple | list) else (outs,)))
         if isinstance(scratch, dict):
             return args, scratch
         return (*args, *(scratch if isinstance(scratch, tuple | list) else (scratch,))), {}
 
     def flat(*values: Any) -> list[Any]:
-        place, rest = values[:len(grid)], values[len(grid):]
+        place, rest = values[: len(grid)], values[len(grid) :]
         given = iter(rest[:n_dynamic])
         args, named = arguments(rest[n_dynamic:])
         with _kernel.in_grid(place, [n if type(n) is int else next(given) for n in grid]):
             result = kernel(*args, **named)
         if pytrees.tree_leaves(result):
-            raise ValueError(f"The kernel function in the {what} should return None. It returns a PyTree: "
-                             f"{pytrees.tree_structure(result)}.\n    kernel: {where(kernel)}\n  Write results to its references.")
+            raise ValueError(
+                f"The kernel function in the {what} should return None. It returns a PyTree: "
+                f"{pytrees.tree_structure(result)}.\n    kernel: {where(kernel)}\n"
+                "  Write results to its references."
+            )
         return []
 
     args, named = arguments([0] * len(refs))
-    _check_takes(f"{what}: the kernel does not take its {len(refs)} references (inputs: {n_in}, outputs: {n_out}, scratch "
-                 f"memory: {len(refs) - n_in - n_out})", "kernel", kernel, args, named)
-    names = [*(f"pl.program_id({i})" for i in range(len(grid))), *["grid"] * n_dynamic,
-             *leaf_names(kernel, pytrees.tree_structure((args, named)))]
-    jaxpr, consts = stage_flat(flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, names, "pallas_call"))
+    _check_takes(
+        f"{what}: the kernel does not take its {len(refs)} references (inputs: {n_in}, outputs: "
+        f"{n_out}, scratch memory: {len(refs) - n_in - n_out})",
+        "kernel",
+        kernel,
+        args,
+        named,
+    )
+    names = [
+        *(f"pl.program_id({i})" for i in range(len(grid))),
+        *["grid"] * n_dynamic,
+        *leaf_names(kernel, pytrees.tree_structure((args, named))),
+    ]
+    jaxpr, consts = stage_flat(
+        flat, [_INT] * (len(grid) + n_dynamic) + list(refs), DebugInfo(kernel, names, "pallas_call")
+    )
     return hoist_consts(jaxpr), consts
 
 
@@ -270,13 +389,22 @@ def _leaves(what: str, name: str, specs: Any, tree: Any) -> list[BlockSpec]:
     try:
         found = pytrees.flatten_axes(name, tree, specs)
     except ValueError as err:
-        raise ValueError(f"{what}: Pytree for `{name}` and {'inputs' if name == 'in_specs' else 'out_shape'} do not match.\n"
-                         f"    {name}: {pytrees.tree_structure(specs)}\n    expected: {tree}") from err
+        raise ValueError(
+            f"{what}: Pytree for `{name}` and {'inputs' if name == 'in_specs' else 'out_shape'} "
+            f"do not match.\n    {name}: {pytrees.tree_structure(specs)}\n    expected: {tree}"
+        ) from err
     return [BlockSpec() if s is no_block_spec or s is None else s for s in found]
 
 
-def _blocks(what: str, kind: str, specs: Sequence[BlockSpec], avals: Sequence[Any], grid: Sequence[Any],
-            scalar_trees: Sequence[Any], scalars: Sequence[Any]) -> tuple[tuple[Block, ...], list[Any]]:
+def _blocks(
+    what: str,
+    kind: str,
+    specs: Sequence[BlockSpec],
+    avals: Sequence[Any],
+    grid: Sequence[Any],
+    scalar_trees: Sequence[Any],
+    scalars: Sequence[Any],
+) -> tuple[tuple[Block, ...], list[Any]]:
     blocks, consts = [], []
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
         block, own = _block(f"{what}: {kind} {i}", spec, aval, grid, scalar_trees, scalars)
@@ -285,18 +413,29 @@ def _blocks(what: str, kind: str, specs: Sequence[BlockSpec], avals: Sequence[An
     return tuple(blocks), consts
 
 
-def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_trees: Sequence[Any], scalars: Sequence[Any],
-           ) -> tuple[Block, list[Any]]:
+def _block(
+    what: str,
+    spec: BlockSpec,
+    aval: Any,
+    grid: Sequence[Any],
+    scalar_trees: Sequence[Any],
+    scalars: Sequence[Any],
+) -> tuple[Block, list[Any]]:
     if not isinstance(spec, BlockSpec):
         raise TypeError(f"{what}: expected a BlockSpec, got {spec!r:.100}")
     shape = aval.shape if spec.block_shape is None else spec.block_shape
     if len(shape) != len(aval.shape):
-        raise ValueError(f"{what}: block_shape {tuple(shape)} must have the same number of dimensions as the array shape "
-                         f"{aval.shape}.")
+        raise ValueError(
+            f"{what}: block_shape {tuple(shape)} must have the same number of dimensions as the "
+            f"array shape {aval.shape}."
+        )
     dims = tuple(map(dim_of, shape))
     array = ShapedArray(aval.shape, aval.dtype)
     if spec.index_map is None or (not grid and not scalar_trees):
-        covers = all((d.size == n and not d.squeezed) or (d.squeezed and n == 1) for d, n in zip(dims, aval.shape, strict=True))
+        covers = all(
+            (d.size == n and not d.squeezed) or (d.squeezed and n == 1)
+            for d, n in zip(dims, aval.shape, strict=True)
+        )
         if covers and spec.index_map is None:
             return Block(array, dims, None, 0, spec.memory_space), []
     index_map = spec.index_map or (lambda *place: (0,) * len(dims))
@@ -305,31 +444,53 @@ def _block(what: str, spec: BlockSpec, aval: Any, grid: Sequence[Any], scalar_tr
     def flat(*values: Any) -> list[Any]:
         rest, trees = list(values[n:]), []
         for tree in scalar_trees:
-            trees.append(pytrees.tree_unflatten(tree, rest[:tree.num_leaves]))
-            rest = rest[tree.num_leaves:]
+            trees.append(pytrees.tree_unflatten(tree, rest[: tree.num_leaves]))
+            rest = rest[tree.num_leaves :]
         found = index_map(*values[:n], *trees)
-        found = tuple(found) if isinstance(found, tuple | list) and not isinstance(found, Slice) else (found,)
+        found = (
+            tuple(found)
+            if isinstance(found, tuple | list) and not isinstance(found, Slice)
+            else (found,)
+        )
         if len(found) != len(dims):
-            raise ValueError(f"{what}: index_map must return {len(dims)} values to match block_shape {tuple(shape)}, "
-                             f"but returned {len(found)}: {found}.\n    index_map: {where(index_map)}")
+            raise ValueError(
+                f"{what}: index_map must return {len(dims)} values to match block_shape "
+                f"{tuple(shape)}, but returned {len(found)}: {found}.\n"
+                f"    index_map: {where(index_map)}"
+            )
         starts = [i.start if isinstance(i, Slice) else i for i in found]
         for i in starts:
             if typeof(i).shape or not dtypes.issubdtype(typeof(i).dtype, np.integer):
-                raise ValueError(f"{what}: index_map must return integer scalars, but returned {typeof(i).str_short()}.\n"
-                                 f"    index_map: {where(index_map)}")
+                raise ValueError(
+                    f"{what}: index_map must return integer scalars, but returned "
+                    f"{typeof(i).str_short()}.\n    index_map: {where(index_map)}"
+                )
         return [lax.convert_element_type(i, np.int32) for i in starts]
 
     more = f" and {len(scalar_trees)} arguments given before" if scalar_trees else ""
-    _check_takes(f"{what}: index_map does not take what it is given, the place in a grid of {n} axes{more}", "index_map",
-                 index_map, (None,) * (n + len(scalar_trees)), {})
-    jaxpr, consts = stage_flat(flat, [_INT] * n + [RefType(a) for a in scalars], DebugInfo(index_map, (), "index_map"))
+    _check_takes(
+        f"{what}: index_map does not take what it is given, the place in a grid of {n} axes{more}",
+        "index_map",
+        index_map,
+        (None,) * (n + len(scalar_trees)),
+        {},
+    )
+    jaxpr, consts = stage_flat(
+        flat, [_INT] * n + [RefType(a) for a in scalars], DebugInfo(index_map, (), "index_map")
+    )
     index = hoist_consts(jaxpr)
     if any(not d.counts_blocks for d in dims):
         dims = _with_room(dims, aval.shape, None if consts or scalars else _all_starts(index, grid))
     return Block(array, dims, index, len(consts), spec.memory_space), list(consts)
 
 
-def _check_takes(problem: str, kind: str, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
+def _check_takes(
+    problem: str,
+    kind: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    named: dict[str, Any],
+) -> None:
     """Raise TypeError unless a function takes the arguments that it is to be given."""
     try:
         signature = inspect.signature(function)
@@ -341,7 +502,8 @@ def _check_takes(problem: str, kind: str, function: Callable[..., Any], args: Se
 
 
 def _all_starts(index: ClosedJaxpr, grid: Sequence[Any]) -> list[Any] | None:
-    """Where blocks begin in all steps of a grid, an array for each axis; None where it is not known yet."""
+    """Where blocks begin in all steps of a grid, an array for each axis; None where it is not known
+    yet."""
     if any(type(n) is not int for n in grid) or math.prod(grid) == 0:
         return None
     place = [np.asarray(i, np.int32).reshape(-1) for i in np.indices(grid)]
@@ -352,8 +514,11 @@ def _all_starts(index: ClosedJaxpr, grid: Sequence[Any]) -> list[Any] | None:
         return None
 
 
-def _with_room(dims: Sequence[Dim], shape: Sequence[Any], starts: list[Any] | None) -> tuple[Dim, ...]:
-    """Axes of which blocks count elements, with so many elements behind the array that all blocks lie within."""
+def _with_room(
+    dims: Sequence[Dim], shape: Sequence[Any], starts: list[Any] | None
+) -> tuple[Dim, ...]:
+    """Axes of which blocks count elements, with so many elements behind the array that all blocks
+    lie within."""
     found = []
     for axis, (d, n) in enumerate(zip(dims, shape, strict=True)):
         if not d.counts_blocks:

@@ -1,6 +1,9 @@
-"""A kernel run step by step in Python, with checks: races between steps, reads of memory that nobody has written, indices outside.
+"""A kernel run step by step in Python, with checks.
 
-What a step does to each element is compared with what other steps have done to it. An error names the line of the kernel.
+Races between steps, reads of memory that nobody has written, indices outside.
+
+What a step does to each element is compared with what other steps have done to it. An error names
+the line of the kernel.
 """
 
 from __future__ import annotations
@@ -30,11 +33,13 @@ __all__ = ["InterpretParams", "KernelError", "run_checked"]
 
 @dataclasses.dataclass(frozen=True)
 class InterpretParams:
-    """How a kernel is interpreted: pallas_call(..., interpret=pl.InterpretParams(...)). It then runs outside of jit only.
+    """How a kernel is interpreted: pallas_call(..., interpret=pl.InterpretParams(...)). It then
+    runs outside of jit only.
 
-    detect_races: steps that write what another step writes or reads are refused, as steps may run at the same time elsewhere.
-        Where steps are meant to add up, in order, leave it out.
-    detect_uninitialized_reads: so are reads of elements of results and scratch memory that no step has written.
+    detect_races: steps that write what another step writes or reads are refused, as steps may run
+        at the same time elsewhere. Where steps are meant to add up, in order, leave it out.
+    detect_uninitialized_reads: so are reads of elements of results and scratch memory that no step
+    has written.
     detect_out_of_bounds: so are indices outside of a block.
     """
 
@@ -49,9 +54,11 @@ class KernelError(RuntimeError):
 
 @final
 class Memory:
-    """The array behind a reference while a kernel is checked, as a flat one, and what was done to each element.
+    """The array behind a reference while a kernel is checked, as a flat one, and what was done to
+    each element.
 
-    places: where the elements of the block at hand are in it. written, read: the number of the last step that did, -1 for none;
+    places: where the elements of the block at hand are in it. written, read: the number of the last
+    step that did, -1 for none;
     shared: whether there are other steps that see it.
     """
 
@@ -59,7 +66,12 @@ class Memory:
 
     def __init__(self, name: str, value: Any, given: bool, shared: bool) -> None:
         value = np.asarray(value)
-        self.name, self.shape, self.values, self.shared = name, value.shape, value.reshape(-1).copy(), shared
+        self.name, self.shape, self.values, self.shared = (
+            name,
+            value.shape,
+            value.reshape(-1).copy(),
+            shared,
+        )
         self.written = np.full(self.values.size, -2 if given else -1)  # -2: before the kernel
         self.read = np.full(self.values.size, -1)
         self.places = np.arange(self.values.size).reshape(value.shape)
@@ -80,44 +92,88 @@ class Checker:
 
     def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
         at = source.describe(eqn.place)
-        raise KernelError(f"{self.name}: {what}.\n    reference: {memory.name}\n    step: {self.step}, at {self.place} of the "
-                          f"grid\n    at {at}\n  {remedy}")
+        raise KernelError(
+            f"{self.name}: {what}.\n    reference: {memory.name}\n"
+            f"    step: {self.step}, at {self.place} of the grid\n    at {at}\n  {remedy}"
+        )
 
-    def touch(self, eqn: Eqn, memory: Memory, block: np.ndarray[Any, Any], views: Any,
-              places: Sequence[Any], used: bool) -> np.ndarray[Any, Any]:
-        """Where the part is in memory, after the checks that the effects of the equation ask for. used: whether its result is."""
+    def touch(
+        self,
+        eqn: Eqn,
+        memory: Memory,
+        block: np.ndarray[Any, Any],
+        views: Any,
+        places: Sequence[Any],
+        used: bool,
+    ) -> np.ndarray[Any, Any]:
+        """Where the part is in memory, after the checks that the effects of the equation ask for.
+        used: whether its result is."""
         if self.params.detect_out_of_bounds:
             self.inside(eqn, memory, block.shape, views, places)
         part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
         self.mark(eqn, memory, part, used)
         return part
 
-    def mark(self, eqn: Eqn, memory: Memory, part: np.ndarray[Any, Any], used: bool, *, atomic: bool = False) -> None:
-        """Note that the elements of a part are touched, after the checks; those that are negative are not."""
+    def mark(
+        self,
+        eqn: Eqn,
+        memory: Memory,
+        part: np.ndarray[Any, Any],
+        used: bool,
+        *,
+        atomic: bool = False,
+    ) -> None:
+        """Note that the elements of a part are touched, after the checks; those that are negative
+        are not."""
         kinds = {type(e) for e in eqn.effects}
         # A write gives what was there: it reads if that is used.
         reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))
         writes = kinds != {ReadEffect}
         inner = part[part >= 0]
         if reads and self.params.detect_uninitialized_reads and (memory.written[inner] == -1).any():
-            self.fail("elements are read that nobody has written", memory, eqn, "Write them first, in the first step say: pl.when.")
+            self.fail(
+                "elements are read that nobody has written",
+                memory,
+                eqn,
+                "Write them first, in the first step say: pl.when.",
+            )
         if self.params.detect_races and memory.shared:
             others = memory.written[inner]
             if ((others >= 0) & (others != self.step)).any():
-                self.fail(f"a race: elements were written by step {others[(others >= 0) & (others != self.step)][0]}", memory, eqn,
-                          "Steps may run at the same time: let each write elements of its own, or add them up in one step.")
-            if writes and not atomic and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any():
-                self.fail("a race: elements are written that another step has read", memory, eqn,
-                          "Steps may run at the same time: read from an argument that is not written.")
+                self.fail(
+                    (
+                        "a race: elements were written by step "
+                        f"{others[(others >= 0) & (others != self.step)][0]}"
+                    ),
+                    memory,
+                    eqn,
+                    (
+                        "Steps may run at the same time: let each write elements of its own, or "
+                        "add them up in one step."
+                    ),
+                )
+            if (
+                writes
+                and not atomic
+                and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any()
+            ):
+                self.fail(
+                    "a race: elements are written that another step has read",
+                    memory,
+                    eqn,
+                    "Steps may run at the same time: read from an argument that is not written.",
+                )
         if reads:
             memory.read[inner] = self.step
         if writes:
             memory.written[inner] = _BY_ATOMIC if atomic else self.step
 
-    def inside(self, eqn: Eqn, memory: Memory, shape: Sequence[int], views: Any, places: Sequence[Any]) -> None:
+    def inside(
+        self, eqn: Eqn, memory: Memory, shape: Sequence[int], views: Any, places: Sequence[Any]
+    ) -> None:
         at = 0
         for view in views:
-            own, at = places[at:at + view.n], at + view.n
+            own, at = places[at : at + view.n], at + view.n
             key = getattr(view, "key", None)
             if key is None:
                 return  # behind a view of other shape nothing is known
@@ -129,8 +185,15 @@ class Checker:
                     last = first + (item[1] - 1 if item[0] == "window" else 0)
                     low = -n if item[0] == "array" or item[0] == "scalar" else 0  # type: ignore[operator]
                     if first.size and (first.min() < low or last.max() >= n):
-                        self.fail(f"an index is out of bounds: {int(first.min())} to {int(last.max())} for an axis of {n}",
-                                  memory, eqn, "Mask the load or store, or choose blocks that divide the array.")
+                        self.fail(
+                            (
+                                f"an index is out of bounds: {int(first.min())} to "
+                                f"{int(last.max())} for an axis of {n}"
+                            ),
+                            memory,
+                            eqn,
+                            "Mask the load or store, or choose blocks that divide the array.",
+                        )
 
 
 def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -144,19 +207,29 @@ def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[
         if primitive in _MASKED:
             return _masked(check, eqn, operands, not used.isdisjoint(eqn.outvars))
         if primitive is _references.empty_ref_p:
-            memory = Memory("memory of run_scoped", np.zeros(params["aval"].shape, params["aval"].dtype), False, False)
+            memory = Memory(
+                "memory of run_scoped",
+                np.zeros(params["aval"].shape, params["aval"].dtype),
+                False,
+                False,
+            )
             return ((memory, memory.places),)
         if primitive is jit_p:
             return run_kernel(check, params["jaxpr"], operands)
         if primitive is cond_p and params.get("branches_platforms") is None:
             branches = params["branches"]
-            return run_kernel(check, branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:])
+            return run_kernel(
+                check, branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:]
+            )
         if primitive is while_p:
             return _while(check, params, operands)
         if primitive is scan_p:
             return _scan(check, params, operands)
         if any(type(x) is tuple for x in operands):
-            raise NotImplementedError(f"{check.name}: {primitive} on references is not checked.\n  Interpret it without checks.")
+            raise NotImplementedError(
+                f"{check.name}: {primitive} on references is not checked.\n"
+                "  Interpret it without checks."
+            )
         return current_trace().process(primitive, operands, params)
 
     return interpret(jaxpr, args, handle)
@@ -179,7 +252,12 @@ def _access(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> 
     return (jnp.asarray(found),)
 
 
-_MASKED = (_accesses.masked_load_p, _accesses.masked_swap_p, _accesses.atomic_rmw_p, _accesses.atomic_cas_p)
+_MASKED = (
+    _accesses.masked_load_p,
+    _accesses.masked_swap_p,
+    _accesses.atomic_rmw_p,
+    _accesses.atomic_cas_p,
+)
 
 
 def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> Sequence[Any]:
@@ -188,10 +266,14 @@ def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> 
     primitive = eqn.primitive
     views, places = _accesses.spread_out(eqn.params["views"], operands[3:], known=True)
     part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
-    mask = np.broadcast_to(np.asarray({_accesses.masked_load_p: first, _accesses.atomic_cas_p: True}.get(primitive, second)),
-                           part.shape)
+    mask = np.broadcast_to(
+        np.asarray(
+            {_accesses.masked_load_p: first, _accesses.atomic_cas_p: True}.get(primitive, second)
+        ),
+        part.shape,
+    )
     if check.params.detect_out_of_bounds and views:
-        _inside_where(check, eqn, memory, views[-1], places[len(places) - views[-1].n:], mask)
+        _inside_where(check, eqn, memory, views[-1], places[len(places) - views[-1].n :], mask)
     part = np.where(mask, part, -1)
     atomic = primitive in (_accesses.atomic_rmw_p, _accesses.atomic_cas_p)
     check.mark(eqn, memory, part, used or atomic, atomic=atomic)
@@ -206,12 +288,17 @@ def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> 
         if part[i] < 0:
             continue
         old = found[i] = memory.values[part[i]]
-        memory.values[part[i]] = ((second[i] if old == first[i] else old) if primitive is _accesses.atomic_cas_p else
-                                  np.asarray(_accesses.COMBINE[eqn.params["operation"]](old, first[i])))
+        memory.values[part[i]] = (
+            (second[i] if old == first[i] else old)
+            if primitive is _accesses.atomic_cas_p
+            else np.asarray(_accesses.COMBINE[eqn.params["operation"]](old, first[i]))
+        )
     return (jnp.asarray(found),)
 
 
-def _inside_where(check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[Any], mask: Any) -> None:
+def _inside_where(
+    check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[Any], mask: Any
+) -> None:
     """That places lie inside where the mask is true."""
     key = getattr(view, "key", None)
     if key is None:
@@ -222,8 +309,15 @@ def _inside_where(check: Checker, eqn: Eqn, memory: Memory, view: Any, places: S
         if item == ARRAY and mask.any():
             touched = np.broadcast_to(place, mask.shape)[mask]
             if touched.min() < -n or touched.max() >= n:  # type: ignore[operator]
-                check.fail(f"an index is out of bounds: {int(touched.min())} to {int(touched.max())} for an axis of {n}", memory,
-                           eqn, "Mask the load or store, or choose blocks that divide the array.")
+                check.fail(
+                    (
+                        f"an index is out of bounds: {int(touched.min())} to {int(touched.max())} "
+                        f"for an axis of {n}"
+                    ),
+                    memory,
+                    eqn,
+                    "Mask the load or store, or choose blocks that divide the array.",
+                )
 
 
 def _nothing(dtype: Any) -> Any:
@@ -232,7 +326,7 @@ def _nothing(dtype: Any) -> Any:
 
 def _while(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
     k, m = params["cond_nconsts"], params["body_nconsts"]
-    cond_consts, body_consts, carry = operands[:k], operands[k:k + m], list(operands[k + m:])
+    cond_consts, body_consts, carry = operands[:k], operands[k : k + m], list(operands[k + m :])
     while bool(run_kernel(check, params["cond_jaxpr"], [*cond_consts, *carry])[0]):
         carry = run_kernel(check, params["body_jaxpr"], [*body_consts, *carry])
     return carry
@@ -240,10 +334,12 @@ def _while(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> S
 
 def _scan(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
     m, n, length = params["num_consts"], params["num_carry"], params["length"]
-    consts, carry, xs = operands[:m], list(operands[m:m + n]), operands[m + n:]
+    consts, carry, xs = operands[:m], list(operands[m : m + n]), operands[m + n :]
     rows = []
     for i in reversed(range(length)) if params["reverse"] else range(length):
-        outs = run_kernel(check, params["jaxpr"], [*consts, *carry, *(jnp.asarray(x)[i] for x in xs)])
+        outs = run_kernel(
+            check, params["jaxpr"], [*consts, *carry, *(jnp.asarray(x)[i] for x in xs)]
+        )
         carry, row = outs[:n], outs[n:]
         rows.append(row)
     if params["reverse"]:
@@ -251,10 +347,18 @@ def _scan(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Se
     return [*carry, *(jnp.stack(list(ys)) for ys in zip(*rows, strict=True))]
 
 
-def run_checked(params: InterpretParams, name: str, grid: Sequence[int], memories: Sequence[Memory],
-                blocks: Callable[[Sequence[int]], Sequence[Any]], body: ClosedJaxpr, before: Sequence[Any],
-                sizes: Sequence[Any]) -> None:
-    """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step sees."""
+def run_checked(
+    params: InterpretParams,
+    name: str,
+    grid: Sequence[int],
+    memories: Sequence[Memory],
+    blocks: Callable[[Sequence[int]], Sequence[Any]],
+    body: ClosedJaxpr,
+    before: Sequence[Any],
+    sizes: Sequence[Any],
+) -> None:
+    """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step
+    sees."""
     check = Checker(params, name)
     for step, place in enumerate(itertools.product(*map(range, grid))):
         check.step, check.place = step, place

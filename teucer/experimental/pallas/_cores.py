@@ -1,4 +1,7 @@
-"""Functions that run on each core of a mesh of cores: one core after the other, wherever they are not compiled."""
+"""Functions that run on each core of a mesh of cores.
+
+One core after the other, wherever they are not compiled.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,31 @@ class Cores(Protocol):
 def _sizes(op: str, mesh: Any) -> Mapping[Any, int]:
     shape = getattr(mesh, "shape", None)
     if not isinstance(shape, Mapping):
-        raise TypeError(f"{op}: mesh is a mesh of cores, whose shape gives the size of each axis, got {mesh!r:.100}.\n"
-                        "  pltpu.create_tensorcore_mesh('core', num_cores=1) makes one.")
+        raise TypeError(
+            f"{op}: mesh is a mesh of cores, whose shape gives the size of each axis, got "
+            f"{mesh!r:.100}.\n  pltpu.create_tensorcore_mesh('core', num_cores=1) makes one."
+        )
     return shape
 
 
-def core_map(mesh: Cores, *, compiler_params: Any = None, interpret: Any = False, debug: bool = False, cost_estimate: Any = None,
-             name: str | None = None, metadata: Any = None, scratch_shapes: Any = ()) -> Callable[[Callable[..., Any]], None]:
-    """A decorator that runs a function on each core of a mesh, now. It works on references that it closes over.
+def core_map(
+    mesh: Cores,
+    *,
+    compiler_params: Any = None,
+    interpret: Any = False,
+    debug: bool = False,
+    cost_estimate: Any = None,
+    name: str | None = None,
+    metadata: Any = None,
+    scratch_shapes: Any = (),
+) -> Callable[[Callable[..., Any]], None]:
+    """A decorator that runs a function on each core of a mesh, now. It works on references that it
+    closes over.
 
-    mesh: of cores. scratch_shapes: memory that each core gets, a sequence or a dict of scratch shapes.
-    In the function `jax.lax.axis_index(axis)` says which core it is. Cores run one after the other, so what they exchange by
-    semaphores must come from those before. compiler_params and the rest are for compilers of kernels, which are not here yet.
+    mesh: of cores. scratch_shapes: memory that each core gets, a sequence or a dict of scratch
+    shapes. In the function `jax.lax.axis_index(axis)` says which core it is. Cores run one after
+    the other, so what they exchange by semaphores must come from those before. compiler_params and
+    the rest are for compilers of kernels, which are not here yet.
     """
     sizes = _sizes("core_map", mesh)
 
@@ -53,17 +69,29 @@ def core_map(mesh: Cores, *, compiler_params: Any = None, interpret: Any = False
     return tracebacks.api_boundary(run)
 
 
-def kernel(body: Any = None, out_type: Any = (), *, mesh: Any, scratch_types: Any = (), compiler_params: Any = None,
-           interpret: Any = False, cost_estimate: Any = None, debug: bool = False, name: str | None = None,
-           metadata: Any = None) -> Any:
+def kernel(
+    body: Any = None,
+    out_type: Any = (),
+    *,
+    mesh: Any,
+    scratch_types: Any = (),
+    compiler_params: Any = None,
+    interpret: Any = False,
+    cost_estimate: Any = None,
+    debug: bool = False,
+    name: str | None = None,
+    metadata: Any = None,
+) -> Any:
     """A function of arrays and references whose body runs on each core of a mesh.
 
-    body: (*references to arguments, *to results, *scratch); without it, a decorator. out_type: a tree of things with shape and
-    dtype. References among the arguments are changed in place. scratch_types: memory of each core.
+    body: (*references to arguments, *to results, *scratch); without it, a decorator. out_type: a
+    tree of things with shape and dtype. References among the arguments are changed in place.
+    scratch_types: memory of each core.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental.pallas import tpu as pltpu
-    >>> @kernel(out_type=jax.ShapeDtypeStruct((2,), jnp.int32), mesh=pltpu.create_tensorcore_mesh("core", num_cores=2))
+    >>> @kernel(out_type=jax.ShapeDtypeStruct((2,), jnp.int32),
+    ...     mesh=pltpu.create_tensorcore_mesh("core", num_cores=2))
     ... def add_core(x_ref, o_ref):
     ...     i = jax.lax.axis_index("core")
     ...     o_ref[i] = x_ref[i] + 10 * i
@@ -71,11 +99,23 @@ def kernel(body: Any = None, out_type: Any = (), *, mesh: Any, scratch_types: An
     Array([ 1, 12], dtype=int32)
     """
     if isinstance(body, Sequence) or isinstance(mesh, Sequence):
-        raise NotImplementedError("pl.kernel: several bodies on several meshes are for different cores of a TPU, which are not "
-                                  "here yet.\n  Run them one after the other, as kernels of their own.")
+        raise NotImplementedError(
+            "pl.kernel: several bodies on several meshes are for different cores of a TPU, which "
+            "are not here yet.\n  Run them one after the other, as kernels of their own."
+        )
     if body is None:
-        return lambda f: kernel(f, out_type, mesh=mesh, scratch_types=scratch_types, compiler_params=compiler_params,
-                                interpret=interpret, cost_estimate=cost_estimate, debug=debug, name=name, metadata=metadata)
+        return lambda f: kernel(
+            f,
+            out_type,
+            mesh=mesh,
+            scratch_types=scratch_types,
+            compiler_params=compiler_params,
+            interpret=interpret,
+            cost_estimate=cost_estimate,
+            debug=debug,
+            name=name,
+            metadata=metadata,
+        )
 
     @tracebacks.api_boundary
     def call(*args: Any) -> Any:
@@ -83,9 +123,16 @@ def kernel(body: Any = None, out_type: Any = (), *, mesh: Any, scratch_types: An
         outs = pytrees.tree_map(empty_ref, out_type, is_leaf=lambda s: hasattr(s, "shape"))
         results = outs if isinstance(outs, tuple | list) else (outs,)
         named = scratch_types if isinstance(scratch_types, Mapping) else None
-        shapes = scratch_types if named is not None else tuple(
-            scratch_types) if isinstance(scratch_types, tuple | list) else (scratch_types,)
-        core_map(mesh, scratch_shapes=shapes)(lambda *refs, **own: body(*given, *results, *refs, **own))
+        shapes = (
+            scratch_types
+            if named is not None
+            else tuple(scratch_types)
+            if isinstance(scratch_types, tuple | list)
+            else (scratch_types,)
+        )
+        core_map(mesh, scratch_shapes=shapes)(
+            lambda *refs, **own: body(*given, *results, *refs, **own)
+        )
         return pytrees.tree_map(freeze, outs, is_leaf=lambda r: type(typeof(r)) is RefType)
 
     return call

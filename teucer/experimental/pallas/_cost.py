@@ -22,25 +22,56 @@ from teucer.lax._families import Elementwise
 
 __all__ = ["estimate_cost"]
 
-_TRANSCENDENTAL = frozenset({
-    lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.tanh_p, lax.logistic_p, lax.sin_p, lax.cos_p, lax.tan_p,
-    lax.pow_p, lax.sqrt_p, lax.rsqrt_p, lax.cbrt_p, lax.erf_p, lax.erfc_p, lax.erf_inv_p, lax.asin_p, lax.acos_p, lax.atan_p,
-    lax.sinh_p, lax.cosh_p, lax.asinh_p, lax.acosh_p, lax.atanh_p, lax.atan2_p, lax.lgamma_p, lax.digamma_p,
-})
+_TRANSCENDENTAL = frozenset(
+    {
+        lax.exp_p,
+        lax.exp2_p,
+        lax.expm1_p,
+        lax.log_p,
+        lax.log1p_p,
+        lax.tanh_p,
+        lax.logistic_p,
+        lax.sin_p,
+        lax.cos_p,
+        lax.tan_p,
+        lax.pow_p,
+        lax.sqrt_p,
+        lax.rsqrt_p,
+        lax.cbrt_p,
+        lax.erf_p,
+        lax.erfc_p,
+        lax.erf_inv_p,
+        lax.asin_p,
+        lax.acos_p,
+        lax.atan_p,
+        lax.sinh_p,
+        lax.cosh_p,
+        lax.asinh_p,
+        lax.acosh_p,
+        lax.atanh_p,
+        lax.atan2_p,
+        lax.lgamma_p,
+        lax.digamma_p,
+    }
+)
 
 
 def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
     """How many operations a function does on its arguments, and how many bytes it reads and writes.
 
-    args, kwargs: arrays, or things with shape and dtype. An operation on elements counts one for each element of the result;
-    a product of matrices two for each term. Loops of known length count as often as they run, conditions as their largest branch.
+    args, kwargs: arrays, or things with shape and dtype. An operation on elements counts one for
+    each element of the result; a product of matrices two for each term. Loops of known length count
+    as often as they run, conditions as their largest branch.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> estimate_cost(lambda x, y: jnp.exp(x @ y), jnp.ones((4, 8)), jnp.ones((8, 2)))
     CostEstimate(flops=128, transcendentals=8, bytes_accessed=224, remote_bytes_transferred=0)
     """
     leaves, tree = pytrees.tree_flatten((args, kwargs))
-    avals = [typeof(x) if is_valid_type(x) else ShapedArray(tuple(x.shape), np.dtype(x.dtype)) for x in leaves]
+    avals = [
+        typeof(x) if is_valid_type(x) else ShapedArray(tuple(x.shape), np.dtype(x.dtype))
+        for x in leaves
+    ]
 
     def flat(*xs: Any) -> list[Any]:
         given, named = pytrees.tree_unflatten(tree, xs)

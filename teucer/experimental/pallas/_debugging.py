@@ -14,10 +14,18 @@ from teucer._core.trace import typeof
 from teucer._transform.batch import batch_flat
 from teucer.lax._callbacks import debug_callback_p
 
-__all__ = ["debug_check", "debug_checks_enabled", "debug_print", "debug_print_p", "enable_debug_checks", "enable_poison_buffers"]
+__all__ = [
+    "debug_check",
+    "debug_checks_enabled",
+    "debug_print",
+    "debug_print_p",
+    "enable_debug_checks",
+    "enable_poison_buffers",
+]
 
 enable_debug_checks = config.pallas_enable_debug_checks
-# `with pl.enable_poison_buffers(True):`, memory of pl.run_scoped begins with NaN, so that results which depend on it show.
+# `with pl.enable_poison_buffers(True):`, memory of pl.run_scoped begins with NaN, so that results
+# which depend on it show.
 enable_poison_buffers = config.pallas_poison_buffers
 
 
@@ -60,7 +68,8 @@ debug_print_p = DebugPrint()
 
 @tracebacks.api_boundary
 def debug_print(fmt: str, *args: Any) -> None:
-    """Print numbers while the kernel runs. fmt: with {} for each of args; without, args come behind it."""
+    """Print numbers while the kernel runs. fmt: with {} for each of args; without, args come behind
+    it."""
     if args and "{" not in fmt:
         fmt = fmt + " " + " ".join(["{}"] * len(args))
     fmt.format(*args)  # an argument too few is found here
@@ -74,15 +83,18 @@ def debug_checks_enabled() -> bool:
 
 @tracebacks.api_boundary
 def debug_check(condition: Any, message: str) -> None:
-    """Raise an error with the message while the kernel runs, if the condition does not hold; nothing unless checks are enabled.
+    """Raise an error with the message while the kernel runs, if the condition does not hold;
+    nothing unless checks are enabled.
 
-    condition: a boolean scalar. Enable checks by `with pl.enable_debug_checks(True):`, or jax_pallas_enable_debug_checks.
-    Raises TypeError if the condition is no boolean scalar.
+    condition: a boolean scalar. Enable checks by `with pl.enable_debug_checks(True):`, or
+    jax_pallas_enable_debug_checks. Raises TypeError if the condition is no boolean scalar.
     """
     aval = typeof(condition)
     if aval.shape or aval.dtype != np.bool_:
-        raise TypeError(f"debug_check: the condition is a boolean scalar, got {aval.str_short(True)}.\n  Combine elements by "
-                        "jnp.all(...).")
+        raise TypeError(
+            f"debug_check: the condition is a boolean scalar, got {aval.str_short(True)}.\n"
+            "  Combine elements by jnp.all(...)."
+        )
     if debug_checks_enabled():
         debug.callback(_Check(message), jnp.asarray(condition))
 

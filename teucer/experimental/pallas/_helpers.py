@@ -11,8 +11,20 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer.experimental.pallas._kernel import _scratch
 
-__all__ = ["align_to", "broadcast_to", "cdiv", "delay", "empty", "empty_like", "empty_ref_like", "multiple_of",
-           "next_power_of_2", "reciprocal", "select_ref", "strides_from_shape"]
+__all__ = [
+    "align_to",
+    "broadcast_to",
+    "cdiv",
+    "delay",
+    "empty",
+    "empty_like",
+    "empty_ref_like",
+    "multiple_of",
+    "next_power_of_2",
+    "reciprocal",
+    "select_ref",
+    "strides_from_shape",
+]
 
 
 def cdiv(a: Any, b: Any) -> Any:
@@ -82,6 +94,7 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
 def empty_like(x: Any) -> Any:
     """An array, or a tree of arrays, of the shapes and dtypes of x, whose elements are not said."""
     import teucer as jax  # the package is loaded by now
+
     return jax.tree.map(lambda a: empty(a.shape, a.dtype), x)
 
 

@@ -1,4 +1,7 @@
-"""Functions for use in kernels: places in the grid, conditions, loops, scratch memory, loads and stores."""
+"""Functions for use in kernels.
+
+Places in the grid, conditions, loops, scratch memory, loads and stores.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,21 @@ from teucer.lax import _references
 from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
 
-__all__ = ["ds", "dslice", "in_grid", "inside", "load", "loop", "num_programs", "program_id", "run_scoped",
-           "store", "swap", "when", "with_scoped"]
+__all__ = [
+    "ds",
+    "dslice",
+    "in_grid",
+    "inside",
+    "load",
+    "loop",
+    "num_programs",
+    "program_id",
+    "run_scoped",
+    "store",
+    "swap",
+    "when",
+    "with_scoped",
+]
 
 
 class _Grid(NamedTuple):
@@ -55,11 +71,16 @@ def inside() -> bool:
 
 def _grid(op: str, axis: int) -> _Grid:
     if not _grids.stack:
-        raise ValueError(f"pl.{op}({axis}): there is no grid here.\n  Call it in a kernel, under pallas_call; index maps get "
-                         "their place as arguments.")
+        raise ValueError(
+            f"pl.{op}({axis}): there is no grid here.\n  Call it in a kernel, under pallas_call; "
+            "index maps get their place as arguments."
+        )
     grid = _grids.stack[-1]
     if not -len(grid.ids) <= axis < len(grid.ids):
-        raise ValueError(f"pl.{op}: axis {axis} is out of bounds for a grid of {len(grid.ids)} axes, {grid.sizes}.")
+        raise ValueError(
+            f"pl.{op}: axis {axis} is out of bounds for a grid of {len(grid.ids)} axes, "
+            f"{grid.sizes}."
+        )
     return grid
 
 
@@ -87,6 +108,7 @@ def when(condition: Any) -> Callable[[Callable[[], Any]], Any]:
     >>> ref
     Ref(1, dtype=int32, weak_type=True)
     """
+
     def run(f: Callable[[], Any]) -> None:
         value = condition.concrete() if isinstance(condition, Tracer) else condition
         if value is not None:
@@ -98,12 +120,20 @@ def when(condition: Any) -> Callable[[Callable[[], Any]], Any]:
     return run
 
 
-def loop(lower: Any, upper: Any, *, init_carry: Any = None, step: Any = 1, unroll: Any = None,
-         ) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator that runs a function for i = lower, lower + step, ... below upper, now: body(i), or body(i, carry) -> carry.
+def loop(
+    lower: Any,
+    upper: Any,
+    *,
+    init_carry: Any = None,
+    step: Any = 1,
+    unroll: Any = None,
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that runs a function for i = lower, lower + step, ... below upper, now: body(i),
+    or body(i, carry) -> carry.
 
     Returns the last carry in the function's place.
     """
+
     def run(body: Callable[..., Any]) -> Any:
         count = (upper - lower + step - 1) // step
 
@@ -121,12 +151,21 @@ def loop(lower: Any, upper: Any, *, init_carry: Any = None, step: Any = 1, unrol
 
 def _scratch(kind: Any) -> Any:
     """A reference to memory for a kernel."""
-    aval = kind if isinstance(kind, ShapedArray) else kind.inner if isinstance(kind, RefType) else ShapedArray(
-        tuple(kind.shape), kind.dtype)
-    return _references.empty_ref_p.call(aval=aval, memory_space=getattr(kind, "memory_space", None))[0]
+    aval = (
+        kind
+        if isinstance(kind, ShapedArray)
+        else kind.inner
+        if isinstance(kind, RefType)
+        else ShapedArray(tuple(kind.shape), kind.dtype)
+    )
+    return _references.empty_ref_p.call(
+        aval=aval, memory_space=getattr(kind, "memory_space", None)
+    )[0]
 
 
-def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any) -> Any:
+def run_scoped(
+    f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any
+) -> Any:
     """f of references to memory of the given types, which is there while it runs.
 
     types: trees of `pl.ANY(shape, dtype)` and the like. Returns what f returns.
@@ -139,12 +178,20 @@ def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **
     return f(*args, **kwargs)
 
 
-def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: the function gets references to memory of the given types behind its arguments."""
+def with_scoped(
+    *types: Any, collective_axes: Any = (), **kw_types: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: the function gets references to memory of the given types behind its
+    arguments."""
+
     def decorated(f: Callable[..., Any]) -> Callable[..., Any]:
         def scoped(*args: Any, **kwargs: Any) -> Any:
-            return run_scoped(lambda *refs, **named: f(*args, *refs, **kwargs, **named), *types, **kw_types)
+            return run_scoped(
+                lambda *refs, **named: f(*args, *refs, **kwargs, **named), *types, **kw_types
+            )
+
         return scoped
+
     return decorated
 
 
@@ -152,7 +199,8 @@ dslice = ds
 
 
 def _in_kernel() -> bool:
-    """Whether a kernel is being traced, and nothing is transformed within it: then targets see loads and stores as they are."""
+    """Whether a kernel is being traced, and nothing is transformed within it: then targets see
+    loads and stores as they are."""
     return bool(_grids.stack) and type(current_trace()) is StageTrace
 
 
@@ -165,11 +213,20 @@ def _filled(mask: Any, part: Any) -> Any:
 
 
 @tracebacks.api_boundary
-def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, cache_modifier: Any = None, eviction_policy: Any = None,
-         volatile: bool = False) -> Any:
+def load(
+    ref: Any,
+    idx: Any = ...,
+    *,
+    mask: Any = None,
+    other: Any = None,
+    cache_modifier: Any = None,
+    eviction_policy: Any = None,
+    volatile: bool = False,
+) -> Any:
     """ref[idx]; where the mask is false, `other` (by default 0).
 
-    cache_modifier, eviction_policy, volatile: for compilers of kernels for GPUs; results do not depend on them.
+    cache_modifier, eviction_policy, volatile: for compilers of kernels for GPUs; results do not
+    depend on them.
     """
     part = _part(ref, idx)
     if mask is None and cache_modifier is None and eviction_policy is None and not volatile:
@@ -180,24 +237,41 @@ def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, cache
         value = _references.get_p.call(part.ref, *spread.operands, views=spread.views)[0]
         return value if mask is None else jnp.where(_filled(mask, part), value, fill)
     fill = jnp.broadcast_to(fill, part.shape) if fill.shape else fill
-    return _accesses.masked_load_p.call(part.ref, _filled(mask, part), fill, *part._operands, views=part.transforms,
-                                        cache_modifier=cache_modifier, eviction_policy=eviction_policy, volatile=volatile)[0]
+    return _accesses.masked_load_p.call(
+        part.ref,
+        _filled(mask, part),
+        fill,
+        *part._operands,
+        views=part.transforms,
+        cache_modifier=cache_modifier,
+        eviction_policy=eviction_policy,
+        volatile=volatile,
+    )[0]
 
 
 @tracebacks.api_boundary
 def swap(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> Any:
-    """ref[idx] = value where the mask is true. Returns the elements that were there, and where it is false those of the value."""
+    """ref[idx] = value where the mask is true. Returns the elements that were there, and where it
+    is false those of the value."""
     part = _part(ref, idx)
     if mask is None and eviction_policy is None:
         return part._swap(..., value)
     mask = _filled(mask, part)
     value = jnp.broadcast_to(jnp.asarray(value, part.dtype), part.shape)
     if _in_kernel():
-        return _accesses.masked_swap_p.call(part.ref, value, mask, *part._operands, views=part.transforms,
-                                            eviction_policy=eviction_policy)[0]
+        return _accesses.masked_swap_p.call(
+            part.ref,
+            value,
+            mask,
+            *part._operands,
+            views=part.transforms,
+            eviction_policy=eviction_policy,
+        )[0]
     spread = _spread_out(part)
     old = _references.get_p.call(part.ref, *spread.operands, views=spread.views)[0]
-    _references.swap_p.call(part.ref, jnp.where(mask, value, old), *spread.operands, views=spread.views)
+    _references.swap_p.call(
+        part.ref, jnp.where(mask, value, old), *spread.operands, views=spread.views
+    )
     return jnp.where(mask, old, value)
 
 
@@ -220,7 +294,9 @@ def _atomic(name: str) -> Callable[..., Any]:
         part = _part(x_ref_or_view, idx)
         value = jnp.broadcast_to(jnp.asarray(val, part.dtype), part.shape)
         filled = np.bool_(True) if mask is None else _filled(mask, part)
-        return _accesses.atomic_rmw_p.call(part.ref, value, filled, *part._operands, views=part.transforms, operation=name)[0]
+        return _accesses.atomic_rmw_p.call(
+            part.ref, value, filled, *part._operands, views=part.transforms, operation=name
+        )[0]
 
     atomic.__name__ = f"atomic_{name}"
     atomic.__doc__ = f"""Combine ref[idx] with a value ({name}), as one operation.
@@ -231,7 +307,9 @@ def _atomic(name: str) -> Callable[..., Any]:
     return atomic
 
 
-atomic_xchg, atomic_add, atomic_max, atomic_min = (_atomic(name) for name in ("xchg", "add", "max", "min"))
+atomic_xchg, atomic_add, atomic_max, atomic_min = (
+    _atomic(name) for name in ("xchg", "add", "max", "min")
+)
 atomic_and, atomic_or, atomic_xor = (_atomic(name) for name in ("and", "or", "xor"))
 
 
@@ -240,15 +318,30 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
     """Let a scalar be `val` if it is `cmp`, as one operation; returns what it was."""
     part = _part(ref, ...)
     if part.shape or np.shape(cmp) or np.shape(val):
-        raise ValueError(f"atomic_cas: the reference, cmp and val must be scalars, got shapes {part.shape}, {np.shape(cmp)} and "
-                         f"{np.shape(val)}.\n  Name an element: ref.at[i].")
+        raise ValueError(
+            f"atomic_cas: the reference, cmp and val must be scalars, got shapes {part.shape}, "
+            f"{np.shape(cmp)} and {np.shape(val)}.\n  Name an element: ref.at[i]."
+        )
     given = [jnp.asarray(x, part.dtype) for x in (cmp, val)]
     return _accesses.atomic_cas_p.call(part.ref, *given, *part._operands, views=part.transforms)[0]
 
 
-def dot(a: Any, b: Any, trans_a: bool = False, trans_b: bool = False, allow_tf32: Any = None, precision: Any = None) -> Any:
-    """The product of two matrices; of floats of fewer than 32 bits, and of float32, in float32; of integers in int32."""
+def dot(
+    a: Any,
+    b: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    allow_tf32: Any = None,
+    precision: Any = None,
+) -> Any:
+    """The product of two matrices; of floats of fewer than 32 bits, and of float32, in float32; of
+    integers in int32."""
     kind = np.float32 if jnp.issubdtype(typeof(a).dtype, jnp.floating) else np.int32
     dimensions = (((0 if trans_a else 1,), (1 if trans_b else 0,)), ((), ()))
-    return lax.dot_general(a, b, dimensions, precision=precision,
-                           preferred_element_type=np.promote_types(kind, np.float32) if kind is np.float32 else kind)
+    return lax.dot_general(
+        a,
+        b,
+        dimensions,
+        precision=precision,
+        preferred_element_type=np.promote_types(kind, np.float32) if kind is np.float32 else kind,
+    )

@@ -1,4 +1,7 @@
-"""Pipelines within kernels: blocks of references that pass by a body. Here one block after the other."""
+"""Pipelines within kernels: blocks of references that pass by a body.
+
+Here one block after the other.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,34 @@ from teucer.numpy._references import View
 __all__ = ["emit_pipeline"]
 
 
-def emit_pipeline(body: Callable[..., None], *, grid: tuple[Any, ...], in_specs: Any = (), out_specs: Any = (), tiling: Any = None,
-                  core_axis: Any = None, core_axis_name: Any = None, dimension_semantics: Any = None, trace_scopes: bool = True,
-                  no_pipelining: bool = False, _explicit_indices: bool = False) -> Callable[..., None]:
+def emit_pipeline(
+    body: Callable[..., None],
+    *,
+    grid: tuple[Any, ...],
+    in_specs: Any = (),
+    out_specs: Any = (),
+    tiling: Any = None,
+    core_axis: Any = None,
+    core_axis_name: Any = None,
+    dimension_semantics: Any = None,
+    trace_scopes: bool = True,
+    no_pipelining: bool = False,
+    _explicit_indices: bool = False,
+) -> Callable[..., None]:
     """A function of references that runs `body` on their blocks, for each place of a grid.
 
-    body: (*references to blocks of arguments, *of results) -> None; `pl.program_id` is the place in this grid. in_specs,
-    out_specs: BlockSpecs, whose blocks divide the references. The rest is for compilers of kernels.
-    Raises ValueError for blocks that do not divide their reference.
+    body: (*references to blocks of arguments, *of results) -> None; `pl.program_id` is the place in
+    this grid. in_specs, out_specs: BlockSpecs, whose blocks divide the references. The rest is for
+    compilers of kernels. Raises ValueError for blocks that do not divide their reference.
     """
     specs = [*_listed(in_specs), *_listed(out_specs)]
 
     def run(*refs: Any, scratches: Sequence[Any] = (), **options: Any) -> None:
         if len(refs) != len(specs):
-            raise TypeError(f"emit_pipeline: {len(specs)} references are wanted, one for each spec, got {len(refs)}.")
+            raise TypeError(
+                f"emit_pipeline: {len(specs)} references are wanted, one for each spec, got "
+                f"{len(refs)}."
+            )
 
         def step(i: Any, _: Any) -> Any:
             place: list[Any] = []
@@ -60,11 +77,15 @@ def _block(ref: Any, spec: BlockSpec, place: Sequence[Any]) -> View:
     index_map = spec.index_map or (lambda *place: (0,) * len(dims))
     found = index_map(*place)
     key: list[Any] = []
-    for d, n, i in zip(dims, view.shape, found if isinstance(found, tuple | list) else (found,), strict=True):
+    for d, n, i in zip(
+        dims, view.shape, found if isinstance(found, tuple | list) else (found,), strict=True
+    ):
         if d.counts_blocks and n % d.size:
-            raise ValueError(f"emit_pipeline: blocks of {d.size} do not divide an axis of {n}.\n"
-                             f"    reference: {view.aval.str_short(True)}\n"
-                             "  Choose blocks that do, or give the kernel blocks by pallas_call, which pads.")
+            raise ValueError(
+                f"emit_pipeline: blocks of {d.size} do not divide an axis of {n}.\n"
+                f"    reference: {view.aval.str_short(True)}\n"
+                "  Choose blocks that do, or give the kernel blocks by pallas_call, which pads."
+            )
         start = jnp.asarray(i, np.int32) * d.size if d.counts_blocks else i
         key.append(start if d.squeezed else _kernel.ds(start, d.size))
     return view.at[tuple(key)]

@@ -1,4 +1,7 @@
-"""A kernel ready to run: a jaxpr over references to blocks, its grid, and which parts of arrays a step sees."""
+"""A kernel ready to run.
+
+A jaxpr over references to blocks, its grid, and which parts of arrays a step sees.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ __all__ = ["Block", "Kernel", "Operands"]
 class Block(NamedTuple):
     """Which part of an array a step sees.
 
-    index: (*constants, *place, *references to scalars) -> starts; n_consts: how many operands are its constants.
+    index: (*constants, *place, *references to scalars) -> starts; n_consts: how many operands are
+    its constants.
     """
 
     array: ShapedArray
@@ -28,7 +32,9 @@ class Block(NamedTuple):
     @property
     def inner(self) -> ShapedArray:
         """The type of the block as the kernel sees it."""
-        return self.array.update(shape=tuple(d.size for d in self.dims if not d.squeezed), weak_type=False)
+        return self.array.update(
+            shape=tuple(d.size for d in self.dims if not d.squeezed), weak_type=False
+        )
 
     @property
     def whole(self) -> bool:
@@ -38,16 +44,22 @@ class Block(NamedTuple):
     @property
     def padding(self) -> tuple[tuple[int, int], ...]:
         """Elements before and behind the array so that all blocks lie within."""
-        return tuple([d.padding if not d.counts_blocks else (0, -n % d.size)
-                      for d, n in zip(self.dims, self.array.shape, strict=True)])
+        return tuple(
+            [
+                d.padding if not d.counts_blocks else (0, -n % d.size)
+                for d, n in zip(self.dims, self.array.shape, strict=True)
+            ]
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel ready to run.
 
-    jaxpr: (*constants, *place in the grid, *dynamic sizes, *references to scalars, blocks of inputs and outputs, scratch) -> ().
-    grid: sizes, None for those that are operands. aliases: (input, output) pairs that are one array.
+    jaxpr: (*constants, *place in the grid, *dynamic sizes, *references to scalars, blocks of inputs
+    and outputs, scratch) -> ().
+    grid: sizes, None for those that are operands. aliases: (input, output) pairs that are one
+    array.
     options: what the compilers of the targets are told, `compiler_params`.
     """
 
@@ -67,7 +79,8 @@ class Kernel:
 
 
 class Operands(NamedTuple):
-    """The operands of a call taken apart: sizes of the grid, those that are traced, constants of kernel and index maps."""
+    """The operands of a call taken apart: sizes of the grid, those that are traced, constants of
+    kernel and index maps."""
 
     grid: list[Any]
     sizes: list[Any]
@@ -82,9 +95,16 @@ class Operands(NamedTuple):
         sizes, rest = list(operands[:dynamic]), operands[dynamic:]
         given = iter(sizes)
         grid = [next(given) if n is None else n for n in kernel.grid]
-        consts, rest = rest[:kernel.n_consts], rest[kernel.n_consts:]
+        consts, rest = rest[: kernel.n_consts], rest[kernel.n_consts :]
         map_consts = []
         for b in (*kernel.ins, *kernel.outs):
-            map_consts.append(rest[:b.n_consts])
-            rest = rest[b.n_consts:]
-        return Operands(grid, sizes, consts, map_consts, rest[:kernel.n_scalars], list(rest[kernel.n_scalars:]))
+            map_consts.append(rest[: b.n_consts])
+            rest = rest[b.n_consts :]
+        return Operands(
+            grid,
+            sizes,
+            consts,
+            map_consts,
+            rest[: kernel.n_scalars],
+            list(rest[kernel.n_scalars :]),
+        )

@@ -1,4 +1,7 @@
-"""Kernels as loops over their grid: compiled on the CPU, interpreted anywhere, and step by step with checks."""
+"""Kernels as loops over their grid.
+
+Compiled on the CPU, interpreted anywhere, and step by step with checks.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,30 @@ from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._optimize.discharge import discharged
 from teucer.experimental.pallas._checked import InterpretParams, KernelError, Memory, run_checked
-from teucer.experimental.pallas._merging import ONE_BY_ONE, Lanes, Parts, body_of, over_lanes, parts_of
+from teucer.experimental.pallas._merging import (
+    ONE_BY_ONE,
+    Lanes,
+    Parts,
+    body_of,
+    over_lanes,
+    parts_of,
+)
 from teucer.experimental.pallas._records import Block, Kernel, Operands
 
 __all__ = ["run_grid", "run_with_checks", "unwritten"]
 
 
 def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Sequence[Any]:
-    """The results of a kernel: a loop over the grid. lanes: which neighbouring steps are done together."""
+    """The results of a kernel: a loop over the grid. lanes: which neighbouring steps are done
+    together."""
     grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
     blocks = (*kernel.ins, *kernel.outs)
     alias = {o: i for i, o in kernel.aliases}
     ins = [_padded(x, b) for x, b in zip(inputs, kernel.ins, strict=True)]
-    outs = [_padded(inputs[alias[o]] if o in alias else unwritten(b.array), b) for o, b in enumerate(kernel.outs)]
+    outs = [
+        _padded(inputs[alias[o]] if o in alias else unwritten(b.array), b)
+        for o, b in enumerate(kernel.outs)
+    ]
     own = tuple([n for _, n in lanes.counts])
     scratch = [unwritten(a.update(shape=own + a.shape)) for a in kernel.scratch]
     n_in, n_out = len(ins), len(outs)
@@ -39,7 +53,9 @@ def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Seque
 
     def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
         arrays = [*ins, *state[:n_out]]
-        place = [i if lanes.count(a) == 1 else i * np.int32(lanes.count(a)) for a, i in enumerate(place)]
+        place = [
+            i if lanes.count(a) == 1 else i * np.int32(lanes.count(a)) for a, i in enumerate(place)
+        ]
         starts = [_starts(b, place, scalars, c) for b, c in zip(blocks, map_consts, strict=True)]
         seen = [_read(x, p, s) for x, p, s in zip(arrays, parts, starts, strict=True)]
         _, new = body.split(run(*consts, *place, *sizes_given, *scalars, *seen, *state[n_out:]))
@@ -57,45 +73,85 @@ def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Seque
     return [_cropped(x, b) for x, b in zip(state, kernel.outs, strict=False)]
 
 
-def run_with_checks(kernel: Kernel, params: InterpretParams, operands: Sequence[Any]) -> Sequence[Any]:
+def run_with_checks(
+    kernel: Kernel, params: InterpretParams, operands: Sequence[Any]
+) -> Sequence[Any]:
     """The results of a kernel, run in Python on known values."""
     given = Operands.of(kernel, operands)
     alias = {o: i for i, o in kernel.aliases}
     ins = [Memory(f"input {i}", x, True, True) for i, x in enumerate(given.inputs)]
-    outs = [ins[alias[o]] if o in alias else Memory(f"output {o}", unwritten(b.array), False, True)
-            for o, b in enumerate(kernel.outs)]
+    outs = [
+        ins[alias[o]] if o in alias else Memory(f"output {o}", unwritten(b.array), False, True)
+        for o, b in enumerate(kernel.outs)
+    ]
     whole = [Memory(f"scalars {i}", x, True, False) for i, x in enumerate(given.scalars)]
-    scratch = [Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)]
+    scratch = [
+        Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)
+    ]
 
     def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
-        places = np.pad(memory.places, block.padding, constant_values=-1) if block.padding else memory.places
+        places = (
+            np.pad(memory.places, block.padding, constant_values=-1)
+            if block.padding
+            else memory.places
+        )
         starts = _starts(block, [np.int32(i) for i in place], given.scalars, consts)
         if starts is not None:
             if params.detect_out_of_bounds:
                 _check_starts(kernel, memory, block, place, starts)
-            first = [min(max(int(i), 0), n - d.size) for i, n, d in zip(starts, places.shape, block.dims, strict=True)]
-            places = places[tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))]
+            first = [
+                min(max(int(i), 0), n - d.size)
+                for i, n, d in zip(starts, places.shape, block.dims, strict=True)
+            ]
+            places = places[
+                tuple(slice(i, i + d.size) for i, d in zip(first, block.dims, strict=True))
+            ]
         return places.squeeze(tuple(i for i, d in enumerate(block.dims) if d.squeezed))
 
     def blocks(place: Sequence[int]) -> list[Any]:
         shown = zip((*ins, *outs), (*kernel.ins, *kernel.outs), given.map_consts, strict=True)
-        return [*(m.places for m in whole), *(seen(m, b, place, c) for m, b, c in shown), *(m.places for m in scratch)]
+        return [
+            *(m.places for m in whole),
+            *(seen(m, b, place, c) for m, b, c in shown),
+            *(m.places for m in scratch),
+        ]
 
-    run_checked(params, kernel.name, [int(n) for n in given.grid], [*whole, *ins, *outs, *scratch], blocks, kernel.jaxpr,
-                given.consts, given.sizes)
-    return tuple([jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)])
+    run_checked(
+        params,
+        kernel.name,
+        [int(n) for n in given.grid],
+        [*whole, *ins, *outs, *scratch],
+        blocks,
+        kernel.jaxpr,
+        given.consts,
+        given.sizes,
+    )
+    return tuple(
+        [jnp.asarray(m.array, b.array.dtype) for m, b in zip(outs, kernel.outs, strict=True)]
+    )
 
 
-def _check_starts(kernel: Kernel, memory: Memory, block: Block, place: Sequence[int], starts: Sequence[Any]) -> None:
+def _check_starts(
+    kernel: Kernel, memory: Memory, block: Block, place: Sequence[int], starts: Sequence[Any]
+) -> None:
     """Raise KernelError if the block at a place of the grid lies outside of the array."""
     assert block.index is not None
     for axis, (start, n, d) in enumerate(zip(starts, block.array.shape, block.dims, strict=True)):
-        if not 0 <= int(start) < max(n + sum(d.padding), 1):  # starts are places in the padded array
-            found = f"block {int(start) // d.size} of {-(-n // d.size)}" if d.counts_blocks else f"element {int(start)} of {n}"
+        if (
+            not 0 <= int(start) < max(n + sum(d.padding), 1)
+        ):  # starts are places in the padded array
+            found = (
+                f"block {int(start) // d.size} of {-(-n // d.size)}"
+                if d.counts_blocks
+                else f"element {int(start)} of {n}"
+            )
             info = block.index.jaxpr.debug_info
-            raise KernelError(f"{kernel.name}: the index map gives a block that lies outside: {found} along axis {axis}.\n"
-                              f"    reference: {memory.name}\n    at {tuple(place)} of the grid\n    index_map: {info.where}\n"
-                              "  Blocks are counted from 0, elements by pl.Element.")
+            raise KernelError(
+                f"{kernel.name}: the index map gives a block that lies outside: {found} along "
+                f"axis {axis}.\n    reference: {memory.name}\n    at {tuple(place)} of the grid\n"
+                f"    index_map: {info.where}\n  Blocks are counted from 0, elements by "
+                "pl.Element."
+            )
 
 
 def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any]) -> list[Any]:
@@ -119,13 +175,18 @@ def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any])
                 i = lax.div(i, jnp.int32(grid[axis]))
         return step(place, state)
 
-    total: Any = math.prod(grid) if static else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
+    total: Any = (
+        math.prod(grid)
+        if static
+        else functools.reduce(lambda a, b: a * b, [jnp.int32(n) for n in grid])
+    )
     found: list[Any] = lax.fori_loop(jnp.int32(0) if not static else 0, total, one, state)
     return found
 
 
 def unwritten(aval: ShapedArray) -> Any:
-    """Memory that nobody has written: NaN where there are any, so that a result that depends on it shows."""
+    """Memory that nobody has written: NaN where there are any, so that a result that depends on it
+    shows."""
     if dtypes.issubdtype(aval.dtype, np.inexact):
         return jnp.full(aval.shape, np.nan, aval.dtype)
     return jnp.zeros(aval.shape, aval.dtype)
@@ -149,14 +210,19 @@ def _cropped(x: Any, block: Block) -> Any:
     return lax.slice(x, first, [lo + n for lo, n in zip(first, block.array.shape, strict=True)])
 
 
-def _starts(block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]) -> list[Any] | None:
+def _starts(
+    block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]
+) -> list[Any] | None:
     """The places in the padded array where a block begins; None for a block that is the array."""
     if block.index is None:
         return None
     first = block.n_consts + len(place)
     index = discharged(block.index, (*[None] * first, *range(len(scalars)))).jaxpr
     found = index(*consts, *place, *scalars)
-    return [i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i for i, d in zip(found, block.dims, strict=True)]
+    return [
+        i * np.int32(d.size) if d.counts_blocks and d.size != 1 else i
+        for i, d in zip(found, block.dims, strict=True)
+    ]
 
 
 def _read(x: Any, parts: Parts, starts: list[Any] | None) -> Any:

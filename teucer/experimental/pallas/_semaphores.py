@@ -1,4 +1,7 @@
-"""Semaphores, and copies that they tell the end of. Steps and cores run in order here, so a copy is done when it is begun."""
+"""Semaphores, and copies that they tell the end of.
+
+Steps and cores run in order here, so a copy is done when it is begun.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,32 @@ from teucer._trees import pytrees
 from teucer.experimental.pallas._specs import MemoryRef
 from teucer.numpy._references import View
 
-__all__ = ["AsyncCopy", "DeviceIdType", "SemaphoreType", "async_copy", "make_async_copy", "only_on_devices", "semaphore",
-           "semaphore_read", "semaphore_signal", "semaphore_wait", "sync_copy"]
+__all__ = [
+    "AsyncCopy",
+    "DeviceIdType",
+    "SemaphoreType",
+    "async_copy",
+    "make_async_copy",
+    "only_on_devices",
+    "semaphore",
+    "semaphore_read",
+    "semaphore_signal",
+    "semaphore_wait",
+    "sync_copy",
+]
 
 
 class DeviceIdType(enum.Enum):
-    """How the number of a device is meant: by its place in the mesh, or as its number in a program."""
+    """How the number of a device is meant: by its place in the mesh, or as its number in a
+    program."""
 
     MESH = "mesh"
     LOGICAL = "logical"
 
 
 class SemaphoreType(enum.Enum):
-    """Kinds of semaphores: a scratch shape as it is, or called with the shape of an array of them."""
+    """Kinds of semaphores: a scratch shape as it is, or called with the shape of an array of
+    them."""
 
     REGULAR = "regular"
     DMA = "dma"
@@ -71,36 +87,51 @@ def semaphore_read(sem_or_view: Any) -> Any:
 
 
 @tracebacks.api_boundary
-def semaphore_signal(sem_or_view: Any, inc: Any = 1, *, device_id: Any = None, device_id_type: Any = DeviceIdType.MESH,
-                     core_index: Any = None) -> None:
+def semaphore_signal(
+    sem_or_view: Any,
+    inc: Any = 1,
+    *,
+    device_id: Any = None,
+    device_id_type: Any = DeviceIdType.MESH,
+    core_index: Any = None,
+) -> None:
     """Add to the count of a semaphore.
 
-    device_id: of another device's semaphore; that is only on TPUs, which kernels are not compiled for yet.
+    device_id: of another device's semaphore; that is only on TPUs, which kernels are not compiled
+    for yet.
     """
     if device_id is not None:
-        only_on_devices("semaphore_signal of another device", "Exchange arrays by jax.shard_map and collectives.")
+        only_on_devices(
+            "semaphore_signal of another device",
+            "Exchange arrays by jax.shard_map and collectives.",
+        )
     view = _count(sem_or_view)
     view.addupdate(jnp.asarray(inc, view.dtype))
 
 
 @tracebacks.api_boundary
 def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
-    """Wait until the count is at least `value`, and take as much from it. Steps run in order: it must be so already.
+    """Wait until the count is at least `value`, and take as much from it. Steps run in order: it
+    must be so already.
 
     A count that is too small would wait for ever. Outside of a program that raises RuntimeError.
     """
     view = _count(sem_or_view)
     count = view[...]
     if not isinstance(count, Tracer) and not isinstance(value, Tracer) and int(count) < int(value):
-        raise RuntimeError(f"semaphore_wait: the count is {int(count)}, and nobody is left to make it {int(value)}.\n"
-                           "  Signal the semaphore before.")
+        raise RuntimeError(
+            f"semaphore_wait: the count is {int(count)}, and nobody is left to make it "
+            f"{int(value)}.\n  Signal the semaphore before."
+        )
     if decrement:
         view.addupdate(-jnp.asarray(value, view.dtype))
 
 
 def only_on_devices(what: str, remedy: str) -> NoReturn:
     """Refuse what has no meaning where kernels are interpreted."""
-    raise NotImplementedError(f"{what} is only on TPUs, which kernels are not compiled for yet.\n  {remedy}")
+    raise NotImplementedError(
+        f"{what} is only on TPUs, which kernels are not compiled for yet.\n  {remedy}"
+    )
 
 
 class AsyncCopy:
@@ -125,9 +156,15 @@ class AsyncCopy:
 
 
 def _copied(src: Any, dst: Any, *, add: bool) -> None:
-    have, want = typeof(src) if type(src) is not View else src.aval, typeof(dst) if type(dst) is not View else dst.aval
+    have, want = (
+        typeof(src) if type(src) is not View else src.aval,
+        typeof(dst) if type(dst) is not View else dst.aval,
+    )
     if (have.shape, have.dtype) != (want.shape, want.dtype):
-        raise ValueError(f"a copy between references of different types: from {have.str_short(True)} to {want.str_short(True)}")
+        raise ValueError(
+            f"a copy between references of different types: from {have.str_short(True)} to "
+            f"{want.str_short(True)}"
+        )
     source, target = (r if type(r) is View else View(r) for r in (src, dst))
     if add and dtypes.issubdtype(want.dtype, np.number):
         target.addupdate(source[...])
@@ -141,7 +178,9 @@ def make_async_copy(src_ref: Any, dst_ref: Any, sem: Any) -> AsyncCopy:
 
 
 @tracebacks.api_boundary
-def async_copy(src_ref: Any, dst_ref: Any, sem: Any, *, priority: int = 0, add: bool = False) -> AsyncCopy:
+def async_copy(
+    src_ref: Any, dst_ref: Any, sem: Any, *, priority: int = 0, add: bool = False
+) -> AsyncCopy:
     """Start a copy; wait for it by `.wait()`."""
     copy = make_async_copy(src_ref, dst_ref, sem)
     copy.start(priority, add=add)

@@ -12,9 +12,27 @@ from teucer._base import dtypes
 from teucer._core.references.types import RefType
 from teucer._core.types import ShapedArray
 
-__all__ = ["ANY", "HOST", "BlockDim", "BlockSpec", "Blocked", "BoundedSlice", "Buffered", "CompilerParams", "CostEstimate",
-           "Element", "GridSpec", "MemoryRef", "MemorySpace", "PrefetchScalarGridSpec", "RevisitMode", "Squeezed",
-           "dim_of", "no_block_spec", "squeezed"]
+__all__ = [
+    "ANY",
+    "HOST",
+    "BlockDim",
+    "BlockSpec",
+    "Blocked",
+    "BoundedSlice",
+    "Buffered",
+    "CompilerParams",
+    "CostEstimate",
+    "Element",
+    "GridSpec",
+    "MemoryRef",
+    "MemorySpace",
+    "PrefetchScalarGridSpec",
+    "RevisitMode",
+    "Squeezed",
+    "dim_of",
+    "no_block_spec",
+    "squeezed",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +104,8 @@ squeezed = Squeezed()
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """An axis of which the kernel sees `block_size` elements from any place: the index map counts elements.
+    """An axis of which the kernel sees `block_size` elements from any place: the index map counts
+    elements.
 
     padding: (before, behind), elements that may be read there and are not in the array.
     """
@@ -97,7 +116,8 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class BoundedSlice:
-    """An axis of which the index map gives a slice, `pl.ds(start, size)`, of at most `block_size` elements."""
+    """An axis of which the index map gives a slice, `pl.ds(start, size)`, of at most `block_size`
+    elements."""
 
     block_size: Any
 
@@ -160,9 +180,10 @@ no_block_spec = _NoBlockSpec()
 class BlockSpec:
     """Which block of an array a step of the grid sees.
 
-    block_shape: for each axis a size, None or `pl.Squeezed()` (one place, without the axis), `pl.Element`, or
-        `pl.BoundedSlice`; None for the whole array.
-    index_map: (*place in the grid, *scalars given before) -> the number of the block along each axis; by default 0.
+    block_shape: for each axis a size, None or `pl.Squeezed()` (one place, without the axis),
+        `pl.Element`, or `pl.BoundedSlice`; None for the whole array.
+    index_map: (*place in the grid, *scalars given before) -> the number of the block along each
+    axis; by default 0.
     memory_space: where the block is. pipeline_mode: how blocks are copied, where they are.
     """
 
@@ -171,13 +192,26 @@ class BlockSpec:
     pipeline_mode: Any
     memory_space: Any
 
-    def __init__(self, block_shape: Sequence[Any] | None = None, index_map: Callable[..., Any] | None = None,
-                 pipeline_mode: Any = None, *, memory_space: Any = None) -> None:
+    def __init__(
+        self,
+        block_shape: Sequence[Any] | None = None,
+        index_map: Callable[..., Any] | None = None,
+        pipeline_mode: Any = None,
+        *,
+        memory_space: Any = None,
+    ) -> None:
         if callable(block_shape):
-            raise ValueError(f"BlockSpec: block_shape comes first, then index_map; got {block_shape!r} as block_shape.")
+            raise ValueError(
+                f"BlockSpec: block_shape comes first, then index_map; got {block_shape!r} as "
+                "block_shape."
+            )
         shape = None if block_shape is None else tuple(block_shape)
-        for name, value in (("block_shape", shape), ("index_map", index_map), ("pipeline_mode", pipeline_mode),
-                            ("memory_space", memory_space)):
+        for name, value in (
+            ("block_shape", shape),
+            ("index_map", index_map),
+            ("pipeline_mode", pipeline_mode),
+            ("memory_space", memory_space),
+        ):
             object.__setattr__(self, name, value)
 
     def replace(self, **changes: Any) -> BlockSpec:
@@ -190,7 +224,8 @@ class BlockSpec:
 class GridSpec:
     """A grid and what its steps see.
 
-    grid: a size or a tuple of them. in_specs, out_specs: trees of BlockSpecs, as the arguments and results.
+    grid: a size or a tuple of them. in_specs, out_specs: trees of BlockSpecs, as the arguments and
+    results.
     scratch_shapes: what the kernel gets behind them, memory that stays from step to step.
     """
 
@@ -199,28 +234,45 @@ class GridSpec:
     out_specs: Any
     scratch_shapes: Any
 
-    def __init__(self, grid: Any = (), in_specs: Any = no_block_spec, out_specs: Any = no_block_spec,
-                 scratch_shapes: Any = ()) -> None:
-        self.grid = grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
+    def __init__(
+        self,
+        grid: Any = (),
+        in_specs: Any = no_block_spec,
+        out_specs: Any = no_block_spec,
+        scratch_shapes: Any = (),
+    ) -> None:
+        self.grid = (
+            grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
+        )
         self.in_specs = tuple(in_specs) if isinstance(in_specs, list) else in_specs
         self.out_specs = tuple(out_specs) if isinstance(out_specs, list) else out_specs
-        self.scratch_shapes = tuple(scratch_shapes) if isinstance(scratch_shapes, list) else scratch_shapes
+        self.scratch_shapes = (
+            tuple(scratch_shapes) if isinstance(scratch_shapes, list) else scratch_shapes
+        )
 
     num_scalar_prefetch = 0
 
 
 @dataclasses.dataclass(init=False)
 class PrefetchScalarGridSpec(GridSpec):
-    """A GridSpec whose first arguments are there before the grid begins: index maps get references to them too."""
+    """A GridSpec whose first arguments are there before the grid begins: index maps get references
+    to them too."""
 
-    def __init__(self, num_scalar_prefetch: int, grid: Any = (), in_specs: Any = no_block_spec, out_specs: Any = no_block_spec,
-                 scratch_shapes: Any = ()) -> None:
+    def __init__(
+        self,
+        num_scalar_prefetch: int,
+        grid: Any = (),
+        in_specs: Any = no_block_spec,
+        out_specs: Any = no_block_spec,
+        scratch_shapes: Any = (),
+    ) -> None:
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
         self.num_scalar_prefetch = num_scalar_prefetch  # type: ignore[misc]
 
 
 class Dim(NamedTuple):
-    """An axis of a block: its size, whether the kernel does not see it, whether the index map counts blocks, and padding."""
+    """An axis of a block: its size, whether the kernel does not see it, whether the index map
+    counts blocks, and padding."""
 
     size: Any
     squeezed: bool = False
@@ -238,7 +290,13 @@ def dim_of(d: Any) -> Dim:
         return Dim(d.block_size, counts_blocks=False, padding=tuple(d.padding))
     if isinstance(d, BoundedSlice):
         return Dim(d.block_size, counts_blocks=False)
-    if hasattr(d, "__index__") or hasattr(d, "dimension_as_value") or type(d).__name__ == "Dimension":
+    if (
+        hasattr(d, "__index__")
+        or hasattr(d, "dimension_as_value")
+        or type(d).__name__ == "Dimension"
+    ):
         return Dim(d)
-    raise TypeError(f"BlockSpec: {d!r} is no entry of a block shape.\n  Entries are sizes, None, pl.Squeezed(), pl.Blocked, "
-                    "pl.Element and pl.BoundedSlice.")
+    raise TypeError(
+        f"BlockSpec: {d!r} is no entry of a block shape.\n"
+        "  Entries are sizes, None, pl.Squeezed(), pl.Blocked, pl.Element and pl.BoundedSlice."
+    )

@@ -1,7 +1,7 @@
 """Which steps of a grid may run at the same time, as far as a kernel's jaxpr says.
 
-Steps that write the same block of a result must run one after another, unless they only add to it by atomic operations, or
-write parts of it. Targets that run steps at the same time ask here.
+Steps that write the same block of a result must run one after another, unless they only add to it
+by atomic operations, or write parts of it. Targets that run steps at the same time ask here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,15 @@ from teucer.numpy._references import Index
 
 __all__ = ["Access", "Order", "accesses", "axes_of", "order_of"]
 
-_ACCESSES = (_references.get_p, _references.swap_p, _references.addupdate_p, _accesses.masked_load_p,
-             _accesses.masked_swap_p, _accesses.atomic_rmw_p, _accesses.atomic_cas_p)
+_ACCESSES = (
+    _references.get_p,
+    _references.swap_p,
+    _references.addupdate_p,
+    _accesses.masked_load_p,
+    _accesses.masked_swap_p,
+    _accesses.atomic_rmw_p,
+    _accesses.atomic_cas_p,
+)
 _ATOMIC = (_accesses.atomic_rmw_p, _accesses.atomic_cas_p)
 
 
@@ -41,11 +48,15 @@ class Access(NamedTuple):
         views = self.eqn.params["views"]
         if self.eqn.primitive in _ATOMIC:
             return False
-        return all(type(v) is Index and all(item[0] in ("full", "new") for item in v.key.items) for v in views)
+        return all(
+            type(v) is Index and all(item[0] in ("full", "new") for item in v.key.items)
+            for v in views
+        )
 
 
 class Order(NamedTuple):
-    """in_order: axes of the grid whose steps run one after another. held: results that stay the same block meanwhile."""
+    """in_order: axes of the grid whose steps run one after another. held: results that stay the
+    same block meanwhile."""
 
     in_order: tuple[int, ...]
     held: tuple[int, ...]
@@ -59,7 +70,7 @@ def inner_jaxprs(eqn: Eqn) -> Iterator[tuple[ClosedJaxpr, Sequence[Any]]]:
             yield branch, xs[1:]
     elif eqn.primitive is while_p:
         k, m = p["cond_nconsts"], p["body_nconsts"]
-        yield p["cond_jaxpr"], [*xs[:k], *xs[k + m:]]
+        yield p["cond_jaxpr"], [*xs[:k], *xs[k + m :]]
         yield p["body_jaxpr"], xs[k:]
     elif eqn.primitive in (scan_p, jit_p, remat_p):
         inner = p["jaxpr"]
@@ -78,8 +89,11 @@ def _accesses_in(closed: ClosedJaxpr, numbers: dict[Any, int]) -> Iterator[Acces
         if eqn.primitive in _ACCESSES and eqn.invars[0] in numbers:
             yield Access(numbers[eqn.invars[0]], eqn)
         for inner, operands in inner_jaxprs(eqn):
-            within = {v: numbers[x] for v, x in zip(inner.jaxpr.invars, operands, strict=False)
-                      if isinstance(x, Var) and x in numbers}
+            within = {
+                v: numbers[x]
+                for v, x in zip(inner.jaxpr.invars, operands, strict=False)
+                if isinstance(x, Var) and x in numbers
+            }
             if within:
                 yield from _accesses_in(inner, within)
 
@@ -89,7 +103,7 @@ def axes_of(block: Block, rank: int) -> frozenset[int]:
     if block.index is None:
         return frozenset()
     jaxpr = block.index.jaxpr
-    place = jaxpr.invars[block.n_consts:block.n_consts + rank]
+    place = jaxpr.invars[block.n_consts : block.n_consts + rank]
     known: dict[Any, frozenset[int]] = {v: frozenset((i,)) for i, v in enumerate(place)}
     nothing: frozenset[int] = frozenset()
     for eqn in jaxpr.eqns:
@@ -99,11 +113,16 @@ def axes_of(block: Block, rank: int) -> frozenset[int]:
 
 
 def order_of(kernel: Kernel) -> Order:
-    """What must run one after another. Scratch memory goes from step to step along axes of which no result depends."""
+    """What must run one after another. Scratch memory goes from step to step along axes of which no
+    result depends."""
     rank = len(kernel.grid)
     long = frozenset(i for i, n in enumerate(kernel.grid) if n != 1)
     first = len(kernel.jaxpr.in_avals) - len(kernel.scratch) - len(kernel.outs)
-    whole = {a.ref - first for a in accesses(kernel.jaxpr) if a.whole and 0 <= a.ref - first < len(kernel.outs)}
+    whole = {
+        a.ref - first
+        for a in accesses(kernel.jaxpr)
+        if a.whole and 0 <= a.ref - first < len(kernel.outs)
+    }
     moves = [axes_of(b, rank) for b in kernel.outs]
     in_order: frozenset[int] = frozenset()
     for o in whole:

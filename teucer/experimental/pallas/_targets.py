@@ -1,4 +1,7 @@
-"""What kernels are compiled to, by platform: a table of rules each, or the reason why there is none."""
+"""What kernels are compiled to, by platform.
+
+A table of rules each, or the reason why there is none.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ __all__ = ["TARGETS", "Target", "kernel_primitives", "lower_kernel"]
 class Target(NamedTuple):
     """One way to run kernels.
 
-    platforms: those that it is for. how: in a sentence. lower: (ctx, kernel, values) -> values; None if it is not compiled.
+    platforms: those that it is for. how: in a sentence. lower: (ctx, kernel, values) -> values;
+    None if it is not compiled.
     rules: the primitives that it has, by a table; None if it has all that XLA has.
     """
 
@@ -36,22 +40,51 @@ class Target(NamedTuple):
 
 
 def kernel_primitives() -> dict[str, Primitive]:
-    """The primitives that kernels are made of, by name: those of lax, of references, and of kernels."""
-    found = {str(p): p for room in (lax, linalg, _references, _accesses, _gpu) for p in vars_of(room)}
+    """The primitives that kernels are made of, by name: those of lax, of references, and of
+    kernels."""
+    found = {
+        str(p): p for room in (lax, linalg, _references, _accesses, _gpu) for p in vars_of(room)
+    }
     return {name: p for name, p in found.items() if name not in _MESHES}
 
 
 def vars_of(room: Any) -> list[Primitive]:
-    return [p for name in dir(room) if name.endswith("_p") and isinstance(p := getattr(room, name), Primitive)]
+    return [
+        p
+        for name in dir(room)
+        if name.endswith("_p") and isinstance(p := getattr(room, name), Primitive)
+    ]
 
 
 # Collectives and placements: kernels run on one device.
-_MESHES = frozenset({
-    "all_gather", "all_gather_invariant", "all_gather_reduced", "all_to_all", "axis_index", "pbroadcast", "pmax", "pmin",
-    "ppermute",     "psum", "psum_invariant", "pvary", "pgather", "ragged_all_to_all",
-    "reduce_scatter", "reshard", "sharding_constraint",
-    "unreduced_psum", "device_put", "unreduced_reduce_scatter", "reduced_vary_cast", "vary_unreduced_cast", "psend", "precv",
-})
+_MESHES = frozenset(
+    {
+        "all_gather",
+        "all_gather_invariant",
+        "all_gather_reduced",
+        "all_to_all",
+        "axis_index",
+        "pbroadcast",
+        "pmax",
+        "pmin",
+        "ppermute",
+        "psum",
+        "psum_invariant",
+        "pvary",
+        "pgather",
+        "ragged_all_to_all",
+        "reduce_scatter",
+        "reshard",
+        "sharding_constraint",
+        "unreduced_psum",
+        "device_put",
+        "unreduced_reduce_scatter",
+        "reduced_vary_cast",
+        "vary_unreduced_cast",
+        "psend",
+        "precv",
+    }
+)
 
 
 def lower_loop(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
@@ -65,30 +98,68 @@ def lower_merged(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
 
 
 TARGETS = (
-    Target("interpreted", (), "a loop over blocks on any platform, interpret=True; or step by step in Python with checks, "
-           "interpret=pl.InterpretParams().", lower_loop),
-    Target("cpu", ("cpu",), "XLA's loops over blocks, in place; steps that do not depend on one another are done together.",
-           lower_merged),
-    Target("triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON),
-    Target("mosaic_tpu", ("tpu",), "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.", None),
-    Target("mosaic_gpu", (), "not compiled: warp groups, TMA and tensor memory have no lowering. Kernels run interpreted.", None),
-    Target("rocm", ("rocm",), "not compiled: only NVIDIA's GPUs are known to Teucer's Triton. Kernels run interpreted.", None),
+    Target(
+        "interpreted",
+        (),
+        "a loop over blocks on any platform, interpret=True; or step by step in Python with "
+        "checks, interpret=pl.InterpretParams().",
+        lower_loop,
+    ),
+    Target(
+        "cpu",
+        ("cpu",),
+        (
+            "XLA's loops over blocks, in place; steps that do not depend on one another are done "
+            "together."
+        ),
+        lower_merged,
+    ),
+    Target(
+        "triton", ("cuda",), "Triton IR, which XLA compiles for NVIDIA GPUs.", triton.lower, TRITON
+    ),
+    Target(
+        "mosaic_tpu",
+        ("tpu",),
+        "not compiled: there is no lowering to Mosaic yet. Kernels run interpreted.",
+        None,
+    ),
+    Target(
+        "mosaic_gpu",
+        (),
+        (
+            "not compiled: warp groups, TMA and tensor memory have no lowering. Kernels run "
+            "interpreted."
+        ),
+        None,
+    ),
+    Target(
+        "rocm",
+        ("rocm",),
+        "not compiled: only NVIDIA's GPUs are known to Teucer's Triton. Kernels run interpreted.",
+        None,
+    ),
 )
 
 
 def lower_kernel(ctx: Any, kernel: Kernel, values: Sequence[Any], *, interpret: bool) -> Any:
     """Write a kernel for the platform that is lowered for.
 
-    Raises NotImplementedError, before anything is compiled, for what the platform lacks: the line, and the nearest way around.
+    Raises NotImplementedError, before anything is compiled, for what the platform lacks: the line,
+    and the nearest way around.
     """
     if interpret:
         return lower_loop(ctx, kernel, values)
     target = next((t for t in TARGETS if ctx.platform in t.platforms), None)
     if target is None or target.lower is None:
         why = f"\n    {target.name}: {target.how}" if target is not None else ""
-        raise NotImplementedError(f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n    kernel: {kernel.name}{why}"
-                                  "\n  Interpret it there, pallas_call(..., interpret=True), or run it on the CPU.")
+        raise NotImplementedError(
+            f"pallas_call: kernels are not compiled for {ctx.platform} yet.\n"
+            f"    kernel: {kernel.name}{why}\n  Interpret it there, pallas_call(..., "
+            "interpret=True), or run it on the CPU."
+        )
     try:
         return target.lower(ctx, kernel, values)
     except Refused as err:
-        raise NotImplementedError(f"pallas_call of {kernel.name}: {target.name} cannot compile it: {err}") from None
+        raise NotImplementedError(
+            f"pallas_call of {kernel.name}: {target.name} cannot compile it: {err}"
+        ) from None

@@ -1,6 +1,7 @@
 """Names of `pallas.mosaic_gpu`: memory spaces and semaphores, which run interpreted.
 
-Kernels for warp groups, TMA and tensor memory are not compiled; kernels for NVIDIA GPUs go through Triton (`pallas.triton`).
+Kernels for warp groups, TMA and tensor memory are not compiled; kernels for NVIDIA GPUs go through
+Triton (`pallas.triton`).
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ class CompilerParams(_AnyParams):
 
 def __getattr__(name: str) -> Any:
     if name in _MISSING.split():
-        raise AttributeError(f"pallas.mosaic_gpu.{name}: warp groups, TMA and tensor memory are not compiled yet.\n"
-                             "  Write the kernel for Triton, by pl.pallas_call and pallas.triton, which NVIDIA GPUs run.")
+        raise AttributeError(
+            f"pallas.mosaic_gpu.{name}: warp groups, TMA and tensor memory are not compiled yet.\n"
+            "  Write the kernel for Triton, by pl.pallas_call and pallas.triton, which NVIDIA "
+            "GPUs run."
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,9 @@
-"""Names of `pallas.tpu` for kernels that are interpreted: memory spaces, semaphores, copies, pipelines, cores.
+"""Names of `pallas.tpu` for kernels that are interpreted.
 
-Kernels are not compiled for TPUs yet. What has a meaning on one core runs as it would there, in order; the rest says what is
-missing.
+Memory spaces, semaphores, copies, pipelines, cores.
+
+Kernels are not compiled for TPUs yet. What has a meaning on one core runs as it would there, in
+order; the rest says what is missing.
 """
 
 from __future__ import annotations
@@ -36,14 +38,58 @@ from teucer.experimental.pallas._specs import MemoryRef, PrefetchScalarGridSpec,
 from teucer.experimental.pallas._specs import MemorySpace as _AnySpace
 from teucer.experimental.pallas._targets import TARGETS
 
-__all__ = ["ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "HBM", "HOST", "PARALLEL", "SEMAPHORE", "SMEM", "SUBCORE_PARALLEL", "VMEM",
-           "VMEM_SHARED", "CompilerParams", "DeviceIdType", "GridDimensionSemantics", "InterpretParams", "MemorySpace",
-           "PrefetchScalarGridSpec", "SemaphoreType", "TensorCoreMesh", "async_copy", "async_remote_copy", "bitcast",
-           "core_barrier", "create_tensorcore_mesh", "dma_semaphore", "einshape", "emit_pipeline", "force_tpu_interpret_mode",
-           "get_barrier_semaphore", "get_tpu_info", "is_tpu_device", "load", "make_async_copy", "make_async_remote_copy",
-           "prng_random_bits", "prng_seed", "reset_tpu_interpret_mode_state", "roll", "run_on_first_core", "semaphore",
-           "semaphore_read", "semaphore_signal", "semaphore_wait", "set_tpu_interpret_mode", "store", "sync_copy", "touch",
-           "trace_value", "with_memory_space_constraint"]
+__all__ = [
+    "ANY",
+    "ARBITRARY",
+    "CMEM",
+    "CORE_PARALLEL",
+    "HBM",
+    "HOST",
+    "PARALLEL",
+    "SEMAPHORE",
+    "SMEM",
+    "SUBCORE_PARALLEL",
+    "VMEM",
+    "VMEM_SHARED",
+    "CompilerParams",
+    "DeviceIdType",
+    "GridDimensionSemantics",
+    "InterpretParams",
+    "MemorySpace",
+    "PrefetchScalarGridSpec",
+    "SemaphoreType",
+    "TensorCoreMesh",
+    "async_copy",
+    "async_remote_copy",
+    "bitcast",
+    "core_barrier",
+    "create_tensorcore_mesh",
+    "dma_semaphore",
+    "einshape",
+    "emit_pipeline",
+    "force_tpu_interpret_mode",
+    "get_barrier_semaphore",
+    "get_tpu_info",
+    "is_tpu_device",
+    "load",
+    "make_async_copy",
+    "make_async_remote_copy",
+    "prng_random_bits",
+    "prng_seed",
+    "reset_tpu_interpret_mode_state",
+    "roll",
+    "run_on_first_core",
+    "semaphore",
+    "semaphore_read",
+    "semaphore_signal",
+    "semaphore_wait",
+    "set_tpu_interpret_mode",
+    "store",
+    "sync_copy",
+    "touch",
+    "trace_value",
+    "with_memory_space_constraint",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -69,7 +115,8 @@ dma_semaphore = SemaphoreType.DMA
 
 
 class GridDimensionSemantics(enum.Enum):
-    """Whether steps along an axis of a grid may run at the same time, and on which cores. Interpreted, all run in order."""
+    """Whether steps along an axis of a grid may run at the same time, and on which cores.
+    Interpreted, all run in order."""
 
     PARALLEL = "parallel"
     CORE_PARALLEL = "core_parallel"
@@ -78,14 +125,19 @@ class GridDimensionSemantics(enum.Enum):
 
 
 PARALLEL, ARBITRARY = GridDimensionSemantics.PARALLEL, GridDimensionSemantics.ARBITRARY
-CORE_PARALLEL, SUBCORE_PARALLEL = GridDimensionSemantics.CORE_PARALLEL, GridDimensionSemantics.SUBCORE_PARALLEL
+CORE_PARALLEL, SUBCORE_PARALLEL = (
+    GridDimensionSemantics.CORE_PARALLEL,
+    GridDimensionSemantics.SUBCORE_PARALLEL,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class CompilerParams(_AnyParams):
-    """Options of the compiler of TPU kernels, which has them once kernels are compiled for TPUs; nothing reads them yet.
+    """Options of the compiler of TPU kernels, which has them once kernels are compiled for TPUs;
+    nothing reads them yet.
 
-    dimension_semantics: for each axis of the grid a GridDimensionSemantics, or its name. The others as their names say.
+    dimension_semantics: for each axis of the grid a GridDimensionSemantics, or its name. The others
+    as their names say.
     """
 
     dimension_semantics: Sequence[Any] | None = None
@@ -112,12 +164,13 @@ class CompilerParams(_AnyParams):
         return dataclasses.replace(self, **changes)
 
 
-# --- Interpretation -----------------------------------------------------------------------------------
+# --- Interpretation -------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def force_tpu_interpret_mode(params: Any = None) -> Iterator[None]:
-    """Interpret all kernels that are called meanwhile. params: an InterpretParams, to check them step by step."""
+    """Interpret all kernels that are called meanwhile. params: an InterpretParams, to check them
+    step by step."""
     with _call.interpreting(True if params is None else params):
         yield
 
@@ -132,7 +185,7 @@ def reset_tpu_interpret_mode_state() -> None:
     _call.always_interpret(None)
 
 
-# --- Cores --------------------------------------------------------------------------------------------
+# --- Cores ----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +201,9 @@ class TensorCoreMesh:
         return {self.axis_name: self.num_cores}
 
 
-def create_tensorcore_mesh(axis_name: str, devices: Sequence[Any] | None = None, num_cores: int | None = None) -> TensorCoreMesh:
+def create_tensorcore_mesh(
+    axis_name: str, devices: Sequence[Any] | None = None, num_cores: int | None = None
+) -> TensorCoreMesh:
     """A mesh of cores for `pl.core_map` and `pl.kernel`. num_cores: by default 1."""
     return TensorCoreMesh(axis_name, 1 if num_cores is None else int(num_cores))
 
@@ -164,10 +219,12 @@ def core_barrier(sem: Any, *, core_axis_name: str) -> None:
     Raises NotImplementedError for more.
     """
     if lax.axis_size(core_axis_name) > 1:
-        only_on_devices("core_barrier of several cores", "Make two kernels of what runs before and after it.")
+        only_on_devices(
+            "core_barrier of several cores", "Make two kernels of what runs before and after it."
+        )
 
 
-# --- Functions ----------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
 def load(ref: Any, *, mask: Any = None) -> Any:
@@ -180,8 +237,11 @@ def store(ref: Any, val: Any, *, mask: Any = None) -> None:
     _kernel.store(ref, ..., val, mask=mask)
 
 
-def roll(x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None) -> Any:
-    """x with its elements moved round along an axis; with a stride, by so much more for each place along another axis.
+def roll(
+    x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None
+) -> Any:
+    """x with its elements moved round along an axis; with a stride, by so much more for each place
+    along another axis.
 
     >>> roll(jnp.arange(4), 1, 0)
     Array([3, 0, 1, 2], dtype=int32)
@@ -191,13 +251,19 @@ def roll(x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axi
     if stride is None or stride_axis is None:
         return jnp.roll(x, shift, axis)
     n = x.shape[axis]
-    places = lax.broadcasted_iota(jnp.int32, x.shape, axis) - shift - stride * lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)
+    places = (
+        lax.broadcasted_iota(jnp.int32, x.shape, axis)
+        - shift
+        - stride * lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)
+    )
     return jnp.take_along_axis(x, places % n, axis)
 
 
 def bitcast(x: Any, ty: Any) -> Any:
-    """The bits of x taken for another dtype; of another width, the axis before the last changes its size."""
+    """The bits of x taken for another dtype; of another width, the axis before the last changes its
+    size."""
     import teucer as jax  # the package is loaded by now
+
     return jax.new_ref(x).bitcast(ty)[...]
 
 
@@ -217,28 +283,44 @@ def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
 def is_tpu_device() -> bool:
     """Whether the default device is a TPU."""
     import teucer as jax
+
     (target,) = (t for t in TARGETS if t.name == "mosaic_tpu")
     return jax.default_backend() in target.platforms
 
 
-# --- Only on TPUs -------------------------------------------------------------------------------------
+# --- Only on TPUs ---------------------------------------------------------------------------------
 
 
-def make_async_remote_copy(src_ref: Any, dst_ref: Any, send_sem: Any, recv_sem: Any, device_id: Any,
-                           device_id_type: Any = DeviceIdType.MESH) -> Any:
+def make_async_remote_copy(
+    src_ref: Any,
+    dst_ref: Any,
+    send_sem: Any,
+    recv_sem: Any,
+    device_id: Any,
+    device_id_type: Any = DeviceIdType.MESH,
+) -> Any:
     """A copy to another device; only on TPUs."""
     only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
 
 
-def async_remote_copy(src_ref: Any, dst_ref: Any, send_sem: Any, recv_sem: Any, device_id: Any,
-                      device_id_type: Any = DeviceIdType.MESH) -> Any:
+def async_remote_copy(
+    src_ref: Any,
+    dst_ref: Any,
+    send_sem: Any,
+    recv_sem: Any,
+    device_id: Any,
+    device_id_type: Any = DeviceIdType.MESH,
+) -> Any:
     """Start a copy to another device; only on TPUs."""
     only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
 
 
 def get_barrier_semaphore() -> Any:
     """The semaphore that devices share; only on TPUs."""
-    only_on_devices("the semaphore that devices share", "Devices wait for one another in collectives of jax.shard_map.")
+    only_on_devices(
+        "the semaphore that devices share",
+        "Devices wait for one another in collectives of jax.shard_map.",
+    )
 
 
 def get_tpu_info() -> Any:
@@ -248,12 +330,18 @@ def get_tpu_info() -> Any:
 
 def prng_seed(*seeds: Any) -> None:
     """Seed the generator of a TPU core; only on TPUs."""
-    only_on_devices("the generator of a TPU core", "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).")
+    only_on_devices(
+        "the generator of a TPU core",
+        "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
+    )
 
 
 def prng_random_bits(shape: Sequence[int]) -> Any:
     """Random bits of a TPU core's generator; only on TPUs."""
-    only_on_devices("the generator of a TPU core", "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).")
+    only_on_devices(
+        "the generator of a TPU core",
+        "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
+    )
 
 
 _MISSING = """
@@ -266,6 +354,9 @@ _MISSING = """
 
 def __getattr__(name: str) -> Any:
     if name in _MISSING.split():
-        raise AttributeError(f"pallas.tpu.{name}: kernels are not compiled for TPUs yet, and this is for compiled ones.\n"
-                             "  Interpreted kernels use jnp and jax.random; blocks go through BlockSpec or emit_pipeline.")
+        raise AttributeError(
+            f"pallas.tpu.{name}: kernels are not compiled for TPUs yet, and this is for compiled "
+            "ones.\n  Interpreted kernels use jnp and jax.random; blocks go through BlockSpec or "
+            "emit_pipeline."
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

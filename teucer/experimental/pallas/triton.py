@@ -1,6 +1,7 @@
 """Functions of kernels for NVIDIA GPUs under the names of `pallas.triton`.
 
-Kernels that use them run on the CPU and interpreted too, except for inline assembly (docs/guide/pallas.md).
+Kernels that use them run on the CPU and interpreted too, except for inline assembly
+(docs/guide/pallas.md).
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from typing import Any
 
 from teucer._base.lazy import listing
 from teucer.experimental.pallas import _kernel
-from teucer.experimental.pallas._gpu import approx_tanh, debug_barrier, elementwise_inline_asm, max_contiguous
+from teucer.experimental.pallas._gpu import (
+    approx_tanh,
+    debug_barrier,
+    elementwise_inline_asm,
+    max_contiguous,
+)
 from teucer.experimental.pallas._kernel import (
     atomic_add,
     atomic_and,
@@ -24,9 +30,25 @@ from teucer.experimental.pallas._kernel import (
 )
 from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
 
-__all__ = ["CUSTOM_CALL_TARGET_NAME", "CompilerParams", "approx_tanh", "atomic_add", "atomic_and", "atomic_cas", "atomic_max",
-           "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "debug_barrier", "dot", "elementwise_inline_asm", "load",
-           "max_contiguous", "store"]
+__all__ = [
+    "CUSTOM_CALL_TARGET_NAME",
+    "CompilerParams",
+    "approx_tanh",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
+    "debug_barrier",
+    "dot",
+    "elementwise_inline_asm",
+    "load",
+    "max_contiguous",
+    "store",
+]
 __dir__ = listing(__name__, __all__)
 
 CUSTOM_CALL_TARGET_NAME = "__gpu$xla.gpu.triton"
@@ -44,19 +66,35 @@ class CompilerParams(_AnyParams):
     num_stages: int | None = None
 
 
-def load(ref: Any, *, mask: Any = None, other: Any = None, cache_modifier: str | None = None,
-         eviction_policy: str | None = None, volatile: bool = False) -> Any:
-    """The elements of a reference, or of a part of it, `ref.at[...]`; where the mask is false, `other` (by default 0).
+def load(
+    ref: Any,
+    *,
+    mask: Any = None,
+    other: Any = None,
+    cache_modifier: str | None = None,
+    eviction_policy: str | None = None,
+    volatile: bool = False,
+) -> Any:
+    """The elements of a reference, or of a part of it, `ref.at[...]`; where the mask is false,
+    `other` (by default 0).
 
-    cache_modifier: '.ca', '.cg', '.cs', '.cv', ...; eviction_policy: 'evict_first' or 'evict_last'; volatile: hints for the GPU.
+    cache_modifier: '.ca', '.cg', '.cs', '.cv', ...; eviction_policy: 'evict_first' or 'evict_last';
+    volatile: hints for the GPU.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental.pallas import triton as plgpu
     >>> plgpu.load(jax.new_ref(jnp.arange(1, 5)).at[1:3], mask=jnp.array([True, False]))
     Array([2, 0], dtype=int32)
     """
-    return _kernel.load(ref, ..., mask=mask, other=other, cache_modifier=cache_modifier, eviction_policy=eviction_policy,
-                        volatile=volatile)
+    return _kernel.load(
+        ref,
+        ...,
+        mask=mask,
+        other=other,
+        cache_modifier=cache_modifier,
+        eviction_policy=eviction_policy,
+        volatile=volatile,
+    )
 
 
 def store(ref: Any, val: Any, *, mask: Any = None, eviction_policy: str | None = None) -> None:

@@ -1,4 +1,8 @@
-"""Rooflines: what a program has to compute, to move to and from memory, and to send between devices, from its types alone."""
+"""Rooflines.
+
+What a program has to compute, to move to and from memory, and to send between devices, from its
+types alone.
+"""
 
 from teucer.experimental.roofline import rooflines
 from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape
@@ -9,5 +13,13 @@ from teucer.experimental.roofline.roofline import (
     roofline_and_grad,
 )
 
-__all__ = ["RooflineResult", "RooflineRuleContext", "RooflineShape", "register_roofline", "register_standard_roofline",
-           "roofline", "roofline_and_grad", "rooflines"]
+__all__ = [
+    "RooflineResult",
+    "RooflineRuleContext",
+    "RooflineShape",
+    "register_roofline",
+    "register_standard_roofline",
+    "roofline",
+    "roofline_and_grad",
+    "rooflines",
+]

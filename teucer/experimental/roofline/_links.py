@@ -1,4 +1,7 @@
-"""What collectives send over the links of a torus: each mesh axis is a ring of devices, an axis of two a single link."""
+"""What collectives send over the links of a torus.
+
+Each mesh axis is a ring of devices, an axis of two a single link.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,52 @@ from typing import Any
 
 import numpy as np
 
-from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape, Rule
+from teucer.experimental.roofline._results import (
+    RooflineResult,
+    RooflineRuleContext,
+    RooflineShape,
+    Rule,
+)
 
 __all__ = ["RULES"]
 
 
 def _rings(ctx: RooflineRuleContext, names: Any) -> dict[str, int]:
-    """The sizes of those of the axes that the mesh has. Others are of `vmap`, along which nothing is sent."""
+    """The sizes of those of the axes that the mesh has. Others are of `vmap`, along which nothing
+    is sent."""
     listed = names if isinstance(names, tuple | list) else (names,)
-    return {name: ctx.mesh.shape[name] for name in listed if ctx.mesh is not None and name in ctx.mesh.shape}
+    return {
+        name: ctx.mesh.shape[name]
+        for name in listed
+        if ctx.mesh is not None and name in ctx.mesh.shape
+    }
 
 
 def _sent(rings: dict[str, int], sent: int, latency: int) -> RooflineResult:
     """The same over the links of all axes."""
-    return RooflineResult(ici_bytes=dict.fromkeys(rings, sent), ici_latency=dict.fromkeys(rings, latency))
+    return RooflineResult(
+        ici_bytes=dict.fromkeys(rings, sent), ici_latency=dict.fromkeys(rings, latency)
+    )
 
 
 def _gathered(rings: dict[str, int], part: float) -> RooflineResult:
-    """Every device gets the parts of all: one axis after another, of each part as much in every order of the axes."""
+    """Every device gets the parts of all: one axis after another, of each part as much in every
+    order of the axes."""
     sizes = [n for n in rings.values() if n > 1]
     if not sizes:
         return _sent(rings, 0, 0)
     return _sent(rings, int(part / len(sizes)) * (math.prod(sizes) - 1), len(sizes) * max(sizes))
 
 
-def all_gather(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any) -> RooflineResult:
+def all_gather(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+) -> RooflineResult:
     return _gathered(_rings(ctx, axis_name), x.bytes)
 
 
-def reduce_scatter(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any) -> RooflineResult:
+def reduce_scatter(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+) -> RooflineResult:
     rings = _rings(ctx, axis_name)
     return _gathered(rings, x.bytes / math.prod(rings.values()))
 
@@ -48,12 +68,16 @@ def psum(ctx: RooflineRuleContext, x: RooflineShape, *, axes: Any, **params: Any
     return _gathered(rings, x.bytes / math.prod(rings.values())) * 2
 
 
-def extreme(ctx: RooflineRuleContext, x: RooflineShape, *, axes: Any, **params: Any) -> RooflineResult:
+def extreme(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axes: Any, **params: Any
+) -> RooflineResult:
     """As of a scalar, which it is nearly always."""
     return _gathered(_rings(ctx, axes), x.dtype.itemsize)
 
 
-def all_to_all(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any) -> RooflineResult:
+def all_to_all(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+) -> RooflineResult:
     """Half of all bytes pass the links that join the halves of the torus."""
     rings = _rings(ctx, axis_name)
     sizes = [n for n in rings.values() if n > 1]
@@ -63,9 +87,16 @@ def all_to_all(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **
     return _sent(rings, int(x.bytes * math.prod(sizes) / 2 / links), sum(sizes) // 2)
 
 
-def ppermute(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, perm: Sequence[tuple[int, int]],
-             **params: Any) -> RooflineResult:
-    """Messages go along one axis after another, the last first, the shorter way round; the link that most of them pass counts."""
+def ppermute(
+    ctx: RooflineRuleContext,
+    x: RooflineShape,
+    *,
+    axis_name: Any,
+    perm: Sequence[tuple[int, int]],
+    **params: Any,
+) -> RooflineResult:
+    """Messages go along one axis after another, the last first, the shorter way round; the link
+    that most of them pass counts."""
     rings = _rings(ctx, axis_name)
     sizes = tuple(rings.values())
     if math.prod(sizes) <= 1:
@@ -91,7 +122,9 @@ def _way(start: Sequence[Any], end: Sequence[Any], sizes: Sequence[int]) -> Iter
             yield axis, frozenset((here, tuple(at)))
 
 
-def pbroadcast(ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any) -> RooflineResult:
+def pbroadcast(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+) -> RooflineResult:
     """All bytes pass every link, and go half round."""
     rings = _rings(ctx, axis_name)
     many = math.prod(rings.values()) > 1

@@ -20,13 +20,17 @@ __all__ = ["RooflineResult", "RooflineRuleContext", "RooflineShape", "Rule"]
 class RooflineResult:
     """What one device has to do for a program, or for an equation.
 
-    unfused_flops, unfused_hbm_bytes: operations on numbers, and bytes of operands and results, of every equation by itself.
+    unfused_flops, unfused_hbm_bytes: operations on numbers, and bytes of operands and results, of
+    every equation by itself.
     flops, hbm_bytes: of matrix products only, as if all else were fused with them.
     peak_hbm_bytes: the largest sum of bytes of the values that are in memory between two equations.
-    ici_bytes, ici_latency: by mesh axis, bytes that pass a link, and links that a message passes one after another.
+    ici_bytes, ici_latency: by mesh axis, bytes that pass a link, and links that a message passes
+    one after another.
 
-    >>> RooflineResult(flops=2, peak_hbm_bytes=8) + RooflineResult(flops=1, peak_hbm_bytes=4, ici_bytes={"x": 4})
-    RooflineResult(flops=3, unfused_flops=0, ici_bytes={'x': 4}, ici_latency={}, hbm_bytes=0, peak_hbm_bytes=8, unfused_hbm_bytes=0)
+    >>> RooflineResult(flops=2, peak_hbm_bytes=8) + RooflineResult(flops=1, peak_hbm_bytes=4,
+    ...     ici_bytes={"x": 4})
+    RooflineResult(flops=3, unfused_flops=0, ici_bytes={'x': 4}, ici_latency={}, hbm_bytes=0,
+    peak_hbm_bytes=8, unfused_hbm_bytes=0)
     """
 
     flops: int = 0
@@ -108,9 +112,11 @@ class RooflineShape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RooflineRuleContext:
-    """What a rule is told of an equation: its types, and the mesh whose devices run it; None outside of `shard_map`.
+    """What a rule is told of an equation: its types, and the mesh whose devices run it; None
+    outside of `shard_map`.
 
-    pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory, so that it is not moved.
+    pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory,
+    so that it is not moved.
     """
 
     name_stack: NameStack

@@ -1,4 +1,7 @@
-"""Rooflines of functions: the equations of a program counted one after another, with what is in memory between them."""
+"""Rooflines of functions.
+
+The equations of a program counted one after another, with what is in memory between them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,12 @@ from teucer._transform.staging import eval_shape, make_jaxpr
 from teucer._transform.vjp import vjp as _vjp
 from teucer._trees import pytrees
 from teucer.experimental.roofline import rooflines
-from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape, Rule
+from teucer.experimental.roofline._results import (
+    RooflineResult,
+    RooflineRuleContext,
+    RooflineShape,
+    Rule,
+)
 
 __all__ = ["register_roofline", "register_standard_roofline", "roofline", "roofline_and_grad"]
 __dir__ = listing(__name__, __all__)
@@ -29,8 +37,8 @@ _registered: dict[Any, Rule] = {}
 def register_roofline(prim: Any) -> Callable[[Rule], Rule]:
     """A decorator that makes a function the rule of a primitive.
 
-    It is called with a `RooflineRuleContext`, a `RooflineShape` for each operand, and the parameters of the primitive; it returns
-    a `RooflineResult`.
+    It is called with a `RooflineRuleContext`, a `RooflineShape` for each operand, and the
+    parameters of the primitive; it returns a `RooflineResult`.
     """
 
     def register(rule: Rule) -> Rule:
@@ -45,17 +53,27 @@ def register_standard_roofline(prim: Any) -> None:
     _registered[prim] = lambda ctx, *operands, **params: RooflineResult()
 
 
-def roofline(f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_specs: Any = None, *,
-             pin_lhs_in_vmem: bool = False, pin_rhs_in_vmem: bool = False, vjp: bool = False,
-             print_jaxpr: bool = False) -> Callable[..., tuple[Any, RooflineResult]]:
-    """A function that gives the shapes of the results of `f`, and a `RooflineResult`, without computing anything.
+def roofline(
+    f: Callable[..., Any],
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    *,
+    pin_lhs_in_vmem: bool = False,
+    pin_rhs_in_vmem: bool = False,
+    vjp: bool = False,
+    print_jaxpr: bool = False,
+) -> Callable[..., tuple[Any, RooflineResult]]:
+    """A function that gives the shapes of the results of `f`, and a `RooflineResult`, without
+    computing anything.
 
     Its arguments are arrays, or anything with shape and dtype.
     mesh, in_specs, out_specs: if they are given, of `f` run by `shard_map`, on one device.
     pin_lhs_in_vmem, pin_rhs_in_vmem: whether this operand of matrix products stays in fast memory.
     vjp: of the backward pass alone; the shapes are those of the cotangents of the arguments.
     print_jaxpr: print the program that is counted.
-    The body of a scan counts as often as it runs, that of a `while` loop once, of a `cond` the branch with most operations.
+    The body of a scan counts as often as it runs, that of a `while` loop once, of a `cond` the
+    branch with most operations.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> x = jax.ShapeDtypeStruct((4, 4), jnp.float32)
@@ -69,6 +87,7 @@ def roofline(f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_
         fun = f
         if in_specs is not None or out_specs is not None:
             from teucer.sharding._shard_map import shard_map  # for programs on meshes
+
             fun = shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
         structs = pytrees.tree_map(_struct, args)
         if vjp:
@@ -77,10 +96,17 @@ def roofline(f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_
         else:
             jaxpr, shapes = make_jaxpr(fun, return_shape=True)(*structs)
             if fun is not f:
-                specs = pytrees.broadcast_prefix(out_specs, shapes, is_leaf=lambda x: isinstance(x, PartitionSpec))
+                specs = pytrees.broadcast_prefix(
+                    out_specs, shapes, is_leaf=lambda x: isinstance(x, PartitionSpec)
+                )
                 leaves, tree = pytrees.tree_flatten(shapes)
-                shapes = pytrees.tree_unflatten(tree, [x.update(sharding=NamedSharding(mesh, spec))
-                                                       for x, spec in zip(leaves, specs, strict=True)])
+                shapes = pytrees.tree_unflatten(
+                    tree,
+                    [
+                        x.update(sharding=NamedSharding(mesh, spec))
+                        for x, spec in zip(leaves, specs, strict=True)
+                    ],
+                )
         if print_jaxpr:
             print(jaxpr)
         return shapes, _Count(mesh, pin_lhs_in_vmem, pin_rhs_in_vmem).of(jaxpr.jaxpr)
@@ -88,14 +114,27 @@ def roofline(f: Callable[..., Any], mesh: Any = None, in_specs: Any = None, out_
     return counted
 
 
-def roofline_and_grad(f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs: Any, *, pin_lhs_in_vmem: bool = False,
-                      pin_rhs_in_vmem: bool = False, print_jaxpr: bool = False,
-                      ) -> Callable[..., tuple[Any, RooflineResult, RooflineResult]]:
-    """A function that gives the shapes of the results of `f`, and a `RooflineResult` each of its forward and backward pass.
+def roofline_and_grad(
+    f: Callable[..., Any],
+    mesh: Any,
+    in_specs: Any,
+    out_specs: Any,
+    *,
+    pin_lhs_in_vmem: bool = False,
+    pin_rhs_in_vmem: bool = False,
+    print_jaxpr: bool = False,
+) -> Callable[..., tuple[Any, RooflineResult, RooflineResult]]:
+    """A function that gives the shapes of the results of `f`, and a `RooflineResult` each of its
+    forward and backward pass.
 
-    The backward pass is counted with arguments and cotangents in bfloat16, as networks are trained. The rest as for `roofline`.
+    The backward pass is counted with arguments and cotangents in bfloat16, as networks are trained.
+    The rest as for `roofline`.
     """
-    options = {"pin_lhs_in_vmem": pin_lhs_in_vmem, "pin_rhs_in_vmem": pin_rhs_in_vmem, "print_jaxpr": print_jaxpr}
+    options = {
+        "pin_lhs_in_vmem": pin_lhs_in_vmem,
+        "pin_rhs_in_vmem": pin_rhs_in_vmem,
+        "print_jaxpr": print_jaxpr,
+    }
 
     @functools.wraps(f)
     def counted(*args: Any) -> tuple[Any, RooflineResult, RooflineResult]:
@@ -109,8 +148,16 @@ def roofline_and_grad(f: Callable[..., Any], mesh: Any, in_specs: Any, out_specs
 
 def _struct(x: Any) -> Any:
     """An argument, so that no value is in the program."""
-    return x if isinstance(x, ShapeDtypeStruct) or not hasattr(x, "shape") else ShapeDtypeStruct(
-        x.shape, x.dtype, weak_type=getattr(x, "weak_type", False), sharding=getattr(x, "sharding", None))
+    return (
+        x
+        if isinstance(x, ShapeDtypeStruct) or not hasattr(x, "shape")
+        else ShapeDtypeStruct(
+            x.shape,
+            x.dtype,
+            weak_type=getattr(x, "weak_type", False),
+            sharding=getattr(x, "sharding", None),
+        )
+    )
 
 
 def _half(x: Any) -> Any:
@@ -149,23 +196,37 @@ class _Count(NamedTuple):
         if rule is not None:
             avals = [v.aval for v in eqn.invars]
             ctx = RooflineRuleContext(
-                name_stack=eqn.source_info.name_stack, primitive=eqn.primitive, avals_in=avals,
-                avals_out=[v.aval for v in eqn.outvars], jaxpr_eqn_ctx=eqn.ctx, mesh=self.mesh,
-                pin_lhs_in_vmem=self.pin_lhs, pin_rhs_in_vmem=self.pin_rhs)
+                name_stack=eqn.source_info.name_stack,
+                primitive=eqn.primitive,
+                avals_in=avals,
+                avals_out=[v.aval for v in eqn.outvars],
+                jaxpr_eqn_ctx=eqn.ctx,
+                mesh=self.mesh,
+                pin_lhs_in_vmem=self.pin_lhs,
+                pin_rhs_in_vmem=self.pin_rhs,
+            )
             return rule(ctx, *map(RooflineShape.from_aval, avals), **eqn.params)
         inner = rooflines.inside(eqn)
         if not inner:
             return rooflines.default(eqn)
-        within = self._replace(mesh=eqn.params["mesh"]) if eqn.primitive.name == "shard_map" else self
+        within = (
+            self._replace(mesh=eqn.params["mesh"]) if eqn.primitive.name == "shard_map" else self
+        )
         return sum((within.of(jaxpr) * times for jaxpr, times in inner), RooflineResult())
 
 
 def _sizes(jaxpr: Jaxpr) -> Callable[[Var], int]:
-    """Bytes of the variables of a program on one device: of what `shard_map` takes and gives, those of its part."""
+    """Bytes of the variables of a program on one device: of what `shard_map` takes and gives, those
+    of its part."""
     parts = {}
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "shard_map":
             inner = eqn.params["jaxpr"].jaxpr
-            parts.update((v, bytes_of(part.aval)) for v, part in zip(
-                (*eqn.invars, *eqn.outvars), (*inner.invars, *inner.outvars), strict=True) if type(v) is not Literal)
+            parts.update(
+                (v, bytes_of(part.aval))
+                for v, part in zip(
+                    (*eqn.invars, *eqn.outvars), (*inner.invars, *inner.outvars), strict=True
+                )
+                if type(v) is not Literal
+            )
     return lambda v: parts[v] if v in parts else bytes_of(v.aval)

@@ -1,4 +1,7 @@
-"""The rules of Teucer's own primitives: a table of those that are special, and one rule for the others."""
+"""The rules of Teucer's own primitives.
+
+A table of those that are special, and one rule for the others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,12 @@ from teucer._base.lazy import listing
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer.debug._costs import operations
 from teucer.experimental.roofline import _links
-from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape, Rule
+from teucer.experimental.roofline._results import (
+    RooflineResult,
+    RooflineRuleContext,
+    RooflineShape,
+    Rule,
+)
 from teucer.interpreters._primitive import LibraryPrimitive
 from teucer.lax import GatherScatterMode
 from teucer.lax._varying import Collective
@@ -26,12 +34,17 @@ def _unfused(flops: int, moved: int) -> RooflineResult:
 
 
 def default(eqn: Eqn) -> RooflineResult:
-    """An operation for each element, of reductions for each but the first; nothing where elements only change place.
+    """An operation for each element, of reductions for each but the first; nothing where elements
+    only change place.
 
     Of the primitives of others nothing is known.
     """
     name = eqn.primitive.name
-    if type(eqn.primitive) is LibraryPrimitive or isinstance(eqn.primitive, Collective) or name.startswith("random_"):
+    if (
+        type(eqn.primitive) is LibraryPrimitive
+        or isinstance(eqn.primitive, Collective)
+        or name.startswith("random_")
+    ):
         return RooflineResult()
     shapes = [RooflineShape.from_aval(v.aval) for v in (*eqn.invars, *eqn.outvars)]
     flops = int(operations(eqn)) if name not in ("imag", "real") else shapes[-1].size
@@ -45,34 +58,69 @@ def _moved(ctx: RooflineRuleContext, *operands: RooflineShape) -> int:
     return sum(x.bytes for x in operands) + RooflineShape.total_bytes(ctx.avals_out)
 
 
-def dot_general(ctx: RooflineRuleContext, lhs: RooflineShape, rhs: RooflineShape, *, dimension_numbers: Any,
-                **params: Any) -> RooflineResult:
+def dot_general(
+    ctx: RooflineRuleContext,
+    lhs: RooflineShape,
+    rhs: RooflineShape,
+    *,
+    dimension_numbers: Any,
+    **params: Any,
+) -> RooflineResult:
     (contracted, _), _ = dimension_numbers
     out = RooflineShape.from_aval(ctx.avals_out[0])
     flops = 2 * out.size * math.prod(lhs.shape[i] for i in contracted)
     # What is pinned on the left is overwritten by the result, which then stays as well.
-    moved = (lhs.bytes + out.bytes) * (not ctx.pin_lhs_in_vmem) + rhs.bytes * (not ctx.pin_rhs_in_vmem)
-    return RooflineResult(flops=flops, unfused_flops=flops, hbm_bytes=moved, unfused_hbm_bytes=moved)
+    moved = (lhs.bytes + out.bytes) * (not ctx.pin_lhs_in_vmem) + rhs.bytes * (
+        not ctx.pin_rhs_in_vmem
+    )
+    return RooflineResult(
+        flops=flops, unfused_flops=flops, hbm_bytes=moved, unfused_hbm_bytes=moved
+    )
 
 
-def conv_general_dilated(ctx: RooflineRuleContext, lhs: RooflineShape, rhs: RooflineShape, *, window_strides: Sequence[int],
-                         padding: Sequence[tuple[int, int]], lhs_dilation: Sequence[int], rhs_dilation: Sequence[int],
-                         dimension_numbers: Any, batch_group_count: int, **params: Any) -> RooflineResult:
+def conv_general_dilated(
+    ctx: RooflineRuleContext,
+    lhs: RooflineShape,
+    rhs: RooflineShape,
+    *,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
+    dimension_numbers: Any,
+    batch_group_count: int,
+    **params: Any,
+) -> RooflineResult:
     """Products with elements that are there: those with padding are left out."""
     batch, _, *spatial = dimension_numbers.lhs_spec
     features, of_each, *windows = dimension_numbers.rhs_spec
     out_axes = dimension_numbers.out_spec[2:]
     out = ctx.avals_out[0].shape
-    pairs = [_meetings(lhs.shape[i], rhs.shape[j], out[o], *window) for i, j, o, *window in zip(
-        spatial, windows, out_axes, window_strides, [low for low, _ in padding], lhs_dilation, rhs_dilation, strict=True)]
+    pairs = [
+        _meetings(lhs.shape[i], rhs.shape[j], out[o], *window)
+        for i, j, o, *window in zip(
+            spatial,
+            windows,
+            out_axes,
+            window_strides,
+            [low for low, _ in padding],
+            lhs_dilation,
+            rhs_dilation,
+            strict=True,
+        )
+    ]
     rest = lhs.shape[batch] // batch_group_count * rhs.shape[features] * rhs.shape[of_each]
     return _unfused(2 * math.prod(pairs) * rest, _moved(ctx, lhs, rhs))
 
 
-def _meetings(size: int, window: int, out: int, stride: int, low: int, dilation: int, window_dilation: int) -> int:
-    """How many elements of a window, over all its places along an axis, meet an element of the input.
+def _meetings(
+    size: int, window: int, out: int, stride: int, low: int, dilation: int, window_dilation: int
+) -> int:
+    """How many elements of a window, over all its places along an axis, meet an element of the
+    input.
 
-    The j-th element of the window that begins at s meets one if s + j d is a multiple of the input's dilation, and within it.
+    The j-th element of the window that begins at s meets one if s + j d is a multiple of the
+    input's dilation, and within it.
     """
     begins = np.arange(out, dtype=np.int64) * stride - low
     last = (size - 1) * dilation
@@ -86,28 +134,52 @@ def _meetings(size: int, window: int, out: int, stride: int, low: int, dilation:
     return int(np.where((begins % common == 0) & (last_j >= first_j), count, 0).sum())
 
 
-def cumulative(ctx: RooflineRuleContext, x: RooflineShape, *, axis: int, **params: Any) -> RooflineResult:
-    """An operation for each place along the axis: those of other axes are done beside one another."""
+def cumulative(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis: int, **params: Any
+) -> RooflineResult:
+    """An operation for each place along the axis: those of other axes are done beside one
+    another."""
     each = 2 if ctx.primitive.name == "cumlogsumexp" else 1
     return _unfused(each * x.shape[axis], _moved(ctx, x))
 
 
-def gather(ctx: RooflineRuleContext, operand: RooflineShape, indices: RooflineShape, *, mode: Any, **params: Any) -> RooflineResult:
-    """Only what is taken is read; with FILL_OR_DROP each index is compared with its bounds, and each element chosen."""
+def gather(
+    ctx: RooflineRuleContext,
+    operand: RooflineShape,
+    indices: RooflineShape,
+    *,
+    mode: Any,
+    **params: Any,
+) -> RooflineResult:
+    """Only what is taken is read; with FILL_OR_DROP each index is compared with its bounds, and
+    each element chosen."""
     out = RooflineShape.from_aval(ctx.avals_out[0])
     filled = GatherScatterMode.from_any(mode) == GatherScatterMode.FILL_OR_DROP
     return _unfused((4 * indices.size + out.size) * filled, 2 * out.bytes + indices.bytes)
 
 
-def scatter(ctx: RooflineRuleContext, operand: RooflineShape, indices: RooflineShape, updates: RooflineShape, *,
-            update_jaxpr: Any = None, **params: Any) -> RooflineResult:
+def scatter(
+    ctx: RooflineRuleContext,
+    operand: RooflineShape,
+    indices: RooflineShape,
+    updates: RooflineShape,
+    *,
+    update_jaxpr: Any = None,
+    **params: Any,
+) -> RooflineResult:
     """What is changed is read with the updates, and written."""
     inner: Jaxpr | None = getattr(update_jaxpr, "jaxpr", update_jaxpr)
-    each = sum(operations(eqn) for eqn in inner.eqns) if inner is not None else ctx.primitive.name != "scatter"
+    each = (
+        sum(operations(eqn) for eqn in inner.eqns)
+        if inner is not None
+        else ctx.primitive.name != "scatter"
+    )
     return _unfused(int(each * updates.size), 3 * updates.bytes + indices.bytes)
 
 
-def select_n(ctx: RooflineRuleContext, which: RooflineShape, *cases: RooflineShape, **params: Any) -> RooflineResult:
+def select_n(
+    ctx: RooflineRuleContext, which: RooflineShape, *cases: RooflineShape, **params: Any
+) -> RooflineResult:
     out = RooflineShape.from_aval(ctx.avals_out[0])
     return _unfused(out.size, which.bytes + out.bytes)
 
@@ -117,12 +189,18 @@ def callback(ctx: RooflineRuleContext, *operands: RooflineShape, **params: Any) 
 
 
 _RULES: dict[str, Rule] = {
-    "dot_general": dot_general, "conv_general_dilated": conv_general_dilated, "gather": gather, "select_n": select_n,
+    "dot_general": dot_general,
+    "conv_general_dilated": conv_general_dilated,
+    "gather": gather,
+    "select_n": select_n,
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), cumulative),
-    **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"), scatter),
+    **dict.fromkeys(
+        ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
+        scatter,
+    ),
     **dict.fromkeys(("pure_callback", "io_callback", "debug_callback", "debug_print"), callback),
     **_links.RULES,
-}  # fmt: skip
+}
 
 
 def rule_of(eqn: Eqn) -> Rule | None:
@@ -131,9 +209,14 @@ def rule_of(eqn: Eqn) -> Rule | None:
 
 
 def inside(eqn: Eqn) -> list[tuple[Jaxpr, int]]:
-    """The programs that an equation runs, with how many times. A `while` loop counts once: nobody knows how often it runs."""
+    """The programs that an equation runs, with how many times. A `while` loop counts once: nobody
+    knows how often it runs."""
     times = int(eqn.params["length"]) if eqn.primitive.name == "scan" else 1
-    found = list(jaxprs_in_params(eqn.params)) if eqn.primitive.higher_order and eqn.primitive.name not in _RULES else []
+    found = (
+        list(jaxprs_in_params(eqn.params))
+        if eqn.primitive.higher_order and eqn.primitive.name not in _RULES
+        else []
+    )
     if eqn.primitive.name == "cond":
         found = [max(found, key=lambda jaxpr: sum(map(operations, jaxpr.eqns)))]
     return [(jaxpr, times) for jaxpr in found]

@@ -1,4 +1,7 @@
-"""Source maps: which place of a program's jaxpr, StableHLO or HLO comes from which line of the user's program."""
+"""Source maps.
+
+Which place of a program's jaxpr, StableHLO or HLO comes from which line of the user's program.
+"""
 
 from teucer.experimental.source_mapper import common, generate_map, hlo, jaxpr, mlir
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
@@ -14,6 +17,21 @@ from teucer.experimental.source_mapper.common import (
 from teucer.experimental.source_mapper.generate_map import generate_sourcemaps
 from teucer.experimental.source_mapper.mlir import create_mlir_sourcemap
 
-__all__ = ["MappingsGenerator", "Pass", "SourceMap", "SourceMapDump", "all_passes", "canonicalize_filename", "common",
-           "compile_with_env", "create_mlir_sourcemap", "filter_passes", "generate_map", "generate_sourcemaps", "hlo", "jaxpr",
-           "mlir", "register_pass"]
+__all__ = [
+    "MappingsGenerator",
+    "Pass",
+    "SourceMap",
+    "SourceMapDump",
+    "all_passes",
+    "canonicalize_filename",
+    "common",
+    "compile_with_env",
+    "create_mlir_sourcemap",
+    "filter_passes",
+    "generate_map",
+    "generate_sourcemaps",
+    "hlo",
+    "jaxpr",
+    "mlir",
+    "register_pass",
+]

@@ -1,4 +1,7 @@
-"""Source maps: which place of generated text comes from which place of a program (https://tc39.es/ecma426)."""
+"""Source maps.
+
+Which place of generated text comes from which place of a program (https://tc39.es/ecma426).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 @dataclasses.dataclass(frozen=True)
 class SourceMap:
-    """mappings: for each line of the generated text its segments: (column), or (column, number of the source, line, column).
+    """mappings: for each line of the generated text its segments: (column), or (column, number of
+    the source, line, column).
 
     Lines and columns count from 0.
     """
@@ -29,16 +33,30 @@ class SourceMap:
         """The map as JSON, in which numbers are differences, in base 64.
 
         >>> SourceMap(3, ["a.py"], [], [], [[(4, 0, 16, 1)], []]).to_json()
-        '{"version": 3, "sources": ["a.py"], "sourcesContent": [], "names": [], "mappings": "IAgBC;"}'
+        '{"version": 3, "sources": ["a.py"], "sourcesContent": [], "names": [], "mappings":
+        "IAgBC;"}'
         """
-        return json.dumps({"version": self.version, "sources": list(self.sources), "sourcesContent": list(self.sources_content),
-                           "names": list(self.names), "mappings": _encoded(self.mappings)})
+        return json.dumps(
+            {
+                "version": self.version,
+                "sources": list(self.sources),
+                "sourcesContent": list(self.sources_content),
+                "names": list(self.names),
+                "mappings": _encoded(self.mappings),
+            }
+        )
 
     @classmethod
     def from_json(cls, json_data: str) -> SourceMap:
         """The map that `to_json` wrote."""
         data: dict[str, Any] = json.loads(json_data)
-        return cls(data["version"], data["sources"], data.get("sourcesContent", []), data["names"], _decoded(data["mappings"]))
+        return cls(
+            data["version"],
+            data["sources"],
+            data.get("sourcesContent", []),
+            data["names"],
+            _decoded(data["mappings"]),
+        )
 
 
 class MappingsGenerator:
@@ -61,7 +79,9 @@ class MappingsGenerator:
     def new_segment(self, *seg: int) -> None:
         """Add a segment to the line. Raises RuntimeError before the first line."""
         if not self._groups:
-            raise RuntimeError("MappingsGenerator.new_segment: begin a line with new_group() first.")
+            raise RuntimeError(
+                "MappingsGenerator.new_segment: begin a line with new_group() first."
+            )
         self._groups[-1].append(seg)
 
     def mappings(self) -> list[list[tuple[int, ...]]]:

@@ -13,8 +13,16 @@ from teucer._base import config
 from teucer._base.lazy import listing
 from teucer.experimental.source_mapper._maps import SourceMap
 
-__all__ = ["Pass", "SourceMapDump", "all_passes", "canonicalize_filename", "compile_with_env", "filter_passes", "flag_env",
-           "register_pass"]
+__all__ = [
+    "Pass",
+    "SourceMapDump",
+    "all_passes",
+    "canonicalize_filename",
+    "compile_with_env",
+    "filter_passes",
+    "flag_env",
+    "register_pass",
+]
 __dir__ = listing(__name__, __all__)
 
 
@@ -29,7 +37,8 @@ class SourceMapDump:
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """A form of a program: compile_fn(folder, f, args, kwargs) makes it, generate_dump(what was made) writes it."""
+    """A form of a program: compile_fn(folder, f, args, kwargs) makes it, generate_dump(what was
+    made) writes it."""
 
     name: str
     compile_fn: Callable[..., Any]
@@ -79,8 +88,13 @@ def flag_env(**kwargs: Any) -> Iterator[None]:
             config.config.update(name, value)
 
 
-def compile_with_env(f: Callable[..., Any], f_args: Any, f_kwargs: Any, env_flags: dict[str, Any],
-                     compiler_flags: dict[str, Any]) -> Any:
+def compile_with_env(
+    f: Callable[..., Any],
+    f_args: Any,
+    f_kwargs: Any,
+    env_flags: dict[str, Any],
+    compiler_flags: dict[str, Any],
+) -> Any:
     """f compiled for arguments: with options by name, and XLA's debug options by name."""
     from teucer._derived.stages import jit  # after the package: jit is loaded with it
 

@@ -13,17 +13,23 @@ __all__ = ["generate_sourcemaps"]
 __dir__ = listing(__name__, __all__)
 
 
-def generate_sourcemaps(f: Callable[..., Any], passes: Sequence[Pass], **pass_kwargs: Any) -> Callable[..., list[SourceMapDump]]:
+def generate_sourcemaps(
+    f: Callable[..., Any], passes: Sequence[Pass], **pass_kwargs: Any
+) -> Callable[..., list[SourceMapDump]]:
     """A function that takes the arguments of f and gives a dump for each form.
 
     >>> from teucer.experimental import source_mapper
-    >>> make = source_mapper.generate_sourcemaps(lambda x: x + 1, source_mapper.filter_passes("jaxpr"))
+    >>> make = source_mapper.generate_sourcemaps(lambda x: x + 1,
+    ...     source_mapper.filter_passes("jaxpr"))
     >>> make(1.)[0].source_map.mappings[0][0][0]
     34
     """
 
     def wrapped(*args: Any, **kwargs: Any) -> list[SourceMapDump]:
         with tempfile.TemporaryDirectory() as folder:
-            return [p.generate_dump(p.compile_fn(folder, f, args, kwargs, **pass_kwargs), **pass_kwargs) for p in passes]
+            return [
+                p.generate_dump(p.compile_fn(folder, f, args, kwargs, **pass_kwargs), **pass_kwargs)
+                for p in passes
+            ]
 
     return wrapped

@@ -1,4 +1,5 @@
-"""Source maps of StableHLO, of HLO as it is given to the compiler, and of HLO as the compiler makes it."""
+"""Source maps of StableHLO, of HLO as it is given to the compiler, and of HLO as the compiler makes
+it."""
 
 from __future__ import annotations
 
@@ -13,11 +14,23 @@ from teucer._derived.stages import jit
 from teucer._executables.compile import named_as_written
 from teucer.debug._hlo import frames
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
-from teucer.experimental.source_mapper.common import Pass, SourceMapDump, canonicalize_filename, register_pass
+from teucer.experimental.source_mapper.common import (
+    Pass,
+    SourceMapDump,
+    canonicalize_filename,
+    register_pass,
+)
 from teucer.experimental.source_mapper.mlir import create_mlir_sourcemap
 
-__all__ = ["HloPass", "METADATA_REGEX", "optimized_generate_dump", "original_hlo_generate_dump", "parse_hlo_dump",
-           "stable_hlo_generate_dump", "trace_and_lower"]
+__all__ = [
+    "HloPass",
+    "METADATA_REGEX",
+    "optimized_generate_dump",
+    "original_hlo_generate_dump",
+    "parse_hlo_dump",
+    "stable_hlo_generate_dump",
+    "trace_and_lower",
+]
 __dir__ = listing(__name__, __all__)
 
 METADATA_REGEX = re.compile(r"metadata=\{[^}]*stack_frame_id=(\d+)[^}]*\}")
@@ -31,7 +44,9 @@ class HloPass(Enum):
     OPTIMIZED = "hlo:optimized"
 
 
-def trace_and_lower(work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any) -> Any:
+def trace_and_lower(
+    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any
+) -> Any:
     """f lowered for arguments."""
     return jit(f).lower(*f_args, **f_kwargs)
 
@@ -53,7 +68,9 @@ def _parse_hlo_new_format(lines: Sequence[str]) -> SourceMap:
             file = canonicalize_filename(place[0])
             if file not in sources:
                 sources.append(file)
-            generator.new_segment(len(line) - len(line.lstrip()), sources.index(file), place[1] - 1, 0)
+            generator.new_segment(
+                len(line) - len(line.lstrip()), sources.index(file), place[1] - 1, 0
+            )
     generator.new_group()
     return SourceMap(3, sources, [], [], generator.mappings())
 
@@ -70,10 +87,14 @@ def original_hlo_generate_dump(args: Any, **_: Any) -> SourceMapDump:
     return SourceMapDump(parse_hlo_dump(text), text, HloPass.ORIGINAL.value)
 
 
-def optimized_generate_dump(args: Any, xla_compiler_flags: dict[str, Any] | None = None, **_: Any) -> SourceMapDump:
+def optimized_generate_dump(
+    args: Any, xla_compiler_flags: dict[str, Any] | None = None, **_: Any
+) -> SourceMapDump:
     """A lowered program as HLO that the compiler made, with its source map."""
     with config.locations(True):
-        text = named_as_written(args.traced.lower().compile(compiler_options=xla_compiler_flags).as_text())
+        text = named_as_written(
+            args.traced.lower().compile(compiler_options=xla_compiler_flags).as_text()
+        )
     return SourceMapDump(parse_hlo_dump(text), text, HloPass.OPTIMIZED.value)
 
 

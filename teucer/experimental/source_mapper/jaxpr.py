@@ -10,13 +10,20 @@ from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, subjaxprs
 from teucer._transform.staging import make_jaxpr
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
-from teucer.experimental.source_mapper.common import Pass, SourceMapDump, canonicalize_filename, register_pass
+from teucer.experimental.source_mapper.common import (
+    Pass,
+    SourceMapDump,
+    canonicalize_filename,
+    register_pass,
+)
 
 __all__ = ["canonicalize_filename", "compile_jaxpr", "make_jaxpr_dump"]
 __dir__ = listing(__name__, __all__)
 
 
-def compile_jaxpr(work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any) -> ClosedJaxpr:
+def compile_jaxpr(
+    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any
+) -> ClosedJaxpr:
     """The jaxpr of f for arguments."""
     closed: ClosedJaxpr = make_jaxpr(f)(*f_args, **f_kwargs)
     return closed

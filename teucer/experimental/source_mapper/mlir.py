@@ -30,7 +30,9 @@ def create_mlir_sourcemap(mlir_dump: str) -> SourceMap:
             file = canonicalize_filename(place[0])
             if file not in sources:
                 sources.append(file)
-            generator.new_segment(len(line) - len(line.lstrip()), sources.index(file), place[1] - 1, place[2] - 1)
+            generator.new_segment(
+                len(line) - len(line.lstrip()), sources.index(file), place[1] - 1, place[2] - 1
+            )
     generator.new_group()
     return SourceMap(3, sources, [""] * len(sources), [], generator.mappings())
 

@@ -13,7 +13,8 @@ __all__ = ["JAXSparse"]
 
 
 class JAXSparse(abc.ABC):
-    """A sparse array: buffers of what is stored, and a shape. A pytree whose leaves are the buffers."""
+    """A sparse array: buffers of what is stored, and a shape. A pytree whose leaves are the
+    buffers."""
 
     data: Any
     shape: tuple[int, ...]

@@ -41,12 +41,13 @@ def bcoo_dot_general(
     """The product of two arrays, one at least BCOO: as `lax.dot_general`.
 
     The product of two BCOO arrays is one; of a BCOO array and a dense one a dense array.
-    precision is for dense products, and has no part in these. Raises TypeError for axes that do not fit or other operands,
-    NotImplementedError for an out_sharding and as `spdot_general`.
+    precision is for dense products, and has no part in these. Raises TypeError for axes that do not
+    fit or other operands, NotImplementedError for an out_sharding and as `spdot_general`.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
-    >>> sparse.bcoo_dot_general(sparse.eye(3), jnp.arange(3.), dimension_numbers=(([1], [0]), ([], [])))
+    >>> sparse.bcoo_dot_general(sparse.eye(3), jnp.arange(3.),
+    ...     dimension_numbers=(([1], [0]), ([], [])))
     Array([0., 1., 2.], dtype=float32)
     """
     if out_sharding is not None:
@@ -111,10 +112,11 @@ def _merged(x: Any, axes: Sequence[int], n: int) -> Any:
 
 
 def dense_at(indices: Any, v: Any, shape: Sequence[int], n_dense: int, fill: Any) -> Any:
-    """Elements of a dense array, of sizes that broadcast to the shape, at the places of a BCOO array of n_dense dense axes.
+    """Elements of a dense array, of sizes that broadcast to the shape, at the places of a BCOO
+    array of n_dense dense axes.
 
-    int[*batch, nse, n_sparse], T[...] -> T[*batch, nse, *dense] but for sizes 1; `fill` out of bounds.
-    Raises NotImplementedError if v is larger than the shape.
+    int[*batch, nse, n_sparse], T[...] -> T[*batch, nse, *dense] but for sizes 1; `fill` out of
+    bounds. Raises NotImplementedError if v is larger than the shape.
     """
     v = jnp.asarray(v)
     if v.ndim > len(shape) or any(
@@ -149,7 +151,8 @@ def _bcoo_multiply_dense(data: Any, indices: Any, v: Any, *, spinfo: SparseInfo)
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> BCOO:
     """A BCOO array times a dense one element by element, as a BCOO array.
 
-    v: of sizes that broadcast to the shape of sp_mat. Raises NotImplementedError if the product would be larger.
+    v: of sizes that broadcast to the shape of sp_mat. Raises NotImplementedError if the product
+    would be larger.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

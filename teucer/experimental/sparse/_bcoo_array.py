@@ -1,4 +1,7 @@
-"""The class of batched COO arrays: buffers, shape and layout. What is computed with them is attached by `_bcoo_methods`."""
+"""The class of batched COO arrays: buffers, shape and layout.
+
+What is computed with them is attached by `_bcoo_methods`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ __all__ = ["BCOO"]
 class BCOO(JAXSparse):
     """A sparse array in the batched coordinate format: values, and for each the index of its place.
 
-    args: (data, indices); data: T[*batch, nse, *dense], the values (or dense blocks) that are stored; indices:
-        int[*batch, nse, n_sparse], where they stand along the sparse dimensions. Elements of one place are added; those
-        whose index is out of bounds are padding. Batch axes of size 1 go with any size.
+    args: (data, indices); data: T[*batch, nse, *dense], the values (or dense blocks) that are
+    stored; indices:
+        int[*batch, nse, n_sparse], where they stand along the sparse dimensions. Elements of one
+        place are added; those whose index is out of bounds are padding. Batch axes of size 1 go
+        with any size.
     shape: the sizes of all axes, batch dimensions first, then sparse, then dense ones.
     indices_sorted, unique_indices: what is known of the indices of each batch element.
 

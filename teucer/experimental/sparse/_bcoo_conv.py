@@ -42,13 +42,14 @@ def bcoo_conv_general_dilated(
 ) -> BCOO:
     """The convolution of two arrays, one at least BCOO: as `lax.conv_general_dilated`.
 
-    The result has no batch dimensions, and stores an element for each pair of stored elements or place.
-    Raises NotImplementedError for groups and an out_sharding.
+    The result has no batch dimensions, and stores an element for each pair of stored elements or
+    place. Raises NotImplementedError for groups and an out_sharding.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
     >>> x = sparse.BCOO.fromdense(jnp.array([[[0., 1., 0., 0.]]]))
-    >>> sparse.bcoo_conv_general_dilated(x, jnp.array([[[1., 2.]]]), window_strides=(1,), padding="VALID").todense()
+    >>> sparse.bcoo_conv_general_dilated(x, jnp.array([[[1., 2.]]]), window_strides=(1,),
+    ...     padding="VALID").todense()
     Array([[[2., 1., 0.]]], dtype=float32)
     """
     if feature_group_count != 1 or batch_group_count != 1 or out_sharding is not None:

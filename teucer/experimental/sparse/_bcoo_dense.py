@@ -111,13 +111,17 @@ def _bcoo_fromdense(
     n_batch, n_dense = operator.index(n_batch), operator.index(n_dense)
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > mat.ndim:
         raise ValueError(
-            f"bcoo_fromdense: n_batch={n_batch} and n_dense={n_dense} do not fit an array with {mat.ndim} axes."
+            f"bcoo_fromdense: n_batch={n_batch} and n_dense={n_dense} do not fit an array with "
+            f"{mat.ndim} axes."
         )
     if nse is None:
         counted = util._count_stored_elements(mat, n_batch, n_dense)
         nse = util.known(
             counted,
-            "bcoo_fromdense: nse, the number of elements to store, must be given where the array is traced.",
+            (
+                "bcoo_fromdense: nse, the number of elements to store, must be given where the "
+                "array is traced."
+            ),
         )
     nse = operator.index(util.known(nse, "bcoo_fromdense: nse must be known statically.").item())
     if nse < 0:
@@ -139,9 +143,10 @@ def bcoo_fromdense(
 ) -> BCOO:
     """A BCOO array of the elements of a dense array that are not zero.
 
-    mat: T[*batch, *sparse, *dense]. nse: how many elements each batch element stores, needed where mat is traced; more than
-    there are gives padding, fewer loses the last. n_batch, n_dense: how many dimensions are batch and dense ones.
-    Raises ConcretizationTypeError if nse is missing and mat is traced; ValueError if numbers do not fit.
+    mat: T[*batch, *sparse, *dense]. nse: how many elements each batch element stores, needed where
+    mat is traced; more than there are gives padding, fewer loses the last. n_batch, n_dense: how
+    many dimensions are batch and dense ones. Raises ConcretizationTypeError if nse is missing and
+    mat is traced; ValueError if numbers do not fit.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -159,7 +164,8 @@ def _bcoo_extract(indices: Any, arr: Any, *, assume_unique: bool = True) -> Any:
     indices, arr = jnp.asarray(indices), jnp.asarray(arr)
     if arr.ndim < indices.ndim - 2 + indices.shape[-1]:
         raise ValueError(
-            f"bcoo_extract: indices.shape={indices.shape} name more axes than arr.shape={arr.shape} has."
+            f"bcoo_extract: indices.shape={indices.shape} name more axes than "
+            f"arr.shape={arr.shape} has."
         )
     return bcoo_extract_p.call(indices, arr, assume_unique=bool(assume_unique))[0]
 
@@ -168,8 +174,8 @@ def _bcoo_extract(indices: Any, arr: Any, *, assume_unique: bool = True) -> Any:
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
     """The elements of a dense array at the places of a sparse one.
 
-    arr: of the shape of sparr. assume_unique: if False, of elements that stand at one place the first gets the value and the
-    others 0; by default what sparr knows of its indices.
+    arr: of the shape of sparr. assume_unique: if False, of elements that stand at one place the
+    first gets the value and the others 0; by default what sparr knows of its indices.
     Raises TypeError if sparr is no BCOO array, ValueError if the shapes differ.
 
     >>> from teucer import numpy as jnp

@@ -1,4 +1,7 @@
-"""Products with BCOO buffers as primitives: of a sparse array and a dense one, and of two dense ones at given places."""
+"""Products with BCOO buffers as primitives.
+
+Of a sparse array and a dense one, and of two dense ones at given places.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ def bcoo_dot_general_p(
 ) -> tuple[Any, ...]:
     """The dense product of a BCOO array and a dense one, of axes of any kind.
 
-    Of each stored element the blocks of rhs at its place are taken, along the axes that are paired with sparse ones, and
-    what they give is added where the element stands along the sparse axes that are left.
+    Of each stored element the blocks of rhs at its place are taken, along the axes that are paired
+    with sparse ones, and what they give is added where the element stands along the sparse axes
+    that are left.
     """
     shape = lhs_spinfo.shape
     layout = validate_bcoo(data, indices, shape)
@@ -93,7 +97,8 @@ def _paired(c: Contraction, roles: Sequence[Role]) -> list[int]:
 
 
 def _in_order(out: Any, roles: Sequence[Role], c: Contraction) -> Any:
-    """A product whose first axes have the roles given, then those of rhs, as `lax.dot_general` orders its axes."""
+    """A product whose first axes have the roles given, then those of rhs, as `lax.dot_general`
+    orders its axes."""
     target = [k if role == "batch" else len(c.lhs_batch) + k for role, k in roles]
     rest = range(len(target), out.ndim)
     return lax.transpose(out, [*(target.index(i) for i in range(len(target))), *rest])
@@ -128,15 +133,16 @@ def _mapped(fun: Callable[..., Any], axes: Sequence[tuple[int | None, ...]]) -> 
 def bcoo_dot_general_sampled_p(
     A: Any, B: Any, indices: Any, *, dimension_numbers: Any
 ) -> tuple[Any, ...]:
-    """The product of two dense arrays, at places: int[*batch, nse, n_sparse] -> T[*batch, nse, *dense]."""
+    """The product of two dense arrays, at places: int[*batch, nse, n_sparse] -> T[*batch, nse,
+    *dense]."""
     c = contraction("bcoo_dot_general_sampled", A.shape, B.shape, dimension_numbers)
     dtype = product_dtype(A, B, None)
     A, B = A.astype(dtype), B.astype(dtype)
     n, n_sparse = indices.ndim - 2, indices.shape[-1]
     if n + n_sparse > len(c.shape):
         raise ValueError(
-            f"bcoo_dot_general_sampled: indices.shape={indices.shape} name more axes than the product has, "
-            f"{c.shape}."
+            f"bcoo_dot_general_sampled: indices.shape={indices.shape} name more axes than the "
+            f"product has, {c.shape}."
         )
     # Of each axis of the product, the axes of A and B that it comes from.
     axes: list[tuple[int | None, int | None]] = [*zip(c.lhs_batch, c.rhs_batch, strict=True)]
@@ -182,13 +188,15 @@ def _own(axes: Sequence[tuple[int | None, int | None]], i: int) -> list[int]:
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
     """The product of two dense arrays, computed only at the places that indices name.
 
-    A, B: as for `lax.dot_general`, with dimension_numbers. indices: int[*batch, nse, n_sparse], of a BCOO array of the shape
-    of the product. The result is the data of such an array: T[*batch, nse, *dense].
+    A, B: as for `lax.dot_general`, with dimension_numbers. indices: int[*batch, nse, n_sparse], of
+    a BCOO array of the shape of the product. The result is the data of such an array: T[*batch,
+    nse, *dense].
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
     >>> x = jnp.arange(3.)
-    >>> sparse.bcoo_dot_general_sampled(x, x, jnp.array([[2, 1], [2, 2]]), dimension_numbers=(([], []), ([], [])))
+    >>> sparse.bcoo_dot_general_sampled(x, x, jnp.array([[2, 1], [2, 2]]),
+    ...     dimension_numbers=(([], []), ([], [])))
     Array([2., 4.], dtype=float32)
     """
     A, B, indices = jnp.asarray(A), jnp.asarray(B), jnp.asarray(indices)
@@ -226,7 +234,8 @@ def _bcoo_rdot_general(
     preferred_element_type: Any,
     rhs_spinfo: SparseInfo,
 ) -> Any:
-    """`bcoo_dot_general` of a dense array and buffers: the other way round, with the axes exchanged."""
+    """`bcoo_dot_general` of a dense array and buffers: the other way round, with the axes
+    exchanged."""
     (lc, rc), (lb, rb) = as_numbers(dimension_numbers)
     out = _bcoo_dot_general(
         data,

@@ -1,4 +1,7 @@
-"""Changes of the layout of BCOO arrays: batch and dense dimensions become sparse ones, and the other way round."""
+"""Changes of the layout of BCOO arrays.
+
+Batch and dense dimensions become sparse ones, and the other way round.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ def bcoo_update_layout(
 ) -> BCOO:
     """A BCOO array with other numbers of batch and dense dimensions; its elements are the same.
 
-    n_batch, n_dense: by default as they are. on_inefficient: "error", "warn" or None, where the result would store many
-    zeros: where dimensions of size 2 and more become batch or dense ones.
+    n_batch, n_dense: by default as they are. on_inefficient: "error", "warn" or None, where the
+    result would store many zeros: where dimensions of size 2 and more become batch or dense ones.
     Raises SparseEfficiencyError if on_inefficient is "error"; ValueError if numbers do not fit.
 
     >>> from teucer.experimental import sparse
@@ -44,7 +47,8 @@ def bcoo_update_layout(
     dense = mat.n_dense if n_dense is None else operator.index(n_dense)
     if on_inefficient not in ("error", "warn", None):
         raise ValueError(
-            f"bcoo_update_layout: on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}."
+            "bcoo_update_layout: on_inefficient must be 'error', 'warn' or None, got "
+            f"{on_inefficient!r}."
         )
     if batch < 0 or dense < 0 or batch + dense > mat.ndim:
         raise ValueError(
@@ -53,8 +57,9 @@ def bcoo_update_layout(
     grown = mat.shape[mat.n_batch : batch] + mat.shape[mat.ndim - dense : mat.ndim - mat.n_dense]
     if on_inefficient is not None and any(size > 1 for size in grown):
         message = (
-            f"bcoo_update_layout from (n_batch, n_dense) = {(mat.n_batch, mat.n_dense)} to {(batch, dense)} stores many "
-            f"zeros.\n    array: {mat!r}\n  Say on_inefficient=None if this is what you want."
+            f"bcoo_update_layout from (n_batch, n_dense) = {(mat.n_batch, mat.n_dense)} to "
+            f"{(batch, dense)} stores many zeros.\n    array: {mat!r}\n"
+            "  Say on_inefficient=None if this is what you want."
         )
         if on_inefficient == "error":
             raise SparseEfficiencyError(message)

@@ -45,7 +45,8 @@ def bcoo_transpose_p(
 
 @defined("bcoo_sort_indices", several=True)
 def bcoo_sort_indices_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple[Any, ...]:
-    """Buffers with the index vectors of each batch element in lexicographic order; those out of bounds are the last."""
+    """Buffers with the index vectors of each batch element in lexicographic order; those out of
+    bounds are the last."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     _, sparse, _ = split_shape(spinfo.shape, layout.n_batch, layout.n_sparse)
     permutation = nfold_vmap(lambda i: _places.order(i, sparse)[0], layout.n_batch)(indices)
@@ -57,7 +58,8 @@ def bcoo_sort_indices_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple
 def bcoo_sum_duplicates_p(
     data: Any, indices: Any, *, spinfo: SparseInfo, nse: int
 ) -> tuple[Any, ...]:
-    """Buffers of nse elements in lexicographic order, each at a place of its own; what is left over is padding."""
+    """Buffers of nse elements in lexicographic order, each at a place of its own; what is left over
+    is padding."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     _, sparse, _ = split_shape(spinfo.shape, layout.n_batch, layout.n_sparse)
 
@@ -137,8 +139,8 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     """A BCOO array with each place once, in lexicographic order; elements of one place are added.
 
-    nse: how many elements each batch element stores, needed where the indices are traced; more than there are gives padding,
-    fewer loses the last.
+    nse: how many elements each batch element stores, needed where the indices are traced; more than
+    there are gives padding, fewer loses the last.
     Raises ConcretizationTypeError if nse is missing and the indices are traced.
 
     >>> from teucer import numpy as jnp

@@ -34,8 +34,9 @@ def bcoo_broadcast_in_dim(
 ) -> BCOO:
     """A BCOO array with new axes, and axes of size 1 repeated: as `lax.broadcast_in_dim`.
 
-    New axes before the first that is not a batch dimension are batch dimensions, those behind a dense one are dense, and the
-    others sparse. Raises ValueError if sizes do not fit, NotImplementedError for a sharding.
+    New axes before the first that is not a batch dimension are batch dimensions, those behind a
+    dense one are dense, and the others sparse. Raises ValueError if sizes do not fit,
+    NotImplementedError for a sharding.
 
     >>> from teucer.experimental import sparse
     >>> sparse.bcoo_broadcast_in_dim(sparse.eye(2), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
@@ -45,7 +46,8 @@ def bcoo_broadcast_in_dim(
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     if len(dims) != mat.ndim or any(mat.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
         raise ValueError(
-            f"bcoo_broadcast_in_dim: {mat!r} does not fit shape={shape} by broadcast_dimensions={dims}."
+            f"bcoo_broadcast_in_dim: {mat!r} does not fit shape={shape} by "
+            f"broadcast_dimensions={dims}."
         )
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
     kept_sparse, kept_dense = dims[n:m], dims[m:]
@@ -100,7 +102,8 @@ def _with_sparse(
     new: Sequence[int],
     n: int,
 ) -> tuple[Any, Any]:
-    """Buffers with columns of indices taken from `sources` (None: a new axis), along those that repeat once a place."""
+    """Buffers with columns of indices taken from `sources` (None: a new axis), along those that
+    repeat once a place."""
     valid = _places.inside(indices, old)
     counts = [r for r in repeats if r is not None]
     grid = np.indices(counts).reshape(len(counts), -1).T if counts else np.zeros((1, 0), int)
@@ -269,7 +272,8 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
         not 0 <= a < arr.ndim or arr.shape[a] != 1 for a in axes
     ):
         raise ValueError(
-            f"bcoo_squeeze: dimensions {tuple(dimensions)} are not distinct axes of size 1 of {arr!r}."
+            f"bcoo_squeeze: dimensions {tuple(dimensions)} are not distinct axes of size 1 of "
+            f"{arr!r}."
         )
     data, indices = arr._bufs
     n, m = arr.n_batch, arr.n_batch + arr.n_sparse
@@ -289,7 +293,8 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 def without_columns(
     data: Any, indices: Any, sizes: Sequence[int], dropped: Sequence[int]
 ) -> tuple[Any, Any]:
-    """Buffers whose indices lack some components; what was out of bounds along any axis is so still, or 0."""
+    """Buffers whose indices lack some components; what was out of bounds along any axis is so
+    still, or 0."""
     n = indices.ndim - 2
     kept = [k for k in range(len(sizes)) if k not in dropped]
     inside = _places.inside(indices, sizes)
@@ -312,8 +317,8 @@ def bcoo_reshape(
     """A BCOO array with the same elements in another shape: as `lax.reshape`.
 
     dimensions: a permutation of the axes to begin with. Batch, sparse and dense axes do not mix.
-    Raises ValueError if they would, or the number of elements differs; NotImplementedError where batch elements share buffers,
-    and for a sharding.
+    Raises ValueError if they would, or the number of elements differs; NotImplementedError where
+    batch elements share buffers, and for a sharding.
 
     >>> from teucer.experimental import sparse
     >>> sparse.bcoo_reshape(sparse.eye(2), new_sizes=(4,)).indices
@@ -326,7 +331,8 @@ def bcoo_reshape(
     new = tuple(operator.index(n) for n in new_sizes)
     if math.prod(new) != mat.size:
         raise TypeError(
-            f"cannot reshape array of shape {mat.shape} (size {mat.size}) into shape {new} (size {math.prod(new)})"
+            f"cannot reshape array of shape {mat.shape} (size {mat.size}) into shape {new} (size "
+            f"{math.prod(new)})"
         )
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
     batch, sparse, dense = _split_sizes(mat, new)
@@ -334,7 +340,8 @@ def bcoo_reshape(
         if batch != mat.shape[:n]:
             raise NotImplementedError(
                 "reshape of arrays with broadcasted batch dimensions.\n"
-                f"    data: {mat.data.shape}\n    indices: {mat.indices.shape}\n    shape: {mat.shape}"
+                f"    data: {mat.data.shape}\n    indices: {mat.indices.shape}\n"
+                f"    shape: {mat.shape}"
             )
         data, indices = full_batch(mat)
     else:
@@ -358,7 +365,8 @@ def _split_sizes(
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
     kinds = [math.prod(s) for s in (mat.shape[:n], mat.shape[n:m], mat.shape[m:])]
     starts = range(len(new) + 1)
-    # Among the ways to divide the sizes, the one with as many axes of each kind as before where there is one.
+    # Among the ways to divide the sizes, the one with as many axes of each kind as before where
+    # there is one.
     ways = [
         (i, j)
         for i in starts
@@ -373,14 +381,16 @@ def _split_sizes(
     if not ways:
         mixed = "batch and sparse" if n else "sparse and dense"
         raise ValueError(
-            f"bcoo_reshape: cannot mix {mixed} dimensions.\n    array: {mat!r}\n    new sizes: {new}"
+            f"bcoo_reshape: cannot mix {mixed} dimensions.\n    array: {mat!r}\n"
+            f"    new sizes: {new}"
         )
     i, j = min(ways, key=lambda way: (abs(way[0] - n) + abs(len(new) - way[1] - mat.n_dense), way))
     return new[:i], new[i:j], new[j:]
 
 
 def _moved_places(indices: Any, old: Sequence[int], new: Sequence[int]) -> Any:
-    """Index vectors of the same elements in another shape, axes that go together at a time: numbers stay small."""
+    """Index vectors of the same elements in another shape, axes that go together at a time: numbers
+    stay small."""
     cols: list[Any] = []
     i = j = 0
     while i < len(old) or j < len(new):

@@ -46,8 +46,8 @@ def bcoo_slice(
         for a, b, s, n in zip(starts, limits, steps, mat.shape, strict=True)
     ):
         raise ValueError(
-            f"bcoo_slice: start_indices={tuple(starts)}, limit_indices={tuple(limits)}, strides={tuple(steps)} do "
-            f"not fit {mat!r}."
+            f"bcoo_slice: start_indices={tuple(starts)}, limit_indices={tuple(limits)}, "
+            f"strides={tuple(steps)} do not fit {mat!r}."
         )
     shape = tuple(-(-(b - a) // s) for a, b, s in zip(starts, limits, steps, strict=True))
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
@@ -66,7 +66,8 @@ def bcoo_slice(
 
 
 def _cut(mat: BCOO, slices: Sequence[slice]) -> tuple[Any, Any]:
-    """The buffers, with batch and dense axes sliced; batch axes that elements share stay, unless nothing is left."""
+    """The buffers, with batch and dense axes sliced; batch axes that elements share stay, unless
+    nothing is left."""
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
 
     def batch(x: Any) -> list[slice]:
@@ -109,15 +110,18 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     starts = [jnp.asarray(i) for i in start_indices]
     if len(starts) != mat.ndim or len(sizes) != mat.ndim or any(i.shape for i in starts):
         raise ValueError(
-            f"bcoo_dynamic_slice: start_indices and slice_sizes={sizes} must be scalars, one an axis of {mat!r}."
+            f"bcoo_dynamic_slice: start_indices and slice_sizes={sizes} must be scalars, one an "
+            f"axis of {mat!r}."
         )
     if any(not jnp.issubdtype(i.dtype, np.integer) for i in starts):
         raise TypeError(
-            f"bcoo_dynamic_slice: start_indices must be integers, got {[i.dtype.name for i in starts]}."
+            "bcoo_dynamic_slice: start_indices must be integers, got "
+            f"{[i.dtype.name for i in starts]}."
         )
     if any(not 0 <= size <= n for size, n in zip(sizes, mat.shape, strict=True)):
         raise TypeError(
-            f"slice slice_sizes must be less than or equal to operand shape, got slice_sizes {sizes} for {mat!r}."
+            "slice slice_sizes must be less than or equal to operand shape, got slice_sizes "
+            f"{sizes} for {mat!r}."
         )
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse
     starts = [
@@ -163,10 +167,11 @@ def bcoo_gather(
     mode: Any = None,
     fill_value: Any = None,
 ) -> BCOO:
-    """Slices of a BCOO array at places that indices name: as `lax.gather`. The axes of the indices are batch dimensions.
+    """Slices of a BCOO array at places that indices name: as `lax.gather`. The axes of the indices
+    are batch dimensions.
 
-    mode: what is out of bounds is moved to where the slice fits ("clip", "promise_in_bounds"), or has no elements ("fill", with
-    the fill_value 0 or none).
+    mode: what is out of bounds is moved to where the slice fits ("clip", "promise_in_bounds"), or
+    has no elements ("fill", with the fill_value 0 or none).
     Raises NotImplementedError for another fill_value, ValueError for axes that do not fit.
 
     >>> from teucer import numpy as jnp

@@ -24,14 +24,16 @@ from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
 
 __all__ = ["bcoo_spdot_general_p", "spdot_general"]
 
-# Up to so many pairs of elements all are looked at; beyond, those that meet are found on the host if indices are known.
+# Up to so many pairs of elements all are looked at; beyond, those that meet are found on the host
+# if indices are known.
 FEW_PAIRS = 1 << 20
 MOST_PAIRS = 1 << 30
 
 
 class _Axes:
-    """The axes of both operands by role and kind. (C1) batch axes of the product are batch dimensions of both, and
-    contracted ones are sparse; (C2) batch dimensions that rhs leaves free do not stand behind sparse ones of lhs."""
+    """The axes of both operands by role and kind. (C1) batch axes of the product are batch
+    dimensions of both, and contracted ones are sparse; (C2) batch dimensions that rhs leaves free
+    do not stand behind sparse ones of lhs."""
 
     def __init__(self, c: Contraction, lhs_n_batch: int, rhs_n_batch: int) -> None:
         self.lhs_free_batch = [a for a in c.lhs_free if a < lhs_n_batch]
@@ -42,9 +44,9 @@ class _Axes:
         self.rhs_contract = [a - rhs_n_batch for a in c.rhs_contract]
         if self.rhs_free_batch and self.lhs_free:
             raise ValueError(
-                "bcoo_dot_general: cannot have unused batch dims on rhs with unused sparse dims on lhs.\n"
-                f"    batch axes of rhs that are left: {self.rhs_free_batch}\n  Make them sparse first: "
-                "rhs.update_layout(n_batch=...)."
+                "bcoo_dot_general: cannot have unused batch dims on rhs with unused sparse dims "
+                f"on lhs.\n    batch axes of rhs that are left: {self.rhs_free_batch}\n"
+                "  Make them sparse first: rhs.update_layout(n_batch=...)."
             )
 
 
@@ -95,7 +97,8 @@ def bcoo_spdot_general_p(
 def _single_products(
     ld: Any, li: Any, rd: Any, ri: Any, axes: _Axes, lhs_sizes: Any, rhs_sizes: Any
 ) -> tuple[Any, Any]:
-    """Data and indices of a product with rhs contracted along all its axes: one for each element of lhs."""
+    """Data and indices of a product with rhs contracted along all its axes: one for each element of
+    lhs."""
     left, right = (np.array(a, int) for a in (axes.lhs_contract, axes.rhs_contract))
     factor = _places.sums_at(li[:, left], ri[:, right], rd, [rhs_sizes[b] for b in right])
     within = _places.inside(li, lhs_sizes)
@@ -112,9 +115,10 @@ def _pairs(
     """Data and indices of a product: one for each pair of elements."""
     if li.shape[0] * ri.shape[0] > MOST_PAIRS:
         raise util.SparseEfficiencyError(
-            f"bcoo_dot_general of two sparse arrays: {li.shape[0]} elements of lhs and {ri.shape[0]} of "
-            "rhs make too many pairs to look at where indices are traced.\n  Compute it outside jit, "
-            "where the pairs that meet are known, or make one of the arrays dense."
+            f"bcoo_dot_general of two sparse arrays: {li.shape[0]} elements of lhs and "
+            f"{ri.shape[0]} of rhs make too many pairs to look at where indices are traced.\n"
+            "  Compute it outside jit, where the pairs that meet are known, or make one of the "
+            "arrays dense."
         )
     kind = np.promote_types(li.dtype, ri.dtype)
     li, ri = li.astype(kind), ri.astype(kind)
@@ -149,8 +153,8 @@ def spdot_general(
 ) -> BCOO:
     """The product of two BCOO arrays as one.
 
-    Raises NotImplementedError for dense dimensions, and for axes of kinds that do not fit; ValueError, TypeError as `_Axes`
-    and `contraction`.
+    Raises NotImplementedError for dense dimensions, and for axes of kinds that do not fit;
+    ValueError, TypeError as `_Axes` and `contraction`.
     """
     numbers = as_numbers(dimension_numbers)
     c = contraction("bcoo_dot_general", lhs.shape, rhs.shape, numbers)
@@ -165,9 +169,9 @@ def spdot_general(
             )
         if any(a >= mat.n_batch for a in batch) or any(a < mat.n_batch for a in contracted):
             raise NotImplementedError(
-                "bcoo_dot_general of two sparse arrays: batch axes of the product must be batch dimensions, "
-                f"contracted ones sparse dimensions.\n    {name}: {mat!r}, batch axes {batch}, "
-                f"contracted axes {contracted}"
+                "bcoo_dot_general of two sparse arrays: batch axes of the product must be batch "
+                "dimensions, contracted ones sparse dimensions.\n"
+                f"    {name}: {mat!r}, batch axes {batch}, contracted axes {contracted}"
             )
     axes = _Axes(c, lhs.n_batch, rhs.n_batch)
     many = lhs.nse * rhs.nse > FEW_PAIRS and math.prod(c.shape) > FEW_PAIRS
@@ -190,8 +194,8 @@ def spdot_general(
 
 
 def _by_plan(lhs: BCOO, rhs: BCOO, c: Contraction, axes: _Axes, preferred: Any) -> BCOO:
-    """The product where indices are known: which elements meet, and where, is found on the host; the result stores each
-    place once."""
+    """The product where indices are known: which elements meet, and where, is found on the host;
+    the result stores each place once."""
     (lhs_at, li), (rhs_at, ri) = _stored(lhs), _stored(rhs)
     sizes = [lhs.shape[a] for a in axes.lhs_contract]
     lhs_key, rhs_key = (
@@ -221,7 +225,8 @@ def _by_plan(lhs: BCOO, rhs: BCOO, c: Contraction, axes: _Axes, preferred: Any) 
 
 
 def _stored(mat: BCOO) -> tuple[Any, Any]:
-    """Which elements of an array with no batch dimensions are within it, and their indices, as NumPy arrays."""
+    """Which elements of an array with no batch dimensions are within it, and their indices, as
+    NumPy arrays."""
     indices = util.known(mat.indices, "indices").astype(np.int64)
     at = np.flatnonzero(((indices >= 0) & (indices < np.array(mat.shape))).all(1))
     return at, indices[at]

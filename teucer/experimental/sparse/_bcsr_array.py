@@ -1,4 +1,7 @@
-"""The class of batched CSR arrays: buffers, shape and layout. Its operators are attached by `_operators`."""
+"""The class of batched CSR arrays: buffers, shape and layout.
+
+Its operators are attached by `_operators`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ __all__ = ["BCSR"]
 
 @register_pytree_node_class
 class BCSR(JAXSparse):
-    """A sparse array in the batched format of compressed rows: two sparse dimensions, whose rows lie one after another.
+    """A sparse array in the batched format of compressed rows: two sparse dimensions, whose rows
+    lie one after another.
 
-    args: (data, indices, indptr); data: T[*batch, nse, *dense], the values that are stored; indices: int[*batch, nse], their
-        columns; indptr: int[*batch, rows + 1], where each row starts. What lies behind the last row is padding.
+    args: (data, indices, indptr); data: T[*batch, nse, *dense], the values that are stored;
+        indices: int[*batch, nse], their columns; indptr: int[*batch, rows + 1], where each row
+        starts. What lies behind the last row is padding.
     shape: the sizes of all axes, batch dimensions first, then the two sparse, then dense ones.
     indices_sorted, unique_indices: what is known of the columns of each row.
 
@@ -159,8 +164,8 @@ class BCSR(JAXSparse):
     ) -> Self:
         if len(tuple(shape)) - n_batch - n_dense != 2:
             raise ValueError(
-                f"BCSR arrays have two sparse dimensions; got shape={tuple(shape)}, n_batch={n_batch}, "
-                f"n_dense={n_dense}."
+                f"BCSR arrays have two sparse dimensions; got shape={tuple(shape)}, "
+                f"n_batch={n_batch}, n_dense={n_dense}."
             )
         empty = BCOO._empty(
             shape, dtype=dtype, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch, nse=nse
@@ -175,7 +180,8 @@ class BCSR(JAXSparse):
 
 
 def _bcoo_to_bcsr(indices: Any, *, shape: Any, index_dtype: Any = None) -> tuple[Any, Any]:
-    """Columns and row pointers of places in lexicographic order: int[*batch, nse, 2] -> int[*batch, nse], int[*batch, rows + 1]."""
+    """Columns and row pointers of places in lexicographic order: int[*batch, nse, 2] -> int[*batch,
+    nse], int[*batch, rows + 1]."""
     indices = jnp.asarray(indices)
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     if n_sparse != 2:
@@ -188,7 +194,8 @@ def _bcoo_to_bcsr(indices: Any, *, shape: Any, index_dtype: Any = None) -> tuple
 
 
 def _bcsr_to_bcoo(indices: Any, indptr: Any, *, shape: Any) -> Any:
-    """Index vectors, of columns and row pointers: int[*batch, nse], int[*batch, rows + 1] -> int[*batch, nse, 2]."""
+    """Index vectors, of columns and row pointers: int[*batch, nse], int[*batch, rows + 1] ->
+    int[*batch, nse, 2]."""
     row, col = _csr_to_coo(jnp.asarray(indices), jnp.asarray(indptr))
     row, col = jnp.broadcast_arrays(row, col)
     return jnp.stack([row, col], -1)

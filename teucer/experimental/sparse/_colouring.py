@@ -1,4 +1,5 @@
-"""Columns of a sparse matrix in as few groups as can be found, such that no row has two of one group."""
+"""Columns of a sparse matrix in as few groups as can be found, such that no row has two of one
+group."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ __all__ = ["colouring"]
 def colouring(pattern: Any, shape: Sequence[int] = ()) -> Any:
     """The group of each column of a pattern in the format CSR: int[columns].
 
-    shape: the axes whose elements the columns are, if there are any: groups that follow the grid are tried first.
+    shape: the axes whose elements the columns are, if there are any: groups that follow the grid
+    are tried first.
 
-    Sources: Curtis, Powell & Reid, J. Inst. Math. Appl. 13 (1974) 117 (the idea); Jones & Plassmann, SIAM J. Sci. Comput. 14
-    (1993) 654 (groups found for many columns at once); Culberson, Univ. of Alberta TR 92-07 (1992) (fewer, group by group).
+    Sources: Curtis, Powell & Reid, J. Inst. Math. Appl. 13 (1974) 117 (the idea); Jones &
+    Plassmann, SIAM J. Sci. Comput. 14 (1993) 654 (groups found for many columns at once);
+    Culberson, Univ. of Alberta TR 92-07 (1992) (fewer, group by group).
     """
     n = pattern.shape[1]
     least = int(np.diff(pattern.indptr).max(initial=0))
@@ -60,7 +63,8 @@ def _on_grid(pairs: tuple[Any, Any], shape: Sequence[int], least: int) -> Any:
 
 
 def _independent_sets(graph: Any) -> Any:
-    """A colour for each vertex: again and again the smallest that no neighbour has, of those first among their neighbours."""
+    """A colour for each vertex: again and again the smallest that no neighbour has, of those first
+    among their neighbours."""
     n = graph.shape[0]
     rank = np.random.default_rng(0).permutation(n)
     colour = np.full(n, -1, np.int32)

@@ -1,4 +1,7 @@
-"""The axes of a product by role, and products at stored elements: what `bcoo_dot_general` and its sampled form share."""
+"""The axes of a product by role, and products at stored elements.
+
+What `bcoo_dot_general` and its sampled form share.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 
 
 class Contraction(NamedTuple):
-    """dimension_numbers of `lax.dot_general`, with the axes that they leave free, and the shape of the result."""
+    """dimension_numbers of `lax.dot_general`, with the axes that they leave free, and the shape of
+    the result."""
 
     lhs_contract: tuple[int, ...]
     rhs_contract: tuple[int, ...]
@@ -50,14 +54,15 @@ def contraction(
     Raises TypeError if axes are not distinct or out of range (C1), or sizes differ (C2).
     """
     (lc, rc), (lb, rb) = as_numbers(dimension_numbers)
-    shapes = f"\n    lhs: {tuple(lhs_shape)}\n    rhs: {tuple(rhs_shape)}\n    dimension_numbers: {dimension_numbers}"
+    shapes = (
+        f"\n    lhs: {tuple(lhs_shape)}\n    rhs: {tuple(rhs_shape)}\n"
+        f"    dimension_numbers: {dimension_numbers}"
+    )
     for axes, shape in (((*lc, *lb), lhs_shape), ((*rc, *rb), rhs_shape)):
         if len(set(axes)) != len(axes) or any(not 0 <= a < len(shape) for a in axes):
             raise TypeError(f"{op}: dimension_numbers must name distinct axes.{shapes}")
     if len(lc) != len(rc) or len(lb) != len(rb):
-        raise TypeError(
-            f"{op}: dimension_numbers must name as many axes of lhs as of rhs.{shapes}"
-        )
+        raise TypeError(f"{op}: dimension_numbers must name as many axes of lhs as of rhs.{shapes}")
     for kind, left, right in (("contracting", lc, rc), ("batch", lb, rb)):
         if [lhs_shape[a] for a in left] != [rhs_shape[a] for a in right]:
             raise TypeError(f"{op} requires {kind} dimensions to have the same sizes.{shapes}")
@@ -79,7 +84,8 @@ def moved_to_front(x: Any, axes: Sequence[int]) -> tuple[Any, list[int]]:
 
 
 def at_places(x: Any, places: Sequence[Any]) -> Any:
-    """Of x, whose first axes are sparse ones, the blocks at places: T[*sparse, *rest], int[nse] each -> T[nse, *rest].
+    """Of x, whose first axes are sparse ones, the blocks at places: T[*sparse, *rest], int[nse]
+    each -> T[nse, *rest].
 
     Out of bounds it is 0. For no places: x itself with an axis of size 1 in front.
     """

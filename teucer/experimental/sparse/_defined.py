@@ -26,7 +26,8 @@ def _staged(primitive: Defined, avals: tuple[Any, ...], params: tuple[Any, ...])
 
 
 class Defined(Primitive):
-    """A primitive that computes `program(*operands, **params)`, a function of arrays that returns a tuple.
+    """A primitive that computes `program(*operands, **params)`, a function of arrays that returns a
+    tuple.
 
     It stays one operation in a jaxpr, so that other interpreters (`sparsify`) find it whole.
     """
@@ -94,5 +95,6 @@ class _Program(Defined):
 def defined(
     name: str, *, several: bool = False, quick: Callable[..., tuple[Any, ...]] | None = None
 ) -> Callable[[Callable[..., tuple[Any, ...]]], Defined]:
-    """A decorator: the primitive `name` that computes a function; several: whether that has more results than one."""
+    """A decorator: the primitive `name` that computes a function; several: whether that has more
+    results than one."""
     return lambda program: _Program(name, several, quick, program)

@@ -34,9 +34,11 @@ def _fits(batch: Sequence[int], wanted: Sequence[int]) -> bool:
 
 
 def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperties:
-    """The layout of the BCOO array of these buffers; data: T[*batch, nse, *dense], indices: int[*batch, nse, n_sparse].
+    """The layout of the BCOO array of these buffers; data: T[*batch, nse, *dense], indices:
+    int[*batch, nse, n_sparse].
 
-    Raises TypeError if indices are no integers (C1), ValueError if shapes do not fit (C2). Batch axes may have size 1.
+    Raises TypeError if indices are no integers (C1), ValueError if shapes do not fit (C2). Batch
+    axes may have size 1.
     """
     shape, stored, places = tuple(shape), tuple(data.shape), tuple(indices.shape)
     if not dtypes.issubdtype(indices.dtype, np.integer):
@@ -51,8 +53,8 @@ def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
     text = f"for {nse=}, {n_batch=}, {n_dense=}"
     if n_dense < 0:
         raise ValueError(
-            f"Invalid indices.shape={places} for shape={shape}: {n_batch} batch and {n_sparse} sparse "
-            "dimensions are more than the shape has."
+            f"Invalid indices.shape={places} for shape={shape}: {n_batch} batch and {n_sparse} "
+            "sparse dimensions are more than the shape has."
         )
     dense = shape[n_batch + n_sparse :]
     if len(stored) != n_batch + 1 + n_dense or stored[n_batch:] != (nse, *dense):
@@ -69,10 +71,11 @@ def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
 
 
 def validate_bcsr(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> BCSRProperties:
-    """The layout of the BCSR array of these buffers; data: T[*batch, nse, *dense], indices: int[*batch, nse],
-    indptr: int[*batch, rows + 1].
+    """The layout of the BCSR array of these buffers; data: T[*batch, nse, *dense], indices:
+    int[*batch, nse], indptr: int[*batch, rows + 1].
 
-    Raises TypeError if indices or indptr are no integers (C1), ValueError if shapes do not fit (C2).
+    Raises TypeError if indices or indptr are no integers (C1), ValueError if shapes do not fit
+    (C2).
     """
     shape, stored, places, rows = (
         tuple(shape),
@@ -89,7 +92,8 @@ def validate_bcsr(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) ->
     n_dense = len(shape) - n_batch - 2
     if n_dense < 0:
         raise ValueError(
-            f"Invalid indices.shape={places} for shape={shape}: a BCSR array has two sparse dimensions."
+            f"Invalid indices.shape={places} for shape={shape}: a BCSR array has two sparse "
+            "dimensions."
         )
     if len(stored) != n_batch + 1 + n_dense or stored[n_batch:] != (nse, *shape[n_batch + 2 :]):
         raise ValueError(
@@ -100,7 +104,8 @@ def validate_bcsr(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) ->
     for batch in (stored[:n_batch], places[:n_batch], rows[:n_batch]):
         if not _fits(batch, shape[:n_batch]):
             raise ValueError(
-                f"batch dimensions of the buffers do not fit those of the shape.\n    data: {stored}\n"
-                f"    indices: {places}\n    indptr: {rows}\n    shape: {shape}"
+                "batch dimensions of the buffers do not fit those of the shape.\n"
+                f"    data: {stored}\n    indices: {places}\n    indptr: {rows}\n"
+                f"    shape: {shape}"
             )
     return BCSRProperties(n_batch, n_dense, nse)

@@ -1,4 +1,7 @@
-"""The largest eigenvalues of symmetric matrices, given by products: the locally optimal block method (LOBPCG)."""
+"""The largest eigenvalues of symmetric matrices, given by products.
+
+The locally optimal block method (LOBPCG).
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ __all__ = ["lobpcg_standard"]
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> tuple[Any, Any, Any]:
     """The k largest eigenvalues of a symmetric matrix, and their eigenvectors.
 
-    A: T[n, n], dense or sparse, or a function that maps T[n, k] to its product with the matrix. X: T[n, k], where to start;
-    5 k < n. m: the most iterations. tol: the largest residual |A u - t u| / (|A u| + t) / (10 n); by default the eps of T.
-    Returns eigenvalues T[k], largest first, orthonormal eigenvectors T[n, k], and the number of iterations.
-    Raises ValueError if shapes or dtypes do not fit.
+    A: T[n, n], dense or sparse, or a function that maps T[n, k] to its product with the matrix. X:
+    T[n, k], where to start; 5 k < n. m: the most iterations. tol: the largest residual |A u - t u|
+    / (|A u| + t) / (10 n); by default the eps of T. Returns eigenvalues T[k], largest first,
+    orthonormal eigenvectors T[n, k], and the number of iterations. Raises ValueError if shapes or
+    dtypes do not fit.
 
     >>> from teucer import numpy as jnp, random
     >>> from teucer.experimental import sparse
@@ -34,8 +38,9 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> t
     >>> theta.round(3)
     Array([19., 18.], dtype=float32)
 
-    Method: Knyazev, SIAM J. Sci. Comput. 23 (2001) 517. The basis of each step is made orthonormal by a QR decomposition, which
-    is what keeps it stable (Duersch, Shao, Yang & Gu, SIAM J. Sci. Comput. 40 (2018) C655).
+    Method: Knyazev, SIAM J. Sci. Comput. 23 (2001) 517. The basis of each step is made orthonormal
+    by a QR decomposition, which is what keeps it stable (Duersch, Shao, Yang & Gu, SIAM J. Sci.
+    Comput. 40 (2018) C655).
     """
     X = jnp.asarray(X)
     _check(A, X)
@@ -59,7 +64,8 @@ def _check(A: Any, X: Any) -> None:
     if not callable(A):
         if np.shape(A) != (n, n):
             raise ValueError(
-                f"lobpcg_standard: A must be ({n}, {n}) for X of shape {X.shape}, got {np.shape(A)}."
+                f"lobpcg_standard: A must be ({n}, {n}) for X of shape {X.shape}, got "
+                f"{np.shape(A)}."
             )
         dtype = A.dtype
     else:
@@ -101,7 +107,8 @@ def _errors(state: _State) -> Any:
 
 
 def _ritz(A: Callable[[Any], Any], S: Any, k: int) -> tuple[Any, Any, Any]:
-    """The k largest eigenvalues of A on the span of orthonormal columns, coefficients of their vectors, and A S."""
+    """The k largest eigenvalues of A on the span of orthonormal columns, coefficients of their
+    vectors, and A S."""
     AS = A(S)
     H = S.conj().T @ AS
     values, C = jnp.linalg.eigh((H + H.conj().T) / 2)
@@ -116,7 +123,8 @@ def _start(A: Callable[[Any], Any], X: Any) -> _State:
 
 def _step(A: Callable[[Any], Any], tol: Any, state: _State) -> _State:
     k = state.X.shape[1]
-    # Columns that depend on the others become directions of their own in the QR decomposition, which does no harm.
+    # Columns that depend on the others become directions of their own in the QR decomposition,
+    # which does no harm.
     S, _ = jnp.linalg.qr(jnp.concatenate([state.X, _scaled(state.P), _scaled(_residual(state))], 1))
     theta, C, AS = _ritz(A, S, k)
     after = _State(

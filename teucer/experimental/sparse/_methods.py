@@ -48,7 +48,8 @@ def sort_indices(self: BCOO) -> BCOO:
 def sum_duplicates(self: BCOO, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
     """The array with each place once, in lexicographic order; elements of one place are added.
 
-    nse: as for `bcoo_sum_duplicates`. remove_zeros: whether stored zeros are left out, for which their values must be known.
+    nse: as for `bcoo_sum_duplicates`. remove_zeros: whether stored zeros are left out, for which
+    their values must be known.
     """
     return (bcoo.bcoo_eliminate_zeros if remove_zeros else bcoo.bcoo_sum_duplicates)(self, nse=nse)
 
@@ -93,8 +94,8 @@ def fromdense(
 def _check_layout(op: str, n_dense: int, n_batch: int) -> None:
     if n_dense or n_batch:
         raise NotImplementedError(
-            f"{op}: matrices of SciPy have sparse dimensions alone; got n_dense={n_dense}, n_batch={n_batch}.\n"
-            "  Use update_layout on the result."
+            f"{op}: matrices of SciPy have sparse dimensions alone; got n_dense={n_dense}, "
+            f"n_batch={n_batch}.\n  Use update_layout on the result."
         )
 
 
@@ -127,7 +128,8 @@ def _todense(self: BCSR) -> Any:
 
 @_attach(BCSR)
 def _sum_duplicates(self: BCSR, nse: int | None = None, remove_zeros: bool = True) -> BCSR:
-    """The array with each place once, in order; elements of one place are added: as `BCOO.sum_duplicates`."""
+    """The array with each place once, in order; elements of one place are added: as
+    `BCOO.sum_duplicates`."""
     return (bcsr.bcsr_eliminate_zeros if remove_zeros else bcsr.bcsr_sum_duplicates)(self, nse=nse)
 
 
@@ -180,12 +182,14 @@ def _from_scipy_sparse(
 def _shared(cls: Any) -> None:
     @_attach(cls)
     def reshape(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """The array with the same elements in another shape, given as ints or a tuple; axes of different kinds do not mix."""
+        """The array with the same elements in another shape, given as ints or a tuple; axes of
+        different kinds do not mix."""
         sizes = args[0] if len(args) == 1 and not hasattr(args[0], "__index__") else args
         order = kwargs.pop("order", "C")
         if kwargs or order != "C":
             raise NotImplementedError(
-                f"{type(self).__name__}.reshape: order must be 'C', and other arguments are not supported."
+                f"{type(self).__name__}.reshape: order must be 'C', and other arguments are not "
+                "supported."
             )
         sizes = [operator.index(n) for n in sizes]
         if sizes.count(-1) == 1:
@@ -229,7 +233,8 @@ def _batch(mat: Any, axis: int, size: Any) -> Any:
     at = axis if axis >= 0 else axis + len(mat.shape) + 1
     if at > mat.n_batch - 1:
         raise ValueError(
-            f"vmap: out_axes of a sparse array must be among its batch dimensions, got {axis} for {mat!r}."
+            f"vmap: out_axes of a sparse array must be among its batch dimensions, got {axis} for "
+            f"{mat!r}."
         )
     return type(mat)(bufs, **{**aux, "shape": (*mat.shape[:at], size, *mat.shape[at:])})
 

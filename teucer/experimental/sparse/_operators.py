@@ -1,6 +1,7 @@
 """The operators of sparse arrays.
 
-Those of BCOO and BCSR arrays are operations of jnp made sparse; the other formats go by way of BCOO.
+Those of BCOO and BCSR arrays are operations of jnp made sparse; the other formats go by way of
+BCOO.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from teucer.experimental.sparse.transform import sparsify
 
 __all__ = ["BINARY"]
 
-# name -> the function, and whether it may be compiled as one program: where it need not look at numbers.
+# name -> the function, and whether it may be compiled as one program: where it need not look at
+# numbers.
 BINARY: dict[str, tuple[Callable[..., Any], bool]] = {
     "add": (jnp.add, True),
     "sub": (jnp.subtract, True),

@@ -1,4 +1,7 @@
-"""The places of stored elements as keys: their order, which are equal, which are of the array at all."""
+"""The places of stored elements as keys.
+
+Their order, which are equal, which are of the array at all.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ def row(values: Sequence[int], x: Any) -> Any:
 
 
 def kept(keep: Any, indices: Any, sizes: Sequence[int]) -> Any:
-    """Index vectors where bool[...] keep says so, elsewhere the sizes, which are out of bounds: int[..., n]."""
+    """Index vectors where bool[...] keep says so, elsewhere the sizes, which are out of bounds:
+    int[..., n]."""
     return jnp.where(keep[..., None], indices, row(sizes, indices))
 
 
@@ -51,7 +55,8 @@ def inside(indices: Any, sizes: Sequence[int]) -> Any:
 
 
 def keys(indices: Any, sizes: Sequence[int]) -> tuple[Any, ...]:
-    """Numbers whose lexicographic order is that of the index vectors: one where that can be counted in 32 bits.
+    """Numbers whose lexicographic order is that of the index vectors: one where that can be counted
+    in 32 bits.
 
     int[nse, n] -> arrays int[nse]. All vectors out of bounds have the same key, which is the last.
     """
@@ -79,8 +84,9 @@ def order(indices: Any, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
 
 
 class Groups(NamedTuple):
-    """Elements by place. permutation: of the elements, by place; group: of each in that order, the number of its place, NOWHERE
-    where it is out of bounds; starts: whether it is the first of its place; count: of places."""
+    """Elements by place. permutation: of the elements, by place; group: of each in that order, the
+    number of its place, NOWHERE where it is out of bounds; starts: whether it is the first of its
+    place; count: of places."""
 
     permutation: Any
     group: Any

@@ -1,4 +1,6 @@
-"""The rules of `sparsify` for primitives that carry jaxprs: these become jaxprs on buffers, kept on the ones they come from.
+"""The rules of `sparsify` for primitives that carry jaxprs.
+
+These become jaxprs on buffers, kept on the ones they come from.
 
 Each is rule(evaluate, spenv, *spvalues, **params), where `evaluate` is `transform.eval_sparse`.
 """
@@ -44,8 +46,8 @@ def _plain(x: Any) -> Any:
 def _on_buffers(
     evaluate: Evaluate, closed: ClosedJaxpr, arrays: Sequence[Any], plain: bool = False
 ) -> tuple[ClosedJaxpr, Any]:
-    """A jaxpr as one on the buffers of its arguments, and the tree of the results; plain: results without what is known of
-    their indices."""
+    """A jaxpr as one on the buffers of its arguments, and the tree of the results; plain: results
+    without what is known of their indices."""
     bufs, tree = pytrees.tree_flatten(list(arrays))
     trees: list[Any] = []
 
@@ -103,7 +105,8 @@ def _calls(primitive: Primitive) -> Callable[..., Values]:
 
 
 def _inlined(parameter: str) -> Callable[..., Values]:
-    """The rule of a primitive that evaluates a jaxpr, and says how that is transformed, which matters to dense arrays alone."""
+    """The rule of a primitive that evaluates a jaxpr, and says how that is transformed, which
+    matters to dense arrays alone."""
 
     def rule(
         evaluate: Evaluate, spenv: SparsifyEnv, *values: SparsifyValue, **params: Any
@@ -137,8 +140,9 @@ def _cond(
             a.strengthen() for a in first.out_avals
         ]:
             raise TypeError(
-                f"sparsified {name} output must have same type structure as sparsified {names[0]} output.\n"
-                f"    {name}: {own}, {closed.out_avals}\n    {names[0]}: {tree}, {first.out_avals}"
+                f"sparsified {name} output must have same type structure as sparsified {names[0]} "
+                f"output.\n    {name}: {own}, {closed.out_avals}\n"
+                f"    {names[0]}: {tree}, {first.out_avals}"
             )
     functions = [lambda *bufs, closed=closed: closed(*bufs) for closed, _ in made]
     outs = lax.switch(spenv.data(index), functions, *pytrees.tree_leaves(arrays))
@@ -149,9 +153,9 @@ def _check_carry(op: str, arrays: Sequence[Any], avals: Sequence[Any], tree: Any
     bufs, before = pytrees.tree_flatten(list(arrays))
     if before != tree or [typeof(x).shape for x in bufs] != [a.shape for a in avals]:
         raise TypeError(
-            f"sparsified {op} body function output must have the same type structure as its input: the number of "
-            f"stored elements may not change.\n    input: {before}\n    output: {tree}\n"
-            "  Use sum_duplicates(nse=...) in the body."
+            f"sparsified {op} body function output must have the same type structure as its "
+            f"input: the number of stored elements may not change.\n    input: {before}\n"
+            f"    output: {tree}\n  Use sum_duplicates(nse=...) in the body."
         )
 
 

@@ -1,6 +1,7 @@
 """Jacobians and Hessians as sparse arrays.
 
-Which elements are not zero is found from the program, and columns that share no row are computed together.
+Which elements are not zero is found from the program, and columns that share no row are computed
+together.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ __all__ = ["Plan", "sparse_hessian", "sparse_jacobian"]
 
 
 class Plan(NamedTuple):
-    """How a Jacobian is computed. pattern: bool[m, n], in the format CSR; colours: of its columns, or rows; evaluations: how
-    many products with the Jacobian it takes; run: leaves -> the elements of the pattern, and the values of the function's aux."""
+    """How a Jacobian is computed. pattern: bool[m, n], in the format CSR; colours: of its columns,
+    or rows; evaluations: how many products with the Jacobian it takes; run: leaves -> the elements
+    of the pattern, and the values of the function's aux."""
 
     pattern: Any
     colours: Any
@@ -58,7 +60,8 @@ def sparse_jacobian(
         for x in chosen:
             if not dtypes.issubdtype(typeof(x).dtype, np.floating):
                 raise TypeError(
-                    f"sparse Jacobian: arguments must be real floating numbers, got {typeof(x).dtype}."
+                    "sparse Jacobian: arguments must be real floating numbers, got "
+                    f"{typeof(x).dtype}."
                 )
 
         def flat(leaves: Sequence[Any], rest: Sequence[Any]) -> Any:
@@ -132,7 +135,8 @@ def _plan(
 def _program(
     outputs: Callable[..., Any], out_avals: Sequence[Any], evaluations: int, forward: bool
 ) -> Callable[..., Any]:
-    """What computes the elements of a Jacobian, and the function's aux, from colours and the places of the elements."""
+    """What computes the elements of a Jacobian, and the function's aux, from colours and the places
+    of the elements."""
 
     @jit
     def run(chosen: Sequence[Any], rest: Sequence[Any], colours: Any, at: Any, other: Any) -> Any:
@@ -170,7 +174,8 @@ def _joined(leaves: Sequence[Any]) -> Any:
 def _blocks(
     pattern: Any, data: Any, out_avals: Sequence[Any], in_avals: Sequence[Any]
 ) -> list[list[BCOO]]:
-    """The Jacobian of each result by each argument, of the elements of the whole in the order of the pattern."""
+    """The Jacobian of each result by each argument, of the elements of the whole in the order of
+    the pattern."""
     coo = pattern.tocoo()
     blocks, row_start = [], 0
     for out in out_avals:

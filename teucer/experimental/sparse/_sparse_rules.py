@@ -1,4 +1,7 @@
-"""The rules of `sparsify` for operations on arrays: rule(spenv, *spvalues, **params) -> spvalues."""
+"""The rules of `sparsify` for operations on arrays.
+
+Rule(spenv, *spvalues, **params) -> spvalues.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ __all__ = ["DENSE_RESULT", "elementwise", "sparse_rules_bcoo", "sparse_rules_bcs
 
 Rule = Callable[..., Sequence[SparsifyValue]]
 DENSE_RESULT = (
-    "sparse rule for {} is not implemented because it would result in dense output. If this is your intent, use "
-    "sparse.todense() to convert your arguments to dense matrices."
+    "sparse rule for {} is not implemented because it would result in dense output. If this is "
+    "your intent, use sparse.todense() to convert your arguments to dense matrices."
 )
 
 
@@ -59,14 +62,15 @@ def first_sparse(f: Callable[..., Any]) -> Rule:
     ) -> Sequence[SparsifyValue]:
         if any(v.is_sparse() for v in spvalues[1:]):
             raise NotImplementedError(
-                f"sparse rule for {f.__name__} is implemented where the first operand alone is sparse."
+                f"sparse rule for {f.__name__} is implemented where the first operand alone is "
+                "sparse."
             )
         return on_arrays(f)(spenv, *spvalues, **params)
 
     return rule
 
 
-# --- element by element ---------------------------------------------------------------------------------------------------
+# --- element by element ---------------------------------------------------------------------------
 
 
 def with_data(spenv: SparsifyEnv, spvalue: SparsifyValue, data: Any) -> SparsifyValue:
@@ -96,7 +100,8 @@ def elementwise(
     spvalues: Sequence[SparsifyValue],
     params: dict[str, Any],
 ) -> Sequence[SparsifyValue] | None:
-    """An operation on the elements of one sparse value and scalars: it acts on those that are stored, if it maps 0 to 0.
+    """An operation on the elements of one sparse value and scalars: it acts on those that are
+    stored, if it maps 0 to 0.
 
     None if it is not such an operation. Raises NotImplementedError if the result would be dense.
     """
@@ -111,8 +116,8 @@ def elementwise(
     known = not any(isinstance(x, Tracer) or typeof(x).shape for x in scalars)
     if primitive is lax.integer_pow_p and params["y"] <= 0:
         raise NotImplementedError(
-            f"sparse rule for integer_pow with non-positive exponent {params['y']}: it would result in dense "
-            "output. If this is your intent, use sparse.todense()."
+            f"sparse rule for integer_pow with non-positive exponent {params['y']}: it would "
+            "result in dense output. If this is your intent, use sparse.todense()."
         )
     if known and not _keeps_zero(primitive, spenv, spvalues, params):
         raise NotImplementedError(DENSE_RESULT.format(primitive))
@@ -187,8 +192,9 @@ def _times_dense(
 def _div(spenv: SparsifyEnv, x: SparsifyValue, y: SparsifyValue) -> Sequence[SparsifyValue]:
     if y.is_sparse():
         raise NotImplementedError(
-            "Division by a sparse array is not implemented because it would result in dense output. If this "
-            "is your intent, use sparse.todense() to convert your arguments to a dense array."
+            "Division by a sparse array is not implemented because it would result in dense "
+            "output. If this is your intent, use sparse.todense() to convert your arguments to a "
+            "dense array."
         )
     return (_times_dense(spenv, x, spenv.data(y), lax.div),)
 
@@ -222,9 +228,10 @@ def _add(spenv: SparsifyEnv, x: SparsifyValue, y: SparsifyValue) -> Sequence[Spa
     dense = spenv.data(y)
     if typeof(dense).shape != x.shape:
         raise NotImplementedError(
-            "Addition between a sparse array X and a dense array Y is not implemented when the output shape is "
-            "larger than Y.shape. This is to prevent silent densification of a large sparse array. If this is "
-            "your intent, you can explicitly cast the sparse array to a dense matrix."
+            "Addition between a sparse array X and a dense array Y is not implemented when the "
+            "output shape is larger than Y.shape. This is to prevent silent densification of a "
+            "large sparse array. If this is your intent, you can explicitly cast the sparse array "
+            "to a dense matrix."
         )
     return (spenv.dense(lax.add(_as_bcoo(spenv, x).todense(), dense)),)
 
@@ -244,7 +251,7 @@ def _like(spenv: SparsifyEnv, x: SparsifyValue, mat: BCOO) -> SparsifyValue:
     return spvalue_of(spenv, BCSR.from_bcoo(mat) if x.is_bcsr() and mat.n_sparse == 2 else mat)
 
 
-# --- structure and contraction --------------------------------------------------------------------------------------------
+# --- structure and contraction --------------------------------------------------------------------
 
 
 def _dot_general(

@@ -1,8 +1,9 @@
-"""Which elements of the results of a program depend on which of its arguments, found from its jaxpr.
+"""Which elements of the results of a program depend on which of its arguments, found from its
+jaxpr.
 
-A value is represented by what it depends on: a matrix of booleans, with a row for each of its elements and a column for each
-element of the arguments. A value that depends on none of them and can be computed is represented by its number. The
-dependencies found may be too many, never too few.
+A value is represented by what it depends on: a matrix of booleans, with a row for each of its
+elements and a column for each element of the arguments. A value that depends on none of them and
+can be computed is represented by its number. The dependencies found may be too many, never too few.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ __all__ = ["sparsity"]
 
 
 class Dependence(NamedTuple):
-    """Of a value: the pattern (None where it depends on nothing) and the number (None where it is not known)."""
+    """Of a value: the pattern (None where it depends on nothing) and the number (None where it is
+    not known)."""
 
     pattern: Any
     value: Any
@@ -85,7 +87,9 @@ class _Detection:
         self.n = n
 
     def run(self, closed: ClosedJaxpr, args: Sequence[Dependence]) -> list[Dependence]:
-        outs = interpret(closed, args, lambda eqn, operands: self.equation(eqn, list(map(_known, operands))))
+        outs = interpret(
+            closed, args, lambda eqn, operands: self.equation(eqn, list(map(_known, operands)))
+        )
         return list(map(_known, outs))
 
     def equation(self, eqn: Eqn, args: list[Dependence]) -> Sequence[Dependence]:
@@ -169,8 +173,8 @@ def _elementwise(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Seque
 
 
 def _moved(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence] | None:
-    """An operation each element of whose results is one of an operand, or a constant: where it comes from is what the
-    operation does to positions. None where its indices are not known."""
+    """An operation each element of whose results is one of an operand, or a constant: where it
+    comes from is what the operation does to positions. None where its indices are not known."""
     offset, operands, patterns = 0, [], []
     first_only = eqn.primitive in _INDEXED
     for i, (x, v) in enumerate(zip(args, eqn.invars, strict=True)):
@@ -233,7 +237,8 @@ def _selected(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence
 def _matrix_product(
     run: _Detection, eqn: Eqn, args: Sequence[Dependence]
 ) -> Sequence[Dependence] | None:
-    """A product of a known matrix or vector and one that depends on arguments, of two axes at most."""
+    """A product of a known matrix or vector and one that depends on arguments, of two axes at
+    most."""
     from scipy import sparse
 
     (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
@@ -286,10 +291,9 @@ def _equal(x: Dependence, y: Dependence) -> bool:
     return x.pattern.nnz == y.pattern.nnz and (x.pattern != y.pattern).nnz == 0
 
 
-def _looped(
-    run: _Detection, eqn: Eqn, args: Sequence[Dependence]
-) -> Sequence[Dependence] | None:
-    """A loop of unknown length: what it carries depends on what it did, until that changes no more."""
+def _looped(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence] | None:
+    """A loop of unknown length: what it carries depends on what it did, until that changes no
+    more."""
     skip, fixed = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     given = args[skip : skip + fixed]
     state = [x._replace(value=None) for x in args[skip + fixed :]]
@@ -303,7 +307,8 @@ def _looped(
 
 
 def _scanned(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
-    """A loop of known length, step by step: a stencil reaches as far as there are steps, no farther."""
+    """A loop of known length, step by step: a stencil reaches as far as there are steps, no
+    farther."""
     from scipy import sparse
 
     params = eqn.params

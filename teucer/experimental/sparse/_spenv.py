@@ -1,4 +1,7 @@
-"""The values of `sparsify`: dense or sparse, by references to buffers, which several of them may share."""
+"""The values of `sparsify`.
+
+Dense or sparse, by references to buffers, which several of them may share.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,8 @@ class SparsifyEnv:
         indices_sorted: bool = False,
         unique_indices: bool = False,
     ) -> SparsifyValue:
-        """A sparse array as a value: of each buffer the array, or the number of one that is here."""
+        """A sparse array as a value: of each buffer the array, or the number of one that is
+        here."""
         for name, given, ref in (("data", data, data_ref), ("indices", indices, indices_ref)):
             if (given is None) == (ref is None):
                 raise ValueError(
@@ -136,7 +140,8 @@ def spvalue_of(spenv: SparsifyEnv, x: Any) -> SparsifyValue:
         )
     if isinstance(x, JAXSparse):
         raise NotImplementedError(
-            f"sparsify: arrays of the format {type(x).__name__} are not supported; those of BCOO and BCSR are."
+            f"sparsify: arrays of the format {type(x).__name__} are not supported; those of BCOO "
+            "and BCSR are."
         )
     return spenv.dense(x)
 

@@ -30,7 +30,8 @@ class _Spsolve(Defined):
     def types(self, data: Any, indices: Any, indptr: Any, b: Any, **params: Any) -> tuple[Any, ...]:
         if data.dtype != b.dtype or not dtypes.issubdtype(b.dtype, np.inexact):
             raise TypeError(
-                f"spsolve: data and b must have one dtype, of inexact numbers, got {data.dtype} and {b.dtype}."
+                f"spsolve: data and b must have one dtype, of inexact numbers, got {data.dtype} "
+                f"and {b.dtype}."
             )
         if (
             b.ndim not in (1, 2)
@@ -39,8 +40,8 @@ class _Spsolve(Defined):
             or data.shape != indices.shape
         ):
             raise ValueError(
-                "spsolve: the matrix must be square, of the size of b.\n"
-                f"    data: {data.shape}\n    indices: {indices.shape}\n    indptr: {indptr.shape}\n    b: {b.shape}"
+                f"spsolve: the matrix must be square, of the size of b.\n    data: {data.shape}\n"
+                f"    indices: {indices.shape}\n    indptr: {indptr.shape}\n    b: {b.shape}"
             )
         return (b.strengthen(),)
 
@@ -141,8 +142,8 @@ def spsolve(
     """The solution x of A x = b for a sparse square matrix A, on the host.
 
     data, indices, indptr: the matrix in the format CSR, data: T[nse]. b: T[n] or T[n, k].
-    tol: is not looked at. reorder: 0 for eliminating columns in their order, else they are put in a better one.
-    A singular matrix gives NaN. It can be differentiated with regard to data and b.
+    tol: is not looked at. reorder: 0 for eliminating columns in their order, else they are put in a
+    better one. A singular matrix gives NaN. It can be differentiated with regard to data and b.
     Raises TypeError if dtypes differ or are no inexact numbers, ValueError if shapes do not fit.
 
     >>> from teucer import numpy as jnp
@@ -151,7 +152,8 @@ def spsolve(
     >>> sparse.linalg.spsolve(A.data, A.indices, A.indptr, jnp.array([2., 9.]))
     Array([1., 2.], dtype=float32)
 
-    Method: Li, ACM Trans. Math. Softw. 31 (2005) 302 (SuperLU), through `scipy.sparse.linalg.spsolve`.
+    Method: Li, ACM Trans. Math. Softw. 31 (2005) 302 (SuperLU), through
+    `scipy.sparse.linalg.spsolve`.
     """
     return spsolve_p.call(
         *map(jnp.asarray, (data, indices, indptr, b)),

@@ -43,10 +43,11 @@ def flatten_fun_for_sparse_ad(
     argnums: Any,
     args: Sequence[Any],
 ) -> tuple[Callable[..., Any], Any, list[Any], Callable[[Any], Any]]:
-    """A function of what sparse arguments store, the arguments to differentiate, and how derivatives become sparse arrays.
+    """A function of what sparse arguments store, the arguments to differentiate, and how
+    derivatives become sparse arrays.
 
-    Returns (fun_flat, argnums, args_flat, postprocess): in the arguments of args_flat that argnums names, each sparse array is
-    its data; postprocess makes sparse arrays of derivatives by them.
+    Returns (fun_flat, argnums, args_flat, postprocess): in the arguments of args_flat that argnums
+    names, each sparse array is its data; postprocess makes sparse arrays of derivatives by them.
     """
     single = not isinstance(argnums, tuple | list)
     positions = [i % len(args) for i in as_indices(argnums, "argnums", "grad")]
@@ -90,16 +91,16 @@ def flatten_fun_for_sparse_ad(
 
 
 def _with_data(x: Any, data: Any) -> Any:
-    """A sparse array with other data; of a Jacobian, whose data have the axes of an output in front, the array with these axes
-    as batch dimensions."""
+    """A sparse array with other data; of a Jacobian, whose data have the axes of an output in
+    front, the array with these axes as batch dimensions."""
     bufs, aux = x.tree_flatten()
     extra = np.ndim(data) - np.ndim(bufs[0])
     if extra <= 0:
         return type(x).tree_unflatten(aux, (data, *bufs[1:]))
     if not isinstance(x, BCOO | BCSR):
         raise NotImplementedError(
-            f"Jacobian with regard to a sparse array of the format {type(x).__name__}: those of BCOO and BCSR "
-            "are supported."
+            f"Jacobian with regard to a sparse array of the format {type(x).__name__}: those of "
+            "BCOO and BCSR are supported."
         )
     batch = np.shape(data)[:extra]
     rest = [jnp.broadcast_to(b, (*batch, *b.shape)) for b in bufs[1:]]
@@ -113,7 +114,8 @@ def value_and_grad(
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
-    >>> sparse.value_and_grad(lambda X, y: X @ y)(sparse.BCOO.fromdense(jnp.arange(6.)), jnp.ones(6))
+    >>> sparse.value_and_grad(lambda X, y: X @ y)(sparse.BCOO.fromdense(jnp.arange(6.)),
+    ...     jnp.ones(6))
     (Array(15., dtype=float32), BCOO(float32[6], nse=5))
     """
 
@@ -183,10 +185,12 @@ def jacfwd(
     sparse: bool = False,
     **kwargs: Any,
 ) -> Callable[..., Any]:
-    """As `jax.jacfwd`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+    """As `jax.jacfwd`; the derivative by a sparse array has its places, and the axes of the output
+    as batch dimensions.
 
-    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each output and argument.
-        Which elements are not zero is found from the program, and columns that share no element are computed together.
+    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each
+        output and argument. Which elements are not zero is found from the program, and columns that
+        share no element are computed together.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -206,10 +210,12 @@ def jacrev(
     sparse: bool = False,
     **kwargs: Any,
 ) -> Callable[..., Any]:
-    """As `jax.jacrev`; the derivative by a sparse array has its places, and the axes of the output as batch dimensions.
+    """As `jax.jacrev`; the derivative by a sparse array has its places, and the axes of the output
+    as batch dimensions.
 
-    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each output and argument.
-        Which elements are not zero is found from the program, and rows that share no element are computed together.
+    sparse: whether the Jacobian itself shall be sparse, by dense arguments: a BCOO array for each
+        output and argument. Which elements are not zero is found from the program, and rows that
+        share no element are computed together.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

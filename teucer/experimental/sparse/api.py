@@ -61,8 +61,8 @@ def empty(
 ) -> Any:
     """A sparse array of zeros.
 
-    sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc". kwds: for "bcoo" and "bcsr" n_batch, n_dense, and nse, the number of
-    elements of padding. Raises ValueError for another format.
+    sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc". kwds: for "bcoo" and "bcsr" n_batch,
+    n_dense, and nse, the number of elements of padding. Raises ValueError for another format.
 
     >>> from teucer.experimental import sparse
     >>> sparse.empty((2, 3))
@@ -85,7 +85,8 @@ def eye(
 ) -> Any:
     """A sparse matrix with ones along a diagonal.
 
-    N, M: rows and columns, by default as many. k: the diagonal, above the main one if positive. sparse_format: as for `empty`.
+    N, M: rows and columns, by default as many. k: the diagonal, above the main one if positive.
+    sparse_format: as for `empty`.
     kwds: for "bcoo" and "bcsr" n_batch and n_dense.
 
     >>> from teucer.experimental import sparse

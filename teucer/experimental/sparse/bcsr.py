@@ -93,9 +93,11 @@ def _product(
 
 
 def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, params: dict[str, Any]) -> Any:
-    """The product of a matrix and a vector or matrix, all rows at a time: the k-th element of each, for every k.
+    """The product of a matrix and a vector or matrix, all rows at a time: the k-th element of each,
+    for every k.
 
-    Where some rows are far longer than others that would take long, and elements are gone through one by one.
+    Where some rows are far longer than others that would take long, and elements are gone through
+    one by one.
     """
     dtype = product_dtype(data, rhs, params["preferred_element_type"])
     start, length = indptr[:-1], indptr[1:] - indptr[:-1]
@@ -126,16 +128,20 @@ def _by_kernel(data: Any, indices: Any, indptr: Any, rhs: Any) -> Any:
 
 
 def _are_within(indices: Any, indptr: Any, columns: int) -> Any:
-    """Whether every place is inside the matrix: an index beyond it is padding, of which the kernel does not know."""
+    """Whether every place is inside the matrix: an index beyond it is padding, of which the kernel
+    does not know."""
     # As unsigned numbers negative ones are large, so that one maximum says both.
-    place, length = (lax.bitcast_convert_type(v, np.uint32) for v in (indices, indptr[1:] - indptr[:-1]))
+    place, length = (
+        lax.bitcast_convert_type(v, np.uint32) for v in (indices, indptr[1:] - indptr[:-1])
+    )
     nse = indices.shape[0]
     rising = jnp.max(length, initial=np.uint32(0)) <= nse
     return (jnp.max(place) < columns) & rising & (indptr[0] >= 0) & (indptr[-1] <= nse)
 
 
 def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tuple[Any, ...]:
-    """The product of a matrix and a vector or matrix by what is quickest on the platform; of others as in the program."""
+    """The product of a matrix and a vector or matrix by what is quickest on the platform; of others
+    as in the program."""
     matrix = indptr.ndim == data.ndim == 1 and rhs.ndim <= 2 and indices.shape[0] > 0
     if not matrix or params["dimension_numbers"] != (((1,), (0,)), ((), ())):
         return (_product(data, indices, indptr, rhs, **params),)
@@ -146,8 +152,13 @@ def _quick(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> tup
     dtype = product_dtype(data, rhs, params["preferred_element_type"])
     sizes = (*data.shape, *indptr.shape, *rhs.shape)
     # The kernel takes thrice as long for one vector.
-    if (rhs.ndim == 1 or not data.dtype == rhs.dtype == dtype or data.dtype.name not in _KERNEL_DTYPES
-            or not indices.dtype == indptr.dtype == np.int32 or not all(type(n) is int for n in sizes)):
+    if (
+        rhs.ndim == 1
+        or not data.dtype == rhs.dtype == dtype
+        or data.dtype.name not in _KERNEL_DTYPES
+        or not indices.dtype == indptr.dtype == np.int32
+        or not all(type(n) is int for n in sizes)
+    ):
         return (by_rows(data, indices, indptr, rhs),)
 
     def on_cpu(*buffers: Any) -> Any:
@@ -171,8 +182,8 @@ def _bcsr_fromdense(
     mat = jnp.asarray(mat)
     if mat.ndim - n_batch - n_dense != 2:
         raise ValueError(
-            f"bcsr_fromdense: must have 2 sparse dimensions, got {mat.ndim - n_batch - n_dense} of shape={mat.shape}, "
-            f"n_batch={n_batch}, n_dense={n_dense}."
+            f"bcsr_fromdense: must have 2 sparse dimensions, got {mat.ndim - n_batch - n_dense} "
+            f"of shape={mat.shape}, n_batch={n_batch}, n_dense={n_dense}."
         )
     if nse is None:
         nse = _bcoo_fromdense(mat, n_batch=n_batch, n_dense=n_dense)[1].shape[-2]
@@ -191,7 +202,8 @@ def bcsr_fromdense(
     n_dense: int = 0,
     index_dtype: Any = jnp.int32,
 ) -> BCSR:
-    """A BCSR array of the elements of a dense array that are not zero: arguments and errors as for `bcoo_fromdense`.
+    """A BCSR array of the elements of a dense array that are not zero: arguments and errors as for
+    `bcoo_fromdense`.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -228,7 +240,8 @@ def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Any:
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
-    >>> sparse.bcsr_extract(jnp.array([1, 0]), jnp.array([0, 1, 2]), jnp.array([[1., 2.], [3., 4.]]))
+    >>> sparse.bcsr_extract(jnp.array([1, 0]), jnp.array([0, 1, 2]),
+    ...     jnp.array([[1., 2.], [3., 4.]]))
     Array([2., 3.], dtype=float32)
     """
     return bcsr_extract_p.call(*map(jnp.asarray, (indices, indptr, mat)))[0]
@@ -263,7 +276,8 @@ def bcsr_dot_general(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """The product of two arrays, one at least BCSR: as `bcoo_dot_general`. The product of two sparse arrays is BCSR.
+    """The product of two arrays, one at least BCSR: as `bcoo_dot_general`. The product of two
+    sparse arrays is BCSR.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -299,7 +313,8 @@ def bcsr_dot_general(
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """A BCSR array with new batch or dense axes, and axes of size 1 repeated: as `bcoo_broadcast_in_dim`.
+    """A BCSR array with new batch or dense axes, and axes of size 1 repeated: as
+    `bcoo_broadcast_in_dim`.
 
     Raises NotImplementedError for a new axis between the sparse ones.
 

@@ -49,7 +49,8 @@ class COOInfo(NamedTuple):
 class COO(JAXSparse):
     """A sparse matrix in the coordinate format.
 
-    args: (data, row, col), of one length. shape: (rows, columns). rows_sorted, cols_sorted: what is known of the order.
+    args: (data, row, col), of one length. shape: (rows, columns). rows_sorted, cols_sorted: what is
+    known of the order.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

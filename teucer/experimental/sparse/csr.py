@@ -92,7 +92,8 @@ class _Compressed(JAXSparse):
 class CSR(_Compressed):
     """A sparse matrix in the format of compressed rows.
 
-    args: (data, indices, indptr): values, their columns, and where each row starts. shape: (rows, columns).
+    args: (data, indices, indptr): values, their columns, and where each row starts. shape: (rows,
+    columns).
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -131,7 +132,8 @@ class CSR(_Compressed):
 class CSC(_Compressed):
     """A sparse matrix in the format of compressed columns.
 
-    args: (data, indices, indptr): values, their rows, and where each column starts. shape: (rows, columns).
+    args: (data, indices, indptr): values, their rows, and where each column starts. shape: (rows,
+    columns).
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse

@@ -1,4 +1,7 @@
-"""Linear algebra with sparse matrices: eigenvectors by `lobpcg_standard`, linear systems by `spsolve`."""
+"""Linear algebra with sparse matrices.
+
+Eigenvectors by `lobpcg_standard`, linear systems by `spsolve`.
+"""
 
 from __future__ import annotations
 

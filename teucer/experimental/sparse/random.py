@@ -38,8 +38,10 @@ def random_bcoo(
 ) -> BCOO:
     """A BCOO array with random elements at random places.
 
-    nse: how many elements each batch element stores, or which share of its places if 0 < nse < 1. n_batch, n_dense: the layout.
-    unique_indices: whether no place comes twice. sorted_indices: whether places are in lexicographic order.
+    nse: how many elements each batch element stores, or which share of its places if 0 < nse < 1.
+    n_batch, n_dense: the layout.
+    unique_indices: whether no place comes twice. sorted_indices: whether places are in
+    lexicographic order.
     generator: generator(key, shape=..., dtype=..., **kwds) makes the elements.
     Raises ValueError for numbers that do not fit.
 

@@ -1,8 +1,8 @@
 """`sparsify`: functions of dense arrays made into functions of sparse ones.
 
-A function is traced as if all its arguments were dense, and what it does is done to the buffers of those that are sparse, by
-a rule for each primitive (`_sparse_rules`, and here for those that carry jaxprs). `SparseTrace` does the same while the
-function runs.
+A function is traced as if all its arguments were dense, and what it does is done to the buffers of
+those that are sparse, by a rule for each primitive (`_sparse_rules`, and here for those that carry
+jaxprs). `SparseTrace` does the same while the function runs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def eval_sparse(
     jaxpr: Jaxpr, consts: Sequence[Any], spvalues: Sequence[SparsifyValue], spenv: SparsifyEnv
 ) -> list[SparsifyValue]:
     """Results of a jaxpr on values of spenv."""
-    # A dense array that is repeated along axes is kept as it was until something but a product needs it.
+    # A dense array that is repeated along axes is kept as it was until something but a product
+    # needs it.
     small: dict[int, SparsifyValue] = {}
 
     def on_values(x: Any) -> SparsifyValue:
@@ -142,7 +143,8 @@ def _by_bcoo(
     values: Sequence[SparsifyValue],
     params: dict[str, Any],
 ) -> Any:
-    """A rule for BCOO arrays, on BCSR arrays: results are BCSR arrays where they have two sparse dimensions."""
+    """A rule for BCOO arrays, on BCSR arrays: results are BCSR arrays where they have two sparse
+    dimensions."""
     given = [spvalue_of(spenv, array_of(spenv, v).to_bcoo()) if v.is_bcsr() else v for v in values]
     outs = [array_of(spenv, v) for v in rule(spenv, *given, **params)]
     return [
@@ -151,7 +153,7 @@ def _by_bcoo(
     ]
 
 
-# --- while the function runs ----------------------------------------------------------------------------------------------
+# --- while the function runs ----------------------------------------------------------------------
 
 
 @final
@@ -229,7 +231,8 @@ def _is_spvalue(x: Any) -> bool:
 
 
 def sparsify_raw(f: Callable[..., Any]) -> Callable[..., tuple[list[SparsifyValue], Any]]:
-    """`sparsify` on values: a function of (spenv, *spvalues) that returns the values of the results, and their tree."""
+    """`sparsify` on values: a function of (spenv, *spvalues) that returns the values of the
+    results, and their tree."""
 
     def wrapped(
         spenv: SparsifyEnv, *spvalues: Any, **params: Any
@@ -244,11 +247,14 @@ def sparsify_raw(f: Callable[..., Any]) -> Callable[..., tuple[list[SparsifyValu
 
 
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
-    """A function of dense arrays as one of sparse arrays too: what it does is done to their buffers.
+    """A function of dense arrays as one of sparse arrays too: what it does is done to their
+    buffers.
 
-    f: a function of trees of arrays, BCOO and BCSR arrays among them. Its results are sparse where what is computed is.
+    f: a function of trees of arrays, BCOO and BCSR arrays among them. Its results are sparse where
+    what is computed is.
     use_tracer: whether rules are applied while f runs; else f is traced first.
-    Calling it raises NotImplementedError for an operation that has no rule, or whose result would be dense.
+    Calling it raises NotImplementedError for an operation that has no rule, or whose result would
+    be dense.
 
     >>> from teucer import numpy as jnp
     >>> from teucer.experimental import sparse
@@ -293,7 +299,8 @@ def _with_tracers(f: Callable[..., Any], args: Any, params: Any) -> Any:
 def _todense(spenv: SparsifyEnv, *spvalues: SparsifyValue, tree: Any) -> Sequence[SparsifyValue]:
     if len(spvalues) != 1:
         raise NotImplementedError(
-            "sparsify: todense of the buffers of a sparse array, some of which are sparse themselves."
+            "sparsify: todense of the buffers of a sparse array, some of which are sparse "
+            "themselves."
         )
     return (spenv.dense(array_of(spenv, spvalues[0]).todense()),)
 

@@ -1,4 +1,7 @@
-"""What the sparse formats share: efficiency errors, maps over batch dimensions, counts, row pointers."""
+"""What the sparse formats share.
+
+Efficiency errors, maps over batch dimensions, counts, row pointers.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,8 @@ def split_shape(shape: Sequence[Any], n_batch: int, n_sparse: int) -> tuple[Shap
 def _csr_to_coo(indices: Any, indptr: Any) -> tuple[Any, Any]:
     """Row and column of each stored element, from columns and row pointers.
 
-    int[*batch, nse], int[*batch, rows + 1] -> int[*batch, nse] twice. Elements behind the last row have row `rows`.
+    int[*batch, nse], int[*batch, rows + 1] -> int[*batch, nse] twice. Elements behind the last row
+    have row `rows`.
     """
     nse = np.shape(indices)[-1]
 
@@ -174,7 +178,8 @@ def _csr_to_coo(indices: Any, indptr: Any) -> tuple[Any, Any]:
 
 
 def _coo_to_csr(row: Any, nrows: int) -> Any:
-    """Row pointers of stored elements whose rows are sorted: int[*batch, nse] -> int[*batch, nrows + 1]."""
+    """Row pointers of stored elements whose rows are sorted: int[*batch, nse] -> int[*batch, nrows
+    + 1]."""
 
     def pointers(row: Any) -> Any:
         counts = jnp.zeros(nrows + 1, np.int32).at[row.astype(np.int32) + 1].add(1, mode="drop")

@@ -13,7 +13,15 @@ from teucer._base.lazy import listing
 from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
 from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
-from teucer._core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, jaxprs_in_params, subjaxprs
+from teucer._core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    Literal,
+    Var,
+    jaxprs_in_params,
+    subjaxprs,
+)
 from teucer._core.jaxpr import Eqn as JaxprEqn
 from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
 from teucer._core.trace import Tracer
@@ -46,14 +54,50 @@ from teucer.extend.core._traces import (
 )
 from teucer.interpreters._primitive import LibraryPrimitive as Primitive
 
-__all__ = ["AbstractToken", "array_types", "call_impl", "CallPrimitive", "check_jaxpr", "ClosedJaxpr", "concrete_or_error",
-           "create_call_primitive", "DebugInfo", "DropVar", "Effect", "Effects", "eval_jaxpr_transpose", "find_top_trace",
-           "gensym", "get_opaque_trace_state", "InconclusiveDimensionOperation", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
-           "jaxprs_in_params", "JaxprTypeError", "Literal", "mapped_aval", "new_jaxpr_eqn", "no_effects",
-           "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "Primitive", "primitives",
-           "register_call_primitive_rules", "set_current_trace", "subjaxprs", "take_current_trace", "Token", "TraceTag",
-           "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
-           "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype", "Var"]
+__all__ = [
+    "AbstractToken",
+    "array_types",
+    "call_impl",
+    "CallPrimitive",
+    "check_jaxpr",
+    "ClosedJaxpr",
+    "concrete_or_error",
+    "create_call_primitive",
+    "DebugInfo",
+    "DropVar",
+    "Effect",
+    "Effects",
+    "eval_jaxpr_transpose",
+    "find_top_trace",
+    "gensym",
+    "get_opaque_trace_state",
+    "InconclusiveDimensionOperation",
+    "Jaxpr",
+    "jaxpr_as_fun",
+    "JaxprEqn",
+    "jaxprs_in_params",
+    "JaxprTypeError",
+    "Literal",
+    "mapped_aval",
+    "new_jaxpr_eqn",
+    "no_effects",
+    "nonempty_axis_env_DO_NOT_USE",
+    "primal_dtype_to_tangent_dtype",
+    "Primitive",
+    "primitives",
+    "register_call_primitive_rules",
+    "set_current_trace",
+    "subjaxprs",
+    "take_current_trace",
+    "Token",
+    "TraceTag",
+    "unmapped_aval",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE",
+    "valid_jaxtype",
+    "Var",
+]
 __dir__ = listing(__name__, __all__)
 
 Effects = frozenset[Effect]
@@ -64,7 +108,10 @@ no_effects: Effects = frozenset()
 
 def __getattr__(name: str) -> Any:
     if name in ("AbstractToken", "Token"):
-        from teucer._core import tokens  # makes the language of jaxprs larger, which costs a little everywhere
+        from teucer._core import (
+            tokens,
+        )  # makes the language of jaxprs larger, which costs a little everywhere
+
         return tokens.TokenType if name == "AbstractToken" else tokens.Token
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,4 +1,7 @@
-"""Primitives of libraries that are calls of a jaxpr: they are differentiated and batched as calls, and lowered as functions."""
+"""Primitives of libraries that are calls of a jaxpr.
+
+They are differentiated and batched as calls, and lowered as functions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,13 @@ from teucer._transform.jit_calls import ProgramCall, hoisted
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.interpreters.ad import is_undefined_primal
 
-__all__ = ["CallPrimitive", "call_impl", "create_call_primitive", "eval_jaxpr_transpose", "register_call_primitive_rules"]
+__all__ = [
+    "CallPrimitive",
+    "call_impl",
+    "create_call_primitive",
+    "eval_jaxpr_transpose",
+    "register_call_primitive_rules",
+]
 
 TransposeRule = Callable[..., Any]
 
@@ -44,12 +53,16 @@ class CallPrimitive(ProgramCall):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def call(self, *args: Any, call_jaxpr: Any = None, jaxpr: Any = None, **params: Any) -> tuple[Any, ...]:
+    def call(
+        self, *args: Any, call_jaxpr: Any = None, jaxpr: Any = None, **params: Any
+    ) -> tuple[Any, ...]:
         closed, consts = hoisted(_closed(call_jaxpr if jaxpr is None else jaxpr))
         return current_trace().process(self, (*consts, *args), {"call_jaxpr": closed, **params})
 
     def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
-        return {name: value for name, value in params.items() if name not in ("jaxpr", "call_jaxpr")}
+        return {
+            name: value for name, value in params.items() if name not in ("jaxpr", "call_jaxpr")
+        }
 
     def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return tuple(call_jaxpr.out_avals)
@@ -72,7 +85,9 @@ class CallPrimitive(ProgramCall):
         closed, taken = dce_closed(eqn.params["call_jaxpr"], used)
         return narrowed(eqn, used, taken, call_jaxpr=closed)
 
-    def on_values(self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_values(
+        self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+    ) -> Any:
         return super().on_values(operands, groups, jaxpr=call_jaxpr, **params)
 
     def on_low(self, operands: Any, avals: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -83,19 +98,34 @@ class CallPrimitive(ProgramCall):
 
     def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         if self.transpose_rule is not None:
-            return tuple(self.transpose_rule(self, list(cts), *args, call_jaxpr=call_jaxpr, **params))
+            return tuple(
+                self.transpose_rule(self, list(cts), *args, call_jaxpr=call_jaxpr, **params)
+            )
         return super().transpose(cts, *args, jaxpr=call_jaxpr, **params)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def batch(
+        self, axis: Any, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+    ) -> Any:
         return super().batch(axis, args, dims, jaxpr=call_jaxpr, **params)
 
     def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
-        return super().partial_eval(_Renaming(trace), args, {**params, "jaxpr": params["call_jaxpr"]})
+        return super().partial_eval(
+            _Renaming(trace), args, {**params, "jaxpr": params["call_jaxpr"]}
+        )
 
     def uses_axis(self, name: Any, params: Any) -> bool:
         return super().uses_axis(name, {"jaxpr": params["call_jaxpr"]})
 
-    def on_buffers(self, sizes: Any, args: Any, avals: Any, outs: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_buffers(
+        self,
+        sizes: Any,
+        args: Any,
+        avals: Any,
+        outs: Any,
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: Any,
+    ) -> Any:
         return super().on_buffers(sizes, args, avals, outs, jaxpr=call_jaxpr, **params)
 
     padded = on_buffers
@@ -124,29 +154,42 @@ def _closed(jaxpr: Any) -> ClosedJaxpr:
         return ClosedJaxpr(jaxpr)
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr
-    raise TypeError(f"call_jaxpr is a jaxpr, got {type(jaxpr)}.\n  jax.make_jaxpr(f)(*args) is the one of a function.")
+    raise TypeError(
+        f"call_jaxpr is a jaxpr, got {type(jaxpr)}.\n  jax.make_jaxpr(f)(*args) is the one of a "
+        "function."
+    )
 
 
 def create_call_primitive(name: str, inline_jax_late: bool = True) -> CallPrimitive:
-    """A primitive that is a call: `p.bind(*args, call_jaxpr=jaxpr, **params)` gives the list of results.
+    """A primitive that is a call: `p.bind(*args, call_jaxpr=jaxpr, **params)` gives the list of
+    results.
 
-    It stands in jaxprs, with its parameters, for interpreters to find; derivatives and batches of it are calls of it.
-    inline_jax_late: whether it is written in place when it is lowered; else it is a function of the module.
+    It stands in jaxprs, with its parameters, for interpreters to find; derivatives and batches of
+    it are calls of it.
+    inline_jax_late: whether it is written in place when it is lowered; else it is a function of the
+    module.
     """
     made = CallPrimitive(name)
     made.in_place = inline_jax_late
     return made
 
 
-def register_call_primitive_rules(prim: CallPrimitive, name: str | None = None, transpose_rule: TransposeRule | None = None,
-                                  inline_jax_late: bool = True) -> None:
+def register_call_primitive_rules(
+    prim: CallPrimitive,
+    name: str | None = None,
+    transpose_rule: TransposeRule | None = None,
+    inline_jax_late: bool = True,
+) -> None:
     """Say how a call primitive is named, transposed, and lowered.
 
-    transpose_rule: (primitive, cotangents, *operands, call_jaxpr=..., **params) -> cotangents; see `eval_jaxpr_transpose`.
-    Raises TypeError for a primitive that is no call.
+    transpose_rule: (primitive, cotangents, *operands, call_jaxpr=..., **params) -> cotangents; see
+    `eval_jaxpr_transpose`. Raises TypeError for a primitive that is no call.
     """
     if not isinstance(prim, CallPrimitive):
-        raise TypeError(f"register_call_primitive_rules: {prim} is no call primitive.\n  Make it with create_call_primitive.")
+        raise TypeError(
+            f"register_call_primitive_rules: {prim} is no call primitive.\n"
+            "  Make it with create_call_primitive."
+        )
     prim.in_place = inline_jax_late
     if name is not None:
         prim.name = name
@@ -154,13 +197,20 @@ def register_call_primitive_rules(prim: CallPrimitive, name: str | None = None, 
         prim.transpose_rule = transpose_rule
 
 
-def eval_jaxpr_transpose(prim: Primitive, ct: Sequence[Any], *args: Any, call_jaxpr: Any, **params: Any) -> list[Any]:
-    """Cotangents of the operands of a call that come as UndefinedPrimals, evaluated in place; None for the others."""
+def eval_jaxpr_transpose(
+    prim: Primitive, ct: Sequence[Any], *args: Any, call_jaxpr: Any, **params: Any
+) -> list[Any]:
+    """Cotangents of the operands of a call that come as UndefinedPrimals, evaluated in place; None
+    for the others."""
     linear = [is_undefined_primal(x) for x in args]
     moving = [type(c).__name__ != "Zero" for c in ct]
     transposed, nonzero = transpose_jaxpr(_closed(call_jaxpr), linear, moving)
-    outs = iter(transposed(*(x for x, lin in zip(args, linear, strict=True) if not lin),
-                           *(c for c, m in zip(ct, moving, strict=True) if m)))
+    outs = iter(
+        transposed(
+            *(x for x, lin in zip(args, linear, strict=True) if not lin),
+            *(c for c, m in zip(ct, moving, strict=True) if m),
+        )
+    )
     found = iter([next(outs) if nz else None for nz in nonzero])
     return [next(found) if lin else None for lin in linear]
 

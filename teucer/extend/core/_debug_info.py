@@ -1,4 +1,7 @@
-"""What libraries say of the programs that they make: for whom they are traced, and how arguments and results are called."""
+"""What libraries say of the programs that they make.
+
+For whom they are traced, and how arguments and results are called.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ __all__ = ["DebugInfo"]
 
 
 class _EveryDebugInfo(type):
-    """Makes every DebugInfo of Teucer's an instance of the class under which libraries know them."""
+    """Makes every DebugInfo of Teucer's an instance of the class under which libraries know
+    them."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, stage.DebugInfo)
@@ -21,8 +25,10 @@ class _EveryDebugInfo(type):
 class DebugInfo(stage.DebugInfo, metaclass=_EveryDebugInfo):
     """Names for messages about a program.
 
-    traced_for: the transformation, such as 'jit'. func_src_info: the function, as 'name' or 'name at file:line'.
-    arg_names: of the flat arguments. result_paths: where the flat results are in what the function returns, or what gives that.
+    traced_for: the transformation, such as 'jit'. func_src_info: the function, as 'name' or 'name
+    at file:line'.
+    arg_names: of the flat arguments. result_paths: where the flat results are in what the function
+    returns, or what gives that.
 
     >>> DebugInfo("jit", "f at model.py:3", ("x",), ("result",)).func_lineno
     3
@@ -30,8 +36,13 @@ class DebugInfo(stage.DebugInfo, metaclass=_EveryDebugInfo):
 
     __slots__ = ("_result_paths", "_where")
 
-    def __init__(self, traced_for: str, func_src_info: str, arg_names: Sequence[str] | None,
-                 result_paths: tuple[str, ...] | Callable[[], tuple[str, ...]] | None) -> None:
+    def __init__(
+        self,
+        traced_for: str,
+        func_src_info: str,
+        arg_names: Sequence[str] | None,
+        result_paths: tuple[str, ...] | Callable[[], tuple[str, ...]] | None,
+    ) -> None:
         name, _, self._where = func_src_info.partition(" at ")
         super().__init__(name, () if arg_names is None else tuple(arg_names), traced_for)
         self._result_paths = result_paths

@@ -1,4 +1,5 @@
-"""Which trace is current, for libraries that must know whether it is still the same, or bring one of their own."""
+"""Which trace is current, for libraries that must know whether it is still the same, or bring one
+of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +16,21 @@ from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._transform.batch import BatchTrace
 from teucer.extend import linear_util as lu
 
-__all__ = ["LibraryTrace", "OpaqueTraceState", "TraceTag", "concrete_or_error", "find_top_trace", "gensym",
-           "get_opaque_trace_state", "nonempty_axis_env_DO_NOT_USE", "set_current_trace", "take_current_trace",
-           "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE"]
+__all__ = [
+    "LibraryTrace",
+    "OpaqueTraceState",
+    "TraceTag",
+    "concrete_or_error",
+    "find_top_trace",
+    "gensym",
+    "get_opaque_trace_state",
+    "nonempty_axis_env_DO_NOT_USE",
+    "set_current_trace",
+    "take_current_trace",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE",
+]
 
 
 @final
@@ -57,18 +70,24 @@ class TraceTag:
 
 
 class _AnyTrace(type):
-    """Every trace is an instance of `jax.core.Trace`; subclasses of libraries are classes as any."""
+    """Every trace is an instance of `jax.core.Trace`; subclasses of libraries are classes as
+    any."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Trace) if cls is LibraryTrace else type.__instancecheck__(cls, instance)
+        return (
+            isinstance(instance, Trace)
+            if cls is LibraryTrace
+            else type.__instancecheck__(cls, instance)
+        )
 
 
 class LibraryTrace(Trace, metaclass=_AnyTrace):
     """A library's own interpretation of primitives, in force in `with set_current_trace(trace)`.
 
-    A subclass says `process_primitive(primitive, tracers, params)`, which returns one result, or a list where
-    `primitive.multiple_results`; its tracers are a subclass of `jax.core.Tracer` that says `aval`. Functions with rules of
-    users come to `process_custom_jvp_call` and `process_custom_vjp_call`.
+    A subclass says `process_primitive(primitive, tracers, params)`, which returns one result, or a
+    list where `primitive.multiple_results`; its tracers are a subclass of `jax.core.Tracer` that
+    says `aval`. Functions with rules of users come to `process_custom_jvp_call` and
+    `process_custom_vjp_call`.
     """
 
     __slots__ = ()
@@ -76,31 +95,71 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
     def __init__(self, parent: Trace | None = None) -> None:
         super().__init__(parent)
 
-    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    def process(
+        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> tuple[Any, ...]:
         if primitive is custom_jvp_call_p:
             fun, jvp = (lu.wrap_init(params[name]) for name in ("call_jaxpr", "jvp"))
-            return tuple(self.process_custom_jvp_call(_CustomJVP(params["name"]), fun, jvp, list(args),
-                                                      symbolic_zeros=params["symbolic_zeros"]))
+            return tuple(
+                self.process_custom_jvp_call(
+                    _CustomJVP(params["name"]),
+                    fun,
+                    jvp,
+                    list(args),
+                    symbolic_zeros=params["symbolic_zeros"],
+                )
+            )
         if primitive is custom_vjp_call_p:
-            fun, fwd, bwd = (lu.wrap_init(params[name]) for name in ("call_jaxpr", "fwd_jaxpr_thunk", "bwd"))
-            return tuple(self.process_custom_vjp_call(primitive, fun, fwd, bwd, list(args), out_trees=None,
-                                                      symbolic_zeros=params["symbolic_zeros"]))
+            fun, fwd, bwd = (
+                lu.wrap_init(params[name]) for name in ("call_jaxpr", "fwd_jaxpr_thunk", "bwd")
+            )
+            return tuple(
+                self.process_custom_vjp_call(
+                    primitive,
+                    fun,
+                    fwd,
+                    bwd,
+                    list(args),
+                    out_trees=None,
+                    symbolic_zeros=params["symbolic_zeros"],
+                )
+            )
         outs = self.process_primitive(primitive, list(args), params)
         return tuple(outs) if primitive.multiple_results else (outs,)
 
-    def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]) -> Any:
+    def process_primitive(
+        self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
         """Interpret one call of a primitive."""
         raise NotImplementedError(f"{type(self).__name__} must define process_primitive.")
 
-    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Sequence[Any], *,
-                                symbolic_zeros: bool) -> Sequence[Any]:
-        """Interpret a call of a custom_jvp function: fun.call_wrapped(*tracers), whose rule is jvp; here without the rule."""
-        raise NotImplementedError(f"{type(self).__name__} must define process_custom_jvp_call to interpret custom_jvp functions.")
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, tracers: Sequence[Any], *, symbolic_zeros: bool
+    ) -> Sequence[Any]:
+        """Interpret a call of a custom_jvp function: fun.call_wrapped(*tracers), whose rule is jvp;
+        here without the rule."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define process_custom_jvp_call to interpret custom_jvp "
+            "functions."
+        )
 
-    def process_custom_vjp_call(self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Sequence[Any], *, out_trees: Any,
-                                symbolic_zeros: bool) -> Sequence[Any]:
-        """Interpret a call of a custom_vjp function: fun.call_wrapped(*tracers), whose rules are fwd and bwd."""
-        raise NotImplementedError(f"{type(self).__name__} must define process_custom_vjp_call to interpret custom_vjp functions.")
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        tracers: Sequence[Any],
+        *,
+        out_trees: Any,
+        symbolic_zeros: bool,
+    ) -> Sequence[Any]:
+        """Interpret a call of a custom_vjp function: fun.call_wrapped(*tracers), whose rules are
+        fwd and bwd."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define process_custom_vjp_call to interpret custom_vjp "
+            "functions."
+        )
 
     def full_raise(self, x: Any) -> Any:
         """A value as this trace sees it."""
@@ -125,16 +184,26 @@ class _CustomJVP:
         self.name = name
 
     def bind_with_trace(self, trace: Trace, args: Sequence[Any], *rest: Any) -> Sequence[Any]:
-        """Call it in another trace; rest: (types, params) or (params,), with the functions as params["subfuns"] or first."""
+        """Call it in another trace; rest: (types, params) or (params,), with the functions as
+        params["subfuns"] or first."""
         params = dict(rest[-1])
-        (fun, jvp), args = (params.pop("subfuns"), args) if "subfuns" in params else (args[:2], args[2:])
+        (fun, jvp), args = (
+            (params.pop("subfuns"), args) if "subfuns" in params else (args[:2], args[2:])
+        )
         with using(trace):
-            return custom_jvp_call_p.call(*args, call_jaxpr=fun.call_wrapped, jvp=jvp.call_wrapped, name=self.name, num_consts=0,
-                                          **params)
+            return custom_jvp_call_p.call(
+                *args,
+                call_jaxpr=fun.call_wrapped,
+                jvp=jvp.call_wrapped,
+                name=self.name,
+                num_consts=0,
+                **params,
+            )
 
 
 def set_current_trace(trace: Trace) -> using:
-    """A context manager: `trace` is in force. A library's trace that does not say its parent stands on the current one."""
+    """A context manager: `trace` is in force. A library's trace that does not say its parent stands
+    on the current one."""
     if issubclass(type(trace), LibraryTrace) and trace.parent is None:
         trace.parent = current_trace()
     return using(trace)
@@ -166,7 +235,8 @@ def find_top_trace(xs: Any) -> Trace:
 def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
     """force(val) of a value that is known, val itself if force is None.
 
-    Raises ConcretizationTypeError, saying the context, for a traced value whose number is not known.
+    Raises ConcretizationTypeError, saying the context, for a traced value whose number is not
+    known.
 
     >>> concrete_or_error(int, 3.7)
     3

@@ -1,4 +1,6 @@
-"""jaxlib's bindings of MLIR: `ir`, `passmanager` and `dialects`, and what is done with modules of StableHLO as bytes.
+"""jaxlib's bindings of MLIR.
+
+`ir`, `passmanager` and `dialects`, and what is done with modules of StableHLO as bytes.
 
 >>> from teucer.extend.mlir import ir
 >>> with ir.Context():
@@ -21,8 +23,15 @@ from teucer._xla.platforms.mlir_bindings import (
 )
 from teucer.extend.mlir import dialects
 
-__all__ = ["deserialize_portable_artifact", "dialects", "hlo_to_stablehlo", "ir", "passmanager", "refine_polymorphic_shapes",
-           "serialize_portable_artifact"]
+__all__ = [
+    "deserialize_portable_artifact",
+    "dialects",
+    "hlo_to_stablehlo",
+    "ir",
+    "passmanager",
+    "refine_polymorphic_shapes",
+    "serialize_portable_artifact",
+]
 
 # So that `import jax.extend.mlir.ir` finds them.
 _sys.modules |= {f"{__name__}.{name}": getattr(_bindings, name) for name in ("ir", "passmanager")}

@@ -1,7 +1,8 @@
 """What control flow shares.
 
-User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs put in order, and
-running a primitive that carries jaxprs as one program. Predicates, and the number of the branch that one chooses.
+User functions staged as jaxprs without constants, carries whose types settle, transformed jaxprs
+put in order, and running a primitive that carries jaxprs as one program. Predicates, and the number
+of the branch that one chooses.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, needs_low, refuse_aliases, run_high, takes_references
+from teucer._programs.references.programs import (
+    arrays,
+    needs_low,
+    refuse_aliases,
+    run_high,
+    takes_references,
+)
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
@@ -39,30 +46,60 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["Body", "as_index", "avals_of", "check_carry", "check_pred", "difference", "filler",
-           "hoisted", "is_concrete", "jaxprs_use_axis", "kind_text", "order_in", "order_out",
-           "parameter_names", "refuse_io", "refuse_shared", "reordered", "run", "same_type",
-           "set_order", "settle_carry", "split_list", "stage_anew", "stage_body", "without_dead"]
+__all__ = [
+    "Body",
+    "as_index",
+    "avals_of",
+    "check_carry",
+    "check_pred",
+    "difference",
+    "filler",
+    "hoisted",
+    "is_concrete",
+    "jaxprs_use_axis",
+    "kind_text",
+    "order_in",
+    "order_out",
+    "parameter_names",
+    "refuse_io",
+    "refuse_shared",
+    "reordered",
+    "run",
+    "same_type",
+    "set_order",
+    "settle_carry",
+    "split_list",
+    "stage_anew",
+    "stage_body",
+    "without_dead",
+]
 
 
 class Body(NamedTuple):
-    """A function staged for control flow. What it closes over are the first inputs of its jaxpr, with values `consts`."""
+    """A function staged for control flow. What it closes over are the first inputs of its jaxpr,
+    with values `consts`."""
 
     jaxpr: ClosedJaxpr
     consts: tuple[Any, ...]
     out_tree: Any
 
 
-# By function, then by signature, as for jit: a loop run again with the same function is not traced again.
+# By function, then by signature, as for jit: a loop run again with the same function is not traced
+# again.
 _staged = memo.Memo()
 
 
-def stage_body(fun: Callable[..., object], what: str, in_tree: PyTreeDef, avals: Sequence[ShapedArray],
-               call: Callable[..., object] | None = None) -> Body:
+def stage_body(
+    fun: Callable[..., object],
+    what: str,
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    call: Callable[..., object] | None = None,
+) -> Body:
     """Stage `fun` on arguments of a tree and types, or find it staged.
 
-    in_tree: of the tuple of positional arguments. call: what to call in the place of `fun`; it depends on `fun` and
-    `what` alone.
+    in_tree: of the tuple of positional arguments. call: what to call in the place of `fun`; it
+    depends on `fun` and `what` alone.
     """
     key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
     by_signature = _staged.of(fun)
@@ -74,9 +111,15 @@ def stage_body(fun: Callable[..., object], what: str, in_tree: PyTreeDef, avals:
     return found
 
 
-def stage_anew(fun: Callable[..., object], what: str, in_tree: PyTreeDef,
-               avals: Sequence[ShapedArray], call: Callable[..., object]) -> Body:
-    """As `stage_body`, without looking for what was staged before: for a `call` that depends on more than `fun`."""
+def stage_anew(
+    fun: Callable[..., object],
+    what: str,
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    call: Callable[..., object],
+) -> Body:
+    """As `stage_body`, without looking for what was staged before: for a `call` that depends on
+    more than `fun`."""
     info = DebugInfo(fun, _argument_names(fun, in_tree), what)
     trees: list[Any] = []
 
@@ -91,16 +134,34 @@ def stage_anew(fun: Callable[..., object], what: str, in_tree: PyTreeDef,
 
 def _argument_names(fun: Callable[..., object], in_tree: PyTreeDef) -> tuple[str, ...]:
     names = parameter_names(fun)
-    return tuple(f"{names[head.idx] if head.idx < len(names) else f'args[{head.idx}]'}{pytrees.keystr(tuple(rest))}"
-                 for head, *rest in tree_errors.leaf_paths(in_tree))
+    return tuple(
+        (
+            f"{names[head.idx] if head.idx < len(names) else f'args[{head.idx}]'}"
+            f"{pytrees.keystr(tuple(rest))}"
+        )
+        for head, *rest in tree_errors.leaf_paths(in_tree)
+    )
 
 
-def refuse_shared(fun: Callable[..., object], what: str, in_tree: PyTreeDef,
-                  avals: Sequence[ShapedArray], operands: Sequence[Array],
-                  consts: Sequence[object] = ()) -> None:
-    """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed over."""
+def refuse_shared(
+    fun: Callable[..., object],
+    what: str,
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    operands: Sequence[Array],
+    consts: Sequence[object] = (),
+) -> None:
+    """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed
+    over."""
     if references.made:
-        refuse_aliases(avals, operands, consts, f"{fun_name(fun)} at {where(fun)}", what, lambda: _argument_names(fun, in_tree))
+        refuse_aliases(
+            avals,
+            operands,
+            consts,
+            f"{fun_name(fun)} at {where(fun)}",
+            what,
+            lambda: _argument_names(fun, in_tree),
+        )
 
 
 def parameter_names(fun: Callable[..., object]) -> list[str]:
@@ -119,8 +180,10 @@ def avals_of(op: str, leaves: Sequence[object]) -> list[Any]:
     """
     for x in leaves:
         if not is_valid_type(x):
-            raise TypeError(f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
-                            "  Arguments are arrays, numbers, and pytrees of them; close over anything else.")
+            raise TypeError(
+                f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
+                "  Arguments are arrays, numbers, and pytrees of them; close over anything else."
+            )
     return [stated(x) for x in leaves] if high_types else [typeof(x) for x in leaves]
 
 
@@ -128,96 +191,161 @@ def split_list(xs: Sequence[object], *sizes: int) -> list[list[Any]]:
     """A sequence cut in parts of the given sizes, and the rest."""
     parts, at = [], 0
     for n in sizes:
-        parts.append(list(xs[at:at + n]))
+        parts.append(list(xs[at : at + n]))
         at += n
     return [*parts, list(xs[at:])]
 
 
 def is_concrete(x: ArrayLike) -> bool:
     """Whether the number is known while the Python program runs."""
-    return not isinstance(x, Tracer | Dimension) or (isinstance(x, Tracer) and x.concrete() is not None)
+    return not isinstance(x, Tracer | Dimension) or (
+        isinstance(x, Tracer) and x.concrete() is not None
+    )
 
 
-# --- Carries ---------------------------------------------------------------------------------------------------------
+# --- Carries --------------------------------------------------------------------------------------
 
 
-def settle_carry(stage: Callable[[list[Any]], Body], init: Sequence[Any],
-                 avals: Sequence[ShapedArray], check: Callable[[Body], None],
-                 fun: Callable[..., object]) -> tuple[Body, list[Any]]:
-    """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it gives way. Where the body
-    makes a strong type of the same dtype the two need not agree: the loop's result is strong.
+def settle_carry(
+    stage: Callable[[list[Any]], Body],
+    init: Sequence[Any],
+    avals: Sequence[ShapedArray],
+    check: Callable[[Body], None],
+    fun: Callable[..., object],
+) -> tuple[Body, list[Any]]:
+    """Stage a body whose carry may be weakly typed: where the body makes another dtype of it, it
+    gives way. Where the body makes a strong type of the same dtype the two need not agree: the
+    loop's result is strong.
 
-    stage: types of the carry -> body, whose first results are the next carry. check: raises if trees differ.
-    fun: the body. In loops of Teucer's own functions, which know nothing of devices, the carry is cast to vary over the manual mesh
-    axes over which the body makes it vary; users say so themselves, as in JAX.
+    stage: types of the carry -> body, whose first results are the next carry. check: raises if
+    trees differ.
+    fun: the body. In loops of Teucer's own functions, which know nothing of devices, the carry is
+    cast to vary over the manual mesh axes over which the body makes it vary; users say so
+    themselves, as in JAX.
     Returns the body and the initial carry, converted.
     """
     current, ours = list(avals), str(getattr(fun, "__module__", "")).startswith("teucer.")
     while True:
         body = stage(current)
         check(body)
-        outs = body.jaxpr.out_avals[:len(current)]
+        outs = body.jaxpr.out_avals[: len(current)]
         settled = [_settled(i, o) for i, o in zip(current, outs, strict=True)]
         if ours:
-            settled = [i.update(vma=i.vma | o.vma) if isinstance(i, ShapedArray) and isinstance(o, ShapedArray) else i
-                       for i, o in zip(settled, outs, strict=True)]
+            settled = [
+                i.update(vma=i.vma | o.vma)
+                if isinstance(i, ShapedArray) and isinstance(o, ShapedArray)
+                else i
+                for i, o in zip(settled, outs, strict=True)
+            ]
         if settled == current:
-            return body, [_settled_value(x, i, a) for x, i, a in zip(init, avals, current, strict=True)]
+            return body, [
+                _settled_value(x, i, a) for x, i, a in zip(init, avals, current, strict=True)
+            ]
         current = settled
 
 
 def _settled_value(x: ArrayLike, aval: ShapedArray, settled: Any) -> Any:
-    """The initial value of a component of the carry, of type `aval`, as a value of its settled type."""
+    """The initial value of a component of the carry, of type `aval`, as a value of its settled
+    type."""
     if settled is aval:
         return x
-    return array_ops.vary(x if settled.dtype == aval.dtype else array_ops.convert(x, settled), settled.vma)
+    return array_ops.vary(
+        x if settled.dtype == aval.dtype else array_ops.convert(x, settled), settled.vma
+    )
 
 
 def _settled(aval: ShapedArray, out: Any) -> Any:
     """The type of a component of the carry, after the body has made `out` of `aval`."""
-    if (type(aval) is not ShapedArray or not aval.weak_type or aval.shape != out.shape
-            or isinstance(out.dtype, dtypes.ExtendedDType) or out.dtype == aval.dtype):
+    if (
+        type(aval) is not ShapedArray
+        or not aval.weak_type
+        or aval.shape != out.shape
+        or isinstance(out.dtype, dtypes.ExtendedDType)
+        or out.dtype == aval.dtype
+    ):
         return aval
     return aval.update(dtype=dtypes.result_type(aval, out), weak_type=False)
 
 
-def check_carry(op: str, fun: Callable[..., object], name: str, in_tree: PyTreeDef,
-                in_avals: Sequence[ShapedArray] | None, out_tree: PyTreeDef,
-                out_avals: Sequence[ShapedArray]) -> None:
-    """Raise TypeError unless a body returns a carry of the tree, and if in_avals are given of the types, that it takes.
+def check_carry(
+    op: str,
+    fun: Callable[..., object],
+    name: str,
+    in_tree: PyTreeDef,
+    in_avals: Sequence[ShapedArray] | None,
+    out_tree: PyTreeDef,
+    out_avals: Sequence[ShapedArray],
+) -> None:
+    """Raise TypeError unless a body returns a carry of the tree, and if in_avals are given of the
+    types, that it takes.
 
     name: how the body calls its carry.
     """
     head = f"{op} body function carry input and carry output must have"
     if in_tree != out_tree:
-        lines = [f"The input carry {_component(name, path)} is a {kind_text(one)} but the corresponding component of the carry "
-                 f"output is a {kind_text(other)}, so {why}." for path, one, other, why
-                 in tree_errors.equality_errors_pytreedef(in_tree, out_tree)]
-        raise TypeError(_carry_message(f"{head} the same pytree structure", fun, lines,
-                                       "Revise the function so that the carry output has the same pytree structure as the "
-                                       "carry input."))
+        lines = [
+            f"The input carry {_component(name, path)} is a {kind_text(one)} but the "
+            f"corresponding component of the carry output is a {kind_text(other)}, so {why}."
+            for path, one, other, why in tree_errors.equality_errors_pytreedef(in_tree, out_tree)
+        ]
+        raise TypeError(
+            _carry_message(
+                f"{head} the same pytree structure",
+                fun,
+                lines,
+                "Revise the function so that the carry output has the same pytree structure as the "
+                "carry input.",
+            )
+        )
     if in_avals is None:
         return
-    lines = [f"The input carry {_component(name, path)} has type {one.str_short()} but the corresponding output carry component "
-             f"has type {other.str_short()}, so {difference(one, other)}."
-             for path, one, other in zip(tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True)
-             if not same_type(one, other)]
+    lines = [
+        f"The input carry {_component(name, path)} has type {one.str_short()} but the "
+        f"corresponding output carry component has type {other.str_short()}, so "
+        f"{difference(one, other)}."
+        for path, one, other in zip(
+            tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True
+        )
+        if not same_type(one, other)
+    ]
     if lines:
-        lines += vma_hints(zip(in_avals, out_avals, strict=True), f"initial carry value corresponding to the input carry {name}")
-        raise TypeError(_carry_message(f"{head} equal types", fun, lines, "Revise the function so that all output types match "
-                                       "the corresponding input types."))
+        lines += vma_hints(
+            zip(in_avals, out_avals, strict=True),
+            f"initial carry value corresponding to the input carry {name}",
+        )
+        raise TypeError(
+            _carry_message(
+                f"{head} equal types",
+                fun,
+                lines,
+                "Revise the function so that all output types match the corresponding input types.",
+            )
+        )
 
 
 def _carry_message(head: str, fun: Callable[..., object], lines: Sequence[str], remedy: str) -> str:
-    return "\n".join([f"{head}, but they differ:", f"    function: {fun_name(fun)} at {where(fun)}",
-                      *(f"    {line}" for line in lines), f"  {remedy}"])
+    return "\n".join(
+        [
+            f"{head}, but they differ:",
+            f"    function: {fun_name(fun)} at {where(fun)}",
+            *(f"    {line}" for line in lines),
+            f"  {remedy}",
+        ]
+    )
 
 
 def vma_hints(pairs: Iterable[tuple[object, object]], what: str) -> list[str]:
     """What to do where the first type of a pair varies over fewer manual axes than the second."""
-    missing = {tuple(sorted(other.vma - one.vma, key=str)) for one, other in pairs
-               if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)}
-    hints = [f"applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}." for axes in sorted(missing, key=str) if axes]
+    missing = {
+        tuple(sorted(other.vma - one.vma, key=str))
+        for one, other in pairs
+        if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)
+    }
+    hints = [
+        f"applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}."
+        for axes in sorted(missing, key=str)
+        if axes
+    ]
     if len(hints) > 1:
         return ["\n  * ".join(["This might be fixed by:", *hints])]
     return [f"This might be fixed by {hint}" for hint in hints]
@@ -236,60 +364,123 @@ def same_type(x: Any, y: ShapedArray) -> bool:
     """Whether two types agree but for weakness."""
     if x.is_high:
         return bool(x == y)
-    return x is y or (type(x) is type(y) is ShapedArray and x.shape == y.shape and x.dtype == y.dtype and x.vma == y.vma
-                      and x.partition is y.partition)
+    return x is y or (
+        type(x) is type(y) is ShapedArray
+        and x.shape == y.shape
+        and x.dtype == y.dtype
+        and x.vma == y.vma
+        and x.partition is y.partition
+    )
 
 
 def difference(x: Any, y: Any) -> str:
     """In what two types differ."""
     if type(x) is not type(y) or x.is_high:
         return "the kinds of type do not match"
-    parts = [text for text, differ in (("the shapes do not match", x.shape != y.shape),
-                                       ("the dtypes do not match", x.dtype != y.dtype),
-                                       ("the shardings do not match", x.partition is not y.partition),
-                                       ("the manual axis types do not match", x.vma != y.vma)) if differ]
+    parts = [
+        text
+        for text, differ in (
+            ("the shapes do not match", x.shape != y.shape),
+            ("the dtypes do not match", x.dtype != y.dtype),
+            ("the shardings do not match", x.partition is not y.partition),
+            ("the manual axis types do not match", x.vma != y.vma),
+        )
+        if differ
+    ]
     return " and ".join(parts)
 
 
-def check_branches(op: str, funs: Sequence[Any], names: Sequence[str], bodies: Sequence[Body]) -> None:
+def check_branches(
+    op: str, funs: Sequence[Any], names: Sequence[str], bodies: Sequence[Body]
+) -> None:
     """Raise TypeError unless all branches return what the first does."""
     first = bodies[0]
     for fun, name, body in zip(funs[1:], names[1:], bodies[1:], strict=True):
-        about = [f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}", f"    {name} is {fun_name(fun)} at {where(fun)}"]
+        about = [
+            f"    {names[0]} is {fun_name(funs[0])} at {where(funs[0])}",
+            f"    {name} is {fun_name(fun)} at {where(fun)}",
+        ]
         if body.out_tree != first.out_tree:
-            lines = [f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} output{_at(path)} is a "
-                     f"{kind_text(other)}, so {why}."
-                     for path, one, other, why in tree_errors.equality_errors_pytreedef(first.out_tree, body.out_tree)]
-            raise TypeError("\n".join([f"{op} branch outputs must have the same pytree structure, but they differ:", *about, *lines,
-                                       f"  Revise {names[0]} and/or {name} so that they have the same pytree structure."]))
-        pairs = zip(tree_errors.leaf_paths(first.out_tree), first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True)
-        lines = [f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the corresponding output of {name} has "
-                 f"type {other.str_short()}, so {difference(one, other)}."
-                 for path, one, other in pairs if not same_type(one, other)]
+            lines = [
+                f"    {names[0]} output{_at(path)} is a {kind_text(one)} but {name} "
+                f"output{_at(path)} is a {kind_text(other)}, so {why}."
+                for path, one, other, why in tree_errors.equality_errors_pytreedef(
+                    first.out_tree, body.out_tree
+                )
+            ]
+            raise TypeError(
+                "\n".join(
+                    [
+                        (
+                            f"{op} branch outputs must have the same pytree structure, but they "
+                            "differ:"
+                        ),
+                        *about,
+                        *lines,
+                        (
+                            f"  Revise {names[0]} and/or {name} so that they have the same pytree "
+                            "structure."
+                        ),
+                    ]
+                )
+            )
+        pairs = zip(
+            tree_errors.leaf_paths(first.out_tree),
+            first.jaxpr.out_avals,
+            body.jaxpr.out_avals,
+            strict=True,
+        )
+        lines = [
+            f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the "
+            f"corresponding output of {name} has type {other.str_short()}, so "
+            f"{difference(one, other)}."
+            for path, one, other in pairs
+            if not same_type(one, other)
+        ]
         if lines:
             both = list(zip(first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True))
-            lines += [f"    {hint}" for hint in (*vma_hints(both, f"output of {names[0]}"),
-                                                 *vma_hints([(b, a) for a, b in both], f"output of {name}"))]
-            raise TypeError("\n".join([f"{op} branches must have equal output types but they differ.", *about, *lines,
-                                       f"  Revise {names[0]} and/or {name} so that all output types match."]))
+            lines += [
+                f"    {hint}"
+                for hint in (
+                    *vma_hints(both, f"output of {names[0]}"),
+                    *vma_hints([(b, a) for a, b in both], f"output of {name}"),
+                )
+            ]
+            raise TypeError(
+                "\n".join(
+                    [
+                        f"{op} branches must have equal output types but they differ.",
+                        *about,
+                        *lines,
+                        f"  Revise {names[0]} and/or {name} so that all output types match.",
+                    ]
+                )
+            )
 
 
 def _at(path: Any) -> str:
     return f" at path {pytrees.keystr(tuple(path))}" if path else ""
 
 
-# --- Jaxprs ----------------------------------------------------------------------------------------------------------
+# --- Jaxprs ---------------------------------------------------------------------------------------
 
 
 def reordered(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int]) -> ClosedJaxpr:
-    """The jaxpr without constants whose inputs and results are those of the given numbers, in that order."""
+    """The jaxpr without constants whose inputs and results are those of the given numbers, in that
+    order."""
     ins, outs = tuple(ins), tuple(outs)
-    if ins == tuple(range(len(closed.jaxpr.invars))) and outs == tuple(range(len(closed.jaxpr.outvars))):
+    if ins == tuple(range(len(closed.jaxpr.invars))) and outs == tuple(
+        range(len(closed.jaxpr.outvars))
+    ):
         return closed
 
     def make() -> ClosedJaxpr:
         jaxpr = closed.jaxpr
-        return ClosedJaxpr(jaxpr.replace(invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]))
+        return ClosedJaxpr(
+            jaxpr.replace(
+                invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]
+            )
+        )
 
     return closed.kept(("order", ins, outs), make)
 
@@ -311,22 +502,27 @@ def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: str) -> bool:
 
 
 def refuse_io(op: str, effects: Iterable[object]) -> None:
-    """Raise NotImplementedError for callbacks that are made once each, in a function that runs for all elements of a batch."""
+    """Raise NotImplementedError for callbacks that are made once each, in a function that runs for
+    all elements of a batch."""
     if any(isinstance(e, Effect) and e.kind == "io" for e in effects):
-        raise NotImplementedError(f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from element to "
-                                  "element both branches run, or the body runs for elements that are done, and so would an "
-                                  "io_callback in it.")
+        raise NotImplementedError(
+            f"IO effect not supported in vmap-of-{op}.\n  With a predicate that differs from "
+            "element to element both branches run, or the body runs for elements that are done, "
+            "and so would an io_callback in it."
+        )
 
 
 def order_in(ctx: Context, effects: Iterable[object]) -> list[Any]:
-    """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where effects have no order."""
+    """The value that ordered callbacks in a region wait for, to be handed to it: one, or none where
+    effects have no order."""
     if not any(isinstance(e, Effect) and e.ordered for e in effects):
         return []
     return [ctx.order or ctx.constant(False)]
 
 
 def set_order(ctx: Context, order: Sequence[Any]) -> None:
-    """Let the callbacks that follow in this block wait for a value; `order` holds it, or nothing."""
+    """Let the callbacks that follow in this block wait for a value; `order` holds it, or
+    nothing."""
     for value in order:
         ctx.order = value
 
@@ -336,15 +532,22 @@ def order_out(ctx: Context, order: Sequence[object]) -> list[Any]:
     return [ctx.order] if order else []
 
 
-def run(primitive: Primitive, args: Sequence[Array], params: Params, owner: ClosedJaxpr,
-        outs: Sequence[object] = ()) -> tuple[Any, ...]:
+def run(
+    primitive: Primitive,
+    args: Sequence[Array],
+    params: Params,
+    owner: ClosedJaxpr,
+    outs: Sequence[object] = (),
+) -> tuple[Any, ...]:
     """Run a primitive that carries jaxprs as one program, which is kept on `owner`, one of them.
 
     outs: the shardings of results, None where the compiler chooses.
     """
     check_no_tracers(args)
     places: Sequence[int] = range(len(args))
-    if high_types:  # what changes is one argument, even if condition and body of a loop both take it
+    if (
+        high_types
+    ):  # what changes is one argument, even if condition and body of a loop both take it
         first = {id(x): i for i, x in reversed(list(enumerate(args))) if is_mutable(typeof(x))}
         own = [i for i, x in enumerate(args) if first.get(id(x), i) == i]
         places = [own.index(first.get(id(x), i)) for i, x in enumerate(args)]
@@ -352,7 +555,11 @@ def run(primitive: Primitive, args: Sequence[Array], params: Params, owner: Clos
     avals = tuple([stated(x) for x in args] if high_types else [typeof(x) for x in args])
 
     def make() -> Jaxpr:
-        return stage_flat(lambda *xs: primitive.call(*[xs[i] for i in places], **params), avals, DebugInfo(str(primitive.name)))[0]
+        return stage_flat(
+            lambda *xs: primitive.call(*[xs[i] for i in places], **params),
+            avals,
+            DebugInfo(str(primitive.name)),
+        )[0]
 
     jaxpr = owner.kept(("run", primitive, avals, tuple(params.items()), *places), make)
     given = arrays(args)
@@ -383,7 +590,9 @@ def check_pred(pred: ArrayLike) -> None:
         raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
     if aval.shape:
         raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
-    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(aval.dtype, np.complexfloating):
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(
+        aval.dtype, np.complexfloating
+    ):
         raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
 
 

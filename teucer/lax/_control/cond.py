@@ -51,7 +51,17 @@ from teucer.lax._control.bodies import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Arrays, Atom, Avals, Axes, Dims, Params, Tangents
+    from teucer._core.typing import (
+        Array,
+        ArrayLike,
+        Arrays,
+        Atom,
+        Avals,
+        Axes,
+        Dims,
+        Params,
+        Tangents,
+    )
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -63,8 +73,10 @@ __all__ = ["cond", "cond_p", "switch"]
 class Cond(Primitive):
     """Apply the branch that the first operand, an i32 index, chooses to the others.
 
-    (C1) branches have no constants, and take and return the same types.  (C2) index is an i32 scalar within their number.
-    branches_platforms: where the index says the platform, the platforms of each branch; None for the others.
+    (C1) branches have no constants, and take and return the same types.  (C2) index is an i32
+    scalar within their number.
+    branches_platforms: where the index says the platform, the platforms of each branch; None for
+    the others.
     """
 
     __slots__ = ()
@@ -75,32 +87,58 @@ class Cond(Primitive):
     def types(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
         return tuple(_joined(outs) for outs in zip(*(b.out_avals for b in branches), strict=True))
 
-    def effects(self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def effects(
+        self, *avals: ShapedArray, branches: Sequence[ClosedJaxpr], **params: object
+    ) -> Any:
         return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
 
-    def on_values(self, operands: Arrays, groups: Sequence[int | None], *, branches: Sequence[ClosedJaxpr],
-                  **params: object) -> Any:
+    def on_values(
+        self,
+        operands: Arrays,
+        groups: Sequence[int | None],
+        *,
+        branches: Sequence[ClosedJaxpr],
+        **params: object,
+    ) -> Any:
         changed = tuple(sorted({g for b in branches for g in discharged(b, groups[1:]).changed}))
         found = [discharged(b, groups[1:], changed) for b in branches]
-        return found[0].split(self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params))
+        return found[0].split(
+            self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params)
+        )
 
-    def on_low(self, operands: Arrays, avals: Avals, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def on_low(
+        self, operands: Arrays, avals: Avals, *, branches: Sequence[ClosedJaxpr], **params: object
+    ) -> Any:
         found = [lowered(b) for b in branches]
         for low in found[1:]:
             for (_, one), (_, other) in zip(found[0].ends, low.ends, strict=True):
-                refuse_other_state(one, other, "the branches of cond leave it holding different things")
+                refuse_other_state(
+                    one, other, "the branches of cond leave it holding different things"
+                )
         given = taken_apart(operands[1:], avals[1:])
-        return found[0].raised(self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:])
+        return found[0].raised(
+            self._bind(operands[0], given.low, [low.jaxpr for low in found], params), operands[1:]
+        )
 
     def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["branches"][0])
 
-    def lower(self, ctx: Context, index: Value, *values: Value, branches: Sequence[ClosedJaxpr],
-              branches_platforms: Any = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        index: Value,
+        *values: Value,
+        branches: Sequence[ClosedJaxpr],
+        branches_platforms: Any = None,
+    ) -> Any:
         avals = ctx.avals_out
         if branches_platforms is not None:
-            return ctx.by_platform(lambda: ctx.inline(branches[platform_number(branches_platforms, ctx.platform)], *values),
-                                   ctx.avals_out)
+            return ctx.by_platform(
+                lambda: ctx.inline(
+                    branches[platform_number(branches_platforms, ctx.platform)], *values
+                ),
+                ctx.avals_out,
+            )
         if len(branches) == 1:
             return ctx.inline(branches[0], *values)
         if not avals and not any(b.effects for b in branches):
@@ -109,13 +147,28 @@ class Cond(Primitive):
 
         def run_branch(i: int) -> Any:
             set_order(ctx, order)
-            return (*ctx.inline(branches[i], *values, under=f"cond/branch_{i}_fun"), *order_out(ctx, order))
+            return (
+                *ctx.inline(branches[i], *values, under=f"cond/branch_{i}_fun"),
+                *order_out(ctx, order),
+            )
 
-        outs = hlo.case(ctx, index, [partial(run_branch, i) for i in range(len(branches))], [*avals, *(v.aval for v in order)])
-        set_order(ctx, outs[len(avals):])
-        return outs[:len(avals)]
+        outs = hlo.case(
+            ctx,
+            index,
+            [partial(run_branch, i) for i in range(len(branches))],
+            [*avals, *(v.aval for v in order)],
+        )
+        set_order(ctx, outs[len(avals) :])
+        return outs[: len(avals)]
 
-    def jvp(self, primals: Arrays, tangents: Tangents, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Arrays,
+        tangents: Tangents,
+        *,
+        branches: Sequence[ClosedJaxpr],
+        **params: object,
+    ) -> Any:
         index, *operands = primals
         moving = [type(t) is not Zero for t in tangents[1:]]
         out_moving = _union(jvp_jaxpr(b, moving, False)[1] for b in branches)
@@ -123,7 +176,9 @@ class Cond(Primitive):
         given = [t for t in tangents[1:] if type(t) is not Zero]
         return split_tangents(self._bind(index, [*operands, *given], found, params), out_moving)
 
-    def _bind(self, index: object, operands: Arrays, branches: Sequence[ClosedJaxpr], params: Params) -> Any:
+    def _bind(
+        self, index: object, operands: Arrays, branches: Sequence[ClosedJaxpr], params: Params
+    ) -> Any:
         joined, consts = _hoisted(branches)
         return self.call(index, *consts, *operands, branches=joined, **params)
 
@@ -140,21 +195,42 @@ class Cond(Primitive):
         known_args = [x for x, u in zip(operands, unknown, strict=True) if not u]
         known_outs: Sequence[Any] = ()
         if cut.known[0].out_avals or any(b.effects for b in cut.known):
-            known_outs = trace.evaluate_known(self, (index, *cut.known_consts, *known_args), {**params, "branches": cut.known})
+            known_outs = trace.evaluate_known(
+                self, (index, *cut.known_consts, *known_args), {**params, "branches": cut.known}
+            )
         n = outs_unknown.count(False)
         unknown_args = [x for x, u in zip(operands, unknown, strict=True) if u]
-        staged = iter(trace.record(self, (index, *cut.staged_consts, *(known_args[i] for i in cut.forwarded), *known_outs[n:],
-                                          *unknown_args), {**params, "branches": cut.staged}))
+        staged = iter(
+            trace.record(
+                self,
+                (
+                    index,
+                    *cut.staged_consts,
+                    *(known_args[i] for i in cut.forwarded),
+                    *known_outs[n:],
+                    *unknown_args,
+                ),
+                {**params, "branches": cut.staged},
+            )
+        )
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in outs_unknown)
 
-    def transpose(self, cts: Tangents, index: object, *operands: Array | Undefined,
-                  branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def transpose(
+        self,
+        cts: Tangents,
+        index: object,
+        *operands: Array | Undefined,
+        branches: Sequence[ClosedJaxpr],
+        **params: object,
+    ) -> Any:
         linear = [type(x) is Undefined for x in operands]
         given = [type(ct) is not Zero for ct in cts]
         pairs = [transpose_jaxpr(b, linear, given) for b in branches]
         nonzero = _union(nz for _, nz in pairs)
-        ct_avals = [a.cotangent_aval() for a, lin in zip(branches[0].in_avals, linear, strict=True) if lin]
+        ct_avals = [
+            a.cotangent_aval() for a, lin in zip(branches[0].in_avals, linear, strict=True) if lin
+        ]
         transposed = [_instantiated(t, nz, nonzero, ct_avals) for t, nz in pairs]
         values: list[Any] = [x for x, lin in zip(operands, linear, strict=True) if not lin]
         values += [ct for ct in cts if type(ct) is not Zero]
@@ -162,16 +238,32 @@ class Cond(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return (None, *(next(found) if lin else None for lin in linear))
 
-    def batch(self, axis: Axis, args: Arrays, dims: Dims, *, branches: Sequence[ClosedJaxpr], **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Arrays,
+        dims: Dims,
+        *,
+        branches: Sequence[ClosedJaxpr],
+        **params: object,
+    ) -> Any:
         index, *operands = args
         at, *operand_dims = dims
-        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(operands, operand_dims, strict=True)]
+        operands = [
+            x if d is None else array_ops.moveaxis(x, d, 0)
+            for x, d in zip(operands, operand_dims, strict=True)
+        ]
         batched = [d is not None for d in operand_dims]
         if at is not None:
             refuse_io("cond", self.effects(branches=branches))
             return _select_branches(axis, index, operands, batched, branches)
         out_batched = _union(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
-        outs = self._bind(index, operands, [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches], params)
+        outs = self._bind(
+            index,
+            operands,
+            [batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches],
+            params,
+        )
         return outs, tuple(0 if b else None for b in out_batched)
 
     def uses_axis(self, name: str, params: Params) -> bool:
@@ -183,18 +275,30 @@ class Cond(Primitive):
 
     def forward(self, eqn: Eqn) -> Any:
         """A result that every branch takes from the same operand."""
-        return eqn, [None if i is None else eqn.invars[1 + i] for i in _handed_on(eqn.params["branches"])]
+        return eqn, [
+            None if i is None else eqn.invars[1 + i] for i in _handed_on(eqn.params["branches"])
+        ]
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         branches = eqn.params["branches"]
         taken = _union(dce_closed(b, used)[1] for b in branches)
-        return narrowed(eqn, used, [True, *taken], branches=tuple(dce_closed(b, used, taken)[0] for b in branches))
+        return narrowed(
+            eqn,
+            used,
+            [True, *taken],
+            branches=tuple(dce_closed(b, used, taken)[0] for b in branches),
+        )
 
     def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
         """Each branch gives what is saved of it, and zeros for what is saved of the others."""
         branches = eqn.params["branches"]
         cuts = [cut(b, used) for b in branches]
-        saved = [a for c, b in zip(cuts, branches, strict=True) if c for a in c.now.out_avals[len(b.out_avals):]]
+        saved = [
+            a
+            for c, b in zip(cuts, branches, strict=True)
+            if c
+            for a in c.now.out_avals[len(b.out_avals) :]
+        ]
         if not saved:
             return None
         now, again, start = [], [], 0
@@ -204,13 +308,28 @@ class Cond(Primitive):
             again.append(_taking_saved(b, c, saved, own, used))
             start = own.stop
         new = [Var(a) for a in saved]
-        return Saving(eqn.replace(outvars=[*eqn.outvars, *new], params={**eqn.params, "branches": tuple(now)}),
-                      eqn.replace(invars=[*eqn.invars, *new], outvars=filtered(eqn.outvars, used),
-                                  params={**eqn.params, "branches": tuple(again)}),
-                      [answer for c in cuts if c for answer in c.answers])
+        return Saving(
+            eqn.replace(
+                outvars=[*eqn.outvars, *new], params={**eqn.params, "branches": tuple(now)}
+            ),
+            eqn.replace(
+                invars=[*eqn.invars, *new],
+                outvars=filtered(eqn.outvars, used),
+                params={**eqn.params, "branches": tuple(again)},
+            ),
+            [answer for c in cuts if c for answer in c.answers],
+        )
 
-    def padded(self, sizes: Sizes, args: Arrays, avals: Avals, outs: Arrays, *, branches: Sequence[ClosedJaxpr],
-               **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Arrays,
+        avals: Avals,
+        outs: Arrays,
+        *,
+        branches: Sequence[ClosedJaxpr],
+        **params: object,
+    ) -> Any:
         index, *operands = args
         inner, given = sizes.together(branches)
         return self.call(index, *given, *operands, branches=inner, **params)
@@ -219,7 +338,9 @@ class Cond(Primitive):
 cond_p = Cond()
 
 
-def _giving_saved(branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice) -> ClosedJaxpr:
+def _giving_saved(
+    branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice
+) -> ClosedJaxpr:
     """A branch that also gives what is saved of all branches."""
     n = len(branch.out_avals)
 
@@ -232,12 +353,19 @@ def _giving_saved(branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: s
     return stage_jaxpr(run_now, branch.in_avals, branch.jaxpr.debug_info)
 
 
-def _taking_saved(branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice, used: Sequence[bool]) -> ClosedJaxpr:
-    """A branch that takes what is saved of all branches after its operands, and gives the results in use."""
+def _taking_saved(
+    branch: ClosedJaxpr, cut: BodyCut | None, saved: Avals, own: slice, used: Sequence[bool]
+) -> ClosedJaxpr:
+    """A branch that takes what is saved of all branches after its operands, and gives the results
+    in use."""
     n = len(branch.in_avals)
 
     def run_again(*operands: Array) -> list[Any]:
-        return filtered(branch(*operands[:n]), used) if cut is None else cut.again(*operands[:n], *operands[n:][own])
+        return (
+            filtered(branch(*operands[:n]), used)
+            if cut is None
+            else cut.again(*operands[:n], *operands[n:][own])
+        )
 
     return stage_jaxpr(run_again, [*branch.in_avals, *saved], branch.jaxpr.debug_info)
 
@@ -248,11 +376,15 @@ def platform_number(platforms: Sequence[Sequence[str] | None], platform: str) ->
     Raises NotImplementedError if none is.
     """
     for i, names in enumerate(platforms):
-        if names is None or platform in itertools.chain.from_iterable(map(backends.platforms_called, names)):
+        if names is None or platform in itertools.chain.from_iterable(
+            map(backends.platforms_called, names)
+        ):
             return i
     known = ", ".join(name for names in platforms if names for name in names)
-    raise NotImplementedError(f"platform_dependent: there is no branch for platform {platform} and no default.\n"
-                              f"    platforms given: {known}\n  Give default=....")
+    raise NotImplementedError(
+        f"platform_dependent: there is no branch for platform {platform} and no default.\n"
+        f"    platforms given: {known}\n  Give default=...."
+    )
 
 
 def _union(flags: Any) -> list[bool]:
@@ -260,7 +392,8 @@ def _union(flags: Any) -> list[bool]:
 
 
 def _joined(avals: Avals) -> Any:
-    """The type of a result of all branches: weak if it is in the first one, which is that for False."""
+    """The type of a result of all branches: weak if it is in the first one, which is that for
+    False."""
     return avals[0]
 
 
@@ -269,30 +402,44 @@ def _hoisted(branches: Sequence[ClosedJaxpr]) -> tuple[tuple[ClosedJaxpr, ...], 
     if not any(b.consts for b in branches):
         return tuple(branches), []
     consts = [c for b in branches for c in b.consts]
-    return _taking([hoisted(b)[0] for b in branches], [len(b.consts) for b in branches],
-                   [typeof(c) for c in consts]), consts
+    return _taking(
+        [hoisted(b)[0] for b in branches],
+        [len(b.consts) for b in branches],
+        [typeof(c) for c in consts],
+    ), consts
 
 
 def _taking(branches: Sequence[ClosedJaxpr], counts: Axes, avals: Avals) -> tuple[ClosedJaxpr, ...]:
-    """Branches whose first inputs are constants of their own, taking those of all the branches one after the other."""
+    """Branches whose first inputs are constants of their own, taking those of all the branches one
+    after the other."""
     out, at = [], 0
     for closed, count in zip(branches, counts, strict=True):
         here = slice(at, at + count)
         at += count
 
         def widened(*args: Array, closed: ClosedJaxpr = closed, here: slice = here) -> list[Any]:
-            return closed(*args[here], *args[len(avals):])
+            return closed(*args[here], *args[len(avals) :])
 
-        out.append(closed.kept(("taking", count, here.start, tuple(avals)),
-                        partial(stage_jaxpr, widened, [*avals, *closed.in_avals[count:]], closed.jaxpr.debug_info)))
+        out.append(
+            closed.kept(
+                ("taking", count, here.start, tuple(avals)),
+                partial(
+                    stage_jaxpr,
+                    widened,
+                    [*avals, *closed.in_avals[count:]],
+                    closed.jaxpr.debug_info,
+                ),
+            )
+        )
     return tuple(out)
 
 
-# --- Partial evaluation ----------------------------------------------------------------------------------------------
+# --- Partial evaluation ---------------------------------------------------------------------------
 
 
 class SplitCond(NamedTuple):
-    """Branches cut in two. All known branches return the same residuals: of each type as many as the neediest has.
+    """Branches cut in two. All known branches return the same residuals: of each type as many as
+    the neediest has.
 
     forwarded: known operands that the staged branches take as they are, before the residuals.
     """
@@ -322,19 +469,27 @@ def _make_cut(splits: Sequence[Split], unknown: Sequence[bool]) -> SplitCond:
             own.append(found[0])
         places.append(own)
     known_avals = splits[0].known.in_avals
-    unknown_avals = splits[0].staged.in_avals[len(splits[0].forwarded):]
+    unknown_avals = splits[0].staged.in_avals[len(splits[0].forwarded) :]
     known, staged = [], []
     for split, own in zip(splits, places, strict=True):
-        known.append(stage_jaxpr(partial(_with_slots, split.known, n_outs, own, slots), known_avals))
+        known.append(
+            stage_jaxpr(partial(_with_slots, split.known, n_outs, own, slots), known_avals)
+        )
         sources = _sources(split, forwarded, own)
-        staged.append(stage_jaxpr(partial(_from_slots, split.staged, sources, len(forwarded) + len(slots)),
-                                  [*(known_avals[i] for i in forwarded), *slots, *unknown_avals]))
+        staged.append(
+            stage_jaxpr(
+                partial(_from_slots, split.staged, sources, len(forwarded) + len(slots)),
+                [*(known_avals[i] for i in forwarded), *slots, *unknown_avals],
+            )
+        )
     known_joined, known_consts = _hoisted(known)
     staged_joined, staged_consts = _hoisted(staged)
     return SplitCond(known_joined, known_consts, staged_joined, staged_consts, tuple(forwarded))
 
 
-def _with_slots(known: ClosedJaxpr, n_outs: int, own: Axes, slots: Sequence[Any], *args: Array) -> list[Any]:
+def _with_slots(
+    known: ClosedJaxpr, n_outs: int, own: Axes, slots: Sequence[Any], *args: Array
+) -> list[Any]:
     outs = known(*args)
     filled = dict(zip(own, outs[n_outs:], strict=True))
     return [*outs[:n_outs], *(filled[i] if i in filled else filler(a) for i, a in enumerate(slots))]
@@ -343,58 +498,91 @@ def _with_slots(known: ClosedJaxpr, n_outs: int, own: Axes, slots: Sequence[Any]
 def _sources(split: Split, forwarded: Axes, own: Axes) -> list[int]:
     """Where the residuals of a branch stand among (forwarded operands, slots)."""
     rest = iter(own)
-    return [len(forwarded) + next(rest) if f is None else forwarded.index(f) for f in split.forwarded]
+    return [
+        len(forwarded) + next(rest) if f is None else forwarded.index(f) for f in split.forwarded
+    ]
 
 
 def _from_slots(staged: ClosedJaxpr, sources: Axes, n: int, *args: Array) -> list[Any]:
     return staged(*(args[i] for i in sources), *args[n:])
 
 
-def _instantiated(transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Avals) -> ClosedJaxpr:
-    """A transposed branch that returns the cotangents wanted, zeros for those that it does not have."""
+def _instantiated(
+    transposed: ClosedJaxpr, nonzero: Sequence[bool], wanted: Sequence[bool], avals: Avals
+) -> ClosedJaxpr:
+    """A transposed branch that returns the cotangents wanted, zeros for those that it does not
+    have."""
     if list(nonzero) == list(wanted):
         return transposed
 
     def full(*args: object) -> list[Any]:
         outs = iter(transposed(*args))
-        return [next(outs) if nz else array_ops.zeros(a) for a, nz, w in zip(avals, nonzero, wanted, strict=True) if w]
+        return [
+            next(outs) if nz else array_ops.zeros(a)
+            for a, nz, w in zip(avals, nonzero, wanted, strict=True)
+            if w
+        ]
 
-    return transposed.kept(("instantiated", tuple(wanted)),
-                lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info))
+    return transposed.kept(
+        ("instantiated", tuple(wanted)),
+        lambda: stage_jaxpr(full, transposed.in_avals, transposed.jaxpr.debug_info),
+    )
 
 
-def _select_branches(axis: Any, index: Any, operands: Arrays, batched: Sequence[bool], branches: Sequence[ClosedJaxpr]) -> Any:
-    """All branches on the whole batch, and of each element the result of the branch that it chose."""
+def _select_branches(
+    axis: Any,
+    index: Any,
+    operands: Arrays,
+    batched: Sequence[bool],
+    branches: Sequence[ClosedJaxpr],
+) -> Any:
+    """All branches on the whole batch, and of each element the result of the branch that it
+    chose."""
     wanted = [True] * len(branches[0].out_avals)
     cases = []
     for k, branch in enumerate(branches):
         chosen = _arithmetic.eq(index, np.int32(k))
-        # Elements that did not choose the branch go through it without a derivative, which may be infinite for them.
+        # Elements that did not choose the branch go through it without a derivative, which may be
+        # infinite for them.
         guarded = [_guarded(chosen, x) if b else x for x, b in zip(operands, batched, strict=True)]
         cases.append(batch_jaxpr(branch, axis, batched, wanted)[0](*guarded))
-    outs: Sequence[Any] = cases[0] if len(branches) == 1 else [
-        _selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys) for ys in zip(*cases, strict=True)]
+    outs: Sequence[Any] = (
+        cases[0]
+        if len(branches) == 1
+        else [
+            _selection.select_n(_structure.broadcast_to(index, typeof(ys[0]).shape, (0,)), *ys)
+            for ys in zip(*cases, strict=True)
+        ]
+    )
     # What every branch hands on from an operand is that operand, which need not be batched.
     same = _handed_on(branches)
-    return ([y if i is None else operands[i] for y, i in zip(outs, same, strict=True)],
-            tuple(0 if i is None or batched[i] else None for i in same))
+    return (
+        [y if i is None else operands[i] for y, i in zip(outs, same, strict=True)],
+        tuple(0 if i is None or batched[i] else None for i in same),
+    )
 
 
 def _handed_on(branches: Sequence[ClosedJaxpr]) -> list[int | None]:
-    """For each result the number of the operand, behind the index, that it is in every branch; None for another."""
+    """For each result the number of the operand, behind the index, that it is in every branch; None
+    for another."""
     sources = zip(*(unchanged(b.jaxpr) for b in branches), strict=True)
-    return [found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None for found in sources]
+    return [
+        found[0] if isinstance(found[0], int) and len(set(found)) == 1 else None
+        for found in sources
+    ]
 
 
 def _guarded(chosen: Any, x: ArrayLike) -> Any:
     aval = typeof(x)
-    if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(aval.dtype, np.inexact):
+    if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(
+        aval.dtype, np.inexact
+    ):
         return x
     mask = _structure.broadcast_to(chosen, aval.shape, (0,))
     return _selection.select_n(mask, _conversion.stop_gradient(x), x)
 
 
-# --- The public functions --------------------------------------------------------------------------------------------
+# --- The public functions -------------------------------------------------------------------------
 
 _ABSENT = object()
 
@@ -403,8 +591,9 @@ _ABSENT = object()
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _ABSENT) -> Any:
     """true_fun(*operands) if pred, else false_fun(*operands), decided while the program runs.
 
-    pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced once, and only the chosen
-        one runs; under vmap with a batched pred both run. They return the same tree, shapes and dtypes.
+    pred: a boolean scalar, or a real number, which is compared with zero. Both functions are traced
+        once, and only the chosen one runs; under vmap with a batched pred both run. They return the
+        same tree, shapes and dtypes.
     operand: a single operand, as a keyword.
     Raises TypeError if pred is not a scalar, or the results of the branches differ in type.
 
@@ -412,20 +601,30 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     >>> jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.)
     Array(3., dtype=float32, weak_type=True)
     """
-    own_operands = not callable(true_fun) and callable(false_fun) and len(operands) == 2 and callable(operands[1])
+    own_operands = (
+        not callable(true_fun)
+        and callable(false_fun)
+        and len(operands) == 2
+        and callable(operands[1])
+    )
     if own_operands:  # cond(pred, x, f, y, g): each branch has an operand of its own
         true_fun, false_fun, operands = false_fun, operands[1], (true_fun, operands[0])
     if not (callable(true_fun) and callable(false_fun)):
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
     operands = _with_keyword(operands, operand)
     check_pred(pred)
-    calls = [_of_operand(fun, 1 - i) if own_operands else fun for i, fun in enumerate((false_fun, true_fun))]
+    calls = [
+        _of_operand(fun, 1 - i) if own_operands else fun
+        for i, fun in enumerate((false_fun, true_fun))
+    ]
     if config.disable_jit.value and is_concrete(pred):
         return calls[bool(pred)](*operands)
     flat, tree = pytrees.tree_flatten(operands)
     refuse_shared(true_fun, "cond", tree, avals := avals_of("cond", flat), flat)
-    bodies = [stage_body(fun, f"cond of operand {1 - i}" if own_operands else "cond", tree, avals, call)
-              for i, (fun, call) in enumerate(zip((false_fun, true_fun), calls, strict=True))]
+    bodies = [
+        stage_body(fun, f"cond of operand {1 - i}" if own_operands else "cond", tree, avals, call)
+        for i, (fun, call) in enumerate(zip((false_fun, true_fun), calls, strict=True))
+    ]
     refuse_shared(true_fun, "cond", tree, avals, flat, bodies[0].consts + bodies[1].consts)
     check_branches("cond", (true_fun, false_fun), ("true_fun", "false_fun"), bodies[::-1])
     return bind_branches(as_index(pred), bodies, flat)
@@ -439,19 +638,25 @@ def _with_keyword(operands: tuple[Array, ...], operand: ArrayLike) -> tuple[Any,
     if operand is _ABSENT:
         return operands
     if operands:
-        raise TypeError("if 'operand' keyword is passed then no positional operands can be passed, got "
-                        f"operand={operand!r:.100} and positional operands {operands!r:.200}")
+        raise TypeError(
+            "if 'operand' keyword is passed then no positional operands can be passed, got "
+            f"operand={operand!r:.100} and positional operands {operands!r:.200}"
+        )
     return (operand,)
 
 
 @tracebacks.api_boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _ABSENT) -> Any:
-    """branches[index](*operands), decided while the program runs; an index out of bounds takes the first or last branch.
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _ABSENT
+) -> Any:
+    """branches[index](*operands), decided while the program runs; an index out of bounds takes the
+    first or last branch.
 
-    index: an integer scalar. All branches are traced once, and only the chosen one runs; under vmap with a batched index all
-        of them run. They return the same tree, shapes and dtypes.
+    index: an integer scalar. All branches are traced once, and only the chosen one runs; under vmap
+        with a batched index all of them run. They return the same tree, shapes and dtypes.
     operand: a single operand, as a keyword.
-    Raises ValueError if there is no branch; TypeError if index is not an integer scalar, or results differ in type.
+    Raises ValueError if there is no branch; TypeError if index is not an integer scalar, or results
+    differ in type.
 
     >>> import teucer as jax
     >>> jax.lax.switch(1, [lambda x: x, lambda x: 2 * x], 3)
@@ -490,38 +695,61 @@ def _clamped(index: Any, aval: ShapedArray, n: int) -> Any:
     return _arithmetic.clamp(np.int32(0), index, np.int32(n - 1))
 
 
-def bind_branches(index: object, bodies: Sequence[Body], flat: Sequence[object], **params: object) -> Any:
+def bind_branches(
+    index: object, bodies: Sequence[Body], flat: Sequence[object], **params: object
+) -> Any:
     """Bind cond_p on staged branches of equal types. What several close over is an operand once.
 
-    Where devices may take different branches (shard_map) operands are cast before to vary as the index does: derivatives of casts
-    are sums over devices, in which all must take part.
+    Where devices may take different branches (shard_map) operands are cast before to vary as the
+    index does: derivatives of casts are sums over devices, in which all must take part.
     """
     consts = {id(c): c for body in bodies for c in body.consts}
     places = {key: i for i, key in enumerate(consts)}
     vma = typeof(index).vma
     closed_over, flat = ([array_ops.vary(x, vma) for x in xs] for xs in (consts.values(), flat))
     avals, operands = tuple(map(stated, closed_over)), tuple(map(stated, flat))
-    out_avals = tuple(_joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True))
+    out_avals = tuple(
+        _joined(outs) for outs in zip(*(b.jaxpr.out_avals for b in bodies), strict=True)
+    )
     if vma:
         out_avals = tuple(a.update(vma=a.vma | vma) for a in out_avals)
-    branches = tuple(_closed_branch(body, tuple(places[id(c)] for c in body.consts), avals, out_avals, operands if vma else None)
-                     for body in bodies)
+    branches = tuple(
+        _closed_branch(
+            body,
+            tuple(places[id(c)] for c in body.consts),
+            avals,
+            out_avals,
+            operands if vma else None,
+        )
+        for body in bodies
+    )
     outs = cond_p.call(index, *closed_over, *flat, branches=branches, **params)
     return pytrees.tree_unflatten(bodies[0].out_tree, outs)
 
 
-def _closed_branch(body: Body, places: tuple[int, ...], avals: tuple[ShapedArray, ...], out_avals: tuple[ShapedArray, ...],
-                   operands: tuple[Array, ...] | None) -> ClosedJaxpr:
-    """A branch that takes what all branches close over, and returns the joined types. operands: types of the others, if cast."""
+def _closed_branch(
+    body: Body,
+    places: tuple[int, ...],
+    avals: tuple[ShapedArray, ...],
+    out_avals: tuple[ShapedArray, ...],
+    operands: tuple[Array, ...] | None,
+) -> ClosedJaxpr:
+    """A branch that takes what all branches close over, and returns the joined types. operands:
+    types of the others, if cast."""
     jaxpr = body.jaxpr
     if places == tuple(range(len(avals))) and tuple(jaxpr.out_avals) == out_avals:
         return jaxpr
 
     def branch(*args: Array) -> list[Any]:
-        outs = jaxpr(*(args[i] for i in places), *args[len(avals):])
-        outs = [y if typeof(y).update(vma=a.vma) is a else array_ops.convert(y, a) for y, a in zip(outs, out_avals, strict=True)]
+        outs = jaxpr(*(args[i] for i in places), *args[len(avals) :])
+        outs = [
+            y if typeof(y).update(vma=a.vma) is a else array_ops.convert(y, a)
+            for y, a in zip(outs, out_avals, strict=True)
+        ]
         return [array_ops.vary(y, a.vma) for y, a in zip(outs, out_avals, strict=True)]
 
-    others = jaxpr.in_avals[len(places):] if operands is None else operands
-    return jaxpr.kept(("branch", places, avals, out_avals, operands),
-                lambda: stage_jaxpr(branch, [*avals, *others], jaxpr.jaxpr.debug_info))
+    others = jaxpr.in_avals[len(places) :] if operands is None else operands
+    return jaxpr.kept(
+        ("branch", places, avals, out_avals, operands),
+        lambda: stage_jaxpr(branch, [*avals, *others], jaxpr.jaxpr.debug_info),
+    )

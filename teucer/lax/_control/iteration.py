@@ -45,19 +45,28 @@ __all__ = ["fori_loop", "scan"]
 
 
 @tracebacks.api_boundary
-def scan(f: Callable[..., Any], init: object, xs: Any = None, length: int | None = None, reverse: bool = False,
-         unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
-    """A loop over the leading axis of arrays, with a carry, as one operation: (carry, x) -> (carry, y) at each step.
+def scan(
+    f: Callable[..., Any],
+    init: object,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    """A loop over the leading axis of arrays, with a carry, as one operation: (carry, x) -> (carry,
+    y) at each step.
 
-    f: called as f(carry, x), where x is an element of each array in xs; traced once. The carry that it returns has the
-        tree, shapes and dtypes of `init`; where `init` is weakly typed it takes the dtypes that f makes of it.
+    f: called as f(carry, x), where x is an element of each array in xs; traced once. The carry that
+        it returns has the tree, shapes and dtypes of `init`; where `init` is weakly typed it takes
+        the dtypes that f makes of it.
     xs: a tree of arrays with one leading size, or None with `length` given.
     reverse: step from the last element to the first; ys stay in the order of xs.
     unroll: how many steps make one iteration of the compiled loop; True or 0 for all of them.
-    _split_transpose: taken for the sake of programs that give it; the order of work in the backward pass is XLA's.
-    Returns (last carry, ys stacked along a new leading axis).
-    Raises TypeError if f does not return a pair, or a carry of another type than it takes; ValueError if leading sizes
-    differ from each other or from `length`.
+    _split_transpose: taken for the sake of programs that give it; the order of work in the backward
+    pass is XLA's. Returns (last carry, ys stacked along a new leading axis).
+    Raises TypeError if f does not return a pair, or a carry of another type than it takes;
+    ValueError if leading sizes differ from each other or from `length`.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.scan(lambda total, x: (total + x, total), 0., jnp.arange(4.))
@@ -68,16 +77,27 @@ def scan(f: Callable[..., Any], init: object, xs: Any = None, length: int | None
     return run_scan(f, init, xs, length, reverse, unroll)
 
 
-def run_scan(f: Callable[..., Any], init: Any, xs: Sequence[Array], length: int | None, reverse: bool, unroll: int | bool,
-             what: str = "scan", call: Callable[..., Any] | None = None) -> tuple[Any, Any]:
-    """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each time, as in JAX."""
+def run_scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Sequence[Array],
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+    what: str = "scan",
+    call: Callable[..., Any] | None = None,
+) -> tuple[Any, Any]:
+    """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each
+    time, as in JAX."""
     stage = stage_body if call is None else stage_anew
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
     flat_init, init_tree = pytrees.tree_flatten(init)
     x_avals = avals_of("scan", flat_xs)
     if any(map(is_reference, x_avals)):
-        return _scan_references(call, init, flat_xs, xs_tree, x_avals, (length, reverse, unroll, what))
+        return _scan_references(
+            call, init, flat_xs, xs_tree, x_avals, (length, reverse, unroll, what)
+        )
     init_avals = avals_of("scan", flat_init)
     length = _length(x_avals, xs_tree, length)
     if config.disable_jit.value:
@@ -85,9 +105,15 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Sequence[Array], length: int 
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
     for a in x_avals:
         if not a.is_high and a.partition is not None and a.partition.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.partition.spec}\n    {what}: "
-                             f"{a.str_short(short_dtypes=True)}\n  Lay xs out otherwise with jax.reshard.")
-    elements = [a.dec_rank(length, a.leading_axis_spec()) if a.is_high else mapped_aval(a, 0) for a in x_avals]
+            raise ValueError(
+                f"0th dimension of all xs should be replicated. Got {a.partition.spec}\n"
+                f"    {what}: {a.str_short(short_dtypes=True)}\n"
+                "  Lay xs out otherwise with jax.reshard."
+            )
+    elements = [
+        a.dec_rank(length, a.leading_axis_spec()) if a.is_high else mapped_aval(a, 0)
+        for a in x_avals
+    ]
     name = next(iter(parameter_names(f)), "carry")
 
     flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
@@ -99,19 +125,36 @@ def run_scan(f: Callable[..., Any], init: Any, xs: Sequence[Array], length: int 
         check_carry("scan", f, name, init_tree, None, body.out_tree.children()[0], ())
 
     n = len(flat_init)
-    body, carry = settle_carry(lambda avals: stage(f, what, in_tree, [*avals, *elements], call), flat_init, init_avals,
-                               check, f)
-    in_avals = body.jaxpr.in_avals[len(body.consts):len(body.consts) + n]
+    body, carry = settle_carry(
+        lambda avals: stage(f, what, in_tree, [*avals, *elements], call),
+        flat_init,
+        init_avals,
+        check,
+        f,
+    )
+    in_avals = body.jaxpr.in_avals[len(body.consts) : len(body.consts) + n]
     check_carry("scan", f, name, init_tree, in_avals, init_tree, body.jaxpr.out_avals[:n])
-    outs = bind_scan((body.consts, carry, flat_xs), body.jaxpr, length=length, reverse=bool(reverse),
-                     unroll=unrolled(unroll, length))
+    outs = bind_scan(
+        (body.consts, carry, flat_xs),
+        body.jaxpr,
+        length=length,
+        reverse=bool(reverse),
+        unroll=unrolled(unroll, length),
+    )
     _, ys_tree = body.out_tree.children()
     return pytrees.tree_unflatten(init_tree, outs[:n]), pytrees.tree_unflatten(ys_tree, outs[n:])
 
 
-def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_tree: Any, avals: Sequence[ShapedArray],
-                     how: tuple[Any, ...]) -> tuple[Any, Any]:
-    """scan over references: each step gets a reference to its row, which is written back if the step changes it."""
+def _scan_references(
+    call: Callable[..., Any],
+    init: Any,
+    xs: Sequence[Any],
+    xs_tree: Any,
+    avals: Sequence[ShapedArray],
+    how: tuple[Any, ...],
+) -> tuple[Any, Any]:
+    """scan over references: each step gets a reference to its row, which is written back if the
+    step changes it."""
     length, reverse, unroll, what = how
     n = _length(avals, xs_tree, length)
     refs = [i for i, a in enumerate(avals) if is_reference(a)]
@@ -120,20 +163,30 @@ def _scan_references(call: Callable[..., Any], init: Any, xs: Sequence[Any], xs_
     def step(carry: ArrayLike, row: Any) -> Any:
         at, given = row[0], iter(row[1:])
         own = {i: array_ops.new_reference(xs[i][at]) for i in refs}
-        out = call(carry, pytrees.tree_unflatten(xs_tree, [own[i] if i in own else next(given) for i in range(len(xs))]))
+        out = call(
+            carry,
+            pytrees.tree_unflatten(
+                xs_tree, [own[i] if i in own else next(given) for i in range(len(xs))]
+            ),
+        )
         for i, ref in own.items():
             if is_written(ref):
                 xs[i][at] = array_ops.read_reference(ref)
         return out
 
     step.__name__ = fun_name(call)
-    return run_scan(step, init, (_shapes.iota(np.dtype(np.int32), n), *arrays), n, reverse, unroll, what)
+    return run_scan(
+        step, init, (_shapes.iota(np.dtype(np.int32), n), *arrays), n, reverse, unroll, what
+    )
 
 
-def bind_scan(operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Array]],
-              jaxpr: ClosedJaxpr, **params: object) -> list[Any]:
-    """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it returns as it is becomes
-    a constant, and ys that are xs are not copied."""
+def bind_scan(
+    operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Array]],
+    jaxpr: ClosedJaxpr,
+    **params: object,
+) -> list[Any]:
+    """Bind scan_p on (consts, carry, xs). What the body passes on is not looped: a carry that it
+    returns as it is becomes a constant, and ys that are xs are not copied."""
     consts, carry, xs = operands
     n_consts, n_carry = len(consts), len(carry)
     in_carry, in_xs = split_list(jaxpr.jaxpr.invars[n_consts:], n_carry)
@@ -142,18 +195,42 @@ def bind_scan(operands: tuple[Sequence[Array], Sequence[ArrayLike], Sequence[Arr
     looped = [i for i in range(n_carry) if out_carry[i] is not in_carry[i]]
     number = {v: k for k, v in enumerate(in_xs)}
     made = [j for j, v in enumerate(out_ys) if v not in number]
-    inner = reordered(jaxpr, [*range(n_consts), *(n_consts + i for i in fixed + looped),
-                              *range(n_consts + n_carry, len(jaxpr.in_avals))], [*looped, *(n_carry + j for j in made)])
-    outs = iter(scan_p.call(*consts, *(carry[i] for i in fixed + looped), *xs, jaxpr=inner, num_consts=n_consts + len(fixed),
-                            num_carry=len(looped), **params))
+    inner = reordered(
+        jaxpr,
+        [
+            *range(n_consts),
+            *(n_consts + i for i in fixed + looped),
+            *range(n_consts + n_carry, len(jaxpr.in_avals)),
+        ],
+        [*looped, *(n_carry + j for j in made)],
+    )
+    outs = iter(
+        scan_p.call(
+            *consts,
+            *(carry[i] for i in fixed + looped),
+            *xs,
+            jaxpr=inner,
+            num_consts=n_consts + len(fixed),
+            num_carry=len(looped),
+            **params,
+        )
+    )
     found: dict[int, Any] = dict(zip([*looped, *(n_carry + j for j in made)], outs, strict=True))
     found |= {i: _as_array(carry[i], in_carry[i].aval) for i in fixed}
-    found |= {n_carry + j: _as_array(xs[number[v]], typeof(xs[number[v]])) for j, v in enumerate(out_ys) if v in number}
+    found |= {
+        n_carry + j: _as_array(xs[number[v]], typeof(xs[number[v]]))
+        for j, v in enumerate(out_ys)
+        if v in number
+    }
     return [found[i] for i in range(n_carry + len(out_ys))]
 
 
 def _as_array(x: ArrayLike, aval: ShapedArray) -> Any:
-    return x if _shapes.is_array(x) or config.tracing.value or aval.is_high else array_ops.convert(x, aval)
+    return (
+        x
+        if _shapes.is_array(x) or config.tracing.value or aval.is_high
+        else array_ops.convert(x, aval)
+    )
 
 
 def _length(x_avals: Sequence[ShapedArray], xs_tree: Any, length: Any) -> Any:
@@ -164,21 +241,30 @@ def _length(x_avals: Sequence[ShapedArray], xs_tree: Any, length: Any) -> Any:
     x_avals = [low for aval in x_avals for low in aval.lo_ty()]
     for i, aval in enumerate(x_avals):
         if not aval.shape:
-            raise ValueError("scan got value with no leading axis to scan over: "
-                             f"xs{_path(xs_tree, i)}: {aval.str_short(short_dtypes=True)}.")
+            raise ValueError(
+                "scan got value with no leading axis to scan over: "
+                f"xs{_path(xs_tree, i)}: {aval.str_short(short_dtypes=True)}."
+            )
     sizes = [aval.shape[0] for aval in x_avals]
     if isinstance(length, Tracer):
-        raise errors.ConcretizationTypeError(length, "The `length` argument to `scan` expects a concrete `int` value. For "
-                                             "scan-like iteration with a dynamic length, use `while_loop` or `fori_loop`.")
+        raise errors.ConcretizationTypeError(
+            length,
+            "The `length` argument to `scan` expects a concrete `int` value. For "
+            "scan-like iteration with a dynamic length, use `while_loop` or `fori_loop`.",
+        )
     if length is not None:
         given = length if is_symbolic(length) else int(length)
         if any(n != given for n in sizes):
-            raise ValueError(f"scan got `length` argument of {given} which disagrees with leading axis sizes "
-                             f"{list(dict.fromkeys(sizes))}.{_sizes_text(x_avals, xs_tree)}")
+            raise ValueError(
+                f"scan got `length` argument of {given} which disagrees with leading axis sizes "
+                f"{list(dict.fromkeys(sizes))}.{_sizes_text(x_avals, xs_tree)}"
+            )
         return max_dim(given, 0)
     if any(n != sizes[0] for n in sizes):
-        raise ValueError(f"scan got values with different leading axis sizes: {', '.join(str(a.shape[0]) for a in x_avals)}."
-                         f"{_sizes_text(x_avals, xs_tree)}")
+        raise ValueError(
+            "scan got values with different leading axis sizes: "
+            f"{', '.join(str(a.shape[0]) for a in x_avals)}.{_sizes_text(x_avals, xs_tree)}"
+        )
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
     return sizes[0]
@@ -189,7 +275,10 @@ def _path(tree: PyTreeDef, i: int) -> str:
 
 
 def _sizes_text(x_avals: Sequence[ShapedArray], xs_tree: Any) -> str:
-    return "".join(f"\n    xs{_path(xs_tree, i)}: {a.str_short(short_dtypes=True)}" for i, a in enumerate(x_avals))
+    return "".join(
+        f"\n    xs{_path(xs_tree, i)}: {a.str_short(short_dtypes=True)}"
+        for i, a in enumerate(x_avals)
+    )
 
 
 def unrolled(unroll: int | bool, length: int) -> int:
@@ -203,20 +292,40 @@ def unrolled(unroll: int | bool, length: int) -> int:
 
 def _check_pair(f: Callable[..., object], body: Body) -> None:
     children = body.out_tree.children()
-    if body.out_tree.node_data() is None or len(children) != 2 or body.out_tree.node_data()[0] is not tuple:
+    if (
+        body.out_tree.node_data() is None
+        or len(children) != 2
+        or body.out_tree.node_data()[0] is not tuple
+    ):
         outs = pytrees.tree_unflatten(body.out_tree, body.jaxpr.out_avals)
-        raise TypeError(f"scan body output must be a pair, got {outs!r}.\n    function: {fun_name(f)} at {where(f)}\n"
-                        "  Return (carry, y); y may be None.")
+        raise TypeError(
+            f"scan body output must be a pair, got {outs!r}.\n"
+            f"    function: {fun_name(f)} at {where(f)}\n  Return (carry, y); y may be None."
+        )
 
 
-def _python_scan(f: Callable[[Any, Any], Any], init: ArrayLike, flat_xs: Sequence[Any], xs_tree: Any,
-                 length: int, reverse: bool) -> tuple[Any, Any]:
+def _python_scan(
+    f: Callable[[Any, Any], Any],
+    init: ArrayLike,
+    flat_xs: Sequence[Any],
+    xs_tree: Any,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
     """scan as a Python loop, under disable_jit."""
     if length == 0:
-        raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
+        raise ValueError(
+            "zero-length scan is not supported in disable_jit() mode because the output type is "
+            "unknown."
+        )
     carry, rows = init, []
     for i in reversed(range(length)) if reverse else range(length):
-        carry, y = f(carry, pytrees.tree_unflatten(xs_tree, [_slicing.index_in_dim(x, i, keepdims=False) for x in flat_xs]))
+        carry, y = f(
+            carry,
+            pytrees.tree_unflatten(
+                xs_tree, [_slicing.index_in_dim(x, i, keepdims=False) for x in flat_xs]
+            ),
+        )
         rows.append(y)
     if reverse:
         rows.reverse()
@@ -228,19 +337,26 @@ def _stack(ys: Sequence[Any]) -> Any:
     return _joining.concatenate(rows, 0)
 
 
-# --- fori_loop ---------------------------------------------------------------------------------------------------------
+# --- fori_loop ------------------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
-def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
-              unroll: int | bool | None = None) -> Any:
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
-    Where lower and upper are known when the program is traced this is a `scan`, and reverse mode differentiates it;
-    otherwise it is a `while_loop`. For upper <= lower the value is init_val.
+    Where lower and upper are known when the program is traced this is a `scan`, and reverse mode
+    differentiates it; otherwise it is a `while_loop`. For upper <= lower the value is init_val.
     unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
-    body_fun gets i as a weakly typed integer where the bounds are known, and in the dtype of `lower` otherwise.
-    Raises TypeError if the bounds differ in dtype, or body_fun returns another type than it takes.
+    body_fun gets i as a weakly typed integer where the bounds are known, and in the dtype of
+    `lower` otherwise. Raises TypeError if the bounds differ in dtype, or body_fun returns another
+    type than it takes.
 
     >>> import teucer as jax
     >>> jax.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -260,20 +376,34 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
     name = next(iter(parameter_names(body_fun)[1:]), "loop_carry[1]")
     if bounds is None:
         if unroll is not None:
-            raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
+            raise ValueError(
+                "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."
+            )
         return _dynamic_fori((lower, upper), body_fun, flat, tree, avals, name)
     in_tree = pytrees.treedef_tuple((pytrees.tree_structure(0), tree))
 
     def check(body: Body) -> None:
         check_carry("fori_loop", body_fun, name, tree, None, body.out_tree, ())
 
-    body, carry = settle_carry(lambda avals: stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]), flat, avals,
-                               check, body_fun)
+    body, carry = settle_carry(
+        lambda avals: stage_body(body_fun, "fori_loop", in_tree, [typeof(0), *avals]),
+        flat,
+        avals,
+        check,
+        body_fun,
+    )
     n = len(body.consts)
-    check_carry("fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1:], tree, body.jaxpr.out_avals)
+    check_carry(
+        "fori_loop", body_fun, name, tree, body.jaxpr.in_avals[n + 1 :], tree, body.jaxpr.out_avals
+    )
     length = max(bounds[1] - bounds[0], 0)
-    outs = bind_scan((body.consts, [bounds[0], *carry], ()), _counting(body.jaxpr, n), length=length, reverse=False,
-                     unroll=unrolled(1 if unroll is None else unroll, length))
+    outs = bind_scan(
+        (body.consts, [bounds[0], *carry], ()),
+        _counting(body.jaxpr, n),
+        length=length,
+        reverse=False,
+        unroll=unrolled(1 if unroll is None else unroll, length),
+    )
     return pytrees.tree_unflatten(tree, outs[1:])
 
 
@@ -284,17 +414,26 @@ def _matched_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
     """
     avals = one, other = avals_of("fori_loop", (lower, upper))
     if one.shape or other.shape:
-        raise TypeError("fori_loop: lower and upper must be scalars.\n"
-                        f"    lower: {one.str_short(short_dtypes=True)}\n    upper: {other.str_short(short_dtypes=True)}")
+        raise TypeError(
+            "fori_loop: lower and upper must be scalars.\n"
+            f"    lower: {one.str_short(short_dtypes=True)}\n"
+            f"    upper: {other.str_short(short_dtypes=True)}"
+        )
     if one.dtype == other.dtype:
         return lower, upper
     integers = all(dtypes.issubdtype(a.dtype, np.integer) for a in avals)
     if not integers or one.weak_type is other.weak_type:
-        raise TypeError("lower and upper arguments to fori_loop must have equal types, got "
-                        f"{one.dtype.name} and {other.dtype.name}")
+        raise TypeError(
+            "lower and upper arguments to fori_loop must have equal types, got "
+            f"{one.dtype.name} and {other.dtype.name}"
+        )
     dtype = other.dtype if one.weak_type else one.dtype
-    return tuple(np.asarray(x, dtype)[()] if isinstance(x, int) else _structure.convert_element_type(x, dtype)  # type: ignore[return-value]
-                 for x in (lower, upper))
+    return tuple(
+        np.asarray(x, dtype)[()]
+        if isinstance(x, int)
+        else _structure.convert_element_type(x, dtype)  # type: ignore[return-value]
+        for x in (lower, upper)
+    )
 
 
 def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
@@ -302,7 +441,11 @@ def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
 
     Raises OverflowError if they do not fit the counter, an integer of default width.
     """
-    if not (is_concrete(lower) and is_concrete(upper) and dtypes.issubdtype(typeof(lower).dtype, np.integer)):
+    if not (
+        is_concrete(lower)
+        and is_concrete(upper)
+        and dtypes.issubdtype(typeof(lower).dtype, np.integer)
+    ):
         return None
     bounds = operator.index(lower), operator.index(upper)
     np.asarray(bounds, typeof(0).dtype)
@@ -324,14 +467,27 @@ def _below(carry: Array) -> Any:
     return _arithmetic.lt(i, upper)
 
 
-def _dynamic_fori(bounds: tuple[object, object], body_fun: Callable[..., object],
-                  flat: Sequence[object], tree: PyTreeDef, avals: Sequence[ShapedArray],
-                  name: str) -> Any:
+def _dynamic_fori(
+    bounds: tuple[object, object],
+    body_fun: Callable[..., object],
+    flat: Sequence[object],
+    tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    name: str,
+) -> Any:
     def step(carry: Array) -> Any:
         i, upper, val = carry
         return _arithmetic.add(i, scalar_like(i, 1)), upper, body_fun(i, val)
 
     one = pytrees.tree_structure(0)
     whole = pytrees.treedef_tuple((one, one, tree))
-    return run_while(_below, body_fun, [*bounds, *flat], whole, [*map(typeof, bounds), *avals], "loop_carry", call=step,
-                 what="fori_loop")[2]
+    return run_while(
+        _below,
+        body_fun,
+        [*bounds, *flat],
+        whole,
+        [*map(typeof, bounds), *avals],
+        "loop_carry",
+        call=step,
+        what="fori_loop",
+    )[2]

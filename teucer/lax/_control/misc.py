@@ -35,20 +35,31 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["associative_scan", "dce_sink", "dce_sink_p", "map", "optimization_barrier", "optimization_barrier_p",
-           "platform_dependent", "platform_index_p", "stage"]
+__all__ = [
+    "associative_scan",
+    "dce_sink",
+    "dce_sink_p",
+    "map",
+    "optimization_barrier",
+    "optimization_barrier_p",
+    "platform_dependent",
+    "platform_index_p",
+    "stage",
+]
 
 
-# --- map -------------------------------------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """f of each element along the leading axis of arrays, one after the other, stacked: a loop, where vmap is one operation.
+    """f of each element along the leading axis of arrays, one after the other, stacked: a loop,
+    where vmap is one operation.
 
-    xs: a tree of arrays with one leading size; f is called with an element of each, and traced once.
-    batch_size: how many elements f is vectorised over at a time; a last smaller batch takes what is left.
-    Raises ValueError if leading sizes differ, or batch_size is negative.
+    xs: a tree of arrays with one leading size; f is called with an element of each, and traced
+    once.
+    batch_size: how many elements f is vectorised over at a time; a last smaller batch takes what is
+    left. Raises ValueError if leading sizes differ, or batch_size is negative.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.map(lambda x: x * x, jnp.arange(3.))
@@ -66,14 +77,36 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     count, rest = divmod(n, size)
     outs = []
     if count:
-        batches = [_structure.reshape(_slicing.slice_in_dim(x, 0, count * size), (count, size, *np.shape(x)[1:])) for x in flat]
-        mapped = run_scan(f, (), pytrees.tree_unflatten(tree, batches), None, False, 1, "map of batches",
-                          lambda _, x: ((), vmap(f)(x)))[1]
-        outs.append(pytrees.tree_map(lambda y: _structure.reshape(y, (count * size, *np.shape(y)[2:])), mapped))
+        batches = [
+            _structure.reshape(
+                _slicing.slice_in_dim(x, 0, count * size), (count, size, *np.shape(x)[1:])
+            )
+            for x in flat
+        ]
+        mapped = run_scan(
+            f,
+            (),
+            pytrees.tree_unflatten(tree, batches),
+            None,
+            False,
+            1,
+            "map of batches",
+            lambda _, x: ((), vmap(f)(x)),
+        )[1]
+        outs.append(
+            pytrees.tree_map(
+                lambda y: _structure.reshape(y, (count * size, *np.shape(y)[2:])), mapped
+            )
+        )
     if rest or not count:
         last = [_slicing.slice_in_dim(x, count * size, n) for x in flat]
         outs.append(vmap(f)(pytrees.tree_unflatten(tree, last)))
-    return outs[0] if len(outs) == 1 else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
+    return (
+        outs[0]
+        if len(outs) == 1
+        else pytrees.tree_map(lambda a, b: _joining.concatenate([a, b], 0), *outs)
+    )
+
 
 def _leading_size(avals: Sequence[ShapedArray]) -> Any:
     """The leading size of all operands.
@@ -82,21 +115,29 @@ def _leading_size(avals: Sequence[ShapedArray]) -> Any:
     """
     for aval in avals:
         if not aval.shape:
-            raise ValueError(f"map got value with no leading axis to map over: {aval.str_short(short_dtypes=True)}.")
+            raise ValueError(
+                "map got value with no leading axis to map over: "
+                f"{aval.str_short(short_dtypes=True)}."
+            )
     sizes = [aval.shape[0] for aval in avals]
     if not sizes:
         raise ValueError("map got no values to map over.")
     if any(n != sizes[0] for n in sizes):
-        raise ValueError(f"map got values with different leading axis sizes: {', '.join(str(n) for n in sizes)}.")
+        raise ValueError(
+            f"map got values with different leading axis sizes: {', '.join(str(n) for n in sizes)}."
+        )
     return sizes[0]
 
 
-# --- associative_scan ------------------------------------------------------------------------------------------------
+# --- associative_scan -----------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
-def associative_scan(fn: Callable[[object, object], object], elems: object, reverse: bool = False, axis: int = 0) -> Any:
-    """All prefixes of arrays combined by an associative function, in a number of steps logarithmic in their size.
+def associative_scan(
+    fn: Callable[[object, object], object], elems: object, reverse: bool = False, axis: int = 0
+) -> Any:
+    """All prefixes of arrays combined by an associative function, in a number of steps logarithmic
+    in their size.
 
     fn: called as fn(a, b) on trees like `elems`, vectorised over `axis`; it must be associative.
     reverse: suffixes in the place of prefixes; fn gets the later elements first.
@@ -116,15 +157,19 @@ def associative_scan(fn: Callable[[object, object], object], elems: object, reve
         raise ValueError("associative_scan: elems is a tree without arrays.")
     at = _structure.canonical_axis(axis, avals[0].ndim)
     if any(aval.ndim <= at or aval.shape[at] != avals[0].shape[at] for aval in avals):
-        raise ValueError("Array inputs to associative_scan must have the same first dimension. "
-                         f"(saw: {[aval.shape for aval in avals]})\n    axis: {axis}")
+        raise ValueError(
+            "Array inputs to associative_scan must have the same first dimension. "
+            f"(saw: {[aval.shape for aval in avals]})\n    axis: {axis}"
+        )
 
     def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
         out = fn(pytrees.tree_unflatten(tree, a), pytrees.tree_unflatten(tree, b))
         leaves, out_tree = pytrees.tree_flatten(out)
         if out_tree != tree:
-            raise TypeError("associative_scan: fn must return a tree like its arguments.\n"
-                            f"    arguments: {tree}\n    result: {out_tree}")
+            raise TypeError(
+                "associative_scan: fn must return a tree like its arguments.\n"
+                f"    arguments: {tree}\n    result: {out_tree}"
+            )
         return leaves
 
     xs = [_shapes.rev(x, (at,)) for x in flat] if reverse else flat
@@ -134,12 +179,13 @@ def associative_scan(fn: Callable[[object, object], object], elems: object, reve
     return pytrees.tree_unflatten(tree, [_shapes.rev(y, (at,)) for y in outs] if reverse else outs)
 
 
-# --- platform_dependent ----------------------------------------------------------------------------------------------
+# --- platform_dependent ---------------------------------------------------------------------------
 
 
 @final
 class PlatformIndex(Primitive):
-    """The number of the group of platforms that the program is compiled for; None stands for the others.
+    """The number of the group of platforms that the program is compiled for; None stands for the
+    others.
 
     (C1) there is such a group.
     """
@@ -158,11 +204,16 @@ platform_index_p = PlatformIndex()
 
 
 @tracebacks.api_boundary
-def platform_dependent(*args: Array, default: Callable[..., object] | None = None, **per_platform: Callable[..., object]) -> Any:
+def platform_dependent(
+    *args: Array,
+    default: Callable[..., object] | None = None,
+    **per_platform: Callable[..., object],
+) -> Any:
     """The function for the platform that the program is compiled for, applied to the arguments.
 
-    per_platform: functions by platform: cpu, cuda, rocm, tpu. default: for the others. They return the same tree and types.
-    All are traced and differentiated, one is compiled. Raises NotImplementedError if there is none for the platform.
+    per_platform: functions by platform: cpu, cuda, rocm, tpu. default: for the others. They return
+    the same tree and types. All are traced and differentiated, one is compiled. Raises
+    NotImplementedError if there is none for the platform.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.platform_dependent(2., tpu=jnp.sin, default=jnp.square)
@@ -187,12 +238,13 @@ def platform_dependent(*args: Array, default: Callable[..., object] | None = Non
     return bind_branches(index, bodies, flat, branches_platforms=platforms)
 
 
-# --- optimization_barrier --------------------------------------------------------------------------------------------
+# --- optimization_barrier -------------------------------------------------------------------------
 
 
 @final
 class OptimizationBarrier(Primitive):
-    """The operands, which the compiler computes before anything that depends on the results, and does not look through."""
+    """The operands, which the compiler computes before anything that depends on the results, and
+    does not look through."""
 
     __slots__ = ()
     name = "optimization_barrier"
@@ -206,8 +258,18 @@ class OptimizationBarrier(Primitive):
         return None
 
     def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray]) -> Any:
-        outs = iter(self.call(*(part for x, aval in zip(operands, avals, strict=True) for part in low_values(x, aval))))
-        return tuple([aval.raise_val(*itertools.islice(outs, len(low_types(aval)))) for aval in avals])
+        outs = iter(
+            self.call(
+                *(
+                    part
+                    for x, aval in zip(operands, avals, strict=True)
+                    for part in low_values(x, aval)
+                )
+            )
+        )
+        return tuple(
+            [aval.raise_val(*itertools.islice(outs, len(low_types(aval)))) for aval in avals]
+        )
 
     def lower(self, ctx: Context, *xs: Value) -> Any:
         return hlo.optimization_barrier(ctx, xs)
@@ -249,16 +311,19 @@ def optimization_barrier(operand: ArrayLike, /) -> Any:
 def _check_values(op: str, flat: Sequence[object]) -> None:
     for i, x in enumerate(flat):
         if not is_valid_type(x):
-            raise TypeError(f"Error interpreting argument to {op} as a JAX value. The problematic value is of type "
-                            f"{type(x)} and was passed to {op} at position {i}.")
+            raise TypeError(
+                f"Error interpreting argument to {op} as a JAX value. The problematic value is of "
+                f"type {type(x)} and was passed to {op} at position {i}."
+            )
 
 
-# --- dce_sink, stage -------------------------------------------------------------------------------------------------
+# --- dce_sink, stage ------------------------------------------------------------------------------
 
 
 @final
 class DceSink(Primitive):
-    """Uses its operand, so that what computes it is no dead code. prevent_mlir_dce: the compiler keeps it too."""
+    """Uses its operand, so that what computes it is no dead code. prevent_mlir_dce: the compiler
+    keeps it too."""
 
     __slots__ = ()
     name = "dce_sink"
@@ -281,7 +346,9 @@ class DceSink(Primitive):
     def shard(self, x: ShapedArray, **params: object) -> Labels:
         return Labels([tuple((0, axis) for axis in range(x.ndim))], [])
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **params: object) -> Any:
+    def jvp(
+        self, primals: Sequence[Array], tangents: Sequence[Array | Zero], **params: object
+    ) -> Any:
         return self.call(*primals, **params), ()
 
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
@@ -330,7 +397,10 @@ def stage(x: ArrayLike, /) -> Array:
     _check_values("stage", [x])
     aval = typeof(x)
     if isinstance(aval, RefType):
-        raise TypeError(f"stage: x is a reference, {aval.str_short()}; references are not staged.\n  Read it: stage(ref[...]).")
+        raise TypeError(
+            f"stage: x is a reference, {aval.str_short()}; references are not staged.\n"
+            "  Read it: stage(ref[...])."
+        )
     if isinstance(x, Tracer):
         return x
     trace = current_trace()

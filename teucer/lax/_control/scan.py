@@ -1,6 +1,8 @@
 """The primitive scan: a loop over the leading axis of arrays, with a carry.
 
-Its number of steps is known, so that what the way back needs can be kept: reverse mode goes through."""
+Its number of steps is known, so that what the way back needs can be kept: reverse mode goes
+through.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,15 @@ class SplitScan(NamedTuple):
     """A scan cut in what can be computed from its known operands and the rest.
 
     unknown, unknown_outs: of the operands and results of the whole.
-    known, n_known: jaxpr and (num_consts, num_carry) of the scan of what is known; its operands are `known_consts` and
-        the known operands, its results are the known results and the stacked residuals.
-    invariant: computes the residuals that do not change from step to step, from `known_consts` and known operands.
-    staged, n_staged: of the scan of the rest; its operands are `staged_consts` and those that `sources` names.
-    sources: ("operand", i) an operand of the whole; ("result", i) a result of the known scan; ("invariant", i).
+    known, n_known: jaxpr and (num_consts, num_carry) of the scan of what is known; its operands are
+        `known_consts` and the known operands, its results are the known results and the stacked
+        residuals.
+    invariant: computes the residuals that do not change from step to step, from `known_consts` and
+    known operands.
+    staged, n_staged: of the scan of the rest; its operands are `staged_consts` and those that
+    `sources` names.
+    sources: ("operand", i) an operand of the whole; ("result", i) a result of the known scan;
+    ("invariant", i).
     """
 
     unknown: tuple[bool, ...]
@@ -79,7 +85,8 @@ class Scan(Primitive):
     """Apply jaxpr: (consts, carry, elements of xs) -> (carry, elements of ys) `length` times.
 
     Operands are consts, carry, xs; results are the last carry, and ys stacked.
-    (C1) jaxpr has no constants, and returns a carry of the types that it takes.  (C2) xs have leading size `length`.
+    (C1) jaxpr has no constants, and returns a carry of the types that it takes.  (C2) xs have
+    leading size `length`.
     """
 
     __slots__ = ()
@@ -87,14 +94,33 @@ class Scan(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: object) -> Any:
-        return (*jaxpr.out_avals[:num_carry], *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]))
+    def types(
+        self,
+        *avals: ShapedArray,
+        jaxpr: ClosedJaxpr,
+        length: int,
+        num_consts: int,
+        num_carry: int,
+        **params: object,
+    ) -> Any:
+        return (
+            *jaxpr.out_avals[:num_carry],
+            *(unmapped_aval(a, 0, length) for a in jaxpr.out_avals[num_carry:]),
+        )
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Sequence[Array], groups: Sequence[int | None], *,
-                  jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: object) -> Any:
+    def on_values(
+        self,
+        operands: Sequence[Array],
+        groups: Sequence[int | None],
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        **params: object,
+    ) -> Any:
         """An array that the body changes is carried."""
         found = discharged(jaxpr, groups)
         inner, extra = hoisted(found.jaxpr)
@@ -103,22 +129,49 @@ class Scan(Primitive):
         fixed = [i for i in range(num_consts) if i not in moved and groups[i] not in found.changed]
         # Where one reference is two operands, the first alone stays.
         order = [*fixed, *moved, *range(num_consts, len(operands))]
-        inner = reordered(inner, [*range(h), *(h + i for i in order)], [*range(n, n + k), *range(n)])
-        outs = self.call(*extra, *(operands[i] for i in order), jaxpr=inner, num_consts=h + len(fixed), num_carry=k + num_carry,
-                         **params)
+        inner = reordered(
+            inner, [*range(h), *(h + i for i in order)], [*range(n, n + k), *range(n)]
+        )
+        outs = self.call(
+            *extra,
+            *(operands[i] for i in order),
+            jaxpr=inner,
+            num_consts=h + len(fixed),
+            num_carry=k + num_carry,
+            **params,
+        )
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Sequence[AvalQDD], *,
-               jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, length: int,
-               **params: object) -> Any:
-        """Of what is constant, that which changes is in references; types of xs and ys are those of all elements together."""
+    def on_low(
+        self,
+        operands: Sequence[object],
+        avals: Sequence[AvalQDD],
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        length: int,
+        **params: object,
+    ) -> Any:
+        """Of what is constant, that which changes is in references; types of xs and ys are those of
+        all elements together."""
         refuse_mutable(self, avals[num_consts:])
         refs: dict[int, list[Any]] = {}
         given, low = taken_apart(operands, avals, refs), lowered(jaxpr, in_place=True)
         inner, consts = hoisted(low.jaxpr)
-        outs = self.call(*consts, *given.low, jaxpr=inner, num_consts=len(consts) + given.count(0, num_consts),
-                         num_carry=given.count(num_consts, num_consts + num_carry), length=length, **params)
-        types = (*low.outs[:num_carry], *(unmapped_aval(a, 0, length) for a in low.outs[num_carry:]))
+        outs = self.call(
+            *consts,
+            *given.low,
+            jaxpr=inner,
+            num_consts=len(consts) + given.count(0, num_consts),
+            num_carry=given.count(num_consts, num_consts + num_carry),
+            length=length,
+            **params,
+        )
+        types = (
+            *low.outs[:num_carry],
+            *(unmapped_aval(a, 0, length) for a in low.outs[num_carry:]),
+        )
         put_back(operands, avals, refs)
         return low._replace(outs=types).raised(outs, operands)
 
@@ -128,25 +181,44 @@ class Scan(Primitive):
     def lower(self, ctx: Context, *values: object, **params: Any) -> Any:
         return _control_scan_lowering.lower_scan(ctx, values, **params)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, jaxpr: ClosedJaxpr,
-            num_consts: int, num_carry: int, **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        **params: object,
+    ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
-            inner, out_moving = jvp_jaxpr(jaxpr, moving, [*moving[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)])
+            inner, out_moving = jvp_jaxpr(
+                jaxpr, moving, [*moving[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)]
+            )
             if out_moving[:num_carry] == moving[in_carry]:
                 break
             moving[in_carry] = out_moving[:num_carry]
         inner, consts = hoisted(inner)
         nh, n, n_out = len(consts), len(primals), len(jaxpr.out_avals)
-        # Inputs (consts, carry, xs, tangents of each) and results (carry, ys, tangents of each) go into the order of a scan.
+        # Inputs (consts, carry, xs, tangents of each) and results (carry, ys, tangents of each) go
+        # into the order of a scan.
         ins = _interleaved(nh, moving, (num_consts, num_carry, n - num_consts - num_carry))
         outs_order = _interleaved(0, out_moving, (num_carry, n_out - num_carry))
         inner = reordered(inner, [*range(nh), *ins], outs_order)
-        operands = [*primals, *(array_ops.instantiate(t) for t, m in zip(tangents, moving, strict=True) if m)]
-        outs = self.call(*consts, *(operands[i - nh] for i in ins), jaxpr=inner,
-                         num_consts=nh + num_consts + sum(moving[:num_consts]), num_carry=num_carry + sum(moving[in_carry]),
-                         **params)
+        operands = [
+            *primals,
+            *(array_ops.instantiate(t) for t, m in zip(tangents, moving, strict=True) if m),
+        ]
+        outs = self.call(
+            *consts,
+            *(operands[i - nh] for i in ins),
+            jaxpr=inner,
+            num_consts=nh + num_consts + sum(moving[:num_consts]),
+            num_carry=num_carry + sum(moving[in_carry]),
+            **params,
+        )
         by_number = dict(zip(outs_order, outs, strict=True))
         return split_tangents([by_number[i] for i in range(len(outs))], out_moving)
 
@@ -156,115 +228,229 @@ class Scan(Primitive):
         with using(trace.parent):
             known_outs, operands = _run_known(cut, args, params)
         num_consts, num_carry = cut.n_staged
-        staged = iter(trace.record(self, tuple(operands), {**params, "jaxpr": cut.staged, "num_consts": num_consts,
-                                                           "num_carry": num_carry}))
+        staged = iter(
+            trace.record(
+                self,
+                tuple(operands),
+                {**params, "jaxpr": cut.staged, "num_consts": num_consts, "num_carry": num_carry},
+            )
+        )
         known = iter(known_outs)
         return tuple(next(staged) if u else next(known) for u in cut.unknown_outs)
 
-    def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined, jaxpr: ClosedJaxpr,
-                  num_consts: int, num_carry: int, reverse: bool, **params: Any) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[Array | Zero],
+        *args: Array | Undefined,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        reverse: bool,
+        **params: Any,
+    ) -> Any:
         params = {**params, "reverse": reverse}
         whole = {**params, "jaxpr": jaxpr, "num_consts": num_consts, "num_carry": num_carry}
         cut = _cut(whole, tuple(type(x) is Undefined for x in args))
-        if all(cut.unknown[num_consts:num_consts + num_carry]):
+        if all(cut.unknown[num_consts : num_consts + num_carry]):
             return _transpose_linear(cts, args, **whole)
-        # Part of the carry does not depend on linear operands (a counter, say): it is run forwards first.
+        # Part of the carry does not depend on linear operands (a counter, say): it is run forwards
+        # first.
         _, operands = _run_known(cut, args, whole)
         n_consts, n_carry = cut.n_staged
-        found = _transpose_linear([ct for ct, u in zip(cts, cut.unknown_outs, strict=True) if u], operands,
-                                  **{**whole, "jaxpr": cut.staged, "num_consts": n_consts, "num_carry": n_carry})
+        found = _transpose_linear(
+            [ct for ct, u in zip(cts, cut.unknown_outs, strict=True) if u],
+            operands,
+            **{**whole, "jaxpr": cut.staged, "num_consts": n_consts, "num_carry": n_carry},
+        )
         result: list[Any] = [None] * len(args)
-        for (kind, i), ct in zip(cut.sources, found[len(cut.staged_consts):], strict=True):
+        for (kind, i), ct in zip(cut.sources, found[len(cut.staged_consts) :], strict=True):
             if kind == "operand" and type(args[i]) is Undefined:
                 result[i] = ct
         return tuple(result)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-              **params: object) -> Any:
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        jaxpr: ClosedJaxpr,
+        num_consts: int,
+        num_carry: int,
+        **params: object,
+    ) -> Any:
         batched = [d is not None for d in dims]
         in_carry = slice(num_consts, num_consts + num_carry)
         while True:
-            inner, out_batched = batch_jaxpr(jaxpr, axis, batched,
-                                             [*batched[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)])
+            inner, out_batched = batch_jaxpr(
+                jaxpr,
+                axis,
+                batched,
+                [*batched[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)],
+            )
             if out_batched[:num_carry] == batched[in_carry]:
                 break
             batched[in_carry] = out_batched[:num_carry]
         inner, hoisted_consts = hoisted(inner)
         first_xs = num_consts + num_carry
-        operands = [array_ops.to_axis(x, d, axis.size, int(i >= first_xs)) if b else x
-                    for i, (x, d, b) in enumerate(zip(args, dims, batched, strict=True))]
-        outs = self.call(*hoisted_consts, *operands, jaxpr=inner, num_consts=num_consts + len(hoisted_consts),
-                         num_carry=num_carry, **params)
+        operands = [
+            array_ops.to_axis(x, d, axis.size, int(i >= first_xs)) if b else x
+            for i, (x, d, b) in enumerate(zip(args, dims, batched, strict=True))
+        ]
+        outs = self.call(
+            *hoisted_consts,
+            *operands,
+            jaxpr=inner,
+            num_consts=num_consts + len(hoisted_consts),
+            num_carry=num_carry,
+            **params,
+        )
         return outs, tuple(int(i >= num_carry) if b else None for i, b in enumerate(out_batched))
 
     def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis((params["jaxpr"],), name)
 
     def forward(self, eqn: Eqn) -> Any:
-        """A carry that no step changes is a const of the loop; elements that are handed on are the array that they are of."""
+        """A carry that no step changes is a const of the loop; elements that are handed on are the
+        array that they are of."""
         closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
         sources = unchanged(closed.jaxpr)
-        fixed = [i for i in range(n) if sources[i] == m + i and eqn.invars[m + i].aval is eqn.outvars[i].aval]
-        atoms = [eqn.invars[s] if isinstance(s, int) and (i in fixed or (i >= n and s >= m + n)) else None
-                 for i, s in enumerate(sources)]
+        fixed = [
+            i
+            for i in range(n)
+            if sources[i] == m + i and eqn.invars[m + i].aval is eqn.outvars[i].aval
+        ]
+        atoms = [
+            eqn.invars[s]
+            if isinstance(s, int) and (i in fixed or (i >= n and s >= m + n))
+            else None
+            for i, s in enumerate(sources)
+        ]
         if not fixed:
             return eqn, atoms
-        ins = [*range(m), *(m + i for i in fixed), *(i for i in range(m, len(eqn.invars)) if i - m not in fixed)]
+        ins = [
+            *range(m),
+            *(m + i for i in fixed),
+            *(i for i in range(m, len(eqn.invars)) if i - m not in fixed),
+        ]
         outs = [i for i in range(len(eqn.outvars)) if i not in fixed]
-        params = {**eqn.params, "jaxpr": reordered(closed, ins, outs), "num_consts": m + len(fixed), "num_carry": n - len(fixed)}
-        return eqn.replace(invars=[eqn.invars[i] for i in ins], outvars=[eqn.outvars[i] for i in outs], params=params), atoms
+        params = {
+            **eqn.params,
+            "jaxpr": reordered(closed, ins, outs),
+            "num_consts": m + len(fixed),
+            "num_carry": n - len(fixed),
+        }
+        return eqn.replace(
+            invars=[eqn.invars[i] for i in ins],
+            outvars=[eqn.outvars[i] for i in outs],
+            params=params,
+        ), atoms
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         closed, m, n = eqn.params["jaxpr"], eqn.params["num_consts"], eqn.params["num_carry"]
         used = list(used)
         while True:
             taken = dce_closed(closed, used)[1]
-            carried = [u or t for u, t in zip(used[:n], taken[m:m + n], strict=True)]
+            carried = [u or t for u, t in zip(used[:n], taken[m : m + n], strict=True)]
             if carried == used[:n]:
                 break
             used[:n] = carried
         # What is carried is taken even if the last step alone gives it.
-        body, taken = dce_closed(closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)])
-        return narrowed(eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried))
+        body, taken = dce_closed(
+            closed, used, [*[False] * m, *carried, *[False] * (len(taken) - m - n)]
+        )
+        return narrowed(
+            eqn, used, taken, jaxpr=body, num_consts=sum(taken[:m]), num_carry=sum(carried)
+        )
 
     def saving(self, eqn: Eqn, used: Sequence[bool], cut: CutBody) -> Saving | None:
-        """What is saved of each step is stacked. What is carried is computed again, from what is saved where it can be."""
+        """What is saved of each step is stacked. What is carried is computed again, from what is
+        saved where it can be."""
         closed, n = eqn.params["jaxpr"], eqn.params["num_carry"]
         taken = [*[True] * n, *used[n:]]
         found = cut(closed, taken)
         if found is None:
             return None
-        saved = [Var(unmapped_aval(a, 0, eqn.params["length"])) for a in found.now.out_avals[len(closed.out_avals):]]
-        return Saving(eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, "jaxpr": found.now}),
-                      eqn.replace(invars=[*eqn.invars, *saved], outvars=filtered(eqn.outvars, taken),
-                                  params={**eqn.params, "jaxpr": found.again}), found.answers)
+        saved = [
+            Var(unmapped_aval(a, 0, eqn.params["length"]))
+            for a in found.now.out_avals[len(closed.out_avals) :]
+        ]
+        return Saving(
+            eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, "jaxpr": found.now}),
+            eqn.replace(
+                invars=[*eqn.invars, *saved],
+                outvars=filtered(eqn.outvars, taken),
+                params={**eqn.params, "jaxpr": found.again},
+            ),
+            found.answers,
+        )
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *,
-               jaxpr: ClosedJaxpr, length: object, num_consts: int, num_carry: int, reverse: bool,
-               **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[ShapedArray],
+        *,
+        jaxpr: ClosedJaxpr,
+        length: object,
+        num_consts: int,
+        num_carry: int,
+        reverse: bool,
+        **params: object,
+    ) -> Any:
         (inner,), given = sizes.together((jaxpr,))
         consts, carry, xs = split_list(args, num_consts, num_carry)
         if not is_symbolic(length):
-            return self.call(*given, *args, jaxpr=inner, length=length, num_consts=len(given) + num_consts, num_carry=num_carry,
-                             reverse=reverse, **params)
-        return _padded_loop(sizes, inner, length, reverse, (*given, *consts), carry, xs, outs[num_carry:])
+            return self.call(
+                *given,
+                *args,
+                jaxpr=inner,
+                length=length,
+                num_consts=len(given) + num_consts,
+                num_carry=num_carry,
+                reverse=reverse,
+                **params,
+            )
+        return _padded_loop(
+            sizes, inner, length, reverse, (*given, *consts), carry, xs, outs[num_carry:]
+        )
 
 
 scan_p = Scan()
 
 
-def _padded_loop(sizes: Sizes, inner: ClosedJaxpr, length: Any, reverse: bool, consts: Sequence[object], carry: Sequence[object],
-                 xs: Sequence[Array], ys_avals: Sequence[ShapedArray]) -> Any:
-    """A scan of as many steps as there are elements: the rest of the buffers is neither read nor written."""
+def _padded_loop(
+    sizes: Sizes,
+    inner: ClosedJaxpr,
+    length: Any,
+    reverse: bool,
+    consts: Sequence[object],
+    carry: Sequence[object],
+    xs: Sequence[Array],
+    ys_avals: Sequence[ShapedArray],
+) -> Any:
+    """A scan of as many steps as there are elements: the rest of the buffers is neither read nor
+    written."""
     n, m, k = len(consts), len(carry), len(xs)
     steps = sizes.value(length)
     state = [np.int32(0), *carry, *(array_ops.zeros(padding.bounded_aval(a)) for a in ys_avals)]
 
     def body(*args: Array) -> list[Any]:
-        steps, own, xs, (i, *state) = args[0], args[1:1 + n], args[1 + n:1 + n + k], args[1 + n + k:]
+        steps, own, xs, (i, *state) = (
+            args[0],
+            args[1 : 1 + n],
+            args[1 + n : 1 + n + k],
+            args[1 + n + k :],
+        )
         at = _elementwise.sub(_elementwise.sub(steps, i), np.int32(1)) if reverse else i
-        outs = inner(*own, *state[:m], *(_dynamic.dynamic_index_in_dim(x, at, 0, False) for x in xs))
-        ys = [_dynamic.dynamic_update_index_in_dim(y, one, at, 0) for y, one in zip(state[m:], outs[m:], strict=True)]
+        outs = inner(
+            *own, *state[:m], *(_dynamic.dynamic_index_in_dim(x, at, 0, False) for x in xs)
+        )
+        ys = [
+            _dynamic.dynamic_update_index_in_dim(y, one, at, 0)
+            for y, one in zip(state[m:], outs[m:], strict=True)
+        ]
         return [_elementwise.add(i, np.int32(1)), *outs[:m], *ys]
 
     def going(steps: object, i: object, *state: object) -> list[Any]:
@@ -272,37 +458,53 @@ def _padded_loop(sizes: Sizes, inner: ClosedJaxpr, length: Any, reverse: bool, c
 
     operands = [*consts, *xs]
     avals, state_avals = [padding.SIZE, *map(typeof, operands)], [*map(typeof, state)]
-    outs = while_p.call(steps, steps, *operands, *state, cond_jaxpr=stage_jaxpr(going, [padding.SIZE, *state_avals]),
-                        body_jaxpr=stage_jaxpr(body, [*avals, *state_avals]), cond_nconsts=1, body_nconsts=1 + n + k)
+    outs = while_p.call(
+        steps,
+        steps,
+        *operands,
+        *state,
+        cond_jaxpr=stage_jaxpr(going, [padding.SIZE, *state_avals]),
+        body_jaxpr=stage_jaxpr(body, [*avals, *state_avals]),
+        cond_nconsts=1,
+        body_nconsts=1 + n + k,
+    )
     return outs[1:]
 
 
 def _interleaved(offset: int, moving: Sequence[bool], sizes: Sequence[int]) -> list[int]:
-    """Numbers of values and of their tangents, which stand behind all values, group by group: values, then tangents."""
+    """Numbers of values and of their tangents, which stand behind all values, group by group:
+    values, then tangents."""
     order: list[int] = []
     at, tangent = 0, len(moving)
     for size in sizes:
         order += range(offset + at, offset + at + size)
-        n = sum(moving[at:at + size])
+        n = sum(moving[at : at + size])
         order += range(offset + tangent, offset + tangent + n)
         at, tangent = at + size, tangent + n
     return order
 
 
-# --- Partial evaluation ----------------------------------------------------------------------------------------------
+# --- Partial evaluation ---------------------------------------------------------------------------
 
 
 def _cut(params: Params, unknown: tuple[bool, ...]) -> SplitScan:
-    """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes unknown."""
+    """Cut a scan, given which operands are unknown; a carry that unknown values flow into becomes
+    unknown."""
     jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
-    return jaxpr.kept(("cut", unknown, num_consts, num_carry),
-                lambda: _make_cut(jaxpr, num_consts, num_carry, list(unknown)))
+    return jaxpr.kept(
+        ("cut", unknown, num_consts, num_carry),
+        lambda: _make_cut(jaxpr, num_consts, num_carry, list(unknown)),
+    )
 
 
-def _make_cut(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list[bool]) -> SplitScan:
+def _make_cut(
+    jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list[bool]
+) -> SplitScan:
     in_carry = slice(num_consts, num_consts + num_carry)
     while True:
-        split = split_jaxpr(jaxpr, unknown, [*unknown[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)])
+        split = split_jaxpr(
+            jaxpr, unknown, [*unknown[in_carry], *[False] * (len(jaxpr.out_avals) - num_carry)]
+        )
         if list(split.unknown_outs[:num_carry]) == unknown[in_carry]:
             break
         unknown[in_carry] = split.unknown_outs[:num_carry]
@@ -325,15 +527,36 @@ def _make_cut(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: list
         else:
             # A residual that is stacked as a result of the user's already is not stacked twice.
             at = next((i for i in range(n_carry, len(outvars)) if outvars[i] is v), len(outvars))
-            outvars[at:at + 1] = [v]
+            outvars[at : at + 1] = [v]
             sources.append(("result", at))
     loop, known_consts = hoisted(split.known)
     loop = ClosedJaxpr(without_dead(loop.jaxpr.replace(outvars=outvars)))
-    fixed = known.replace(outvars=invariants, eqns=[e for e in known.eqns if not constant.isdisjoint(e.outvars)],
-                          constvars=[], invars=[*known.constvars, *known.invars[:n_consts]], effects=frozenset())
-    return _order_staged(jaxpr, split, (num_consts, num_carry), unknown, sources, SplitScan(
-        tuple(unknown), split.unknown_outs, loop, known_consts, (n_consts + len(known_consts), n_carry),
-        ClosedJaxpr(without_dead(fixed)), split.staged, (), (0, 0), ()))
+    fixed = known.replace(
+        outvars=invariants,
+        eqns=[e for e in known.eqns if not constant.isdisjoint(e.outvars)],
+        constvars=[],
+        invars=[*known.constvars, *known.invars[:n_consts]],
+        effects=frozenset(),
+    )
+    return _order_staged(
+        jaxpr,
+        split,
+        (num_consts, num_carry),
+        unknown,
+        sources,
+        SplitScan(
+            tuple(unknown),
+            split.unknown_outs,
+            loop,
+            known_consts,
+            (n_consts + len(known_consts), n_carry),
+            ClosedJaxpr(without_dead(fixed)),
+            split.staged,
+            (),
+            (0, 0),
+            (),
+        ),
+    )
 
 
 def _invariant_vars(jaxpr: Jaxpr, constant: Sequence[Var]) -> set[Var]:
@@ -345,9 +568,16 @@ def _invariant_vars(jaxpr: Jaxpr, constant: Sequence[Var]) -> set[Var]:
     return found
 
 
-def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unknown: Sequence[bool],
-                  residuals: Sequence[tuple[str, int]], cut: SplitScan) -> SplitScan:
-    """The cut with its staged scan: inputs (residuals, unknown operands) go into the order consts, carry, xs."""
+def _order_staged(
+    jaxpr: ClosedJaxpr,
+    split: Any,
+    counts: tuple[int, int],
+    unknown: Sequence[bool],
+    residuals: Sequence[tuple[str, int]],
+    cut: SplitScan,
+) -> SplitScan:
+    """The cut with its staged scan: inputs (residuals, unknown operands) go into the order consts,
+    carry, xs."""
     num_consts, num_carry = counts
     staged, consts = hoisted(split.staged)
     sources = [*residuals, *(("operand", i) for i, u in enumerate(unknown) if u)]
@@ -355,67 +585,120 @@ def _order_staged(jaxpr: ClosedJaxpr, split: Any, counts: tuple[int, int], unkno
     def group(i: int) -> int:
         kind, at = sources[i]
         if kind == "operand":
-            return 0 if at < num_consts else 1 if at < num_consts + num_carry and i >= len(residuals) else 2
+            return (
+                0
+                if at < num_consts
+                else 1
+                if at < num_consts + num_carry and i >= len(residuals)
+                else 2
+            )
         return 0 if kind == "invariant" else 2
 
     order = sorted(range(len(sources)), key=group)
     n = len(consts)
     staged = reordered(staged, [*range(n), *(n + i for i in order)], range(len(staged.out_avals)))
     groups = [group(i) for i in order]
-    return cut._replace(staged=staged, staged_consts=consts, n_staged=(n + groups.count(0), groups.count(1)),
-                        sources=tuple(sources[i] for i in order))
+    return cut._replace(
+        staged=staged,
+        staged_consts=consts,
+        n_staged=(n + groups.count(0), groups.count(1)),
+        sources=tuple(sources[i] for i in order),
+    )
 
 
-def _run_known(cut: SplitScan, args: Sequence[Array | Undefined], params: Params) -> tuple[Sequence[Any], list[Any]]:
+def _run_known(
+    cut: SplitScan, args: Sequence[Array | Undefined], params: Params
+) -> tuple[Sequence[Any], list[Any]]:
     """Run the known part of a scan: its known results, and the operands of the staged part."""
     known_args = [x for x, u in zip(args, cut.unknown, strict=True) if not u]
     num_consts, num_carry = cut.n_known
     outs: Sequence[Any] = ()
     if cut.known.out_avals or cut.known.effects:
-        outs = scan_p.call(*cut.known_consts, *known_args,
-                           **{**params, "jaxpr": cut.known, "num_consts": num_consts, "num_carry": num_carry})
+        outs = scan_p.call(
+            *cut.known_consts,
+            *known_args,
+            **{**params, "jaxpr": cut.known, "num_consts": num_consts, "num_carry": num_carry},
+        )
     fixed: Sequence[Any] = ()
     if cut.invariant.out_avals:
-        fixed = cut.invariant(*cut.known_consts, *known_args[:num_consts - len(cut.known_consts)])
+        fixed = cut.invariant(*cut.known_consts, *known_args[: num_consts - len(cut.known_consts)])
     values = {"operand": args, "result": outs, "invariant": fixed}
     n_outs = sum(not u for u in cut.unknown_outs)
     return outs[:n_outs], [*cut.staged_consts, *(values[kind][i] for kind, i in cut.sources)]
 
 
-# --- Transposition ---------------------------------------------------------------------------------------------------
+# --- Transposition --------------------------------------------------------------------------------
 
 
-def _transpose_linear(cts: Sequence[Array | Zero], args: Sequence[Array | Undefined], *, jaxpr: ClosedJaxpr,
-                      num_consts: int, num_carry: int, reverse: bool, **params: object) -> Any:
-    """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents of consts and carry."""
+def _transpose_linear(
+    cts: Sequence[Array | Zero],
+    args: Sequence[Array | Undefined],
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool,
+    **params: object,
+) -> Any:
+    """Transpose a scan whose whole carry is linear: a scan backwards, that carries the cotangents
+    of consts and carry."""
     is_linear = [type(x) is Undefined for x in args]
     lin_consts, _, lin_xs = split_list(is_linear, num_consts, num_carry)
     ct_carry, ct_ys = split_list(cts, num_carry)
-    back = _transposed_body(jaxpr, tuple(lin_consts), tuple(lin_xs), num_carry,
-                            tuple(type(ct) is not Zero for ct in ct_carry), tuple(type(ct) is not Zero for ct in ct_ys))
+    back = _transposed_body(
+        jaxpr,
+        tuple(lin_consts),
+        tuple(lin_xs),
+        num_carry,
+        tuple(type(ct) is not Zero for ct in ct_carry),
+        tuple(type(ct) is not Zero for ct in ct_ys),
+    )
     consts, _, xs = split_list(args, num_consts, num_carry)
     body, body_consts = hoisted(back.body)
     fixed = [*body_consts, *(x for x, lin in zip(consts, lin_consts, strict=True) if not lin)]
     linear_consts = [x for x, lin in zip(consts, lin_consts, strict=True) if lin]
-    sums = [array_ops.zeros(x.aval.cotangent_aval()) for x, nz in zip(linear_consts, back.consts, strict=True) if nz]
-    carried = [array_ops.instantiate(ct) for ct, given in zip(ct_carry, back.carry, strict=True) if given]
-    elements = [*(x for x, lin in zip(xs, lin_xs, strict=True) if not lin), *(ct for ct in ct_ys if type(ct) is not Zero)]
-    outs = iter(scan_p.call(*fixed, *sums, *carried, *elements, jaxpr=body, num_consts=len(fixed),
-                            num_carry=len(sums) + len(carried), reverse=not reverse, **params))
+    sums = [
+        array_ops.zeros(x.aval.cotangent_aval())
+        for x, nz in zip(linear_consts, back.consts, strict=True)
+        if nz
+    ]
+    carried = [
+        array_ops.instantiate(ct) for ct, given in zip(ct_carry, back.carry, strict=True) if given
+    ]
+    elements = [
+        *(x for x, lin in zip(xs, lin_xs, strict=True) if not lin),
+        *(ct for ct in ct_ys if type(ct) is not Zero),
+    ]
+    outs = iter(
+        scan_p.call(
+            *fixed,
+            *sums,
+            *carried,
+            *elements,
+            jaxpr=body,
+            num_consts=len(fixed),
+            num_carry=len(sums) + len(carried),
+            reverse=not reverse,
+            **params,
+        )
+    )
     found_consts = iter([next(outs) if nz else None for nz in back.consts])
     found_carry = [next(outs) if given else None for given in back.carry]
     found_xs = iter([next(outs) if nz else None for nz in back.xs])
-    carry = is_linear[num_consts:num_consts + num_carry]
-    return (*(next(found_consts) if lin else None for lin in lin_consts),
-            *(ct if lin else None for ct, lin in zip(found_carry, carry, strict=True)),
-            *(next(found_xs) if lin else None for lin in lin_xs))
+    carry = is_linear[num_consts : num_consts + num_carry]
+    return (
+        *(next(found_consts) if lin else None for lin in lin_consts),
+        *(ct if lin else None for ct, lin in zip(found_carry, carry, strict=True)),
+        *(next(found_xs) if lin else None for lin in lin_xs),
+    )
 
 
 class Backwards(NamedTuple):
-    """The body of a transposed scan, and which linear consts, carries and linear xs have a cotangent.
+    """The body of a transposed scan, and which linear consts, carries and linear xs have a
+    cotangent.
 
-    body: (non-linear consts, sums of cts of consts, cts of carry, non-linear xs, cts of ys) -> (sums, cts of carry, cts of
-    xs), with those cotangents only that there are.
+    body: (non-linear consts, sums of cts of consts, cts of carry, non-linear xs, cts of ys) ->
+    (sums, cts of carry, cts of xs), with those cotangents only that there are.
     """
 
     body: ClosedJaxpr
@@ -424,15 +707,31 @@ class Backwards(NamedTuple):
     xs: list[bool]
 
 
-def _transposed_body(jaxpr: ClosedJaxpr, lin_consts: tuple[bool, ...], lin_xs: tuple[bool, ...], num_carry: int,
-                     ct_carry: tuple[bool, ...], ct_ys: tuple[bool, ...]) -> Backwards:
+def _transposed_body(
+    jaxpr: ClosedJaxpr,
+    lin_consts: tuple[bool, ...],
+    lin_xs: tuple[bool, ...],
+    num_carry: int,
+    ct_carry: tuple[bool, ...],
+    ct_ys: tuple[bool, ...],
+) -> Backwards:
     key = ("transposed scan", lin_consts, lin_xs, num_carry, ct_carry, ct_ys)
-    return jaxpr.kept(key,
-                lambda: _make_transposed_body(jaxpr, lin_consts, lin_xs, num_carry, list(ct_carry), list(ct_ys)))
+    return jaxpr.kept(
+        key,
+        lambda: _make_transposed_body(
+            jaxpr, lin_consts, lin_xs, num_carry, list(ct_carry), list(ct_ys)
+        ),
+    )
 
 
-def _make_transposed_body(jaxpr: ClosedJaxpr, lin_consts: Sequence[bool], lin_xs: Sequence[bool], num_carry: int,
-                          given: list[bool], ct_ys: list[bool]) -> Backwards:
+def _make_transposed_body(
+    jaxpr: ClosedJaxpr,
+    lin_consts: Sequence[bool],
+    lin_xs: Sequence[bool],
+    num_carry: int,
+    given: list[bool],
+    ct_ys: list[bool],
+) -> Backwards:
     linear = [*lin_consts, *[True] * num_carry, *lin_xs]
     while True:
         step, nonzero = transpose_jaxpr(jaxpr, linear, [*given, *ct_ys])
@@ -443,19 +742,33 @@ def _make_transposed_body(jaxpr: ClosedJaxpr, lin_consts: Sequence[bool], lin_xs
         given = settled
     in_consts, in_carry, in_xs = split_list(jaxpr.in_avals, len(lin_consts), num_carry)
     fixed = [a for a, lin in zip(in_consts, lin_consts, strict=True) if not lin]
-    sum_avals = [a.cotangent_aval() for a, nz in zip([a for a, lin in zip(in_consts, lin_consts, strict=True) if lin],
-                                                     nz_consts, strict=True) if nz]
+    sum_avals = [
+        a.cotangent_aval()
+        for a, nz in zip(
+            [a for a, lin in zip(in_consts, lin_consts, strict=True) if lin], nz_consts, strict=True
+        )
+        if nz
+    ]
     carry_avals = [a.cotangent_aval() for a, g in zip(in_carry, given, strict=True) if g]
     elements = [a for a, lin in zip(in_xs, lin_xs, strict=True) if not lin]
-    ct_avals = [a.cotangent_aval() for a, g in zip(jaxpr.out_avals[num_carry:], ct_ys, strict=True) if g]
+    ct_avals = [
+        a.cotangent_aval() for a, g in zip(jaxpr.out_avals[num_carry:], ct_ys, strict=True) if g
+    ]
 
     def backwards(*args: Array) -> list[Any]:
-        consts, sums, carry, xs, cts = split_list(args, len(fixed), len(sum_avals), len(carry_avals), len(elements))
+        consts, sums, carry, xs, cts = split_list(
+            args, len(fixed), len(sum_avals), len(carry_avals), len(elements)
+        )
         outs = iter(step(*consts, *xs, *carry, *cts))
         added = [array_ops.add_cotangents(total, next(outs)) for total in sums]
-        new_carry = [next(outs) if nz else array_ops.zeros(a.cotangent_aval())
-                     for a, nz, g in zip(in_carry, nz_carry, given, strict=True) if g]
+        new_carry = [
+            next(outs) if nz else array_ops.zeros(a.cotangent_aval())
+            for a, nz, g in zip(in_carry, nz_carry, given, strict=True)
+            if g
+        ]
         return [*added, *new_carry, *outs]
 
-    body = stage_jaxpr(backwards, [*fixed, *sum_avals, *carry_avals, *elements, *ct_avals], jaxpr.jaxpr.debug_info)
+    body = stage_jaxpr(
+        backwards, [*fixed, *sum_avals, *carry_avals, *elements, *ct_avals], jaxpr.jaxpr.debug_info
+    )
     return Backwards(body, nz_consts, given, nz_xs)

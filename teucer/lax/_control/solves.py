@@ -1,4 +1,7 @@
-"""Solutions of equations whose derivatives follow from the equation: custom_root and custom_linear_solve."""
+"""Solutions of equations whose derivatives follow from the equation.
+
+Custom_root and custom_linear_solve.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,16 @@ from teucer._transform.linearize import linearize_flat
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
 from teucer.lax import _arithmetic
-from teucer.lax._control.bodies import Body, avals_of, hoisted, jaxprs_use_axis, run, split_list, stage_anew, stage_body
+from teucer.lax._control.bodies import (
+    Body,
+    avals_of,
+    hoisted,
+    jaxprs_use_axis,
+    run,
+    split_list,
+    stage_anew,
+    stage_body,
+)
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
@@ -33,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
 
-# --- custom_linear_solve ---------------------------------------------------------------------------------------------
+# --- custom_linear_solve --------------------------------------------------------------------------
 
 
 class SolveParts(NamedTuple):
@@ -53,9 +65,10 @@ class SolveParts(NamedTuple):
 class LinearSolve(Primitive):
     """The solution x of matvec(x) = b as `solve` gives it, and what else `solve` returns.
 
-    Operands are the consts of matvec, vecmat, solve and transpose_solve, and b. vecmat and transpose_solve, which solves
-    vecmat(x) = b, may be None where reverse mode is not wanted.
-    (C1) the jaxprs have no constants.  (C2) the first results of solve and transpose_solve have the types of b.
+    Operands are the consts of matvec, vecmat, solve and transpose_solve, and b. vecmat and
+    transpose_solve, which solves vecmat(x) = b, may be None where reverse mode is not wanted.
+    (C1) the jaxprs have no constants.  (C2) the first results of solve and transpose_solve have the
+    types of b.
     """
 
     __slots__ = ()
@@ -72,53 +85,102 @@ class LinearSolve(Primitive):
     def evaluate(self, *args: Any, **params: Any) -> Any:
         return run(self, args, params, params["jaxprs"].solve)
 
-    def lower(self, ctx: Context, *values: Value, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def lower(
+        self, ctx: Context, *values: Value, const_lengths: SolveParts, jaxprs: SolveParts
+    ) -> Any:
         consts, b = _parts(values, const_lengths)
         return ctx.inline(jaxprs.solve, *consts.solve, *b)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *,
-            const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        const_lengths: SolveParts,
+        jaxprs: SolveParts,
+    ) -> Any:
         """A x = b gives A dx = db - dA x."""
         outs = self.call(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
         consts, b = _parts(primals, const_lengths)
         dots, b_dot = _parts(tangents, const_lengths)
-        x = outs[:len(b)]
+        x = outs[: len(b)]
         moving = [type(t) is not Zero for t in dots.matvec]
         if any(moving):
             matvec, out_moving = jvp_jaxpr(jaxprs.matvec, [*moving, *[False] * len(x)], False)
-            moved = matvec(*consts.matvec, *x, *(t for t in dots.matvec if type(t) is not Zero))[len(x):]
+            moved = matvec(*consts.matvec, *x, *(t for t in dots.matvec if type(t) is not Zero))[
+                len(x) :
+            ]
             parts = iter(moved)
-            b_dot = [array_ops.add_cotangents(t, _arithmetic.neg(next(parts))) if m else t
-                     for t, m in zip(b_dot, out_moving, strict=True)]
+            b_dot = [
+                array_ops.add_cotangents(t, _arithmetic.neg(next(parts))) if m else t
+                for t, m in zip(b_dot, out_moving, strict=True)
+            ]
         still = tuple(typeof(y).zero for y in outs)
         if all(type(t) is Zero for t in b_dot):
             return outs, still
         flat_consts = [c for part in consts for c in part]
-        x_dot = self.call(*flat_consts, *map(array_ops.instantiate, b_dot), const_lengths=const_lengths, jaxprs=jaxprs)
-        return outs, (*x_dot[:len(x)], *still[len(x):])
+        x_dot = self.call(
+            *flat_consts,
+            *map(array_ops.instantiate, b_dot),
+            const_lengths=const_lengths,
+            jaxprs=jaxprs,
+        )
+        return outs, (*x_dot[: len(x)], *still[len(x) :])
 
-    def transpose(self, cts: Sequence[Array | Zero], *args: Array | Undefined,
-                  const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[Array | Zero],
+        *args: Array | Undefined,
+        const_lengths: SolveParts,
+        jaxprs: SolveParts,
+    ) -> Any:
         if jaxprs.transpose_solve is None:
-            raise TypeError("transpose_solve required for backwards mode automatic differentiation of custom_linear_solve.\n"
-                            "  Give transpose_solve, or symmetric=True if the matrix is symmetric.")
+            raise TypeError(
+                "transpose_solve required for backwards mode automatic differentiation of "
+                "custom_linear_solve.\n  Give transpose_solve, or symmetric=True if the matrix is "
+                "symmetric."
+            )
         consts, b = _parts(args, const_lengths)
         n = len(args) - len(b)
-        assert not any(type(x) is Undefined for x in args[:n])  # the tangent of the solution is linear in b alone
+        assert not any(
+            type(x) is Undefined for x in args[:n]
+        )  # the tangent of the solution is linear in b alone
         flat_consts = [c for part in consts.transposed() for c in part]
-        x_cts = [array_ops.instantiate(ct) for ct in cts[:len(b)]]
-        outs = self.call(*flat_consts, *x_cts, const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
-        return (*[None] * n, *(ct if type(x) is Undefined else None for x, ct in zip(b, outs, strict=False)))
+        x_cts = [array_ops.instantiate(ct) for ct in cts[: len(b)]]
+        outs = self.call(
+            *flat_consts,
+            *x_cts,
+            const_lengths=const_lengths.transposed(),
+            jaxprs=jaxprs.transposed(),
+        )
+        return (
+            *[None] * n,
+            *(ct if type(x) is Undefined else None for x, ct in zip(b, outs, strict=False)),
+        )
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, const_lengths: SolveParts, jaxprs: SolveParts) -> Any:
-        moved = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        const_lengths: SolveParts,
+        jaxprs: SolveParts,
+    ) -> Any:
+        moved = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         consts, b = _parts(moved, const_lengths)
         batched, _ = _parts([d is not None for d in dims], const_lengths)
-        b = [array_ops.to_axis(x, None if d is None else 0, axis.size, 0)
-             for x, d in zip(b, dims[len(dims) - len(b):], strict=True)]
+        b = [
+            array_ops.to_axis(x, None if d is None else 0, axis.size, 0)
+            for x, d in zip(b, dims[len(dims) - len(b) :], strict=True)
+        ]
         found, new_consts = [], []
         out_batched: list[bool] = []
-        for name, closed, own, flags in zip(SolveParts._fields, jaxprs, consts, batched, strict=True):
+        for name, closed, own, flags in zip(
+            SolveParts._fields, jaxprs, consts, batched, strict=True
+        ):
             inner: ClosedJaxpr | None = None
             extra: list[Any] = []
             if closed is not None:
@@ -129,8 +191,12 @@ class LinearSolve(Primitive):
                 out_batched = flags_out if name == "solve" else out_batched
             found.append(inner)
             new_consts.append([*extra, *own])
-        outs = self.call(*(c for part in new_consts for c in part), *b, jaxprs=SolveParts(*found),
-                         const_lengths=SolveParts(*map(len, new_consts)))
+        outs = self.call(
+            *(c for part in new_consts for c in part),
+            *b,
+            jaxprs=SolveParts(*found),
+            const_lengths=SolveParts(*map(len, new_consts)),
+        )
         return outs, tuple(0 if b else None for b in out_batched)
 
     def inlined(self, operands: Any, params: Params) -> Any:
@@ -140,9 +206,16 @@ class LinearSolve(Primitive):
     def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis([j for j in params["jaxprs"] if j is not None], name)
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[ShapedArray], *, const_lengths: SolveParts,
-               jaxprs: SolveParts) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[ShapedArray],
+        *,
+        const_lengths: SolveParts,
+        jaxprs: SolveParts,
+    ) -> Any:
         consts, b = _parts(args, const_lengths)
         return sizes.evaluate(jaxprs.solve, (*consts.solve, *b))
 
@@ -157,14 +230,22 @@ def _parts(xs: Sequence[Any], const_lengths: SolveParts) -> tuple[SolveParts, li
 
 
 @tracebacks.api_boundary
-def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..., Any],
-                        transpose_solve: Callable[..., Any] | None = None, symmetric: bool = False,
-                        has_aux: bool = False) -> Any:
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Callable[..., Any],
+    transpose_solve: Callable[..., Any] | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """The solution x of matvec(x) = b, with derivatives that are themselves such solutions.
 
-    b: a tree of arrays; matvec: a linear function from such a tree to another, which may close over arrays.
-    solve: called as solve(matvec, b); it need not be differentiable, and its accuracy is that of the derivatives.
-    transpose_solve: called as transpose_solve(vecmat, b), solves with the transposed matrix, for reverse mode.
+    b: a tree of arrays; matvec: a linear function from such a tree to another, which may close over
+    arrays.
+    solve: called as solve(matvec, b); it need not be differentiable, and its accuracy is that of
+    the derivatives.
+    transpose_solve: called as transpose_solve(vecmat, b), solves with the transposed matrix, for
+    reverse mode.
     symmetric: the matrix is symmetric; `solve` solves the transposed system too.
     has_aux: solve returns (x, aux), and so does this; aux has no derivative.
     Raises ValueError if a function returns arrays of other shapes than those of b.
@@ -173,16 +254,28 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..
     >>> jax.lax.custom_linear_solve(lambda x: 4. * x, 2., lambda matvec, b: b / 4., symmetric=True)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    if not callable(matvec) or not callable(solve) or not (transpose_solve is None or callable(transpose_solve)):
-        raise TypeError("lax.custom_linear_solve: matvec, solve and transpose_solve arguments should be callable.")
+    if (
+        not callable(matvec)
+        or not callable(solve)
+        or not (transpose_solve is None or callable(transpose_solve))
+    ):
+        raise TypeError(
+            "lax.custom_linear_solve: matvec, solve and transpose_solve arguments should be "
+            "callable."
+        )
     if transpose_solve is not None and symmetric:
-        raise TypeError("custom_linear_solve: symmetric=True says that solve is transpose_solve; give one of them.")
+        raise TypeError(
+            "custom_linear_solve: symmetric=True says that solve is transpose_solve; give one of "
+            "them."
+        )
     flat, tree = pytrees.tree_flatten(b)
     in_tree, avals = pytrees.treedef_tuple((tree,)), avals_of("custom_linear_solve", flat)
 
     def stage(fun: Callable[..., object], name: str, *first: Any, aux: bool = False) -> Body:
         call = (lambda x: fun(*first, x)) if first else fun
-        body = (stage_anew if first else stage_body)(fun, f"custom_linear_solve ({name})", in_tree, avals, call)
+        body = (stage_anew if first else stage_body)(
+            fun, f"custom_linear_solve ({name})", in_tree, avals, call
+        )
         _check_solution(fun, name, body, tree, avals, aux)
         return body
 
@@ -193,30 +286,50 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any, solve: Callable[..
     elif transpose_solve is not None:
         vec = _transposed(mat, len(flat))
         back = stage(transpose_solve, "transpose_solve", _as_function(vec, tree), aux=has_aux)
-    bodies = SolveParts(mat, vec, solved, back) if symmetric or transpose_solve is not None else SolveParts(mat, None, solved, None)
+    bodies = (
+        SolveParts(mat, vec, solved, back)
+        if symmetric or transpose_solve is not None
+        else SolveParts(mat, None, solved, None)
+    )
     consts = [() if body is None else body.consts for body in bodies]
-    outs = linear_solve_p.call(*(c for part in consts for c in part), *flat, const_lengths=SolveParts(*map(len, consts)),
-                               jaxprs=SolveParts(*(None if body is None else body.jaxpr for body in bodies)))
-    x = pytrees.tree_unflatten(tree, outs[:len(flat)])
+    outs = linear_solve_p.call(
+        *(c for part in consts for c in part),
+        *flat,
+        const_lengths=SolveParts(*map(len, consts)),
+        jaxprs=SolveParts(*(None if body is None else body.jaxpr for body in bodies)),
+    )
+    x = pytrees.tree_unflatten(tree, outs[: len(flat)])
     if not has_aux:
         return x
-    return x, pytrees.tree_unflatten(pytrees.treedef_children(solved.out_tree)[1], outs[len(flat):])
+    return x, pytrees.tree_unflatten(
+        pytrees.treedef_children(solved.out_tree)[1], outs[len(flat) :]
+    )
 
 
-def _check_solution(fun: Callable[..., object], name: str, body: Body, tree: Any,
-                    avals: Sequence[ShapedArray], has_aux: bool) -> None:
+def _check_solution(
+    fun: Callable[..., object],
+    name: str,
+    body: Body,
+    tree: Any,
+    avals: Sequence[ShapedArray],
+    has_aux: bool,
+) -> None:
     """Raise unless a function returns arrays like b, with has_aux and something else."""
     out_tree, out_avals = body.out_tree, body.jaxpr.out_avals
     if has_aux:
         children = pytrees.treedef_children(out_tree)
         if len(children) != 2:
-            raise TypeError(f"custom_linear_solve: {name} must return a pair (x, aux) with has_aux=True.\n"
-                            f"    {name}: {fun_name(fun)} at {where(fun)}")
+            raise TypeError(
+                f"custom_linear_solve: {name} must return a pair (x, aux) with has_aux=True.\n"
+                f"    {name}: {fun_name(fun)} at {where(fun)}"
+            )
         out_tree = children[0]
-        out_avals = out_avals[:out_tree.num_leaves]
+        out_avals = out_avals[: out_tree.num_leaves]
     if [a.shape for a in out_avals] != [a.shape for a in avals]:
-        raise ValueError(f"{name}() output shapes must match b, got {[a.shape for a in out_avals]} and "
-                         f"{[a.shape for a in avals]}\n    {name}: {fun_name(fun)} at {where(fun)}")
+        raise ValueError(
+            f"{name}() output shapes must match b, got {[a.shape for a in out_avals]} and "
+            f"{[a.shape for a in avals]}\n    {name}: {fun_name(fun)} at {where(fun)}"
+        )
 
 
 def _transposed(mat: Body, n: int) -> Body:
@@ -226,20 +339,25 @@ def _transposed(mat: Body, n: int) -> Body:
         linear = [*[False] * len(mat.consts), *[True] * n]
         inner, nonzero = transpose_jaxpr(mat.jaxpr, linear, [True] * n)
         inner, extra = hoisted(inner)
-        return _with_zeros(inner, nonzero, mat.jaxpr.in_avals[len(mat.consts):]), extra
+        return _with_zeros(inner, nonzero, mat.jaxpr.in_avals[len(mat.consts) :]), extra
 
     inner, extra = mat.jaxpr.kept(("matrix transposed", n, len(mat.consts)), make)
     return Body(inner, (*extra, *mat.consts), mat.out_tree)
 
 
-def _with_zeros(closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+def _with_zeros(
+    closed: ClosedJaxpr, nonzero: Sequence[bool], avals: Sequence[ShapedArray]
+) -> ClosedJaxpr:
     """The jaxpr with zeros for results that it leaves out."""
     if all(nonzero):
         return closed
 
     def full(*args: Any) -> list[Any]:
         outs = iter(closed(*args))
-        return [next(outs) if nz else array_ops.zeros(a.cotangent_aval()) for a, nz in zip(avals, nonzero, strict=True)]
+        return [
+            next(outs) if nz else array_ops.zeros(a.cotangent_aval())
+            for a, nz in zip(avals, nonzero, strict=True)
+        ]
 
     return stage_jaxpr(full, closed.in_avals)
 
@@ -249,27 +367,35 @@ def _as_function(body: Body, tree: Any) -> Callable[[Any], Any]:
     return lambda x: pytrees.tree_unflatten(tree, body.jaxpr(*body.consts, *pytrees.tree_leaves(x)))
 
 
-# --- custom_root -----------------------------------------------------------------------------------------------------
+# --- custom_root ----------------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
-def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[..., Any], tangent_solve: Callable[..., Any],
-                has_aux: bool = False) -> Any:
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[..., Any],
+    tangent_solve: Callable[..., Any],
+    has_aux: bool = False,
+) -> Any:
     """A root of f as `solve` finds it, differentiated by the implicit function theorem.
 
     f: a function of a tree of arrays that returns a tree like it, and may close over arrays.
     solve: called as solve(f, initial_guess); it need not be differentiable.
-    tangent_solve: called as tangent_solve(g, y), solves g(x) = y for the linear function g, the derivative of f at the root.
-        For reverse mode it must be linear in y as JAX traces it; custom_linear_solve, or y / g(1.0) for scalars, is.
+    tangent_solve: called as tangent_solve(g, y), solves g(x) = y for the linear function g, the
+        derivative of f at the root. For reverse mode it must be linear in y as JAX traces it;
+        custom_linear_solve, or y / g(1.0) for scalars, is.
     has_aux: solve returns (root, aux), and so does this; aux has no derivative.
     Raises TypeError if a function returns another tree than that of initial_guess.
 
     >>> import teucer as jax, teucer.numpy as jnp
-    >>> root = lambda a: jax.lax.custom_root(lambda x: x * x - a, 1., lambda f, x: jnp.sqrt(a), lambda g, y: y / g(1.))
+    >>> root = lambda a: jax.lax.custom_root(lambda x: x * x - a, 1., lambda f, x: jnp.sqrt(a),
+    ...     lambda g, y: y / g(1.))
     >>> jax.grad(root)(4.)
     Array(0.25, dtype=float32, weak_type=True)
 
-    Method: f(x(a), a) = 0 gives f_x dx = -f_a da. Krantz & Parks, The Implicit Function Theorem (2003), chapter 1.
+    Method: f(x(a), a) = 0 gives f_x dx = -f_a da. Krantz & Parks, The Implicit Function Theorem
+    (2003), chapter 1.
     """
     if not (callable(f) and callable(solve) and callable(tangent_solve)):
         raise TypeError("lax.custom_root: f, solve and tangent_solve arguments should be callable.")
@@ -282,12 +408,17 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[...
     if has_aux:
         children = pytrees.treedef_children(out_tree)
         if len(children) != 2:
-            raise TypeError("custom_root: solve must return a pair (root, aux) with has_aux=True.\n"
-                            f"    solve: {fun_name(solve)} at {where(solve)}")
+            raise TypeError(
+                "custom_root: solve must return a pair (root, aux) with has_aux=True.\n"
+                f"    solve: {fun_name(solve)} at {where(solve)}"
+            )
         out_tree, aux_tree = children
     _check_tree("solve", solve, out_tree, "initial_guess", tree)
     n = len(flat)
-    of_equation, of_solution = equation.jaxpr, solved.jaxpr  # the rule is kept, but not the values of constants
+    of_equation, of_solution = (
+        equation.jaxpr,
+        solved.jaxpr,
+    )  # the rule is kept, but not the values of constants
 
     def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
         return tuple(of_solution(*solve_consts, *guess))
@@ -305,18 +436,32 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any, solve: Callable[...
     return (x, pytrees.tree_unflatten(aux_tree, outs[n:])) if has_aux else x
 
 
-def _root_tangent(f: ClosedJaxpr, consts: Sequence[Any], consts_dot: Sequence[Any], x: Sequence[Any], tree: Any,
-                  tangent_solve: Callable[..., Any]) -> list[Any]:
+def _root_tangent(
+    f: ClosedJaxpr,
+    consts: Sequence[Any],
+    consts_dot: Sequence[Any],
+    x: Sequence[Any],
+    tree: Any,
+    tangent_solve: Callable[..., Any],
+) -> list[Any]:
     """The tangent of a root of f for tangents of what f depends on."""
-    zeros = [typeof(c).zero if typeof(t).dtype == float0 else t for c, t in zip(consts, consts_dot, strict=True)]
+    zeros = [
+        typeof(c).zero if typeof(t).dtype == float0 else t
+        for c, t in zip(consts, consts_dot, strict=True)
+    ]
     _, moved = jvp_flat(lambda *cs: f(*cs, *x), consts, zeros)
     right = pytrees.tree_unflatten(tree, [_arithmetic.neg(array_ops.instantiate(t)) for t in moved])
     lin = linearize_flat(lambda *xs: f(*consts, *xs), x)
 
     def g(y: Any) -> Any:
         outs = iter(eval_jaxpr(lin.jaxpr, lin.residuals, *pytrees.tree_leaves(y)))
-        return pytrees.tree_unflatten(tree, [next(outs) if m else array_ops.instantiate(typeof(v).zero)
-                                             for v, m in zip(lin.outs, lin.moving_outs, strict=True)])
+        return pytrees.tree_unflatten(
+            tree,
+            [
+                next(outs) if m else array_ops.instantiate(typeof(v).zero)
+                for v, m in zip(lin.outs, lin.moving_outs, strict=True)
+            ],
+        )
 
     solution = tangent_solve(g, right)
     leaves, out_tree = pytrees.tree_flatten(solution)
@@ -324,7 +469,11 @@ def _root_tangent(f: ClosedJaxpr, consts: Sequence[Any], consts_dot: Sequence[An
     return [array_ops.convert(t, typeof(v).tangent_aval()) for t, v in zip(leaves, x, strict=True)]
 
 
-def _check_tree(name: str, fun: Callable[..., object], tree: Any, expected_name: str, expected: Any) -> None:
+def _check_tree(
+    name: str, fun: Callable[..., object], tree: Any, expected_name: str, expected: Any
+) -> None:
     if tree != expected:
-        raise TypeError(f"{name}() output pytree structure must match {expected_name}, got {tree} and {expected}.\n"
-                        f"    {name}: {fun_name(fun)} at {where(fun)}")
+        raise TypeError(
+            f"{name}() output pytree structure must match {expected_name}, got {tree} and "
+            f"{expected}.\n    {name}: {fun_name(fun)} at {where(fun)}"
+        )

@@ -63,9 +63,9 @@ _BOOL = ShapedArray((), np.dtype(bool))
 class While(Primitive):
     """Apply body_jaxpr to the carry while cond_jaxpr of it is true.
 
-    Operands are the consts of cond_jaxpr, those of body_jaxpr, and the carry; results are the last carry.
-    (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it takes.  (C2) cond_jaxpr returns a
-    boolean scalar.
+    Operands are the consts of cond_jaxpr, those of body_jaxpr, and the carry; results are the last
+    carry. (C1) neither jaxpr has constants; body_jaxpr returns a carry of the types that it takes.
+    (C2) cond_jaxpr returns a boolean scalar.
     """
 
     __slots__ = ()
@@ -73,47 +73,90 @@ class While(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: ShapedArray, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: object) -> Any:
+    def types(
+        self, *avals: ShapedArray, body_jaxpr: ClosedJaxpr, body_nconsts: int, **params: object
+    ) -> Any:
         return tuple(body_jaxpr.out_avals)
 
-    def effects(self, *avals: ShapedArray, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int = 0,
-                **params: object) -> Any:
-        return (at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars)
-                | at_operands(body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts))
+    def effects(
+        self,
+        *avals: ShapedArray,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int = 0,
+        **params: object,
+    ) -> Any:
+        return at_operands(cond_jaxpr.effects, cond_jaxpr.jaxpr.invars) | at_operands(
+            body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts
+        )
 
-    def on_values(self, operands: Sequence[Array], groups: tuple[int | None, ...], *, cond_jaxpr: ClosedJaxpr,
-                  body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
+    def on_values(
+        self,
+        operands: Sequence[Array],
+        groups: tuple[int | None, ...],
+        *,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
         """An array that the body changes is carried; the condition reads it there."""
         m = cond_nconsts
         found = discharged(body_jaxpr, groups[m:])
         body, changed, k = found.jaxpr, found.changed, len(found.changed)
-        cond = discharged(cond_jaxpr, groups[:m] + groups[m + body_nconsts:]).jaxpr
-        fixed = [[i for i in places if groups[i] is None or groups[i] not in changed]
-                 for places in (range(m), range(m, m + body_nconsts))]
+        cond = discharged(cond_jaxpr, groups[:m] + groups[m + body_nconsts :]).jaxpr
+        fixed = [
+            [i for i in places if groups[i] is None or groups[i] not in changed]
+            for places in (range(m), range(m, m + body_nconsts))
+        ]
         at: dict[int | None, int] = {g: i for i, g in enumerate(changed)}
 
-        def rearranged(inner: ClosedJaxpr, own: Sequence[int], places: Sequence[int], carried_last: bool) -> ClosedJaxpr:
+        def rearranged(
+            inner: ClosedJaxpr, own: Sequence[int], places: Sequence[int], carried_last: bool
+        ) -> ClosedJaxpr:
             def call(*args: Array) -> list[Any]:
-                given, (state, carry) = dict(zip(own, args, strict=False)), split_list(args[len(own):], k)
+                given, (state, carry) = (
+                    dict(zip(own, args, strict=False)),
+                    split_list(args[len(own) :], k),
+                )
                 taken = [given[i] if i in given else state[at[groups[i]]] for i in places]
                 outs = inner(*taken, *carry)
-                return [*outs[len(outs) - k:], *outs[:len(outs) - k]] if carried_last else outs
+                return [*outs[len(outs) - k :], *outs[: len(outs) - k]] if carried_last else outs
 
-            avals = [typeof(operands[i]) for i in own] + [body.out_avals[len(body.out_avals) - k + i] for i in range(k)]
-            return stage_jaxpr(call, [*avals, *inner.in_avals[len(places):]])
+            avals = [typeof(operands[i]) for i in own] + [
+                body.out_avals[len(body.out_avals) - k + i] for i in range(k)
+            ]
+            return stage_jaxpr(call, [*avals, *inner.in_avals[len(places) :]])
 
         cond, cond_extra = hoisted(rearranged(cond, fixed[0], range(m), False))
         body, body_extra = hoisted(rearranged(body, fixed[1], range(m, m + body_nconsts), True))
         first = [operands[groups.index(g)] for g in changed]
-        outs = self.call(*cond_extra, *(operands[i] for i in fixed[0]), *body_extra, *(operands[i] for i in fixed[1]), *first,
-                         *operands[m + body_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
-                         cond_nconsts=len(cond_extra) + len(fixed[0]), body_nconsts=len(body_extra) + len(fixed[1]))
+        outs = self.call(
+            *cond_extra,
+            *(operands[i] for i in fixed[0]),
+            *body_extra,
+            *(operands[i] for i in fixed[1]),
+            *first,
+            *operands[m + body_nconsts :],
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=len(cond_extra) + len(fixed[0]),
+            body_nconsts=len(body_extra) + len(fixed[1]),
+        )
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
-    def on_low(self, operands: Sequence[object], avals: Sequence[AvalQDD], *,
-               cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
-               body_nconsts: int) -> Any:
-        """Of what is constant, that which changes is in references, which condition and body share."""
+    def on_low(
+        self,
+        operands: Sequence[object],
+        avals: Sequence[AvalQDD],
+        *,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
+        """Of what is constant, that which changes is in references, which condition and body
+        share."""
         m = cond_nconsts + body_nconsts
         refuse_mutable(self, avals[m:])
         refs: dict[int, list[Any]] = {}
@@ -121,16 +164,31 @@ class While(Primitive):
         low_cond, low = lowered(cond_jaxpr, in_place=True), lowered(body_jaxpr, in_place=True)
         (cond, cond_extra), (body, body_extra) = hoisted(low_cond.jaxpr), hoisted(low.jaxpr)
         k, n = given.count(0, cond_nconsts), given.count(cond_nconsts, m)
-        outs = self.call(*cond_extra, *given.low[:k], *body_extra, *given.low[k:], cond_jaxpr=cond, body_jaxpr=body,
-                         cond_nconsts=len(cond_extra) + k, body_nconsts=len(body_extra) + n)
+        outs = self.call(
+            *cond_extra,
+            *given.low[:k],
+            *body_extra,
+            *given.low[k:],
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=len(cond_extra) + k,
+            body_nconsts=len(body_extra) + n,
+        )
         put_back(operands, avals, refs)
         return low.raised(outs, operands)
 
     def evaluate(self, *args: Array, **params: Any) -> Any:
         return run(self, args, params, params["body_jaxpr"])
 
-    def lower(self, ctx: Context, *values: object, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
-              body_nconsts: int) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        *values: object,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
         cond_consts, body_consts, carry = split_list(values, cond_nconsts, body_nconsts)
         avals = body_jaxpr.in_avals[body_nconsts:]
         order = order_in(ctx, self.effects(cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr))
@@ -152,9 +210,16 @@ class While(Primitive):
         set_order(ctx, outs[n:] if order else ())
         return outs[:n]
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *,
-            cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int,
-            body_nconsts: int) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
         cond_consts, body_consts, init = split_list(primals, cond_nconsts, body_nconsts)
         _, consts_dot, init_dot = split_list(tangents, cond_nconsts, body_nconsts)
         consts_moving = [type(t) is not Zero for t in consts_dot]
@@ -167,23 +232,42 @@ class While(Primitive):
         body, hoisted_consts = hoisted(body)
         h, n_consts, n = len(hoisted_consts), len(body_consts), len(init)
         n_dots = sum(consts_moving)
-        # Inputs (consts, carry, tangents of consts, tangents of carry) become (consts, their tangents, carry, its tangents).
+        # Inputs (consts, carry, tangents of consts, tangents of carry) become (consts, their
+        # tangents, carry, its tangents).
         at = h + n_consts + n
-        order = [*range(h + n_consts), *range(at, at + n_dots), *range(h + n_consts, at),
-                 *range(at + n_dots, at + n_dots + sum(moving))]
+        order = [
+            *range(h + n_consts),
+            *range(at, at + n_dots),
+            *range(h + n_consts, at),
+            *range(at + n_dots, at + n_dots + sum(moving)),
+        ]
         body = reordered(body, order, range(len(body.out_avals)))
-        cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving):])
-        outs = self.call(*cond_consts, *hoisted_consts, *body_consts, *(t for t in consts_dot if type(t) is not Zero), *init,
-                         *(array_ops.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
-                         cond_jaxpr=cond, body_jaxpr=body, cond_nconsts=cond_nconsts, body_nconsts=h + n_consts + n_dots)
+        cond = _ignoring(cond_jaxpr, body.in_avals[len(body.in_avals) - sum(moving) :])
+        outs = self.call(
+            *cond_consts,
+            *hoisted_consts,
+            *body_consts,
+            *(t for t in consts_dot if type(t) is not Zero),
+            *init,
+            *(array_ops.instantiate(t) for t, m in zip(init_dot, moving, strict=True) if m),
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=cond_nconsts,
+            body_nconsts=h + n_consts + n_dots,
+        )
         return split_tangents(outs, moving)
 
     def partial_eval(self, trace: PartialTrace, args: tuple[Array, ...], params: Params) -> Any:
-        """Run the part of the carry that is known, if the condition depends on that alone; record the whole for the rest."""
+        """Run the part of the carry that is known, if the condition depends on that alone; record
+        the whole for the rest."""
         cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
-        cond_unknown, consts_unknown, carry_unknown = split_list([trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts)
+        cond_unknown, consts_unknown, carry_unknown = split_list(
+            [trace.is_unknown(x) for x in args], cond_nconsts, body_nconsts
+        )
         while True:
-            split = split_jaxpr(params["body_jaxpr"], [*consts_unknown, *carry_unknown], carry_unknown)
+            split = split_jaxpr(
+                params["body_jaxpr"], [*consts_unknown, *carry_unknown], carry_unknown
+            )
             if list(split.unknown_outs) == carry_unknown:
                 break
             carry_unknown = list(split.unknown_outs)
@@ -194,53 +278,98 @@ class While(Primitive):
         known, consts = hoisted(split.known)
         known = reordered(known, range(len(known.in_avals)), range(carry_unknown.count(False)))
         at = [i for i, u in enumerate(carry_unknown) if not u]
-        # The condition reads the known part of the carry only, so that the rest of its inputs may go.
-        cond = reordered(params["cond_jaxpr"], [*range(cond_nconsts), *(cond_nconsts + i for i in at)], (0,))
-        operands = (*cond_consts, *consts, *(x for x, u in zip(body_consts, consts_unknown, strict=True) if not u),
-                    *(carry[i] for i in at))
-        found = trace.evaluate_known(self, operands, {
-            "cond_jaxpr": cond, "body_jaxpr": known, "cond_nconsts": cond_nconsts,
-            "body_nconsts": len(consts) + consts_unknown.count(False)})
+        # The condition reads the known part of the carry only, so that the rest of its inputs may
+        # go.
+        cond = reordered(
+            params["cond_jaxpr"], [*range(cond_nconsts), *(cond_nconsts + i for i in at)], (0,)
+        )
+        operands = (
+            *cond_consts,
+            *consts,
+            *(x for x, u in zip(body_consts, consts_unknown, strict=True) if not u),
+            *(carry[i] for i in at),
+        )
+        found = trace.evaluate_known(
+            self,
+            operands,
+            {
+                "cond_jaxpr": cond,
+                "body_jaxpr": known,
+                "cond_nconsts": cond_nconsts,
+                "body_nconsts": len(consts) + consts_unknown.count(False),
+            },
+        )
         outs = list(trace.record(self, args, params))
         for i, y in zip(at, found, strict=True):
             outs[i] = y
         return tuple(outs)
 
     def transpose(self, cts: Sequence[object], *args: Array, **params: object) -> Any:
-        raise ValueError("Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
-                         "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.\n"
-                         "  The number of steps is not known beforehand, so their values cannot be kept for the way back.")
+        raise ValueError(
+            "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
+            "dynamic start/stop values. Try using lax.scan, or using fori_loop with static "
+            "start/stop.\n  The number of steps is not known beforehand, so their values cannot "
+            "be kept for the way back."
+        )
 
-    def batch(self, axis: Axis, args: Sequence[object], dims: Dims, *, cond_jaxpr: ClosedJaxpr,
-              body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> Any:
-        cond_batched, consts_batched, batched = split_list([d is not None for d in dims], cond_nconsts, body_nconsts)
+    def batch(
+        self,
+        axis: Axis,
+        args: Sequence[object],
+        dims: Dims,
+        *,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
+        cond_batched, consts_batched, batched = split_list(
+            [d is not None for d in dims], cond_nconsts, body_nconsts
+        )
         while True:
             body, out_batched = batch_jaxpr(body_jaxpr, axis, [*consts_batched, *batched], batched)
             cond, (any_batched,) = batch_jaxpr(cond_jaxpr, axis, [*cond_batched, *batched], False)
-            # Where the condition is batched, an element that is done waits for the others: the whole carry is batched.
+            # Where the condition is batched, an element that is done waits for the others: the
+            # whole carry is batched.
             settled = [True] * len(batched) if any_batched else out_batched
             if settled == batched:
                 break
             batched = settled
         cond, cond_hoisted = hoisted(cond)
         body, body_hoisted = hoisted(body)
-        moved = [array_ops.to_axis(x, d, axis.size, 0) if b else x
-                 for x, d, b in zip(args, dims, [*cond_batched, *consts_batched, *batched], strict=True)]
+        moved = [
+            array_ops.to_axis(x, d, axis.size, 0) if b else x
+            for x, d, b in zip(args, dims, [*cond_batched, *consts_batched, *batched], strict=True)
+        ]
         cond_consts, body_consts, carry = split_list(moved, cond_nconsts, body_nconsts)
         cond_consts, body_consts = [*cond_hoisted, *cond_consts], [*body_hoisted, *body_consts]
         kept: Sequence[Array] = ()
         if any_batched:
             refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
-            shared = (*[True] * len(body_hoisted), *[not b for b in consts_batched]) if config.checked.value else None
+            shared = (
+                (*[True] * len(body_hoisted), *[not b for b in consts_batched])
+                if config.checked.value
+                else None
+            )
             once = any(effect.ordered for effect in cond_jaxpr.effects)
             if once:
                 kept = cond(*cond_consts, *carry)
             key = ("masked", cond, n, shared)
-            cond, body = body.kept(key, lambda: _masked(cond, body, n, len(body_consts), shared, once))
+            cond, body = body.kept(
+                key, lambda: _masked(cond, body, n, len(body_consts), shared, once)
+            )
             cond_consts, body_consts = [] if once else cond_consts, [*cond_consts, *body_consts]
-        outs = self.call(*cond_consts, *body_consts, *carry, *kept, cond_jaxpr=cond, body_jaxpr=body,
-                         cond_nconsts=len(cond_consts), body_nconsts=len(body_consts))[:len(carry)]
+        outs = self.call(
+            *cond_consts,
+            *body_consts,
+            *carry,
+            *kept,
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=len(cond_consts),
+            body_nconsts=len(body_consts),
+        )[: len(carry)]
         return outs, tuple(0 if b else None for b in batched)
 
     def uses_axis(self, name: str, params: Params) -> bool:
@@ -248,23 +377,36 @@ class While(Primitive):
 
     def forward(self, eqn: Eqn) -> Any:
         """A component of the carry that the body does not change is a const of the loop."""
-        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond, body, k, m = (
+            eqn.params[name]
+            for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts")
+        )
         cond_consts, body_consts, carry = split_list(eqn.invars, k, m)
         sources, n = unchanged(body.jaxpr), len(carry)
-        fixed = [i for i in range(n) if sources[i] == m + i and carry[i].aval is eqn.outvars[i].aval]
+        fixed = [
+            i for i in range(n) if sources[i] == m + i and carry[i].aval is eqn.outvars[i].aval
+        ]
         atoms = [carry[i] if i in fixed else None for i in range(n)]
         if not fixed:
             return eqn, atoms
         rest = [i for i in range(n) if i not in fixed]
         consts = [carry[i] for i in fixed]
-        params = {"cond_jaxpr": reordered(cond, [*range(k), *(k + i for i in (*fixed, *rest))], (0,)),
-                  "body_jaxpr": reordered(body, [*range(m), *(m + i for i in (*fixed, *rest))], rest),
-                  "cond_nconsts": k + len(fixed), "body_nconsts": m + len(fixed)}
+        params = {
+            "cond_jaxpr": reordered(cond, [*range(k), *(k + i for i in (*fixed, *rest))], (0,)),
+            "body_jaxpr": reordered(body, [*range(m), *(m + i for i in (*fixed, *rest))], rest),
+            "cond_nconsts": k + len(fixed),
+            "body_nconsts": m + len(fixed),
+        }
         invars = [*cond_consts, *consts, *body_consts, *consts, *(carry[i] for i in rest)]
-        return eqn.replace(invars=invars, outvars=[eqn.outvars[i] for i in rest], params=params), atoms
+        return eqn.replace(
+            invars=invars, outvars=[eqn.outvars[i] for i in rest], params=params
+        ), atoms
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
-        cond, body, k, m = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"))
+        cond, body, k, m = (
+            eqn.params[name]
+            for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts")
+        )
         cond_taken = dce_closed(cond, [True])[1]
         carried = [u or c for u, c in zip(used, cond_taken[k:], strict=True)]
         while True:
@@ -275,16 +417,40 @@ class While(Primitive):
             carried = settled
         cond, cond_taken = dce_closed(cond, [True], [*[False] * k, *carried])
         body, taken = dce_closed(body, carried, [*[False] * m, *carried])
-        return narrowed(eqn, carried, [*cond_taken[:k], *taken], cond_jaxpr=cond, body_jaxpr=body,
-                        cond_nconsts=sum(cond_taken[:k]), body_nconsts=sum(taken[:m]))
+        return narrowed(
+            eqn,
+            carried,
+            [*cond_taken[:k], *taken],
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=sum(cond_taken[:k]),
+            body_nconsts=sum(taken[:m]),
+        )
 
-    def padded(self, sizes: Sizes, args: Sequence[Array], avals: Sequence[ShapedArray],
-               outs: Sequence[Array], *, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr,
-               cond_nconsts: int, body_nconsts: int) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[Array],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Array],
+        *,
+        cond_jaxpr: ClosedJaxpr,
+        body_jaxpr: ClosedJaxpr,
+        cond_nconsts: int,
+        body_nconsts: int,
+    ) -> Any:
         (cond, body), given = sizes.together((cond_jaxpr, body_jaxpr))
         n = len(given)
-        return self.call(*given, *args[:cond_nconsts], *given, *args[cond_nconsts:], cond_jaxpr=cond, body_jaxpr=body,
-                         cond_nconsts=n + cond_nconsts, body_nconsts=n + body_nconsts)
+        return self.call(
+            *given,
+            *args[:cond_nconsts],
+            *given,
+            *args[cond_nconsts:],
+            cond_jaxpr=cond,
+            body_jaxpr=body,
+            cond_nconsts=n + cond_nconsts,
+            body_nconsts=n + body_nconsts,
+        )
 
 
 while_p = While()
@@ -294,17 +460,27 @@ def _ignoring(cond: ClosedJaxpr, extra: Sequence[Any]) -> ClosedJaxpr:
     """The condition on a carry with more components, which it does not look at."""
     if not extra:
         return cond
-    return cond.kept(("ignoring", tuple(extra)),
-                lambda: stage_jaxpr(lambda *xs: cond(*xs[:len(cond.in_avals)]), [*cond.in_avals, *extra]))
+    return cond.kept(
+        ("ignoring", tuple(extra)),
+        lambda: stage_jaxpr(lambda *xs: cond(*xs[: len(cond.in_avals)]), [*cond.in_avals, *extra]),
+    )
 
 
-def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int, shared: Sequence[bool] | None,
-            once: bool) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """Condition and body of a batch of loops: go on while any goes on, and leave those that are done as they are.
+def _masked(
+    cond: ClosedJaxpr,
+    body: ClosedJaxpr,
+    n_cond: int,
+    n_body: int,
+    shared: Sequence[bool] | None,
+    once: bool,
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Condition and body of a batch of loops: go on while any goes on, and leave those that are
+    done as they are.
 
-    shared: under `checkify`, which consts of the body have no axis of the batch. What the body does for loops that are done
-        must not fail: it does there what it does for one that goes on.
-    once: the condition runs once a step, since its effects are ordered. The carry then ends with what it gave.
+    shared: under `checkify`, which consts of the body have no axis of the batch. What the body does
+        for loops that are done must not fail: it does there what it does for one that goes on.
+    once: the condition runs once a step, since its effects are ordered. The carry then ends with
+    what it gave.
     """
 
     def any_goes_on(*args: Array) -> list[Any]:
@@ -317,16 +493,20 @@ def _masked(cond: ClosedJaxpr, body: ClosedJaxpr, n_cond: int, n_body: int, shar
         given = [*body_consts, *carry]
         if shared is not None:
             going = cond(*cond_consts, *carry)[0] if going is None else going
-            given = [x if alone else _of_one_that_goes_on(going, x)
-                     for x, alone in zip(given, [*shared, *[False] * len(carry)], strict=True)]
+            given = [
+                x if alone else _of_one_that_goes_on(going, x)
+                for x, alone in zip(given, [*shared, *[False] * len(carry)], strict=True)
+            ]
         outs = body(*given)
         going = cond(*cond_consts, *carry)[0] if going is None else going
         new = [_selected(going, y, x) for x, y in zip(carry, outs, strict=True)]
         return [*new, *cond(*cond_consts, *new)] if once else new
 
     carry = [*body.in_avals[n_body:], *(cond.out_avals if once else ())]
-    return (stage_jaxpr(any_goes_on, carry if once else cond.in_avals),
-            stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]))
+    return (
+        stage_jaxpr(any_goes_on, carry if once else cond.in_avals),
+        stage_jaxpr(masked, [*cond.in_avals[:n_cond], *body.in_avals[:n_body], *carry]),
+    )
 
 
 def _of_one_that_goes_on(going: Any, x: Any) -> Any:
@@ -341,18 +521,21 @@ def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
     return _selection.select_n(_structure.broadcast_to(going, shape, (0,)), on_false, on_true)
 
 
-# --- The public function --------------------------------------------------------------------------------------------
+# --- The public function --------------------------------------------------------------------------
 
 
 @tracebacks.api_boundary
-def while_loop(cond_fun: Callable[[object], object], body_fun: Callable[[object], object], init_val: object) -> Any:
+def while_loop(
+    cond_fun: Callable[[object], object], body_fun: Callable[[object], object], init_val: object
+) -> Any:
     """body_fun applied again and again, as long as cond_fun of the value is true.
 
-    init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where `init_val` is weakly typed
-        it takes the dtypes that body_fun makes of it.
+    init_val: a tree of arrays; body_fun returns one of the same tree, shapes and dtypes. Where
+        `init_val` is weakly typed it takes the dtypes that body_fun makes of it.
     cond_fun: returns a boolean scalar. Both are traced once.
-    Forward mode differentiates it; reverse mode does not, since the number of steps is not known beforehand.
-    Raises TypeError if cond_fun does not return a boolean scalar, or body_fun returns another type than it takes.
+    Forward mode differentiates it; reverse mode does not, since the number of steps is not known
+    beforehand. Raises TypeError if cond_fun does not return a boolean scalar, or body_fun returns
+    another type than it takes.
 
     >>> import teucer as jax
     >>> jax.lax.while_loop(lambda n: n < 100, lambda n: n * 2, 3)
@@ -367,40 +550,64 @@ def while_loop(cond_fun: Callable[[object], object], body_fun: Callable[[object]
                 val = body_fun(val)
             return val
         except errors.ConcretizationTypeError:
-            pass  # the condition is not known in Python, under vmap say: the loop is staged after all
+            # the condition is not known in Python, under vmap say: the loop is staged after all
+            pass
     flat, tree = pytrees.tree_flatten(init_val)
     avals = avals_of("while_loop", flat)
     name = next(iter(parameter_names(body_fun)), "carry")
     return run_while(cond_fun, body_fun, flat, tree, avals, name)
 
 
-def run_while(cond_fun: Callable[..., object], body_fun: Any, flat: Sequence[Any], tree: PyTreeDef,
-              avals: Sequence[ShapedArray], name: str, *, call: Any = None,
-              what: str = "while_loop") -> Any:
+def run_while(
+    cond_fun: Callable[..., object],
+    body_fun: Any,
+    flat: Sequence[Any],
+    tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    name: str,
+    *,
+    call: Any = None,
+    what: str = "while_loop",
+) -> Any:
     """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""
     in_tree = pytrees.treedef_tuple((tree,))
 
     def check(body: Body) -> None:
         check_carry("while_loop", body_fun, name, tree, None, body.out_tree, ())
 
-    body, carry = settle_carry(lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check, body_fun)
-    in_avals = body.jaxpr.in_avals[len(body.consts):]
+    body, carry = settle_carry(
+        lambda avals: stage_body(body_fun, what, in_tree, avals, call), flat, avals, check, body_fun
+    )
+    in_avals = body.jaxpr.in_avals[len(body.consts) :]
     check_carry("while_loop", body_fun, name, tree, in_avals, tree, body.jaxpr.out_avals)
     cond = stage_body(cond_fun, "while_cond", in_tree, in_avals)
     _check_cond(cond_fun, cond)
     vma = cond.jaxpr.out_avals[0].vma
     if any(vma - a.vma for a in in_avals):  # devices may take different numbers of steps
         flat = [array_ops.vary(x, vma) for x in carry]
-        return run_while(cond_fun, body_fun, flat, tree, avals_of(what, flat), name, call=call, what=what)
-    outs = while_p.call(*cond.consts, *body.consts, *carry, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr,
-                        cond_nconsts=len(cond.consts), body_nconsts=len(body.consts))
+        return run_while(
+            cond_fun, body_fun, flat, tree, avals_of(what, flat), name, call=call, what=what
+        )
+    outs = while_p.call(
+        *cond.consts,
+        *body.consts,
+        *carry,
+        cond_jaxpr=cond.jaxpr,
+        body_jaxpr=body.jaxpr,
+        cond_nconsts=len(cond.consts),
+        body_nconsts=len(body.consts),
+    )
     return pytrees.tree_unflatten(tree, outs)
 
 
 def _check_cond(cond_fun: Callable[..., object], cond: Body) -> None:
     at = f"\n    cond_fun: {fun_name(cond_fun)} at {where(cond_fun)}"
     if cond.out_tree.num_nodes != 1 or len(cond.jaxpr.out_avals) != 1:
-        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}")
+        raise TypeError(
+            f"cond_fun must return a boolean scalar, but got pytree {cond.out_tree}.{at}"
+        )
     if cond.jaxpr.out_avals[0].update(weak_type=False, sharding=None, vma=frozenset()) is not _BOOL:
-        raise TypeError("cond_fun must return a boolean scalar, but got output type(s) "
-                        f"[{cond.jaxpr.out_avals[0]!r}].{at}")
+        raise TypeError(
+            "cond_fun must return a boolean scalar, but got output type(s) "
+            f"[{cond.jaxpr.out_avals[0]!r}].{at}"
+        )

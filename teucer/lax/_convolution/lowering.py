@@ -17,15 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["convolution"]
 
 
-def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any) -> Any:
-    """A convolution of type `aval`. options: its precision; window: the other parameters of `conv_general_dilated_p`.
+def convolution(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any
+) -> Any:
+    """A convolution of type `aval`. options: its precision; window: the other parameters of
+    `conv_general_dilated_p`.
 
-    Over several devices it is not divided along spatial axes nor, with batch groups, at all: XLA's partitioner gives wrong sums
-    where spatial axes and output features are both divided (seen with jaxlib 0.10.2).
+    Over several devices it is not divided along spatial axes nor, with batch groups, at all: XLA's
+    partitioner gives wrong sums where spatial axes and output features are both divided (seen with
+    jaxlib 0.10.2).
     """
     if any(p < 0 for pair in window["padding"] for p in pair):
-        # XLA's CPU convolution reads out of bounds for negative padding. What one side takes away the other may have to add first.
-        lhs, window = spread(ctx, lhs, window, [pads if min(pads) < 0 else (0, 0) for pads in window["padding"]])
+        # XLA's CPU convolution reads out of bounds for negative padding. What one side takes away
+        # the other may have to add first.
+        lhs, window = spread(
+            ctx, lhs, window, [pads if min(pads) < 0 else (0, 0) for pads in window["padding"]]
+        )
     if lhs.dtype.kind == "c":
         return _complex(ctx, lhs, rhs, aval, options, window)
     lhs_spec, rhs_spec, _ = window["dimension_numbers"]
@@ -34,12 +41,26 @@ def convolution(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options
     return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
 
 
-def _complex(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any) -> Any:
-    """Four real convolutions: XLA's complex one takes 26 times as long as a real one on CPU (8 images of 32 x 32 x 32, kernels of
-    3 x 3). Three would do, but lose accuracy where the parts differ in size."""
+def _complex(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any
+) -> Any:
+    """Four real convolutions: XLA's complex one takes 26 times as long as a real one on CPU (8
+    images of 32 x 32 x 32, kernels of 3 x 3). Three would do, but lose accuracy where the parts
+    differ in size."""
     part = np.dtype(np.finfo(lhs.dtype).dtype)
     result = ShapedArray(aval.shape, np.dtype(np.finfo(aval.dtype).dtype))
-    (a, b), (c, d) = ([ctx.op1(f"stablehlo.{name}", (x,), ShapedArray(x.shape, part)) for name in ("real", "imag")]
-                      for x in (lhs, rhs))
-    ac, bd, ad, bc = (convolution(ctx, x, y, result, options, window) for x, y in ((a, c), (b, d), (a, d), (b, c)))
-    return ctx.op1("stablehlo.complex", (hlo.elementwise(ctx, "subtract", ac, bd), hlo.elementwise(ctx, "add", ad, bc)), aval)
+    (a, b), (c, d) = (
+        [
+            ctx.op1(f"stablehlo.{name}", (x,), ShapedArray(x.shape, part))
+            for name in ("real", "imag")
+        ]
+        for x in (lhs, rhs)
+    )
+    ac, bd, ad, bc = (
+        convolution(ctx, x, y, result, options, window) for x, y in ((a, c), (b, d), (a, d), (b, c))
+    )
+    return ctx.op1(
+        "stablehlo.complex",
+        (hlo.elementwise(ctx, "subtract", ac, bd), hlo.elementwise(ctx, "add", ad, bc)),
+        aval,
+    )

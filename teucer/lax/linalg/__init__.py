@@ -1,4 +1,7 @@
-"""Factorizations of matrices, and linear systems: by LAPACK on CPU, by the libraries of their vendors on GPUs."""
+"""Factorizations of matrices, and linear systems.
+
+By LAPACK on CPU, by the libraries of their vendors on GPUs.
+"""
 
 from teucer.lax.linalg._eigen import (
     EighImplementation as EighImplementation,

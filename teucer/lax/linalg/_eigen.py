@@ -34,7 +34,17 @@ from teucer.lax.linalg._lapack import (
     real_dtype,
     zeros,
 )
-from teucer.lax.linalg._matrices import adjoint, as_float, columns, diagonal, eye, like, matmul, permutation_matrix, rows
+from teucer.lax.linalg._matrices import (
+    adjoint,
+    as_float,
+    columns,
+    diagonal,
+    eye,
+    like,
+    matmul,
+    permutation_matrix,
+    rows,
+)
 from teucer.lax.linalg._solve import shifted, triangular_solve
 
 if TYPE_CHECKING:
@@ -45,7 +55,8 @@ __all__ = ["EigImplementation", "EighImplementation", "eig", "eig_p", "eigh", "e
 
 
 class EighImplementation(enum.Enum):
-    """How `eigh` computes: by QR iteration, by Jacobi rotations (GPU), by polar decomposition (TPU)."""
+    """How `eigh` computes: by QR iteration, by Jacobi rotations (GPU), by polar decomposition
+    (TPU)."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -66,17 +77,26 @@ class EigImplementation(enum.Enum):
 
 @final
 class Eigh(MatrixPrimitive):
-    """Orthonormal eigenvectors V and eigenvalues w of Hermitian A: A V = V diag(w). NaN if the iteration fails.
+    """Orthonormal eigenvectors V and eigenvalues w of Hermitian A: A V = V diag(w). NaN if the
+    iteration fails.
 
-    (C1) A is square, of floating or complex dtype.  (C2) 0 <= first <= last <= n for subset_by_index = (first, last).
+    (C1) A is square, of floating or complex dtype.  (C2) 0 <= first <= last <= n for
+    subset_by_index = (first, last).
     """
 
     __slots__ = ()
     name = "eigh"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
-              algorithm: object) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        *,
+        lower: bool,
+        sort_eigenvalues: bool,
+        subset_by_index: Any,
+        algorithm: object,
+    ) -> Any:
         check_rank("eigh", (x, 2))
         check_inexact("eigh", x)
         *batch, m, n = x.shape
@@ -84,40 +104,73 @@ class Eigh(MatrixPrimitive):
             raise ValueError(f"The input to eigh must be a square matrix. Got shape {x.shape}.")
         first, last = subset_by_index or (0, n)
         if not 0 <= first <= last <= n:
-            raise ValueError("eigh: subset_by_index must satisfy 0 <= first <= last <= n.\n    subset_by_index: "
-                             f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}, n = {n}")
-        return (ShapedArray((*batch, n, last - first), x.dtype),
-                ShapedArray((*batch, last - first), real_dtype(x.dtype)))
+            raise ValueError(
+                "eigh: subset_by_index must satisfy 0 <= first <= last <= n.\n    subset_by_index: "
+                f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}, n = {n}"
+            )
+        return (
+            ShapedArray((*batch, n, last - first), x.dtype),
+            ShapedArray((*batch, last - first), real_dtype(x.dtype)),
+        )
 
-    def lower(self, ctx: Context, x: Value, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
-              algorithm: EighImplementation | None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        *,
+        lower: bool,
+        sort_eigenvalues: bool,
+        subset_by_index: Any,
+        algorithm: EighImplementation | None,
+    ) -> Any:
         _check_eigh(ctx, algorithm)
         _, values_aval = ctx.avals_out
         *batch, n, _ = x.shape
         values_aval = values_aval.update(shape=(*batch, n))
-        v, w, info = lapack(ctx, "eigh", "syevd", len(batch), [x], [x.aval.strengthen(), values_aval, info_of(batch)],
-                            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}", [(0, 0)],
-                            gpu=f"algorithm = {_GPU_ALGORITHMS.get(algorithm)} : ui8, lower = {boolean(lower)}")
+        v, w, info = lapack(
+            ctx,
+            "eigh",
+            "syevd",
+            len(batch),
+            [x],
+            [x.aval.strengthen(), values_aval, info_of(batch)],
+            f"mode = {flag('V')}, uplo = {flag('L' if lower else 'U')}",
+            [(0, 0)],
+            gpu=f"algorithm = {_GPU_ALGORITHMS.get(algorithm)} : ui8, lower = {boolean(lower)}",
+        )
         v, w = nan_unless_ok(ctx, info, v, w)
         if subset_by_index is not None:
             v, w = (_last_axis(ctx, value, *subset_by_index) for value in (v, w))
         return v, w
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, subset_by_index: object, **params: object) -> Any:
-        # V^H dA V = diag(dw) + [C, diag(w)] with dV = V C. Giles, "An extended collection of matrix derivative results", 2008.
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        subset_by_index: object,
+        **params: object,
+    ) -> Any:
+        # V^H dA V = diag(dw) + [C, diag(w)] with dV = V C. Giles, "An extended collection of matrix
+        # derivative results", 2008.
         (x,), (t,) = primals, tangents
         n = typeof(x).shape[-1]
         if subset_by_index not in (None, (0, n)):
-            raise NotImplementedError("eigh: derivatives of a subset of the eigenvectors are not implemented.\n"
-                                      f"    subset_by_index: {subset_by_index}, n = {n}\n"
-                                      "  Slice the result of eigh without subset_by_index.")
+            raise NotImplementedError(
+                "eigh: derivatives of a subset of the eigenvectors are not implemented.\n"
+                f"    subset_by_index: {subset_by_index}, n = {n}\n"
+                "  Slice the result of eigh without subset_by_index."
+            )
         outs = self.call(x, subset_by_index=subset_by_index, **params)
         v, w = outs
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
         inner = matmul(matmul(adjoint(v), t), v)
         turn = mul(convert_element_type(_inverse_gaps(w, inner), typeof(inner).dtype), inner)
-        return outs, (matmul(v, turn), convert_element_type(_real(diagonal(inner)), typeof(w).dtype))
+        return outs, (
+            matmul(v, turn),
+            convert_element_type(_real(diagonal(inner)), typeof(w).dtype),
+        )
 
 
 eigh_p = Eigh()
@@ -127,10 +180,14 @@ def _check_eigh(ctx: Context, algorithm: EighImplementation | None) -> None:
     if algorithm is None or not lacks(ctx, "eigh", algorithm):
         return
     if algorithm is EighImplementation.QDWH:
-        raise NotImplementedError(f"eigh: QDWH implementation is only supported on TPU, not on {ctx.platform.upper()}.\n"
-                                  "  Use implementation=None or EighImplementation.QR.")
-    raise NotImplementedError(f"eigh: {algorithm.name.capitalize()} implementation is not supported on {ctx.platform.upper()}.\n"
-                              "  Use implementation=None or EighImplementation.QR.")
+        raise NotImplementedError(
+            f"eigh: QDWH implementation is only supported on TPU, not on {ctx.platform.upper()}.\n"
+            "  Use implementation=None or EighImplementation.QR."
+        )
+    raise NotImplementedError(
+        f"eigh: {algorithm.name.capitalize()} implementation is not supported on "
+        f"{ctx.platform.upper()}.\n  Use implementation=None or EighImplementation.QR."
+    )
 
 
 def _last_axis(ctx: Context, x: Value, first: int, last: int) -> Any:
@@ -151,19 +208,29 @@ def _member(kind: Any, value: object, op: str) -> Any:
     try:
         return None if value is None else kind(value)
     except ValueError as err:
-        raise ValueError(f"{op}: implementation must be one of {[m.value for m in kind]}, got {value!r}.") from err
+        raise ValueError(
+            f"{op}: implementation must be one of {[m.value for m in kind]}, got {value!r}."
+        ) from err
 
 
-def eigh(x: Array, *, lower: bool = True, symmetrize_input: bool = True,
-         sort_eigenvalues: bool = True, subset_by_index: tuple[int, int] | None = None,
-         implementation: EighImplementation | None = None) -> tuple[Array, Array]:
+def eigh(
+    x: Array,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
     """Eigenvectors and eigenvalues of Hermitian matrices: x v = v diag(w).
 
-    x: T[..., n, n]  ->  v: T[..., n, k] with orthonormal columns, w: real[..., k] ascending; k = n, or last - first for
+    x: T[..., n, n]  ->  v: T[..., n, k] with orthonormal columns, w: real[..., k] ascending; k = n,
+    or last - first for
     subset_by_index = (first, last).
-    Without symmetrize_input only the lower (or with lower=False the upper) triangle is read. sort_eigenvalues=False allows another
-    order. A matrix on which the iteration fails gives NaN. Where eigenvalues coincide the derivative of v is infinite.
-    Raises ValueError if x is not square (C1) or subset_by_index is out of range (C2).
+    Without symmetrize_input only the lower (or with lower=False the upper) triangle is read.
+    sort_eigenvalues=False allows another order. A matrix on which the iteration fails gives NaN.
+    Where eigenvalues coincide the derivative of v is infinite. Raises ValueError if x is not square
+    (C1) or subset_by_index is out of range (C2).
 
     >>> from teucer import lax
     >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]
@@ -173,13 +240,21 @@ def eigh(x: Array, *, lower: bool = True, symmetrize_input: bool = True,
     if subset_by_index is not None:
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
-    return tuple(eigh_p.call(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues), subset_by_index=subset_by_index,
-                             algorithm=_member(EighImplementation, implementation, "eigh")))
+    return tuple(
+        eigh_p.call(
+            x,
+            lower=bool(lower),
+            sort_eigenvalues=bool(sort_eigenvalues),
+            subset_by_index=subset_by_index,
+            algorithm=_member(EighImplementation, implementation, "eigh"),
+        )
+    )
 
 
 @final
 class Eig(MatrixPrimitive):
-    """Eigenvalues, and the left and right eigenvectors if asked for: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
+    """Eigenvalues, and the left and right eigenvectors if asked for: x v_i = w_i v_i, u_i^H x = w_i
+    u_i^H.
 
     (C1) x is square, of floating or complex dtype.
     """
@@ -188,8 +263,15 @@ class Eig(MatrixPrimitive):
     name = "eig"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
-              enable_eigvec_derivs: bool, implementation: object) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+        enable_eigvec_derivs: bool,
+        implementation: object,
+    ) -> Any:
         check_rank("eig", (x, 2))
         check_inexact("eig", x)
         if x.shape[-1] != x.shape[-2]:
@@ -199,46 +281,80 @@ class Eig(MatrixPrimitive):
         count = compute_left_eigenvectors + compute_right_eigenvectors
         return ShapedArray(x.shape[:-1], dtype), *([vectors] * count)
 
-    def lower(self, ctx: Context, x: Value, *, compute_left_eigenvectors: bool,
-              compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
-              implementation: Any) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+        enable_eigvec_derivs: bool,
+        implementation: Any,
+    ) -> Any:
         _check_eig(ctx, implementation, compute_left_eigenvectors)
         if 0 in x.shape:
             return tuple(zeros(ctx, aval) for aval in ctx.avals_out)
-        default = has_gpu_kernel(ctx, "xgeev") and implementation is None and not compute_left_eigenvectors
+        default = (
+            has_gpu_kernel(ctx, "xgeev")
+            and implementation is None
+            and not compute_left_eigenvectors
+        )
         if default or implementation is EigImplementation.CUSOLVER:
             return _eig_on_gpu(ctx, x, compute_right_eigenvectors)
         batch = x.shape[:-2]
         values = ctx.avals_out[0]
         vectors = ShapedArray(x.shape, values.dtype)
         parts = [values] if x.dtype.kind == "c" else [ShapedArray(values.shape, x.dtype)] * 2
-        job = [flag("V" if wanted else "N") for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)]
+        job = [
+            flag("V" if wanted else "N")
+            for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)
+        ]
         use_magma = None if implementation is None else implementation is EigImplementation.MAGMA
         *w, left, right, info = lapack(
-            ctx, "eig", "geev", len(batch), [x], [*parts, vectors, vectors, info_of(batch)],
+            ctx,
+            "eig",
+            "geev",
+            len(batch),
+            [x],
+            [*parts, vectors, vectors, info_of(batch)],
             f"compute_left = {job[0]}, compute_right = {job[1]}",
             gpu=f'left = {boolean(compute_left_eigenvectors)}, magma = "{magma(use_magma)}", '
-                f"right = {boolean(compute_right_eigenvectors)}")
+            f"right = {boolean(compute_right_eigenvectors)}",
+        )
         value = w[0] if len(w) == 1 else ctx.op1("stablehlo.complex", w, values)
         wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
         return nan_unless_ok(ctx, info, value, *wanted)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, compute_left_eigenvectors: bool,
-            compute_right_eigenvectors: bool, enable_eigvec_derivs: bool,
-            implementation: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+        enable_eigvec_derivs: bool,
+        implementation: object,
+    ) -> Any:
         (x,), (t,) = primals, tangents
-        params = {"compute_left_eigenvectors": compute_left_eigenvectors, "enable_eigvec_derivs": enable_eigvec_derivs,
-                  "implementation": implementation}
+        params = {
+            "compute_left_eigenvectors": compute_left_eigenvectors,
+            "enable_eigvec_derivs": enable_eigvec_derivs,
+            "implementation": implementation,
+        }
         if type(t) is Zero:
             outs = self.call(x, compute_right_eigenvectors=compute_right_eigenvectors, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         if (compute_left_eigenvectors or compute_right_eigenvectors) and not enable_eigvec_derivs:
             raise NotImplementedError(
-                "Derivatives of non-symmetric eigenvectors are only valid under assumptions on the input that cannot be checked: "
-                "all eigenvalues differ, and what is computed from the eigenvectors does not depend on their phases.\n"
-                "  Pass enable_eigvec_derivs=True to eig to opt in; eigenvalues alone, and eigh, need no permission.")
+                "Derivatives of non-symmetric eigenvectors are only valid under assumptions on "
+                "the input that cannot be checked: all eigenvalues differ, and what is computed "
+                "from the eigenvectors does not depend on their phases.\n"
+                "  Pass enable_eigvec_derivs=True to eig to opt in; eigenvalues alone, and eigh, "
+                "need no permission."
+            )
         left, right = compute_left_eigenvectors, compute_right_eigenvectors
-        # The formula for dw does not depend on the phases of the vectors, so that they may be differentiated again.
+        # The formula for dw does not depend on the phases of the vectors, so that they may be
+        # differentiated again.
         params["enable_eigvec_derivs"] = True
         w, *vectors = self.call(x, compute_right_eigenvectors=right or not left, **params)
         t = convert_element_type(t, typeof(w).dtype)
@@ -255,21 +371,36 @@ eig_p = Eig()
 
 def _check_eig(ctx: Context, implementation: object, compute_left: bool) -> None:
     if ctx.target.kernels.lapack and implementation not in (None, EigImplementation.LAPACK):
-        raise ValueError(f"Only the lapack implementation is supported on CPU.\n    implementation: {implementation}")
+        raise ValueError(
+            "Only the lapack implementation is supported on CPU.\n"
+            f"    implementation: {implementation}"
+        )
     if implementation is EigImplementation.CUSOLVER and not has_gpu_kernel(ctx, "xgeev"):
-        raise NotImplementedError(f"eig: cuSOLVER is for platform 'cuda', not for '{ctx.platform}'.\n"
-                                  "  Use implementation=None or EigImplementation.LAPACK.")
+        raise NotImplementedError(
+            f"eig: cuSOLVER is for platform 'cuda', not for '{ctx.platform}'.\n"
+            "  Use implementation=None or EigImplementation.LAPACK."
+        )
     if implementation is EigImplementation.CUSOLVER and compute_left:
-        raise NotImplementedError("Left eigenvectors are not supported by cusolver.\n"
-                                  "  Use implementation=None or compute_left_eigenvectors=False.")
+        raise NotImplementedError(
+            "Left eigenvectors are not supported by cusolver.\n"
+            "  Use implementation=None or compute_left_eigenvectors=False."
+        )
 
 
 def _eig_on_gpu(ctx: Context, x: Value, compute_right: bool) -> Any:
-    """Eigenvalues, and right eigenvectors if asked for, by cuSOLVER; it needs version 11.7.1 (of CUDA 12.6) or later."""
+    """Eigenvalues, and right eigenvectors if asked for, by cuSOLVER; it needs version 11.7.1 (of
+    CUDA 12.6) or later."""
     batch, values = x.shape[:-2], ctx.avals_out[0]
     matrix = x.aval.strengthen()
-    _, w, _, v, info = lapack(ctx, "eig", "xgeev", len(batch), [x], [matrix, values, matrix, matrix, info_of(batch)],
-                              gpu=f"left = false, right = {boolean(compute_right)}")
+    _, w, _, v, info = lapack(
+        ctx,
+        "eig",
+        "xgeev",
+        len(batch),
+        [x],
+        [matrix, values, matrix, matrix, info_of(batch)],
+        gpu=f"left = false, right = {boolean(compute_right)}",
+    )
     if not compute_right:
         return nan_unless_ok(ctx, info, w)
     if x.dtype.kind != "c":
@@ -278,18 +409,23 @@ def _eig_on_gpu(ctx: Context, x: Value, compute_right: bool) -> Any:
 
 
 def _complex_vectors(w: Array, v: Array) -> Any:
-    """Eigenvectors of a real matrix as LAPACK packs them: a pair of conjugate ones is in two columns, its real and imaginary parts.
+    """Eigenvectors of a real matrix as LAPACK packs them: a pair of conjugate ones is in two
+    columns, its real and imaginary parts.
 
     The eigenvalue with positive imaginary part is first.
     """
     sign = rows(imag(w), v)
     zero = like(v, 0)
     is_first, is_second = gt(sign, zero), lt(sign, zero)
-    return complex(select(is_second, shifted(v, 1), v), select(is_first, shifted(v, -1), select(is_second, neg(v), zero)))
+    return complex(
+        select(is_second, shifted(v, 1), v),
+        select(is_first, shifted(v, -1), select(is_second, neg(v), zero)),
+    )
 
 
 def _eig_tangents(w: Array, v: Array, t: Array) -> Any:
-    """Tangents of eigenvalues and right eigenvectors: v^-1 dA v = diag(dw) + [C, diag(w)] with dv = v C. Giles 2008."""
+    """Tangents of eigenvalues and right eigenvectors: v^-1 dA v = diag(dw) + [C, diag(w)] with dv =
+    v C. Giles 2008."""
     inner = _solve(v, matmul(t, v))
     return diagonal(inner), _of_unit_columns(v, matmul(v, mul(_inverse_gaps(w, inner), inner)))
 
@@ -310,13 +446,15 @@ def _solve(a: ArrayLike, b: Array) -> Any:
 
 
 def _of_unit_columns(v: Array, dv: Any) -> Any:
-    """The tangent of v when each column keeps its norm of 1 and its largest element stays real, as LAPACK normalizes."""
+    """The tangent of v when each column keeps its norm of 1 and its largest element stays real, as
+    LAPACK normalizes."""
     ndim = typeof(v).ndim
     size = real(mul(conj(v), v))
     shrink = reduce_sum(real(mul(conj(v), dv)), (ndim - 2,))
     biggest = _is_first_maximum(size)
     zero = like(size, 0)
-    # Turning v by exp(-i angle) adds -i angle v; of the largest element v_k, real, the part Im(dv_k) goes.
+    # Turning v by exp(-i angle) adds -i angle v; of the largest element v_k, real, the part
+    # Im(dv_k) goes.
     turn = reduce_sum(select(biggest, imag(dv), zero), (ndim - 2,))
     largest = reduce_sum(select(biggest, real(v), zero), (ndim - 2,))
     angle = div(turn, largest)
@@ -330,27 +468,45 @@ def _is_first_maximum(x: Array) -> Any:
     return eq(rows(place, x), broadcasted_iota(np.int32, typeof(x).shape, ndim - 2))
 
 
-def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True,
-        compute_right_eigenvectors: bool = True, enable_eigvec_derivs: bool = False,
-        implementation: EigImplementation | None = None,
-        use_magma: bool | None = None) -> list[Array]:
-    """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i u_i^H.
+def eig(
+    x: ArrayLike,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
+    """Eigenvalues and eigenvectors of general square matrices: x v_i = w_i v_i, u_i^H x = w_i
+    u_i^H.
 
-    x: T[..., n, n]  ->  list of w: complex[..., n], and as asked for u, v: complex[..., n, n], in columns of norm 1 whose largest
-    element is real. A matrix on which the iteration fails gives NaN. On NVIDIA GPUs computed by cuSOLVER or, with left eigenvectors
-    or another implementation, by MAGMA or by LAPACK on the host.
-    enable_eigvec_derivs allows derivatives of eigenvectors; they assume that all eigenvalues differ.
-    Raises ValueError if x is not square, TypeError for dtypes (C1).
+    x: T[..., n, n]  ->  list of w: complex[..., n], and as asked for u, v: complex[..., n, n], in
+    columns of norm 1 whose largest
+    element is real. A matrix on which the iteration fails gives NaN. On NVIDIA GPUs computed by
+    cuSOLVER or, with left eigenvectors or another implementation, by MAGMA or by LAPACK on the
+    host.
+    enable_eigvec_derivs allows derivatives of eigenvectors; they assume that all eigenvalues
+    differ. Raises ValueError if x is not square, TypeError for dtypes (C1).
 
     >>> from teucer import lax
-    >>> lax.linalg.eig(np.float32([[0, -1], [1, 0]]), compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    >>> lax.linalg.eig(np.float32([[0, -1], [1, 0]]), compute_left_eigenvectors=False,
+    ...     compute_right_eigenvectors=False)
     [Array([0.+1.j, 0.-1.j], dtype=complex64)]
     """
     chosen = _member(EigImplementation, implementation, "eig")
     if use_magma is not None:
-        warnings.warn("use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
-                      DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "use_magma is deprecated, please use implementation=EigImplementation.MAGMA instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         chosen = chosen or (EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK)
-    return list(eig_p.call(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
-                           compute_right_eigenvectors=bool(compute_right_eigenvectors),
-                           enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=chosen))
+    return list(
+        eig_p.call(
+            x,
+            compute_left_eigenvectors=bool(compute_left_eigenvectors),
+            compute_right_eigenvectors=bool(compute_right_eigenvectors),
+            enable_eigvec_derivs=bool(enable_eigvec_derivs),
+            implementation=chosen,
+        )
+    )

@@ -25,7 +25,16 @@ from teucer.lax.linalg._lapack import (
     lapack,
     nan_unless_ok,
 )
-from teucer.lax.linalg._matrices import adjoint, as_float, eye, like, matmul, permutation_matrix, tril, triu
+from teucer.lax.linalg._matrices import (
+    adjoint,
+    as_float,
+    eye,
+    like,
+    matmul,
+    permutation_matrix,
+    tril,
+    triu,
+)
 from teucer.lax.linalg._solve import triangular_solve
 
 if TYPE_CHECKING:
@@ -34,12 +43,21 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "symmetrized"]
+__all__ = [
+    "cholesky",
+    "cholesky_p",
+    "lu",
+    "lu_p",
+    "lu_pivots_to_permutation",
+    "lu_pivots_to_permutation_p",
+    "symmetrized",
+]
 
 
 @final
 class Cholesky(MatrixPrimitive):
-    """Lower triangular L with A = L L^H; what stands above its diagonal is unspecified. NaN if A is not positive definite.
+    """Lower triangular L with A = L L^H; what stands above its diagonal is unspecified. NaN if A is
+    not positive definite.
 
     (C1) A is square.  (C2) its dtype is floating or complex.
     """
@@ -58,13 +76,24 @@ class Cholesky(MatrixPrimitive):
         if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
             return (hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
-        # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times slower to run at n = 800.
-        factor, info = lapack(ctx, "cholesky", "potrf", len(batch), [x], [x.aval.strengthen(), info_of(batch)],
-                              f"uplo = {flag('L')}", [(0, 0)], gpu="lower = true")
+        # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times
+        # slower to run at n = 800.
+        factor, info = lapack(
+            ctx,
+            "cholesky",
+            "potrf",
+            len(batch),
+            [x],
+            [x.aval.strengthen(), info_of(batch)],
+            f"uplo = {flag('L')}",
+            [(0, 0)],
+            gpu="lower = true",
+        )
         return nan_unless_ok(ctx, info, factor)
 
     def jvp(self, primals: Sequence[object], tangents: Sequence[Array | Zero]) -> Any:
-        # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray, arXiv:1602.07527.
+        # L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, and L^-1 dL is lower triangular. Murray,
+        # arXiv:1602.07527.
         outs = self.call(*primals)
         (t,) = tangents
         if type(t) is Zero:
@@ -75,7 +104,9 @@ class Cholesky(MatrixPrimitive):
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
         return outs, (matmul(factor, mul(change, halved)),)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]) -> Any:
+    def padded(
+        self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]
+    ) -> Any:
         # Behind the elements stands the identity, which the factor has in its place.
         return self.call(sizes.bordered(*args, *avals))
 
@@ -101,8 +132,8 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
     """Lower triangular L with x = L L^H, for Hermitian positive definite x.
 
     x: T[..., n, n]  ->  T[..., n, n]
-    A matrix that is not positive definite gives NaN. Without symmetrize_input only the lower triangle is read.
-    Raises ValueError if x is not square (C1), TypeError for dtypes (C2).
+    A matrix that is not positive definite gives NaN. Without symmetrize_input only the lower
+    triangle is read. Raises ValueError if x is not square (C1), TypeError for dtypes (C2).
 
     >>> from teucer import lax
     >>> lax.linalg.cholesky(np.float32([[4, 2], [2, 5]]))
@@ -115,7 +146,8 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
 
 @final
 class Lu(MatrixPrimitive):
-    """L and U packed in one matrix, the pivots, and the permutation that they make: x[permutation] = L U.
+    """L and U packed in one matrix, the pivots, and the permutation that they make: x[permutation]
+    = L U.
 
     (C1) x is a matrix, of floating or complex dtype.
     """
@@ -128,21 +160,32 @@ class Lu(MatrixPrimitive):
         check_rank("lu", (x, 2))
         check_inexact("lu", x)
         *batch, m, n = x.shape
-        return (x.strengthen(), ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32)),
-                ShapedArray((*batch, m), np.dtype(np.int32)))
+        return (
+            x.strengthen(),
+            ShapedArray((*batch, min_dim(m, n)), np.dtype(np.int32)),
+            ShapedArray((*batch, m), np.dtype(np.int32)),
+        )
 
     def lower(self, ctx: Context, x: Value) -> Any:
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out
         batch = x.shape[:-2]
-        packed, pivots, info = lapack(ctx, "lu", "getrf", len(batch), [x], [packed_aval, pivots_aval, info_of(batch)],
-                                      aliases=[(0, 0)])
+        packed, pivots, info = lapack(
+            ctx,
+            "lu",
+            "getrf",
+            len(batch),
+            [x],
+            [packed_aval, pivots_aval, info_of(batch)],
+            aliases=[(0, 0)],
+        )
         # LAPACK counts from 1. info > 0 says only that U is singular.
         pivots = hlo.elementwise(ctx, "subtract", pivots, hlo.splat(ctx, 1, pivots_aval))
         (packed,) = nan_unless_ok(ctx, info, packed, at_least=True)
         return packed, pivots, _permutation(ctx, pivots, permutation_aval)
 
     def jvp(self, primals: Sequence[Array], tangents: Sequence[object]) -> Any:
-        # With P A = L U padded to square by identities, L^-1 P dA U^-1 = L^-1 dL + dU U^-1: strictly lower plus upper.
+        # With P A = L U padded to square by identities, L^-1 P dA U^-1 = L^-1 dL + dU U^-1:
+        # strictly lower plus upper.
         outs = self.call(*primals)
         packed, pivots, permutation = outs
         (t,) = tangents
@@ -155,22 +198,33 @@ class Lu(MatrixPrimitive):
         change = triangular_solve(right, change, lower=False)
         left_change = matmul(left, tril(change, -1))
         right_change = matmul(triu(change), right)
-        return outs, (add(tril(left_change, -1), triu(right_change)), typeof(pivots).zero, typeof(permutation).zero)
+        return outs, (
+            add(tril(left_change, -1), triu(right_change)),
+            typeof(pivots).zero,
+            typeof(permutation).zero,
+        )
 
 
 lu_p = Lu()
 
 
 def _square(packed: Any, size: int, *, unit: bool) -> Any:
-    """L (unit) or U of a packed factorization, cut or padded by the identity to a square matrix of the given size."""
+    """L (unit) or U of a packed factorization, cut or padded by the identity to a square matrix of
+    the given size."""
     aval = typeof(packed)
     m, n = aval.shape[-2:]
     k = min_dim(m, n)
-    part = slice_in_dim(packed, 0, k, axis=aval.ndim - 1) if unit else slice_in_dim(packed, 0, k, axis=aval.ndim - 2)
+    part = (
+        slice_in_dim(packed, 0, k, axis=aval.ndim - 1)
+        if unit
+        else slice_in_dim(packed, 0, k, axis=aval.ndim - 2)
+    )
     part = tril(part, -1) if unit else triu(part)
     missing = size - k
     zero = np.zeros((), aval.dtype)
-    widths = [(0, 0, 0)] * (aval.ndim - 2) + ([(0, 0, 0), (0, missing, 0)] if unit else [(0, missing, 0), (0, 0, 0)])
+    widths = [(0, 0, 0)] * (aval.ndim - 2) + (
+        [(0, 0, 0), (0, missing, 0)] if unit else [(0, missing, 0), (0, 0, 0)]
+    )
     part = pad(part, zero, widths)
     identity = eye(part)
     # U's own diagonal stands; below it the identity fills up.
@@ -188,7 +242,8 @@ def _leading(identity: Any, k: int) -> Any:
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """LU factorization with partial pivoting: x[permutation] = L U.
 
-    x: T[..., m, n]  ->  T[..., m, n] with U in the upper triangle and L, of unit diagonal, below it;
+    x: T[..., m, n]  ->  T[..., m, n] with U in the upper triangle and L, of unit diagonal, below
+    it;
     pivots i32[..., min(m, n)]: row i was exchanged with row pivots[i]; permutation i32[..., m].
     Raises TypeError if x is not a floating or complex matrix (C1).
 
@@ -202,7 +257,8 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 @final
 class LuPivotsToPermutation(MatrixPrimitive):
-    """The permutation that exchanging row i with row pivots[i], for i = 0, 1, ..., makes of 0, 1, ..., permutation_size - 1.
+    """The permutation that exchanging row i with row pivots[i], for i = 0, 1, ..., makes of 0, 1,
+    ..., permutation_size - 1.
 
     (C1) pivots are int32.  (C2) permutation_size is at least their number.
     """
@@ -214,11 +270,15 @@ class LuPivotsToPermutation(MatrixPrimitive):
     def types(self, pivots: ShapedArray, *, permutation_size: int) -> Any:
         check_rank("lu_pivots_to_permutation", (pivots, 1))
         if pivots.dtype != np.int32:
-            raise TypeError(f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position 0. Accepted dtypes at "
-                            "position 0 are subtypes of int32.")
+            raise TypeError(
+                f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position "
+                "0. Accepted dtypes at position 0 are subtypes of int32."
+            )
         if permutation_size < pivots.shape[-1]:
-            raise ValueError(f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got "
-                             f"pivots size {pivots.shape[-1]}")
+            raise ValueError(
+                f"Output permutation size {permutation_size} has to exceed the trailing dimension "
+                f"of the pivots. Got pivots size {pivots.shape[-1]}"
+            )
         return (pivots.update(shape=(*pivots.shape[:-1], permutation_size)),)
 
     def lower(self, ctx: Context, pivots: Value, *, permutation_size: int) -> Any:
@@ -242,17 +302,29 @@ def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
     if has_gpu_kernel(ctx, "lu_pivots_to_permutation"):
         # The loop below would start a few kernels for each pivot.
         return lapack(ctx, "lu", "lu_pivots_to_permutation", n_batch, [pivots], [aval])[0]
-    column, count = ShapedArray((*batch, 1), np.dtype(np.int32)), hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32))
+    column, count = (
+        ShapedArray((*batch, 1), np.dtype(np.int32)),
+        hlo.convert(ctx, hlo.size(ctx, k), np.dtype(np.int32)),
+    )
 
     def body(i: Any, permutation: Value) -> Any:
         zeros = [ctx.constant(0, np.int32)] * n_batch
         pivot = hlo.dynamic_slice(ctx, pivots, [*zeros, i], column.shape)
         here = hlo.compare(ctx, identity, hlo.broadcast_in_dim(ctx, i, aval.shape, ()), "EQ")
-        there = hlo.compare(ctx, identity, hlo.broadcast_in_dim(ctx, pivot, aval.shape, range(n_batch + 1)), "EQ")
+        there = hlo.compare(
+            ctx, identity, hlo.broadcast_in_dim(ctx, pivot, aval.shape, range(n_batch + 1)), "EQ"
+        )
         first = hlo.dynamic_slice(ctx, permutation, [*zeros, i], column.shape)
         second = _chosen(ctx, there, permutation, n_batch)
-        moved = hlo.select(ctx, there, hlo.broadcast_in_dim(ctx, first, aval.shape, range(n_batch + 1)), permutation)
-        moved = hlo.select(ctx, here, hlo.broadcast_in_dim(ctx, second, aval.shape, range(n_batch)), moved)
+        moved = hlo.select(
+            ctx,
+            there,
+            hlo.broadcast_in_dim(ctx, first, aval.shape, range(n_batch + 1)),
+            permutation,
+        )
+        moved = hlo.select(
+            ctx, here, hlo.broadcast_in_dim(ctx, second, aval.shape, range(n_batch)), moved
+        )
         return hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)), moved
 
     def cond(i: Any, permutation: Value) -> Any:
@@ -264,15 +336,21 @@ def _permutation(ctx: Context, pivots: Any, aval: ShapedArray) -> Any:
 def _chosen(ctx: Context, mask: Any, x: Value, axis: int) -> Any:
     """The elements of x at the one place of each row that the mask marks."""
     kept = hlo.select(ctx, mask, x, hlo.splat(ctx, 0, x.aval))
-    return hlo.reduce(ctx, [kept], [ctx.constant(0, x.dtype)], [axis],
-                      lambda a, b: (hlo.elementwise(ctx, "add", a, b),))[0]
+    return hlo.reduce(
+        ctx,
+        [kept],
+        [ctx.constant(0, x.dtype)],
+        [axis],
+        lambda a, b: (hlo.elementwise(ctx, "add", a, b),),
+    )[0]
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation that a sequence of row exchanges makes.
 
     pivots: i32[..., k], as of `lu`  ->  i32[..., permutation_size]
-    Raises TypeError if pivots are not int32 (C1), ValueError if permutation_size is less than k (C2).
+    Raises TypeError if pivots are not int32 (C1), ValueError if permutation_size is less than k
+    (C2).
 
     >>> from teucer import lax
     >>> lax.linalg.lu_pivots_to_permutation(np.int32([2, 1]), 4)

@@ -1,4 +1,7 @@
-"""What the factorizations share: their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those on GPUs."""
+"""What the factorizations share.
+
+Their checks, their batching, and calls of jaxlib's kernels, LAPACK's and those on GPUs.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,26 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["MatrixPrimitive", "batch_leading", "boolean", "check_inexact", "check_rank", "check_same_batch", "check_same_dtype",
-           "flag", "has_gpu_kernel", "identity", "info_of", "lacks", "lapack", "magma", "nan_unless_ok", "on_gpu", "real_dtype",
-           "zeros"]
+__all__ = [
+    "MatrixPrimitive",
+    "batch_leading",
+    "boolean",
+    "check_inexact",
+    "check_rank",
+    "check_same_batch",
+    "check_same_dtype",
+    "flag",
+    "has_gpu_kernel",
+    "identity",
+    "info_of",
+    "lacks",
+    "lapack",
+    "magma",
+    "nan_unless_ok",
+    "on_gpu",
+    "real_dtype",
+    "zeros",
+]
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Routines that have another name for complex matrices.
@@ -37,7 +57,8 @@ _OTHERS = {"tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi"}
 
 
 class MatrixPrimitive(Primitive):
-    """A primitive on the trailing axes of its operands that takes any number of leading batch axes, equal for all.
+    """A primitive on the trailing axes of its operands that takes any number of leading batch axes,
+    equal for all.
 
     rank: how many axes of the first operand are not batch axes.
     """
@@ -52,18 +73,30 @@ class MatrixPrimitive(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_leading(self, axis, args, dims, params)
 
-    def padded(self, sizes: Sizes, args: Sequence[object], avals: Sequence[ShapedArray],
-               outs: Sequence[ShapedArray], **params: object) -> Any:
+    def padded(
+        self,
+        sizes: Sizes,
+        args: Sequence[object],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[ShapedArray],
+        **params: object,
+    ) -> Any:
         batch = avals[0].ndim - self.rank
         if not is_constant([n for aval in (*avals, *outs) for n in aval.shape[batch:]]):
             sizes.refuse("matrices of unknown size")
         # Matrices behind the elements are zeros, which no kernel stumbles over.
-        return self.call(*(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params)
+        return self.call(
+            *(sizes.mask(x, aval, 0) for x, aval in zip(args, avals, strict=True)), **params
+        )
 
 
-def batch_leading(primitive: Primitive, axis: Any, args: Sequence[Array], dims: Dims, params: Params) -> Any:
+def batch_leading(
+    primitive: Primitive, axis: Any, args: Sequence[Array], dims: Dims, params: Params
+) -> Any:
     """Batch a primitive that takes leading batch axes."""
-    outs = primitive.call(*(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params)
+    outs = primitive.call(
+        *(array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)), **params
+    )
     return outs, (0,) * len(outs)
 
 
@@ -71,33 +104,45 @@ def check_inexact(name: str, *avals: ShapedArray, real: bool = False) -> None:
     """Raise TypeError unless all operands are of a floating or, unless `real`, complex dtype."""
     for i, aval in enumerate(avals):
         if not dtypes.issubdtype(aval.dtype, np.floating if real else np.inexact):
-            raise TypeError(f"{name} does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes at position {i} "
-                            f"are subtypes of floating{'' if real else ', complexfloating'}.\n"
-                            f"    operand {i}: {aval.str_short(short_dtypes=True)}")
+            raise TypeError(
+                f"{name} does not accept dtype {aval.dtype.name} at position {i}. Accepted dtypes "
+                f"at position {i} are subtypes of floating{'' if real else ', complexfloating'}.\n"
+                f"    operand {i}: {aval.str_short(short_dtypes=True)}"
+            )
 
 
 def check_rank(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
     """Raise TypeError for an operand of fewer axes than the matrix or vector it should be."""
     for i, (aval, rank) in enumerate(avals_and_ranks):
         if aval.ndim < rank:
-            raise TypeError(f"Input {i} to {name} must have rank at least {rank}, but got shape={aval.shape}")
+            raise TypeError(
+                f"Input {i} to {name} must have rank at least {rank}, but got shape={aval.shape}"
+            )
 
 
 def check_same_dtype(name: str, *avals: ShapedArray) -> None:
     """Raise TypeError unless the operands agree in dtype."""
     if any(aval.dtype != avals[0].dtype for aval in avals):
-        raise TypeError(f"lax.{name} requires arguments to have the same dtypes, got "
-                        f"{', '.join(aval.dtype.name for aval in avals)}.")
+        raise TypeError(
+            f"lax.{name} requires arguments to have the same dtypes, got "
+            f"{', '.join(aval.dtype.name for aval in avals)}."
+        )
 
 
 def check_same_batch(name: str, *avals_and_ranks: tuple[Any, int]) -> None:
-    """Raise unless the operands agree in the axes before their matrix or vector: TypeError in number, ValueError in size."""
-    batches = [aval.shape[:aval.ndim - rank] for aval, rank in avals_and_ranks]
+    """Raise unless the operands agree in the axes before their matrix or vector: TypeError in
+    number, ValueError in size."""
+    batches = [aval.shape[: aval.ndim - rank] for aval, rank in avals_and_ranks]
     if len({len(batch) for batch in batches}) > 1:
-        raise TypeError(f"All inputs to {name} must have the same number of batch dimensions, but got "
-                        f"{[len(batch) for batch in batches]} batch dimensions for the inputs.")
+        raise TypeError(
+            f"All inputs to {name} must have the same number of batch dimensions, but got "
+            f"{[len(batch) for batch in batches]} batch dimensions for the inputs."
+        )
     if len(set(batches)) > 1:
-        shown = "\n".join(f"    input {i}: {aval.str_short(short_dtypes=True)}" for i, (aval, _) in enumerate(avals_and_ranks))
+        shown = "\n".join(
+            f"    input {i}: {aval.str_short(short_dtypes=True)}"
+            for i, (aval, _) in enumerate(avals_and_ranks)
+        )
         raise ValueError(f"{name}: inputs differ in their batch dimensions.\n{shown}")
 
 
@@ -122,7 +167,8 @@ def boolean(value: bool) -> str:
 
 
 def magma(wanted: bool | None) -> str:
-    """Whether a hybrid kernel should use MAGMA, rather than LAPACK on the host: its attribute's value."""
+    """Whether a hybrid kernel should use MAGMA, rather than LAPACK on the host: its attribute's
+    value."""
     return {None: "auto", True: "on", False: "off"}[wanted]
 
 
@@ -132,7 +178,8 @@ def on_gpu(ctx: Context) -> bool:
 
 
 def lacks(ctx: Context, op: str, algorithm: Enum | None) -> bool:
-    """Whether the platform does not have an algorithm for a function that a user has chosen; None is any."""
+    """Whether the platform does not have an algorithm for a function that a user has chosen; None
+    is any."""
     return algorithm is not None and algorithm.name in ctx.target.kernels.lacks.get(op, ())
 
 
@@ -141,20 +188,35 @@ def has_gpu_kernel(ctx: Context, routine: str) -> bool:
     return routine in ctx.target.kernels.routines
 
 
-def lapack(ctx: Context, op: str, routine: str, n_batch: int, operands: Sequence[Value], avals: Sequence[ShapedArray],
-           attributes: str = "", aliases: Sequence[tuple[int, int]] = (), *, gpu: str | None = None,
-           row_major: bool = False) -> tuple[Any, ...]:
-    """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and vectors.
+def lapack(
+    ctx: Context,
+    op: str,
+    routine: str,
+    n_batch: int,
+    operands: Sequence[Value],
+    avals: Sequence[ShapedArray],
+    attributes: str = "",
+    aliases: Sequence[tuple[int, int]] = (),
+    *,
+    gpu: str | None = None,
+    row_major: bool = False,
+) -> tuple[Any, ...]:
+    """Call a LAPACK routine, or its counterpart on a GPU, on matrices in column-major order and
+    vectors.
 
-    op: the function that the user called. aliases: (result, operand) pairs: the routine overwrites that operand.
+    op: the function that the user called. aliases: (result, operand) pairs: the routine overwrites
+    that operand.
     gpu: attributes of the counterpart if they differ. row_major: matrices lie row by row.
-    Raises NotImplementedError where there are no such kernels: on some platforms, and in half precision.
+    Raises NotImplementedError where there are no such kernels: on some platforms, and in half
+    precision.
     """
     name = operands[0].dtype.name
     letter = _LETTERS.get(name)
     if letter is None and name != "int32":  # which pivots are
-        raise NotImplementedError(f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and complex128; "
-                                  "convert the matrix.")
+        raise NotImplementedError(
+            f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and "
+            "complex128; convert the matrix."
+        )
     target = _target(ctx, op, routine, letter)
 
     def layout(aval: ShapedArray) -> list[int]:
@@ -165,9 +227,17 @@ def lapack(ctx: Context, op: str, routine: str, n_batch: int, operands: Sequence
 
     operand_avals = [v.aval for v in operands]
     divisible = n_batch and not any(aval.symbolic for aval in operand_avals)
-    return hlo.custom_call(ctx, target, operands, avals, config=f"{{{attributes if gpu is None or not on_gpu(ctx) else gpu}}}",
-                           operand_layouts=[layout(a) for a in operand_avals], result_layouts=[layout(a) for a in avals],
-                           aliases=aliases, attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "")
+    return hlo.custom_call(
+        ctx,
+        target,
+        operands,
+        avals,
+        config=f"{{{attributes if gpu is None or not on_gpu(ctx) else gpu}}}",
+        operand_layouts=[layout(a) for a in operand_avals],
+        result_layouts=[layout(a) for a in avals],
+        aliases=aliases,
+        attributes=_partitioning(n_batch, operand_avals, avals) if divisible else "",
+    )
 
 
 def _target(ctx: Context, op: str, routine: str, letter: str | None) -> str:
@@ -178,16 +248,25 @@ def _target(ctx: Context, op: str, routine: str, letter: str | None) -> str:
     is_complex = letter in ("c", "z")
     if has_gpu_kernel(ctx, routine):
         routines: Mapping[str, str] = ctx.target.kernels.routines
-        return routines[f"{routine} complex" if is_complex and f"{routine} complex" in routines else routine]
-    target = _OTHERS.get(routine) or f"lapack_{letter}{_COMPLEX.get(routine, routine) if is_complex else routine}_ffi"
+        return routines[
+            f"{routine} complex" if is_complex and f"{routine} complex" in routines else routine
+        ]
+    target = (
+        _OTHERS.get(routine)
+        or f"lapack_{letter}{_COMPLEX.get(routine, routine) if is_complex else routine}_ffi"
+    )
     if not ctx.target.kernels.lapack:
-        raise NotImplementedError(f"{op}: there is no kernel for platform '{ctx.platform}'; on CPU it is computed by LAPACK "
-                                  f"({target}).\n  Move the matrix to a CPU device: device_put(x, devices('cpu')[0]).")
+        raise NotImplementedError(
+            f"{op}: there is no kernel for platform '{ctx.platform}'; on CPU it is computed by "
+            f"LAPACK ({target}).\n  Move the matrix to a CPU device: device_put(x, "
+            "devices('cpu')[0])."
+        )
     return target
 
 
 def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """Attributes that let the partitioner divide a call along its batch axes: matrices of a batch stay on their devices.
+    """Attributes that let the partitioner divide a call along its batch axes: matrices of a batch
+    stay on their devices.
 
     To Shardy the axes of each array are factors, of which those of the batch are shared.
     """
@@ -202,8 +281,10 @@ def _partitioning(n_batch: int, operands: Sequence[Any], results: Sequence[Any])
 
     left, right = (", ".join([factors(aval) for aval in avals]) for avals in (operands, results))
     listed = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
-    return (f'mhlo.frontend_attributes = {{num_batch_dims = "{n_batch}"}}, '
-            f"sdy.sharding_rule = #sdy.op_sharding_rule<({left})->({right}) {{{listed}}}, custom>")
+    return (
+        f'mhlo.frontend_attributes = {{num_batch_dims = "{n_batch}"}}, '
+        f"sdy.sharding_rule = #sdy.op_sharding_rule<({left})->({right}) {{{listed}}}, custom>"
+    )
 
 
 def _factor(i: int) -> str:
@@ -211,8 +292,11 @@ def _factor(i: int) -> str:
     return chr(ord("i") + i) if i < 18 else f"z_{i - 17}"
 
 
-def nan_unless_ok(ctx: Context, info: Any, *results: Any, at_least: bool = False) -> tuple[Any, ...]:
-    """Results, or NaN for the matrices on which the routine failed: info != 0, or info < 0 with `at_least`."""
+def nan_unless_ok(
+    ctx: Context, info: Any, *results: Any, at_least: bool = False
+) -> tuple[Any, ...]:
+    """Results, or NaN for the matrices on which the routine failed: info != 0, or info < 0 with
+    `at_least`."""
     ok = hlo.compare(ctx, info, hlo.splat(ctx, 0, info.aval), "GE" if at_least else "EQ")
     out = []
     for x in results:

@@ -1,4 +1,7 @@
-"""Matrices in the last two axes: the few operations in which the derivatives of factorizations are written."""
+"""Matrices in the last two axes.
+
+The few operations in which the derivatives of factorizations are written.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,43 @@ from teucer.lax._dot import dot_general
 from teucer.lax._precision import Precision
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
-from teucer.lax._structure import broadcast_to, convert_element_type, full, reduce_sum, transpose, zeros
+from teucer.lax._structure import (
+    broadcast_to,
+    convert_element_type,
+    full,
+    reduce_sum,
+    transpose,
+    zeros,
+)
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike
 
-__all__ = ["adjoint", "as_float", "columns", "conjugate", "diagonal", "eye", "like", "matmul", "matrix_transpose",
-           "permutation_matrix", "rows", "tril", "triu"]
+__all__ = [
+    "adjoint",
+    "as_float",
+    "columns",
+    "conjugate",
+    "diagonal",
+    "eye",
+    "like",
+    "matmul",
+    "matrix_transpose",
+    "permutation_matrix",
+    "rows",
+    "tril",
+    "triu",
+]
 
 
 def as_float(x: Array) -> Any:
     """x, or integers as floats."""
     dtype = typeof(x).dtype
-    return x if dtypes.issubdtype(dtype, np.inexact) else convert_element_type(x, dtypes.to_inexact_dtype(dtype))
+    return (
+        x
+        if dtypes.issubdtype(dtype, np.inexact)
+        else convert_element_type(x, dtypes.to_inexact_dtype(dtype))
+    )
 
 
 def matrix_transpose(x: Array) -> Any:
@@ -54,7 +81,9 @@ def eye(x: ArrayLike) -> Any:
     aval = typeof(x)
     shape = aval.shape[-2:]
     diag = eq(broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1))
-    return broadcast_to(convert_element_type(diag, aval.dtype), aval.shape, (aval.ndim - 2, aval.ndim - 1))
+    return broadcast_to(
+        convert_element_type(diag, aval.dtype), aval.shape, (aval.ndim - 2, aval.ndim - 1)
+    )
 
 
 def _where_below(x: ArrayLike, k: int, *, keep_below: bool) -> Any:
@@ -88,13 +117,15 @@ def _as_mask(identity: Any) -> Any:
 
 
 def rows(v: Array, x: Array) -> Any:
-    """Vectors as matrices of the shape of x whose rows are all v: multiplying by it scales the columns."""
+    """Vectors as matrices of the shape of x whose rows are all v: multiplying by it scales the
+    columns."""
     ndim = typeof(x).ndim
     return broadcast_to(v, typeof(x).shape, (*range(ndim - 2), ndim - 1))
 
 
 def columns(v: Array, x: Array) -> Any:
-    """Vectors as matrices of the shape of x whose columns are all v: multiplying by it scales the rows."""
+    """Vectors as matrices of the shape of x whose columns are all v: multiplying by it scales the
+    rows."""
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
 
 

@@ -32,7 +32,8 @@ __all__ = ["qdwh"]
 
 
 class _Weights(NamedTuple):
-    """One step X (a + b X^H X) / (1 + c X^H X), which maps singular values from [low, 1] closer to 1."""
+    """One step X (a + b X^H X) / (1 + c X^H X), which maps singular values from [low, 1] closer to
+    1."""
 
     a: float
     b: float
@@ -42,8 +43,8 @@ class _Weights(NamedTuple):
 def _schedule(eps: float) -> list[_Weights]:
     """The weights of the steps that take any singular value of at least eps to 1.
 
-    Nakatsukasa, Bai & Gygi, SIAM J. Matrix Anal. Appl. 31 (2010) 2700. The bound is eps at the start for any matrix, so that the
-    number of steps is fixed: six in float64.
+    Nakatsukasa, Bai & Gygi, SIAM J. Matrix Anal. Appl. 31 (2010) 2700. The bound is eps at the
+    start for any matrix, so that the number of steps is fixed: six in float64.
     """
     low, steps = eps, []
     while low + eps < 1:
@@ -70,7 +71,9 @@ def _step(x: Array, w: _Weights) -> Any:
     if w.c > 100:
         # With large weights by QR, which is stable there.
         m = typeof(x).shape[0]
-        q = qr(concatenate([_scaled(x, math.sqrt(w.c)), _eye_of_columns(x)], 0), full_matrices=False)[0]
+        q = qr(
+            concatenate([_scaled(x, math.sqrt(w.c)), _eye_of_columns(x)], 0), full_matrices=False
+        )[0]
         upper, lower = slice_in_dim(q, 0, m, axis=0), slice_in_dim(q, m, typeof(q).shape[0], axis=0)
         change = _scaled(matmul(upper, adjoint(lower)), (w.a - w.b / w.c) / math.sqrt(w.c))
     else:
@@ -93,19 +96,32 @@ def _norm(x: ArrayLike) -> Any:
 
 def _masked(x: Any, shape: Sequence[Size]) -> Any:
     """x with zeros outside its first shape[0] rows and shape[1] columns, which may be traced."""
-    inside = [lt(broadcasted_iota(np.int32, typeof(x).shape, i),
-                 broadcast_to(convert_element_type(n, np.int32), typeof(x).shape, ())) for i, n in enumerate(shape)]
+    inside = [
+        lt(
+            broadcasted_iota(np.int32, typeof(x).shape, i),
+            broadcast_to(convert_element_type(n, np.int32), typeof(x).shape, ()),
+        )
+        for i, n in enumerate(shape)
+    ]
     return where_else(bitwise_and(*inside), x, like(x, 0))
 
 
-def qdwh(x: Array, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
-         dynamic_shape: tuple[Any, Any] | None = None) -> Any:
+def qdwh(
+    x: Array,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[Any, Any] | None = None,
+) -> Any:
     """Polar decomposition x = u h, with orthonormal columns of u and positive semidefinite h.
 
-    x: T[m, n], m >= n  ->  u: T[m, n], h: T[n, n], number of steps: int32, whether they converged: bool
-    max_iterations: at most so many steps. eps: the precision aimed at, that of the dtype by default.
-    dynamic_shape: (rows, columns) of the part of x that counts; the rest is taken as zero, and gives zero.
-    is_hermitian has no effect here.
+    x: T[m, n], m >= n  ->  u: T[m, n], h: T[n, n], number of steps: int32, whether they converged:
+    bool
+    max_iterations: at most so many steps. eps: the precision aimed at, that of the dtype by
+    default.
+    dynamic_shape: (rows, columns) of the part of x that counts; the rest is taken as zero, and
+    gives zero. is_hermitian has no effect here.
     Raises ValueError if m < n or x is not a matrix, TypeError for dtypes.
 
     >>> from teucer import lax
@@ -119,10 +135,15 @@ def qdwh(x: Array, *, is_hermitian: bool = False, max_iterations: int | None = N
     aval = typeof(x)
     check_inexact("qdwh", aval)
     if aval.ndim != 2:
-        raise ValueError(f"qdwh: x must be a matrix.\n    x: {aval.str_short(short_dtypes=True)}\n  Use vmap for batches.")
+        raise ValueError(
+            f"qdwh: x must be a matrix.\n    x: {aval.str_short(short_dtypes=True)}\n"
+            "  Use vmap for batches."
+        )
     if aval.shape[0] < aval.shape[1]:
-        raise ValueError(f"The input matrix of shape M x N must have M >= N.\n    x: {aval.str_short(short_dtypes=True)}\n"
-                         "  Decompose its conjugate transpose.")
+        raise ValueError(
+            "The input matrix of shape M x N must have M >= N.\n"
+            f"    x: {aval.str_short(short_dtypes=True)}\n  Decompose its conjugate transpose."
+        )
     part = real_dtype(aval.dtype)
     eps = float(dtypes.finfo(part).eps) if eps is None else float(eps)
     x = x if dynamic_shape is None else _masked(x, dynamic_shape)
@@ -147,4 +168,8 @@ def _inverse_bound(x: ArrayLike) -> Any:
     by_columns, by_rows = (max(reduce_max(reduce_sum(size, (i,)), (0,)), zero) for i in (0, 1))
     is_zero = eq(by_columns, zero)
     one = full((), 1, typeof(size).dtype)
-    return where_else(is_zero, one, mul(rsqrt(where_else(is_zero, one, by_columns)), rsqrt(where_else(is_zero, one, by_rows))))
+    return where_else(
+        is_zero,
+        one,
+        mul(rsqrt(where_else(is_zero, one, by_columns)), rsqrt(where_else(is_zero, one, by_rows))),
+    )

@@ -30,14 +30,31 @@ from teucer.lax.linalg._lapack import (
     magma,
     zeros,
 )
-from teucer.lax.linalg._matrices import adjoint, eye, like, matmul, matrix_transpose, permutation_matrix, tril
+from teucer.lax.linalg._matrices import (
+    adjoint,
+    eye,
+    like,
+    matmul,
+    matrix_transpose,
+    permutation_matrix,
+    tril,
+)
 from teucer.lax.linalg._solve import triangular_solve
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["geqp3_p", "geqrf_p", "householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
+__all__ = [
+    "geqp3_p",
+    "geqrf_p",
+    "householder_product",
+    "householder_product_p",
+    "ormqr",
+    "ormqr_p",
+    "qr",
+    "qr_p",
+]
 
 
 def _matrix_avals(name: str, x: Any) -> Any:
@@ -67,7 +84,8 @@ class Geqrf(MatrixPrimitive):
 
 @final
 class Geqp3(MatrixPrimitive):
-    """`geqrf` of x with columns exchanged so that the diagonal of R decreases, and which columns of x come where."""
+    """`geqrf` of x with columns exchanged so that the diagonal of R decreases, and which columns of
+    x come where."""
 
     __slots__ = ()
     name = "geqp3"
@@ -84,17 +102,27 @@ class Geqp3(MatrixPrimitive):
             return x, hlo.iota(ctx, order, order.ndim - 1), zeros(ctx, taus)
         # An entry 0 leaves the routine free to exchange that column; it counts from 1.
         free = zeros(ctx, order)
-        packed, order, taus = lapack(ctx, "qr", "geqp3", len(x.shape) - 2, [x, free], [packed, order, taus],
-                                     aliases=[(0, 0), (1, 1)], gpu=f'magma = "{magma(use_magma)}"')
+        packed, order, taus = lapack(
+            ctx,
+            "qr",
+            "geqp3",
+            len(x.shape) - 2,
+            [x, free],
+            [packed, order, taus],
+            aliases=[(0, 0), (1, 1)],
+            gpu=f'magma = "{magma(use_magma)}"',
+        )
         one = hlo.broadcast_in_dim(ctx, ctx.constant(1, np.int32), order.shape, ())
         return packed, hlo.elementwise(ctx, "subtract", order, one), taus
 
 
 @final
 class HouseholderProduct(MatrixPrimitive):
-    """The first columns of H_1 H_2 ... H_k with H_i = I - taus[i] v_i v_i^H; v_i is column i of a below the diagonal.
+    """The first columns of H_1 H_2 ... H_k with H_i = I - taus[i] v_i v_i^H; v_i is column i of a
+    below the diagonal.
 
-    (C1) a has as many rows as columns or more.  (C2) at most as many taus as columns.  (C3) one dtype, floating or complex.
+    (C1) a has as many rows as columns or more.  (C2) at most as many taus as columns.  (C3) one
+    dtype, floating or complex.
     """
 
     __slots__ = ()
@@ -106,18 +134,31 @@ class HouseholderProduct(MatrixPrimitive):
         check_inexact("householder_product", a, taus)
         check_same_batch("householder_product", (a, 2), (taus, 1))
         if a.shape[-2] < a.shape[-1]:
-            raise ValueError("The first argument to householder_product must have at least as many rows as columns, got shape "
-                             f"{a.shape}")
+            raise ValueError(
+                "The first argument to householder_product must have at least as many rows as "
+                f"columns, got shape {a.shape}"
+            )
         if taus.shape[-1] > a.shape[-1]:
-            raise ValueError("The second argument to householder_product must not have more rows than the minimum of the first "
-                             f"argument's rows and columns.\n    a: {a.shape}\n    taus: {taus.shape}")
+            raise ValueError(
+                "The second argument to householder_product must not have more rows than the "
+                f"minimum of the first argument's rows and columns.\n    a: {a.shape}\n"
+                f"    taus: {taus.shape}"
+            )
         return (a.strengthen(),)
 
     def lower(self, ctx: Context, a: Value, taus: Value) -> Any:
         if 0 in taus.shape:
             # Not all kernels take a product of none.
             return (identity(ctx, *ctx.avals_out),)
-        return lapack(ctx, "householder_product", "orgqr", len(a.shape) - 2, [a, taus], ctx.avals_out, aliases=[(0, 0)])
+        return lapack(
+            ctx,
+            "householder_product",
+            "orgqr",
+            len(a.shape) - 2,
+            [a, taus],
+            ctx.avals_out,
+            aliases=[(0, 0)],
+        )
 
 
 @final
@@ -130,21 +171,30 @@ class Ormqr(MatrixPrimitive):
     __slots__ = ()
     name = "ormqr"
 
-    def types(self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool) -> Any:
+    def types(
+        self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
+    ) -> Any:
         check_rank("ormqr", (a, 2), (taus, 1), (c, 2))
         check_same_dtype("ormqr", a, taus, c)
         check_inexact("ormqr", a, taus, c)
         check_same_batch("ormqr", (a, 2), (taus, 1), (c, 2))
         if a.shape[-2] != c.shape[-2 if left else -1]:
-            raise ValueError(f"ormqr with left={left} expects c to have the same number of {'rows' if left else 'columns'} as the "
-                             f"Householder matrix a{' has rows' if not left else ''}. Got a shape {a.shape} and c shape {c.shape}.")
+            raise ValueError(
+                f"ormqr with left={left} expects c to have the same number of "
+                f"{'rows' if left else 'columns'} as the Householder matrix "
+                f"a{' has rows' if not left else ''}. Got a shape {a.shape} and c shape {c.shape}."
+            )
         return (c.strengthen(),)
 
-    def lower(self, ctx: Context, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Any:
+    def lower(
+        self, ctx: Context, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool
+    ) -> Any:
         if 0 in taus.shape or 0 in c.shape:
             return (c,)
         options = f"left = {boolean(left)}, transpose = {boolean(transpose)}"
-        return lapack(ctx, "ormqr", "ormqr", len(a.shape) - 2, [a, taus, c], ctx.avals_out, options, [(0, 2)])
+        return lapack(
+            ctx, "ormqr", "ormqr", len(a.shape) - 2, [a, taus, c], ctx.avals_out, options, [(0, 2)]
+        )
 
 
 @final
@@ -158,7 +208,9 @@ class Qr(MatrixPrimitive):
     name = "qr"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: object) -> Any:
+    def types(
+        self, x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: object
+    ) -> Any:
         check_rank("qr", (x, 2))
         check_inexact("qr", x)
         *batch, m, n = x.shape
@@ -170,7 +222,14 @@ class Qr(MatrixPrimitive):
     def lower(self, ctx: Context, x: Value, **params: Any) -> Any:
         return ctx.trace(lambda x: _qr(x, **params), x)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, **params: object) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        full_matrices: bool,
+        **params: object,
+    ) -> Any:
         (x,), (t,) = primals, tangents
         outs = self.call(x, full_matrices=full_matrices, **params)
         if type(t) is Zero:
@@ -198,7 +257,9 @@ def _qr(x: ArrayLike, *, pivoting: bool, full_matrices: bool, use_magma: object)
     r = packed
     if full_matrices:
         if least != m:
-            vectors = concatenate([vectors, full((*aval.shape[:-1], m - least), 0, aval.dtype)], columns)
+            vectors = concatenate(
+                [vectors, full((*aval.shape[:-1], m - least), 0, aval.dtype)], columns
+            )
     elif least != m:
         r = slice_in_dim(packed, 0, least, axis=rows)
     (q,) = householder_product_p.call(vectors, taus)
@@ -222,23 +283,26 @@ def _qr_tangents(q: Array, r: Array, t: Any) -> Any:
 def _completed(q: ArrayLike) -> Any:
     """The last columns of a full Q, of the first n.
 
-    Q = I - V T V^H with V lower trapezoidal and T upper triangular (Schreiber & Van Loan, SISSC 10 (1989) 53), so that with
-    E = [I, 0]^T, W = E - q = V T V_1^H and its first n rows W_1 = V_1 T V_1^H the last columns are those of I - W W_1^-H W^H.
+    Q = I - V T V^H with V lower trapezoidal and T upper triangular (Schreiber & Van Loan, SISSC 10
+    (1989) 53), so that with E = [I, 0]^T, W = E - q = V T V_1^H and its first n rows W_1 = V_1 T
+    V_1^H the last columns are those of I - W W_1^-H W^H.
     """
     rows = typeof(q).ndim - 2
     m, n = typeof(q).shape[-2:]
     w = sub(eye(q), q)
     top, bottom = slice_in_dim(w, 0, n, axis=rows), slice_in_dim(w, n, m, axis=rows)
     inner, upper = qr(adjoint(top), full_matrices=False)[:2]
-    solved = triangular_solve(upper, matmul(adjoint(inner), adjoint(bottom)), left_side=True, lower=False)
+    solved = triangular_solve(
+        upper, matmul(adjoint(inner), adjoint(bottom)), left_side=True, lower=False
+    )
     product = matmul(w, solved)
     above, below = slice_in_dim(product, 0, n, axis=rows), slice_in_dim(product, n, m, axis=rows)
     return concatenate([neg(above), sub(eye(below), below)], rows)
 
 
 def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
-    """Tangents of Q and R for a square Q R, or a reduced one: Walter & Lehmann, arXiv:1001.1654, section 3.1. For more columns
-    than rows R's last ones follow."""
+    """Tangents of Q and R for a square Q R, or a reduced one: Walter & Lehmann, arXiv:1001.1654,
+    section 3.1. For more columns than rows R's last ones follow."""
     columns = typeof(r).ndim - 1
     k, n = typeof(r).shape[-2:]
     is_wide = n > k
@@ -246,7 +310,8 @@ def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
     scaled = triangular_solve(square_r, square_t, lower=False)
     inner = matmul(adjoint(q), scaled)
     below = tril(inner, -1)
-    # Q^H dQ is skew-Hermitian, and what it leaves of `inner` is upper triangular with a real diagonal.
+    # Q^H dQ is skew-Hermitian, and what it leaves of `inner` is upper triangular with a real
+    # diagonal.
     turn = sub(below, adjoint(below))
     if dtypes.issubdtype(typeof(q).dtype, np.complexfloating):
         phases = mul(eye(inner), inner)
@@ -260,13 +325,19 @@ def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
     return dq, dr
 
 
-def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True,
-       use_magma: bool | None = None) -> tuple[Array, Array] | tuple[Array, Array, Array]:
+def qr(
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
+) -> tuple[Array, Array] | tuple[Array, Array, Array]:
     """QR factorization: x = Q R, or x[..., :, p] = Q R with pivoting.
 
-    x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m with full_matrices, or min(m, n)
-    use_magma: with pivoting on a GPU, by MAGMA (True) or by LAPACK on the host (False); by default by MAGMA if it is there.
-    Derivatives need full rank.
+    x: T[..., m, n]  ->  Q: T[..., m, k], R: T[..., k, n], and with pivoting p: i32[..., n]; k = m
+    with full_matrices, or min(m, n)
+    use_magma: with pivoting on a GPU, by MAGMA (True) or by LAPACK on the host (False); by default
+    by MAGMA if it is there. Derivatives need full rank.
     Raises TypeError if x is not a floating or complex matrix (C1).
 
     >>> from teucer import lax
@@ -274,13 +345,18 @@ def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True,
     >>> r
     Array([[-5.]], dtype=float32)
     """
-    return tuple(qr_p.call(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
+    return tuple(
+        qr_p.call(
+            x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma
+        )
+    )
 
 
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The first columns of the product of the Householder reflectors I - taus[i] v_i v_i^H.
 
-    a: T[..., m, n], v_i is its column i below the diagonal, with a 1 on it; taus: T[..., k]  ->  T[..., m, n]
+    a: T[..., m, n], v_i is its column i below the diagonal, with a 1 on it; taus: T[..., k]  ->
+    T[..., m, n]
     Raises ValueError if n > m (C1) or k > n (C2), TypeError for dtypes (C3).
 
     >>> from teucer import lax
@@ -291,9 +367,11 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     return householder_product_p.call(a, taus)[0]
 
 
-def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True,
-          transpose: bool = False) -> Array:
-    """Q c (left) or c Q, or with Q^H (transpose), for the product Q of Householder reflectors of `householder_product`.
+def ormqr(
+    a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
+) -> Array:
+    """Q c (left) or c Q, or with Q^H (transpose), for the product Q of Householder reflectors of
+    `householder_product`.
 
     a: T[..., m, n]; taus: T[..., k]; c: T[..., m, p] with left, else T[..., p, m]  ->  T like c
     Raises ValueError if a and c do not fit (C1), TypeError for dtypes (C2).

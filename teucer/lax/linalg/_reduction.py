@@ -1,4 +1,7 @@
-"""Reductions of a matrix to a form near to diagonal, by orthogonal similarity: Hessenberg, tridiagonal, Schur."""
+"""Reductions of a matrix to a form near to diagonal, by orthogonal similarity.
+
+Hessenberg, tridiagonal, Schur.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ __all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tri
 
 @final
 class Hessenberg(MatrixPrimitive):
-    """H, zero below the first subdiagonal, with A = Q H Q^H; below stand the Householder vectors of Q, whose factors are taus.
+    """H, zero below the first subdiagonal, with A = Q H Q^H; below stand the Householder vectors of
+    Q, whose factors are taus.
 
     (C1) A is square, of floating or complex dtype.
     """
@@ -45,7 +49,9 @@ class Hessenberg(MatrixPrimitive):
         check_rank("hessenberg", (a, 2))
         check_inexact("hessenberg", a)
         if a.shape[-1] != a.shape[-2]:
-            raise ValueError(f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}")
+            raise ValueError(
+                f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}"
+            )
         return a.strengthen(), ShapedArray((*a.shape[:-2], max(a.shape[-1] - 1, 0)), a.dtype)
 
     def lower(self, ctx: Context, a: Value) -> Any:
@@ -53,14 +59,23 @@ class Hessenberg(MatrixPrimitive):
         *batch, n, _ = a.shape
         if n == 0:
             return a, zeros(ctx, taus_aval)
-        packed, taus, info = lapack(ctx, "hessenberg", "gehrd", len(batch), [a], [packed_aval, taus_aval, info_of(batch)],
-                                    f"low = 1 : i32, high = {operator.index(n)} : i32", [(0, 0)])
+        packed, taus, info = lapack(
+            ctx,
+            "hessenberg",
+            "gehrd",
+            len(batch),
+            [a],
+            [packed_aval, taus_aval, info_of(batch)],
+            f"low = 1 : i32, high = {operator.index(n)} : i32",
+            [(0, 0)],
+        )
         return nan_unless_ok(ctx, info, packed, taus)
 
 
 @final
 class Tridiagonal(MatrixPrimitive):
-    """T, tridiagonal, with A = Q T Q^H for Hermitian A: Householder vectors, diagonal, off-diagonal, factors taus.
+    """T, tridiagonal, with A = Q T Q^H for Hermitian A: Householder vectors, diagonal,
+    off-diagonal, factors taus.
 
     (C1) A is square and not empty, of floating or complex dtype.
     """
@@ -74,21 +89,37 @@ class Tridiagonal(MatrixPrimitive):
         check_inexact("tridiagonal", a)
         *batch, m, n = a.shape
         if m != n or n == 0:
-            raise ValueError(f"The input to tridiagonal must be a square matrix. Got shape {a.shape}.")
+            raise ValueError(
+                f"The input to tridiagonal must be a square matrix. Got shape {a.shape}."
+            )
         real = real_dtype(a.dtype)
-        return (a.strengthen(), ShapedArray((*batch, n), real), ShapedArray((*batch, n - 1), real),
-                ShapedArray((*batch, n - 1), a.dtype))
+        return (
+            a.strengthen(),
+            ShapedArray((*batch, n), real),
+            ShapedArray((*batch, n - 1), real),
+            ShapedArray((*batch, n - 1), a.dtype),
+        )
 
     def lower(self, ctx: Context, a: Value, *, lower: bool) -> Any:
         batch = a.shape[:-2]
-        *results, info = lapack(ctx, "tridiagonal", "sytrd", len(batch), [a], [*ctx.avals_out, info_of(batch)],
-                                f"uplo = {flag('L' if lower else 'U')}", [(0, 0)], gpu=f"lower = {boolean(lower)}")
+        *results, info = lapack(
+            ctx,
+            "tridiagonal",
+            "sytrd",
+            len(batch),
+            [a],
+            [*ctx.avals_out, info_of(batch)],
+            f"uplo = {flag('L' if lower else 'U')}",
+            [(0, 0)],
+            gpu=f"lower = {boolean(lower)}",
+        )
         return nan_unless_ok(ctx, info, *results)
 
 
 @final
 class Schur(MatrixPrimitive):
-    """T, upper triangular (in blocks of 2 for pairs of complex eigenvalues of a real matrix), and unitary Z: A = Z T Z^H.
+    """T, upper triangular (in blocks of 2 for pairs of complex eigenvalues of a real matrix), and
+    unitary Z: A = Z T Z^H.
 
     (C1) A is square, of floating or complex dtype.
     """
@@ -97,25 +128,54 @@ class Schur(MatrixPrimitive):
     name = "schur"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, compute_schur_vectors: bool, sort_eig_vals: bool,
-              select_callable: object) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        *,
+        compute_schur_vectors: bool,
+        sort_eig_vals: bool,
+        select_callable: object,
+    ) -> Any:
         check_rank("schur", (x, 2))
         check_inexact("schur", x)
         if x.shape[-1] != x.shape[-2]:
             raise ValueError(f"The input to schur must be a square matrix. Got shape {x.shape}.")
         return (x.strengthen(),) * (2 if compute_schur_vectors else 1)
 
-    def lower(self, ctx: Context, x: Value, *, compute_schur_vectors: bool, sort_eig_vals: bool,
-              select_callable: object) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        *,
+        compute_schur_vectors: bool,
+        sort_eig_vals: bool,
+        select_callable: object,
+    ) -> Any:
         if sort_eig_vals:
-            raise NotImplementedError("schur: The sort feature of LAPACK's gees routine is not implemented.\n"
-                                      "    sort_eig_vals: True\n  Use sort_eig_vals=False.")
+            raise NotImplementedError(
+                "schur: The sort feature of LAPACK's gees routine is not implemented.\n"
+                "    sort_eig_vals: True\n  Use sort_eig_vals=False."
+            )
         matrix, batch = x.aval.strengthen(), x.shape[:-2]
         values = ShapedArray(x.shape[:-1], x.dtype)
         count = ShapedArray(batch, np.dtype(np.int32))
-        avals = [matrix, matrix, *[values] * (1 if x.dtype.kind == "c" else 2), count, info_of(batch)]
-        form, vectors, *_, info = lapack(ctx, "schur", "gees", len(batch), [x], avals,
-                                         f"mode = {flag('V' if compute_schur_vectors else 'N')}, sort = {flag('N')}", [(0, 0)])
+        avals = [
+            matrix,
+            matrix,
+            *[values] * (1 if x.dtype.kind == "c" else 2),
+            count,
+            info_of(batch),
+        ]
+        form, vectors, *_, info = lapack(
+            ctx,
+            "schur",
+            "gees",
+            len(batch),
+            [x],
+            avals,
+            f"mode = {flag('V' if compute_schur_vectors else 'N')}, sort = {flag('N')}",
+            [(0, 0)],
+        )
         return nan_unless_ok(ctx, info, *((form, vectors) if compute_schur_vectors else (form,)))
 
 
@@ -127,7 +187,8 @@ schur_p = Schur()
 def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """Hessenberg form: a = Q H Q^H.
 
-    a: T[..., n, n]  ->  H on and above the first subdiagonal, below it the Householder vectors of Q, T[..., n, n]; their factors
+    a: T[..., n, n]  ->  H on and above the first subdiagonal, below it the Householder vectors of
+    Q, T[..., n, n]; their factors
     T[..., n-1]. `householder_product` makes Q of them.
     Raises ValueError if a is not square, TypeError for dtypes (C1).
 
@@ -141,9 +202,11 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """Tridiagonal form of Hermitian matrices: a = Q T Q^H, of which the lower (or upper) triangle is read.
+    """Tridiagonal form of Hermitian matrices: a = Q T Q^H, of which the lower (or upper) triangle
+    is read.
 
-    a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its off-diagonal: real[..., n-1],
+    a: T[..., n, n]  ->  Householder vectors of Q: T[..., n, n], diagonal of T: real[..., n], its
+    off-diagonal: real[..., n-1],
     factors of the reflectors: T[..., n-1]
     Raises ValueError if a is not square or empty, TypeError for dtypes (C1).
 
@@ -154,11 +217,17 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     return tuple(tridiagonal_p.call(a, lower=bool(lower)))
 
 
-def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
-          select_callable: Callable[..., object] | None = None) -> tuple[Array, Array]:
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable[..., object] | None = None,
+) -> tuple[Array, Array]:
     """Schur form x = Z T Z^H, with unitary Z and upper triangular T.
 
-    x: T[..., n, n]  ->  (T, Z), or (T,) without compute_schur_vectors. For real x complex eigenvalues are 2x2 blocks of T.
+    x: T[..., n, n]  ->  (T, Z), or (T,) without compute_schur_vectors. For real x complex
+    eigenvalues are 2x2 blocks of T.
     sort_eig_vals and select_callable, which order the eigenvalues, are not implemented.
     Raises ValueError if x is not square, TypeError for dtypes (C1).
 
@@ -167,5 +236,11 @@ def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bo
     Array([[1., 2.],
            [0., 3.]], dtype=float32)
     """
-    return tuple(schur_p.call(x, compute_schur_vectors=bool(compute_schur_vectors), sort_eig_vals=bool(sort_eig_vals),
-                              select_callable=select_callable))
+    return tuple(
+        schur_p.call(
+            x,
+            compute_schur_vectors=bool(compute_schur_vectors),
+            sort_eig_vals=bool(sort_eig_vals),
+            select_callable=select_callable,
+        )
+    )

@@ -43,8 +43,9 @@ __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 class SvdAlgorithm(enum.Enum):
     """How `svd` computes.
 
-    DEFAULT is DIVIDE_AND_CONQUER on CPU; on GPU JACOBI for matrices of at most 1024 rows and columns, QR for others. JACOBI and
-    POLAR are not on CPU, DIVIDE_AND_CONQUER is not on NVIDIA GPUs.
+    DEFAULT is DIVIDE_AND_CONQUER on CPU; on GPU JACOBI for matrices of at most 1024 rows and
+    columns, QR for others. JACOBI and POLAR are not on CPU, DIVIDE_AND_CONQUER is not on NVIDIA
+    GPUs.
     """
 
     DEFAULT = "default"
@@ -56,51 +57,86 @@ class SvdAlgorithm(enum.Enum):
 
 @final
 class Svd(MatrixPrimitive):
-    """Singular values s, descending, and with compute_uv U and V^H: A = U diag(s) V^H. NaN if the iteration fails.
+    """Singular values s, descending, and with compute_uv U and V^H: A = U diag(s) V^H. NaN if the
+    iteration fails.
 
-    (C1) A is a matrix, of floating or complex dtype.  (C2) 0 <= first <= last <= min(m, n) for subset_by_index = (first, last).
+    (C1) A is a matrix, of floating or complex dtype.  (C2) 0 <= first <= last <= min(m, n) for
+    subset_by_index = (first, last).
     """
 
     __slots__ = ()
     name = "svd"
     multiple_results = True
 
-    def types(self, x: ShapedArray, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
-              algorithm: SvdAlgorithm | None = None) -> Any:
+    def types(
+        self,
+        x: ShapedArray,
+        *,
+        full_matrices: bool,
+        compute_uv: bool,
+        subset_by_index: Any,
+        algorithm: SvdAlgorithm | None = None,
+    ) -> Any:
         check_rank("svd", (x, 2))
         check_inexact("svd", x)
         *batch, m, n = x.shape
         first, last = subset_by_index or (0, min_dim(m, n))
         if not 0 <= first <= last <= min_dim(m, n):
-            raise ValueError("svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n).\n    subset_by_index: "
-                             f"{subset_by_index}\n    x: {x.str_short(short_dtypes=True)}")
+            raise ValueError(
+                "svd: subset_by_index must satisfy 0 <= first <= last <= min_dim(m, n).\n"
+                f"    subset_by_index: {subset_by_index}\n    x: {x.str_short(short_dtypes=True)}"
+            )
         k = last - first
         s = ShapedArray((*batch, k), real_dtype(x.dtype))
         if not compute_uv:
             return (s,)
         rows_of_u, columns_of_v = (m, n) if full_matrices else (k, k)
-        return (s, ShapedArray((*batch, m, rows_of_u), x.dtype),
-                ShapedArray((*batch, columns_of_v, n), x.dtype))
+        return (
+            s,
+            ShapedArray((*batch, m, rows_of_u), x.dtype),
+            ShapedArray((*batch, columns_of_v, n), x.dtype),
+        )
 
-    def lower(self, ctx: Context, x: Value, *, full_matrices: bool, compute_uv: bool,
-              subset_by_index: Any, algorithm: SvdAlgorithm | None = None) -> Any:
+    def lower(
+        self,
+        ctx: Context,
+        x: Value,
+        *,
+        full_matrices: bool,
+        compute_uv: bool,
+        subset_by_index: Any,
+        algorithm: SvdAlgorithm | None = None,
+    ) -> Any:
         _check_algorithm(ctx, algorithm)
         *batch, m, n = x.shape
         k = min_dim(m, n)
         if 0 in x.shape:
             # The routine refuses matrices without elements.
-            return tuple(zeros(ctx, aval) if i == 0 else identity(ctx, aval) for i, aval in enumerate(ctx.avals_out))
+            return tuple(
+                zeros(ctx, aval) if i == 0 else identity(ctx, aval)
+                for i, aval in enumerate(ctx.avals_out)
+            )
         decompose = _on_gpu if on_gpu(ctx) else _by_lapack
         s, u, vh, info = decompose(ctx, x, k, full_matrices, compute_uv, algorithm)
         results = nan_unless_ok(ctx, info, s, u, vh) if compute_uv else nan_unless_ok(ctx, info, s)
         if subset_by_index in (None, (0, k)):
             return results
         ranked = len(batch)
-        return tuple(_part(ctx, value, at, subset_by_index)
-                     for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False))
+        return tuple(
+            _part(ctx, value, at, subset_by_index)
+            for value, at in zip(results, (ranked, ranked + 1, ranked), strict=False)
+        )
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[object], *, full_matrices: bool, compute_uv: bool,
-            subset_by_index: object, algorithm: SvdAlgorithm | None = None) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[object],
+        *,
+        full_matrices: bool,
+        compute_uv: bool,
+        subset_by_index: object,
+        algorithm: SvdAlgorithm | None = None,
+    ) -> Any:
         (x,), (t,) = primals, tangents
         m, n = typeof(x).shape[-2:]
         params = {"subset_by_index": subset_by_index, "algorithm": algorithm}
@@ -108,12 +144,17 @@ class Svd(MatrixPrimitive):
             outs = self.call(x, full_matrices=full_matrices, compute_uv=compute_uv, **params)
             return outs, tuple(typeof(y).zero for y in outs)
         if compute_uv and full_matrices and m != n:
-            raise NotImplementedError("Singular value decomposition JVP not implemented for full matrices: their last columns "
-                                      f"are not determined by x.\n    x: {typeof(x).str_short(short_dtypes=True)}\n"
-                                      "  Use full_matrices=False.")
+            raise NotImplementedError(
+                "Singular value decomposition JVP not implemented for full matrices: their last "
+                "columns are not determined by x.\n    x: "
+                f"{typeof(x).str_short(short_dtypes=True)}\n  Use full_matrices=False."
+            )
         if compute_uv and subset_by_index not in (None, (0, min_dim(m, n))):
-            raise NotImplementedError("svd: derivatives of some of the singular vectors are not implemented.\n"
-                                      f"    subset_by_index: {subset_by_index}\n  Slice the result of svd without subset_by_index.")
+            raise NotImplementedError(
+                "svd: derivatives of some of the singular vectors are not implemented.\n"
+                f"    subset_by_index: {subset_by_index}\n  Slice the result of svd without "
+                "subset_by_index."
+            )
         outs = self.call(x, full_matrices=False, compute_uv=True, **params)
         s, u, vh = outs
         inner = matmul(matmul(adjoint(u), t), adjoint(vh))
@@ -130,10 +171,14 @@ def _check_algorithm(ctx: Context, algorithm: SvdAlgorithm | None) -> None:
     if not lacks(ctx, "svd", algorithm):
         return
     if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
-        raise NotImplementedError("The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
-                                  f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER.")
-    raise NotImplementedError("Divide-and-conquer SVD (SvdAlgorithm.DIVIDE_AND_CONQUER) is only supported on AMD (ROCm) GPUs, "
-                              "not on NVIDIA CUDA.\n  Use SvdAlgorithm.DEFAULT, QR, JACOBI or POLAR.")
+        raise NotImplementedError(
+            "The SVD Jacobi and Polar algorithms are not implemented on CPU.\n    algorithm: "
+            f"{algorithm}\n  Use SvdAlgorithm.DEFAULT, QR or DIVIDE_AND_CONQUER."
+        )
+    raise NotImplementedError(
+        "Divide-and-conquer SVD (SvdAlgorithm.DIVIDE_AND_CONQUER) is only supported on AMD (ROCm) "
+        "GPUs, not on NVIDIA CUDA.\n  Use SvdAlgorithm.DEFAULT, QR, JACOBI or POLAR."
+    )
 
 
 class _Factors(NamedTuple):
@@ -144,44 +189,78 @@ class _Factors(NamedTuple):
 
 
 def _avals(x: Any, k: int, u: Any, v: Any) -> list[Any]:
-    """The types of what the routines return: x overwritten, singular values, and vectors in matrices of the given shapes."""
+    """The types of what the routines return: x overwritten, singular values, and vectors in
+    matrices of the given shapes."""
     batch = x.shape[:-2]
-    return [x.aval.strengthen(), ShapedArray((*batch, k), real_dtype(x.dtype)), ShapedArray((*batch, *u), x.dtype),
-            ShapedArray((*batch, *v), x.dtype), info_of(batch)]
+    return [
+        x.aval.strengthen(),
+        ShapedArray((*batch, k), real_dtype(x.dtype)),
+        ShapedArray((*batch, *u), x.dtype),
+        ShapedArray((*batch, *v), x.dtype),
+        info_of(batch),
+    ]
 
 
-def _by_lapack(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None) -> _Factors:
+def _by_lapack(
+    ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None
+) -> _Factors:
     *batch, m, n = x.shape
     u, vh = ((m, m), (n, n)) if full or not compute_uv else ((m, k), (k, n))
     mode = ("A" if full else "S") if compute_uv else "N"
     routine = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
-    return _Factors(*lapack(ctx, "svd", routine, len(batch), [x], _avals(x, k, u, vh), f"mode = {flag(mode)}", [(0, 0)])[1:])
+    return _Factors(
+        *lapack(
+            ctx,
+            "svd",
+            routine,
+            len(batch),
+            [x],
+            _avals(x, k, u, vh),
+            f"mode = {flag(mode)}",
+            [(0, 0)],
+        )[1:]
+    )
 
 
-def _on_gpu(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None) -> _Factors:
-    """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is named."""
+def _on_gpu(
+    ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None
+) -> _Factors:
+    """By Jacobi rotations if the matrices are small, else by QR iteration, unless an algorithm is
+    named."""
     *batch, m, n = x.shape
     if algorithm in (None, SvdAlgorithm.DEFAULT):
-        algorithm = SvdAlgorithm.JACOBI if is_constant([m, n]) and max(m, n) <= 1024 else SvdAlgorithm.QR
+        algorithm = (
+            SvdAlgorithm.JACOBI if is_constant([m, n]) and max(m, n) <= 1024 else SvdAlgorithm.QR
+        )
     if algorithm in (SvdAlgorithm.QR, SvdAlgorithm.DIVIDE_AND_CONQUER):
         return _on_gpu_by_bidiagonal(ctx, x, k, full, compute_uv, algorithm)
     # The kernel for small matrices makes all columns.
     made_full = full or (algorithm is SvdAlgorithm.JACOBI and (m <= 32 or n <= 32))
     u_shape, v_shape = ((m, m), (n, n)) if made_full else ((m, k), (n, k))
-    _, s, u, v, info = lapack(ctx, "svd", "gesvdp" if algorithm is SvdAlgorithm.POLAR else "gesvdj", len(batch), [x],
-                              _avals(x, k, u_shape, v_shape), aliases=[(0, 0)],
-                              gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(made_full)}")
+    _, s, u, v, info = lapack(
+        ctx,
+        "svd",
+        "gesvdp" if algorithm is SvdAlgorithm.POLAR else "gesvdj",
+        len(batch),
+        [x],
+        _avals(x, k, u_shape, v_shape),
+        aliases=[(0, 0)],
+        gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(made_full)}",
+    )
     (vh,) = ctx.trace(lambda v: (adjoint(v),), v)
     if made_full and not full:
         u, vh = _part(ctx, u, len(batch) + 1, (0, k)), _part(ctx, vh, len(batch), (0, k))
     return _Factors(s, u, vh, info)
 
 
-def _on_gpu_by_bidiagonal(ctx: Context, x: Value, k: int, full: bool, compute_uv: bool,
-                          algorithm: SvdAlgorithm | None) -> _Factors:
-    """By routines for tall matrices: a wide one is the transpose of such a one, read column by column instead of row by row.
+def _on_gpu_by_bidiagonal(
+    ctx: Context, x: Value, k: int, full: bool, compute_uv: bool, algorithm: SvdAlgorithm | None
+) -> _Factors:
+    """By routines for tall matrices: a wide one is the transpose of such a one, read column by
+    column instead of row by row.
 
-    x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and nothing else.
+    x^T = U S V^H is x = conj(V) S U^T, so that the results, read in the same way, change places and
+    nothing else.
     """
     *batch, m, n = x.shape
     is_wide = m < n
@@ -189,20 +268,31 @@ def _on_gpu_by_bidiagonal(ctx: Context, x: Value, k: int, full: bool, compute_uv
     avals = _avals(x, k, *((vh, u) if is_wide else (u, vh)))
     if not compute_uv:
         avals[2:4] = [ShapedArray((), x.dtype)] * 2
-    _, s, u, vh, info = lapack(ctx, "svd", "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd", len(batch), [x], avals,
-                               aliases=[(0, 0)], row_major=is_wide,
-                               gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(full)}, "
-                                   f"transposed = {boolean(is_wide)}")
+    _, s, u, vh, info = lapack(
+        ctx,
+        "svd",
+        "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd",
+        len(batch),
+        [x],
+        avals,
+        aliases=[(0, 0)],
+        row_major=is_wide,
+        gpu=f"compute_uv = {boolean(compute_uv)}, full_matrices = {boolean(full)}, "
+        f"transposed = {boolean(is_wide)}",
+    )
     return _Factors(s, vh, u, info) if is_wide else _Factors(s, u, vh, info)
 
 
 def _vector_tangents(t: Any, s: Array, u: Any, vh: Any, inner: Any) -> Any:
     """Tangents of U and V^H, given inner = U^H dA V.
 
-    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the phases, which are free, V's stay.
+    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the
+    phases, which are free, V's stay.
     """
     dtype = typeof(inner).dtype
-    s_columns, s_rows = (convert_element_type(spread(s, inner), dtype) for spread in (columns, rows))
+    s_columns, s_rows = (
+        convert_element_type(spread(s, inner), dtype) for spread in (columns, rows)
+    )
     identity = eye(inner)
     gaps = mul(sub(s_rows, s_columns), add(s_rows, s_columns))
     inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
@@ -235,17 +325,23 @@ def _part(ctx: Context, x: Value, axis: int, bounds: tuple[int, int]) -> Any:
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
 
 
-def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True,
-        subset_by_index: tuple[int, int] | None = None,
-        algorithm: SvdAlgorithm | None = None) -> Array | tuple[Array, Array, Array]:
+def svd(
+    x: ArrayLike,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Array | tuple[Array, Array, Array]:
     """Singular value decomposition x = U diag(s) V^H.
 
-    x: T[..., m, n]  ->  U: T[..., m, m], s: real[..., min(m, n)] descending, V^H: T[..., n, n]; with full_matrices=False the first
-    min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first, last) keeps those singular
-    values and vectors. A matrix on which the iteration fails gives NaN.
-    Derivatives of U and V need full_matrices=False or m = n, and are infinite where singular values coincide.
-    Raises TypeError if x is not a floating or complex matrix (C1), ValueError if subset_by_index is out of range (C2) or is given
-    with full_matrices.
+    x: T[..., m, n]  ->  U: T[..., m, m], s: real[..., min(m, n)] descending, V^H: T[..., n, n];
+    with full_matrices=False the first
+    min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first,
+    last) keeps those singular values and vectors. A matrix on which the iteration fails gives NaN.
+    Derivatives of U and V need full_matrices=False or m = n, and are infinite where singular values
+    coincide. Raises TypeError if x is not a floating or complex matrix (C1), ValueError if
+    subset_by_index is out of range (C2) or is given with full_matrices.
 
     >>> from teucer import lax
     >>> lax.linalg.svd(np.float32([[0, 2], [1, 0]]), compute_uv=False)
@@ -255,12 +351,19 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True,
         first, last = subset_by_index
         subset_by_index = (int(first), int(last))
         if full_matrices and compute_uv and subset_by_index != (0, min_dim(*typeof(x).shape[-2:])):
-            raise ValueError(f"svd: full_matrices and subset_by_index cannot both be set.\n    subset_by_index: {subset_by_index}\n"
-                             "  Use full_matrices=False.")
+            raise ValueError(
+                "svd: full_matrices and subset_by_index cannot both be set.\n"
+                f"    subset_by_index: {subset_by_index}\n  Use full_matrices=False."
+            )
     if algorithm is not None and not isinstance(algorithm, SvdAlgorithm):
         raise ValueError(f"svd: algorithm must be a SvdAlgorithm, got {algorithm!r}.")
-    outs = svd_p.call(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), subset_by_index=subset_by_index,
-                      algorithm=algorithm)
+    outs = svd_p.call(
+        x,
+        full_matrices=bool(full_matrices),
+        compute_uv=bool(compute_uv),
+        subset_by_index=subset_by_index,
+        algorithm=algorithm,
+    )
     if not compute_uv:
         return outs[0]
     s, u, vh = outs

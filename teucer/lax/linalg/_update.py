@@ -47,16 +47,26 @@ class CholeskyUpdate(MatrixPrimitive):
         check_inexact("cholesky_update", r_matrix, w_vector, real=True)
         check_same_batch("cholesky_update", (r_matrix, 2), (w_vector, 1))
         if r_matrix.shape[-1] != r_matrix.shape[-2] or w_vector.shape[-1] != r_matrix.shape[-1]:
-            raise ValueError("Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as "
-                             f"input. Got shapes {r_matrix.shape} and {w_vector.shape} instead")
+            raise ValueError(
+                "Rank-1 update to Cholesky decomposition takes a square matrix and a vector of "
+                f"the same size as input. Got shapes {r_matrix.shape} and {w_vector.shape} instead"
+            )
         return (r_matrix.strengthen(),)
 
     def lower(self, ctx: Context, r_matrix: Value, w_vector: Value) -> Any:
         if len(r_matrix.shape) == 2 and has_gpu_kernel(ctx, "cholesky_update"):
             # For one matrix: batches go through the loop.
             avals = [r_matrix.aval.strengthen(), w_vector.aval.strengthen()]
-            return lapack(ctx, "cholesky_update", "cholesky_update", 0, [r_matrix, w_vector], avals,
-                          aliases=[(0, 0), (1, 1)], row_major=True)[:1]
+            return lapack(
+                ctx,
+                "cholesky_update",
+                "cholesky_update",
+                0,
+                [r_matrix, w_vector],
+                avals,
+                aliases=[(0, 0), (1, 1)],
+                row_major=True,
+            )[:1]
         return (_rotated(ctx, r_matrix, w_vector),)
 
 
@@ -64,7 +74,8 @@ cholesky_update_p = CholeskyUpdate()
 
 
 def _rotated(ctx: Context, r: Any, w: Any) -> Any:
-    """Givens rotations, row by row: rotation k takes w[k] into R[k, k]. Golub & Van Loan, Matrix Computations, 6.5.4."""
+    """Givens rotations, row by row: rotation k takes w[k] into R[k, k]. Golub & Van Loan, Matrix
+    Computations, 6.5.4."""
     *batch, n = w.shape
     n_batch = len(batch)
     if 0 in w.shape:
@@ -83,7 +94,11 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
 
     def body(k: Value, matrix: Value, vector: Value) -> Any:
         starts = [zero] * n_batch
-        row = hlo.reshape(ctx, hlo.dynamic_slice(ctx, matrix, [*starts, k, zero], row_aval.shape), vector_aval.shape)
+        row = hlo.reshape(
+            ctx,
+            hlo.dynamic_slice(ctx, matrix, [*starts, k, zero], row_aval.shape),
+            vector_aval.shape,
+        )
         x = hlo.dynamic_slice(ctx, row, [*starts, k], scalars.shape)
         y = hlo.dynamic_slice(ctx, vector, [*starts, k], scalars.shape)
         length = _hypot(ctx, x, y)
@@ -91,12 +106,20 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
         still = hlo.compare(ctx, length, hlo.splat(ctx, 0, scalars), "EQ")
         cosine = hlo.select(ctx, still, hlo.splat(ctx, 1, scalars), binary("divide", x, length))
         sine = hlo.select(ctx, still, hlo.splat(ctx, 0, scalars), binary("divide", y, length))
-        turned = binary("add", binary("multiply", spread(cosine), row), binary("multiply", spread(sine), vector))
-        rest = binary("subtract", binary("multiply", spread(cosine), vector), binary("multiply", spread(sine), row))
+        turned = binary(
+            "add", binary("multiply", spread(cosine), row), binary("multiply", spread(sine), vector)
+        )
+        rest = binary(
+            "subtract",
+            binary("multiply", spread(cosine), vector),
+            binary("multiply", spread(sine), row),
+        )
         # Columns before k are not touched; those of R are zero there.
         before = hlo.compare(ctx, index, hlo.broadcast_in_dim(ctx, k, index.shape, ()), "LT")
         turned, rest = hlo.select(ctx, before, row, turned), hlo.select(ctx, before, vector, rest)
-        matrix = hlo.dynamic_update_slice(ctx, matrix, hlo.reshape(ctx, turned, row_aval.shape), [*starts, k, zero])
+        matrix = hlo.dynamic_update_slice(
+            ctx, matrix, hlo.reshape(ctx, turned, row_aval.shape), [*starts, k, zero]
+        )
         return binary("add", k, one), matrix, rest
 
     def cond(k: Value, matrix: Value, vector: Value) -> Any:
@@ -107,7 +130,9 @@ def _rotated(ctx: Context, r: Any, w: Any) -> Any:
 
 def _hypot(ctx: Context, x: Value, y: Value) -> Any:
     """sqrt(x^2 + y^2) without overflow."""
-    big = hlo.elementwise(ctx, "maximum", hlo.elementwise(ctx, "abs", x), hlo.elementwise(ctx, "abs", y))
+    big = hlo.elementwise(
+        ctx, "maximum", hlo.elementwise(ctx, "abs", x), hlo.elementwise(ctx, "abs", y)
+    )
     is_zero = hlo.compare(ctx, big, hlo.splat(ctx, 0, big.aval), "EQ")
     scale = hlo.select(ctx, is_zero, hlo.splat(ctx, 1, big.aval), big)
     parts = [hlo.elementwise(ctx, "divide", v, scale) for v in (x, y)]
@@ -140,20 +165,33 @@ class SymmetricProduct(MatrixPrimitive):
     __slots__ = ()
     name = "symmetric_product"
 
-    def types(self, a_matrix: ShapedArray, c_matrix: ShapedArray, *, alpha: float, beta: float) -> Any:
+    def types(
+        self, a_matrix: ShapedArray, c_matrix: ShapedArray, *, alpha: float, beta: float
+    ) -> Any:
         check_rank("symmetric_product", (a_matrix, 2), (c_matrix, 2))
         check_same_dtype("symmetric_product", a_matrix, c_matrix)
         check_inexact("symmetric_product", a_matrix, c_matrix, real=True)
         check_same_batch("symmetric_product", (a_matrix, 2), (c_matrix, 2))
         if c_matrix.shape[-2:] != (a_matrix.shape[-2],) * 2:
-            raise ValueError("symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). "
-                             f"Got shapes {a_matrix.shape} and {c_matrix.shape}.")
+            raise ValueError(
+                "symmetric_update expects a rectangular matrix of shape (m, n) and a square "
+                f"matrix of shape (m, m). Got shapes {a_matrix.shape} and {c_matrix.shape}."
+            )
         return (c_matrix.strengthen(),)
 
-    def lower(self, ctx: Context, a_matrix: Value, c_matrix: Value, *, alpha: float, beta: float) -> Any:
+    def lower(
+        self, ctx: Context, a_matrix: Value, c_matrix: Value, *, alpha: float, beta: float
+    ) -> Any:
         return ctx.trace(lambda a, c: (_product(a, a, c, alpha, beta),), a_matrix, c_matrix)
 
-    def jvp(self, primals: Sequence[Array], tangents: Sequence[Array | Zero], *, alpha: float, beta: float) -> Any:
+    def jvp(
+        self,
+        primals: Sequence[Array],
+        tangents: Sequence[Array | Zero],
+        *,
+        alpha: float,
+        beta: float,
+    ) -> Any:
         (a, c), (ta, tc) = primals, tangents
         outs = self.call(a, c, alpha=alpha, beta=beta)
         tangent: Any = typeof(c).zero
@@ -172,8 +210,14 @@ def _product(x: Array, y: Array, c: Array, alpha: float, beta: float) -> Any:
     return add(mul(matmul(x, matrix_transpose(y)), like(c, alpha)), mul(c, like(c, beta)))
 
 
-def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0,
-                      beta: float = 0.0, symmetrize_output: bool = False) -> Any:
+def symmetric_product(
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Any:
     """alpha a a^T + beta c for symmetric c, of which the lower triangle is meant.
 
     a_matrix: real[..., n, m]; c_matrix: real[..., n, n]  ->  real[..., n, n]

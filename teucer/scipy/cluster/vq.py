@@ -27,13 +27,19 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     """
     obs, code_book = matrices("vq", obs, code_book)
     if obs.ndim != code_book.ndim:
-        raise ValueError(f"vq: Observation and code_book should have the same rank, got {obs.ndim} and {code_book.ndim}.")
+        raise ValueError(
+            f"vq: Observation and code_book should have the same rank, got {obs.ndim} and "
+            f"{code_book.ndim}."
+        )
     if obs.ndim not in (1, 2):
         raise ValueError(f"vq: ndim different than 1 or 2 are not supported, got {obs.ndim}.")
     if obs.ndim == 1:
         obs, code_book = obs[:, None], code_book[:, None]
     if obs.shape[1] != code_book.shape[1]:
-        raise ValueError(f"vq: observations and codes differ in length\n    obs: {obs.shape}\n    code_book: {code_book.shape}")
+        raise ValueError(
+            f"vq: observations and codes differ in length\n    obs: {obs.shape}\n"
+            f"    code_book: {code_book.shape}"
+        )
     distances = jnp.linalg.norm(obs[:, None] - code_book[None], axis=-1)
     code = jnp.argmin(distances, axis=-1)
     return code, jnp.min(distances, axis=-1)

@@ -2,7 +2,12 @@
 
 from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = lazy_module(__name__, {
-    "teucer.scipy.signal._convolutions": "convolve convolve2d correlate correlate2d fftconvolve",
-    "teucer.scipy.signal._spectra": "csd detrend istft stft welch",
-})
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__,
+    {
+        "teucer.scipy.signal._convolutions": (
+            "convolve convolve2d correlate correlate2d fftconvolve"
+        ),
+        "teucer.scipy.signal._spectra": "csd detrend istft stft welch",
+    },
+)

@@ -22,21 +22,35 @@ __all__ = ["csd", "detrend", "istft", "stft", "welch"]
 
 # What the argument boundary says -> the mode of jnp.pad and its arguments.
 _EXTENSIONS: dict[str | None, tuple[str, dict[str, str]]] = {
-    "even": ("reflect", {}), "odd": ("reflect", {"reflect_type": "odd"}), "constant": ("edge", {}), "zeros": ("constant", {})}
+    "even": ("reflect", {}),
+    "odd": ("reflect", {"reflect_type": "odd"}),
+    "constant": ("edge", {}),
+    "zeros": ("constant", {}),
+}
 
 
-def detrend(data: ArrayLike, axis: int = -1, type: str = "linear", bp: int | Sequence[int] = 0,
-            overwrite_data: None = None) -> Array:
-    """A signal without its mean ("constant"), or without the straight line that fits it best ("linear").
+def detrend(
+    data: ArrayLike,
+    axis: int = -1,
+    type: str = "linear",
+    bp: int | Sequence[int] = 0,
+    overwrite_data: None = None,
+) -> Array:
+    """A signal without its mean ("constant"), or without the straight line that fits it best
+    ("linear").
 
     data: T[...]. bp: places at which another line begins.
-    Raises ValueError for another type, or places that are not along the axis; NotImplementedError for overwrite_data.
+    Raises ValueError for another type, or places that are not along the axis; NotImplementedError
+    for overwrite_data.
 
     >>> detrend(jnp.array([1., 4., 4.])).round(3).tolist()
     [-0.5, 1.0, -0.5]
     """
     if overwrite_data is not None:
-        raise NotImplementedError("detrend: overwrite_data argument not implemented: arrays are immutable\n  Leave it out.")
+        raise NotImplementedError(
+            "detrend: overwrite_data argument not implemented: arrays are immutable\n"
+            "  Leave it out."
+        )
     if type not in ("constant", "linear"):
         raise ValueError(f"detrend: Trend type must be 'linear' or 'constant', got {type!r}.")
     check_arraylike("detrend", data)
@@ -44,7 +58,10 @@ def detrend(data: ArrayLike, axis: int = -1, type: str = "linear", bp: int | Seq
     n = jnp.shape(data)[axis]
     breaks = sorted({0, n, *(int(b) for b in np.atleast_1d(np.asarray(bp)))})
     if breaks[0] < 0 or breaks[-1] > n:
-        raise ValueError(f"detrend: Breakpoints must be non-negative and less than length of data along given axis, {n}; got {bp}.")
+        raise ValueError(
+            "detrend: Breakpoints must be non-negative and less than length of data along given "
+            f"axis, {n}; got {bp}."
+        )
     return _detrend(data, axis, type, tuple(breaks))
 
 
@@ -61,7 +78,8 @@ def _detrend(data: Any, axis: int, type: str, breaks: tuple[int, ...]) -> Any:
 
 
 def _without_line(x: Any) -> Any:
-    """What the line that fits best leaves: the projection off the constant and the centred places, which are orthogonal."""
+    """What the line that fits best leaves: the projection off the constant and the centred places,
+    which are orthogonal."""
     places = np.arange(x.shape[-1]) - (x.shape[-1] - 1) / 2
     norm = np.sqrt(np.sum(places**2)) or 1.0
     unit = jnp.asarray(places / norm, x.real.dtype)
@@ -70,7 +88,8 @@ def _without_line(x: Any) -> Any:
 
 
 class _Windows(NamedTuple):
-    """How a signal is cut: the window, its length, how many elements neighbours share, and the length of transforms."""
+    """How a signal is cut: the window, its length, how many elements neighbours share, and the
+    length of transforms."""
 
     window: Any
     nperseg: int
@@ -78,16 +97,29 @@ class _Windows(NamedTuple):
     nfft: int
 
 
-def _windows(op: str, window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None,
-             n: int | None, default: int = 256) -> _Windows:
+def _windows(
+    op: str,
+    window: Any,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    n: int | None,
+    default: int = 256,
+) -> _Windows:
     """The way to cut a signal of n elements; None where that is not known."""
     if nperseg is not None and int(nperseg) < 1:
         raise ValueError(f"{op}: nperseg must be a positive integer, got {nperseg}.")
     if isinstance(window, str | tuple | float | int):
         length = default if nperseg is None else int(nperseg)
         if n is not None and length > n:
-            warnings.warn(f"{op}: nperseg={length} is greater than signal length max(len(x), len(y)) = {n}, using nperseg = {n}",
-                          UserWarning, stacklevel=3)
+            warnings.warn(
+                (
+                    f"{op}: nperseg={length} is greater than signal length max(len(x), len(y)) = "
+                    f"{n}, using nperseg = {n}"
+                ),
+                UserWarning,
+                stacklevel=3,
+            )
             length = n
         window = host.get_window(window, length) if length else np.ones(0)
     else:
@@ -98,10 +130,15 @@ def _windows(op: str, window: Any, nperseg: int | None, noverlap: int | None, nf
         if n is not None and length > n:
             raise ValueError(f"{op}: window is longer than input signal: {length} and {n}.")
         if nperseg is not None and int(nperseg) != length:
-            raise ValueError(f"{op}: value specified for nperseg is different from length of window: {nperseg} and {length}.")
+            raise ValueError(
+                f"{op}: value specified for nperseg is different from length of window: {nperseg} "
+                f"and {length}."
+            )
     nfft = length if nfft is None else int(nfft)
     if nfft < length:
-        raise ValueError(f"{op}: nfft must be greater than or equal to nperseg, got {nfft} and {length}.")
+        raise ValueError(
+            f"{op}: nfft must be greater than or equal to nperseg, got {nfft} and {length}."
+        )
     noverlap = length // 2 if noverlap is None else int(noverlap)
     if length and noverlap >= length:
         raise ValueError(f"{op}: noverlap must be less than nperseg, got {noverlap} and {length}.")
@@ -120,7 +157,8 @@ def _without_trend(detrend: Any) -> Callable[[Any], Any]:
 
 
 def _transforms(x: Any, cut: _Windows, detrend: Any, is_onesided: bool) -> Any:
-    """The Fourier transforms of the windows of a signal in the last axis: T[..., windows, frequencies]."""
+    """The Fourier transforms of the windows of a signal in the last axis: T[..., windows,
+    frequencies]."""
     step = cut.nperseg - cut.noverlap
     count = max((x.shape[-1] - cut.noverlap) // step, 0)
     places = step * np.arange(count)[:, None] + np.arange(cut.nperseg)
@@ -132,19 +170,32 @@ def _frequencies(n: int, fs: Any, is_onesided: bool) -> Any:
     return jnp.asarray(np.fft.rfftfreq(n) if is_onesided else np.fft.fftfreq(n), float) * fs
 
 
-def csd(x: Array, y: ArrayLike | None, fs: ArrayLike = 1.0, window: str = "hann",
-        nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
-        detrend: str = "constant", return_onesided: bool = True, scaling: str = "density",
-        axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
-    """Frequencies, and the density of the cross spectrum of two signals at them, by Welch's method; y None: of x with itself.
+def csd(
+    x: Array,
+    y: ArrayLike | None,
+    fs: ArrayLike = 1.0,
+    window: str = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: str = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies, and the density of the cross spectrum of two signals at them, by Welch's method;
+    y None: of x with itself.
 
-    x, y: T[...]; the shorter one is continued with zeros. fs: how many samples there are in a unit of time.
+    x, y: T[...]; the shorter one is continued with zeros. fs: how many samples there are in a unit
+    of time.
     window: a name, a name with its parameters (`scipy.signal.get_window`), or an array.
-    nperseg: the length of windows, 256 by default; noverlap: how many elements neighbours share, half by default; nfft: the length
-    of transforms. detrend: "constant", "linear", False, or a function of windows in the last axis.
+    nperseg: the length of windows, 256 by default; noverlap: how many elements neighbours share,
+    half by default; nfft: the length of transforms. detrend: "constant", "linear", False, or a
+    function of windows in the last axis.
     return_onesided: for real signals only frequencies that are not negative.
-    scaling: "density", power by frequency, or "spectrum", power. average: of windows, "mean" or "median".
-    Raises ValueError for other arguments.
+    scaling: "density", power by frequency, or "spectrum", power. average: of windows, "mean" or
+    "median". Raises ValueError for other arguments.
 
     >>> frequencies, density = csd(jnp.arange(8.), jnp.arange(8.), nperseg=4)
     >>> frequencies.tolist()
@@ -175,9 +226,14 @@ def csd(x: Array, y: ArrayLike | None, fs: ArrayLike = 1.0, window: str = "hann"
     scale = 1 / (fs * jnp.sum(weights**2)) if scaling == "density" else 1 / jnp.sum(weights) ** 2
     power = jnp.conj(first) * second * scale
     if is_onesided:
-        # Each frequency but the first, and the last of an even number, stands also for its opposite.
+        # Each frequency but the first, and the last of an even number, stands also for its
+        # opposite.
         end = power.shape[-1] if cut.nfft % 2 else power.shape[-1] - 1
-        power = jnp.where((jnp.arange(power.shape[-1]) > 0) & (jnp.arange(power.shape[-1]) < end), 2 * power, power)
+        power = jnp.where(
+            (jnp.arange(power.shape[-1]) > 0) & (jnp.arange(power.shape[-1]) < end),
+            2 * power,
+            power,
+        )
     averaged = jnp.mean(power, axis=-2) if average == "mean" else _median(power)
     return _frequencies(cut.nfft, fs, is_onesided), jnp.moveaxis(averaged, -1, axis)
 
@@ -192,29 +248,62 @@ def _median(power: Any) -> Any:
     return lax.complex(jnp.median(power.real, axis=-2), jnp.median(power.imag, axis=-2)) / bias
 
 
-def welch(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
-          noverlap: int | None = None, nfft: int | None = None, detrend: str = "constant",
-          return_onesided: bool = True, scaling: str = "density", axis: int = -1,
-          average: str = "mean") -> tuple[Any, Any]:
-    """Frequencies, and the density of the power spectrum of a signal at them, by Welch's method. Arguments as of `csd`.
+def welch(
+    x: Array,
+    fs: ArrayLike = 1.0,
+    window: str = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: str = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies, and the density of the power spectrum of a signal at them, by Welch's method.
+    Arguments as of `csd`.
 
     >>> frequencies, density = welch(jnp.array([1., -1., 1., -1.]), nperseg=4, window="boxcar")
     >>> density.round(3).tolist()
     [0.0, 0.0, 4.0]
     """
-    frequencies, density = csd(x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+    frequencies, density = csd(
+        x,
+        None,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        axis,
+        average,
+    )
     return frequencies, density.real
 
 
-def stft(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = 256,
-         noverlap: int | None = None, nfft: int | None = None, detrend: bool = False,
-         return_onesided: bool = True, boundary: str | None = "zeros", padded: bool = True,
-         axis: int = -1) -> tuple[Any, Any, Any]:
-    """Frequencies, times of windows, and Fourier transforms: complex[..., frequencies, ..., windows].
+def stft(
+    x: Array,
+    fs: ArrayLike = 1.0,
+    window: str = "hann",
+    nperseg: int | None = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: bool = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+) -> tuple[Any, Any, Any]:
+    """Frequencies, times of windows, and Fourier transforms: complex[..., frequencies, ...,
+    windows].
 
-    boundary: by what the signal is continued for half a window at both ends: "even", "odd" (mirrored, about the point at the
-    end), "constant", "zeros", or None. padded: continue it by zeros to a whole number of windows.
-    Other arguments and errors are those of `csd`.
+    boundary: by what the signal is continued for half a window at both ends: "even", "odd"
+    (mirrored, about the point at the end), "constant", "zeros", or None. padded: continue it by
+    zeros to a whole number of windows. Other arguments and errors are those of `csd`.
 
     >>> frequencies, times, transforms = stft(jnp.ones(8), nperseg=4)
     >>> transforms.shape, times.tolist()
@@ -222,7 +311,9 @@ def stft(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | Non
     """
     check_arraylike("stft", x)
     if boundary is not None and boundary not in _EXTENSIONS:
-        raise ValueError(f"Unknown boundary option '{boundary}', must be one of: {[*_EXTENSIONS, None]}")
+        raise ValueError(
+            f"Unknown boundary option '{boundary}', must be one of: {[*_EXTENSIONS, None]}"
+        )
     (x,) = matrices("stft", x)
     axis = canonical_axis(axis, x.ndim, "stft")
     x = jnp.moveaxis(x, axis, -1)
@@ -234,27 +325,49 @@ def stft(x: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | Non
     half = cut.nperseg // 2
     if boundary is not None:
         if x.shape[-1] <= half and boundary in ("even", "odd"):
-            raise ValueError(f"stft: the signal must be longer than half a window, {half}, for boundary {boundary!r}.")
+            raise ValueError(
+                f"stft: the signal must be longer than half a window, {half}, for boundary "
+                f"{boundary!r}."
+            )
         mode, options = _EXTENSIONS[boundary]
         x = jnp.pad(x, [*along, (half, half)], mode=mode, **options)
     step = cut.nperseg - cut.noverlap
     if padded:
         x = jnp.pad(x, [*along, (0, (-(x.shape[-1] - cut.nperseg) % step) % cut.nperseg)])
     is_onesided = return_onesided and not jnp.iscomplexobj(x)
-    transforms = _transforms(x, cut, detrend, is_onesided) / jnp.sum(jnp.asarray(cut.window)).astype(x.real.dtype)
-    times = jnp.asarray(np.arange(cut.nperseg / 2, x.shape[-1] - cut.nperseg / 2 + 1, step), float) / fs
+    transforms = _transforms(x, cut, detrend, is_onesided) / jnp.sum(
+        jnp.asarray(cut.window)
+    ).astype(x.real.dtype)
+    times = (
+        jnp.asarray(np.arange(cut.nperseg / 2, x.shape[-1] - cut.nperseg / 2 + 1, step), float) / fs
+    )
     times = times if boundary is None else times - cut.nperseg / 2 / fs
-    return _frequencies(cut.nfft, fs, is_onesided), times, jnp.moveaxis(jnp.swapaxes(transforms, -1, -2), -2, axis)
+    return (
+        _frequencies(cut.nfft, fs, is_onesided),
+        times,
+        jnp.moveaxis(jnp.swapaxes(transforms, -1, -2), -2, axis),
+    )
 
 
-def istft(Zxx: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
-          noverlap: int | None = None, nfft: int | None = None, input_onesided: bool = True,
-          boundary: bool = True, time_axis: int = -1, freq_axis: int = -2) -> tuple[Any, Any]:
+def istft(
+    Zxx: Array,
+    fs: ArrayLike = 1.0,
+    window: str = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+) -> tuple[Any, Any]:
     """Times, and the signal of which `stft` gives Zxx, as far as windows overlap.
 
-    Zxx: complex, with frequencies along freq_axis and windows along time_axis. input_onesided: without negative frequencies.
-    boundary: whether the signal was continued at both ends. Other arguments are those that `stft` was given.
-    Raises ValueError for arrays of less than two axes, equal axes, and lengths that do not fit.
+    Zxx: complex, with frequencies along freq_axis and windows along time_axis. input_onesided:
+    without negative frequencies.
+    boundary: whether the signal was continued at both ends. Other arguments are those that `stft`
+    was given. Raises ValueError for arrays of less than two axes, equal axes, and lengths that do
+    not fit.
 
     >>> _, _, transforms = stft(jnp.arange(8.), nperseg=4)
     >>> istft(transforms)[1].round().tolist()
@@ -281,7 +394,7 @@ def istft(Zxx: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | 
     step = cut.nperseg - cut.noverlap
     pieces = jnp.fft.irfft(z, nfft) if input_onesided else jnp.fft.ifft(z, nfft)
     weights = jnp.asarray(cut.window).astype(pieces.real.dtype)
-    pieces = pieces[..., :cut.nperseg] * weights * jnp.sum(weights)
+    pieces = pieces[..., : cut.nperseg] * weights * jnp.sum(weights)
     count = pieces.shape[-2]
     places = step * np.arange(count)[:, None] + np.arange(cut.nperseg)
     size = cut.nperseg + (count - 1) * step
@@ -289,7 +402,7 @@ def istft(Zxx: Array, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | 
     norm = jnp.zeros(size, weights.dtype).at[places].add(jnp.broadcast_to(weights**2, places.shape))
     half = cut.nperseg // 2
     if boundary:
-        total, norm = (v[..., half:v.shape[-1] - half] for v in (total, norm))
+        total, norm = (v[..., half : v.shape[-1] - half] for v in (total, norm))
     signal = total / jnp.where(norm > 1e-10, norm, 1)
     # The axis of time stays where it was, less that of frequencies.
     at = time - (frequency < time)

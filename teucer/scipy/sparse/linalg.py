@@ -1,4 +1,5 @@
-"""Iterative solutions of linear systems A x = b, with derivatives that are such solutions themselves."""
+"""Iterative solutions of linear systems A x = b, with derivatives that are such solutions
+themselves."""
 
 from __future__ import annotations
 
@@ -19,19 +20,30 @@ __all__ = ["bicgstab", "cg", "gmres"]
 __dir__ = listing(__name__, __all__)
 
 Operator = Callable[[Any], Any]
-# solve(matvec, precondition, b, x0) -> x, on vectors, or on arrays of any shape where the method only adds and multiplies them
+# solve(matvec, precondition, b, x0) -> x, on vectors, or on arrays of any shape where the method
+# only adds and multiplies them
 Method = Callable[[Operator, Operator, Any, Any], Any]
 
 
 @tracebacks.api_boundary
-def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-       M: Any = None) -> tuple[Any, None]:
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+) -> tuple[Any, None]:
     """(x, None) with A x = b by conjugate gradients.
 
-    A: a Hermitian positive definite matrix T[n,n], or a linear function of such trees as b is one. b: a tree of arrays.
+    A: a Hermitian positive definite matrix T[n,n], or a linear function of such trees as b is one.
+    b: a tree of arrays.
     x0: where to begin, by default zero. M: an approximate inverse of A, in either form.
-    tol, atol: it ends when the residual's norm is at most max(tol * norm(b), atol), or after maxiter steps (10 n).
-    Raises ValueError if A is a matrix that is not square, or x0 is not alike b; TypeError if A is neither.
+    tol, atol: it ends when the residual's norm is at most max(tol * norm(b), atol), or after
+    maxiter steps (10 n). Raises ValueError if A is a matrix that is not square, or x0 is not alike
+    b; TypeError if A is neither.
 
     >>> import teucer.numpy as jnp
     >>> cg(jnp.diag(jnp.array([1., 4.])), jnp.ones(2))[0]
@@ -39,6 +51,7 @@ def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, 
 
     Method: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49 (1952) 409.
     """
+
     def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit = _limit(b, tol, atol)
 
@@ -54,15 +67,26 @@ def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, 
         r = b - matvec(x0)
         z = precondition(r)
         start = x0, r, z, _vdot(r, z).real, 0
-        return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[4] < _steps(maxiter, b)), step, start)[0]
+        return lax.while_loop(
+            lambda s: (_norm(s[1]) > limit) & (s[4] < _steps(maxiter, b)), step, start
+        )[0]
 
     return _solved("cg", method, A, b, x0, M, any_shape=True, symmetric=True), None
 
 
 @tracebacks.api_boundary
-def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-             M: Any = None) -> tuple[Any, None]:
-    """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not be symmetric.
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+) -> tuple[Any, None]:
+    """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not
+    be symmetric.
 
     >>> import teucer.numpy as jnp
     >>> bicgstab(jnp.array([[1., 1.], [0., 2.]]), jnp.ones(2))[0]
@@ -70,6 +94,7 @@ def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float =
 
     Method: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631.
     """
+
     def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit, tiny = _limit(b, tol, atol), jnp.finfo(b.dtype).tiny
 
@@ -96,19 +121,33 @@ def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float =
         one = jnp.ones((), b.dtype)
         start = x0, r, jnp.zeros_like(r), jnp.zeros_like(r), one, one, one, 0, False
         steps = _steps(maxiter, b)
-        return lax.while_loop(lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & ~s[8], step, start)[0]
+        return lax.while_loop(
+            lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & ~s[8], step, start
+        )[0]
 
     return _solved("bicgstab", method, A, b, x0, M, any_shape=True), None
 
 
 @tracebacks.api_boundary
-def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None,
-          M: Any = None, solve_method: str = "batched") -> tuple[Any, int]:
-    """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be symmetric.
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int = 20,
+    maxiter: int | None = None,
+    M: Any = None,
+    solve_method: str = "batched",
+) -> tuple[Any, int]:
+    """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be
+    symmetric.
 
-    restart: the size of the space in which a step looks for the smallest residual. maxiter: how many such steps.
-    solve_method: 'batched' or 'incremental', which only differ in rounding: either way each step's least-squares problem is
-        solved at its end.
+    restart: the size of the space in which a step looks for the smallest residual. maxiter: how
+    many such steps.
+    solve_method: 'batched' or 'incremental', which only differ in rounding: either way each step's
+        least-squares problem is solved at its end.
     Raises ValueError for another solve_method.
 
     >>> import teucer.numpy as jnp
@@ -118,7 +157,9 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
     Method: Saad & Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856, preconditioned from the left.
     """
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
+        raise ValueError(
+            f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'"
+        )
 
     def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
         limit, m = _limit(precondition(b), tol, atol), min(restart, b.size)
@@ -128,7 +169,8 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
 
         def step(state: Any) -> Any:
             x, r, norm, k = state
-            # Rows are the basis; rows that have not been made yet, and those after the space is exhausted, are zero.
+            # Rows are the basis; rows that have not been made yet, and those after the space is
+            # exhausted, are zero.
             basis = jnp.zeros((m + 1, b.size), b.dtype).at[0].set(r / norm.astype(b.dtype))
 
             def extend(j: Any, made: Any) -> Any:
@@ -153,7 +195,9 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
 
         r = residual(x0)
         steps = _steps(maxiter, b)
-        return lax.while_loop(lambda s: (s[2] > limit) & (s[3] < steps), step, (x0, r, _norm(r), 0))[0]
+        return lax.while_loop(
+            lambda s: (s[2] > limit) & (s[3] < steps), step, (x0, r, _norm(r), 0)
+        )[0]
 
     return _solved("gmres", method, A, b, x0, M), 0
 
@@ -186,20 +230,38 @@ def _operator(A: Any) -> Operator:
     return lambda x: product(A, x)
 
 
-def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, any_shape: bool = False,
-            symmetric: bool = False) -> Any:
-    """The solution that a method on vectors finds for trees, as `custom_linear_solve` differentiates it.
+def _solved(
+    name: str,
+    method: Method,
+    A: Any,
+    b: Any,
+    x0: Any,
+    M: Any,
+    *,
+    any_shape: bool = False,
+    symmetric: bool = False,
+) -> Any:
+    """The solution that a method on vectors finds for trees, as `custom_linear_solve`
+    differentiates it.
 
-    any_shape: the method takes arrays of any shape. A tree of one array then stays as it is: XLA computes the indices of a
-    reshaped array for each element of each loop.
+    any_shape: the method takes arrays of any shape. A tree of one array then stays as it is: XLA
+    computes the indices of a reshaped array for each element of each loop.
     """
     apply, invert = _operator(A), (lambda x: x) if M is None else _operator(M)
     inexact = pytrees.tree_map(_inexact, b)
     ravel = _only_leaf if any_shape and len(pytrees.tree_leaves(inexact)) == 1 else ravel_pytree
     flat, unravel = ravel(inexact)
-    shapes, given = ([typeof(x).shape for x in pytrees.tree_leaves(tree)] for tree in (b, b if x0 is None else x0))
-    if shapes != given or (x0 is not None and pytrees.tree_structure(x0) != pytrees.tree_structure(b)):
-        raise ValueError(f"arrays in x0 and b must have matching shapes: {given} vs {shapes}\n    function: {name}")
+    shapes, given = (
+        [typeof(x).shape for x in pytrees.tree_leaves(tree)]
+        for tree in (b, b if x0 is None else x0)
+    )
+    if shapes != given or (
+        x0 is not None and pytrees.tree_structure(x0) != pytrees.tree_structure(b)
+    ):
+        raise ValueError(
+            f"arrays in x0 and b must have matching shapes: {given} vs {shapes}\n"
+            f"    function: {name}"
+        )
     start = jnp.zeros_like(flat) if x0 is None else ravel(x0)[0].astype(flat.dtype)
 
     def on_vectors(f: Operator) -> Operator:
@@ -208,7 +270,9 @@ def _solved(name: str, method: Method, A: Any, b: Any, x0: Any, M: Any, *, any_s
     def solve(matvec: Operator, b: Any) -> Any:
         return method(matvec, on_vectors(invert), b, lax.stop_gradient(start))
 
-    x = lax.custom_linear_solve(on_vectors(apply), flat, solve, None if symmetric else solve, symmetric)
+    x = lax.custom_linear_solve(
+        on_vectors(apply), flat, solve, None if symmetric else solve, symmetric
+    )
     return unravel(x)
 
 
@@ -220,4 +284,8 @@ def _only_leaf(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def _inexact(x: Any) -> Any:
     array = jnp.asarray(x)
-    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(jnp.result_type(array.dtype, jnp.float32))
+    return (
+        array
+        if jnp.issubdtype(array.dtype, jnp.inexact)
+        else array.astype(jnp.result_type(array.dtype, jnp.float32))
+    )

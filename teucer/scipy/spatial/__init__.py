@@ -2,4 +2,6 @@
 
 from teucer._base.lazy import lazy_module
 
-__getattr__, __dir__, __all__ = lazy_module(__name__, {"teucer.scipy.spatial.transform": "transform=."})
+__getattr__, __dir__, __all__ = lazy_module(
+    __name__, {"teucer.scipy.spatial.transform": "transform=."}
+)

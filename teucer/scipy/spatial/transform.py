@@ -30,8 +30,10 @@ def _real(op: str, x: Any) -> Any:
 def _shaped(op: str, x: Any, *last: int) -> Any:
     """An operand as floats whose last axes have given sizes."""
     x = _real(op, x)
-    if x.shape[x.ndim - len(last):] != last:
-        raise ValueError(f"{op}: expected an array of shape (..., {', '.join(map(str, last))}), got {x.shape}.")
+    if x.shape[x.ndim - len(last) :] != last:
+        raise ValueError(
+            f"{op}: expected an array of shape (..., {', '.join(map(str, last))}), got {x.shape}."
+        )
     return x
 
 
@@ -48,11 +50,12 @@ class Rotation(NamedTuple):
 
     quat: Any
 
-    # --- Made from -------------------------------------------------------------------------------------------------
+    # --- Made from --------------------------------------------------------------------------------
 
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
-        """The rotation of quaternions, which are normalized. quat: real[..., 4], the scalar last; nan for 0.
+        """The rotation of quaternions, which are normalized. quat: real[..., 4], the scalar last;
+        nan for 0.
 
         >>> Rotation.from_quat(jnp.array([0., 0., 2., 0.])).quat.tolist()
         [0.0, 0.0, 1.0, 0.0]
@@ -81,7 +84,8 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> Rotation:
-        """The rotation of modified Rodrigues parameters: the axis times the tangent of a quarter of the angle.
+        """The rotation of modified Rodrigues parameters: the axis times the tangent of a quarter of
+        the angle.
 
         mrp: real[..., 3].
 
@@ -96,8 +100,9 @@ class Rotation(NamedTuple):
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
         """The rotation by angles about one to three axes after another.
 
-        seq: axes such as "xyz", fixed, or "XYZ", that turn along. angles: real[..., n]; for one axis also a number.
-        Raises ValueError for other axes, equal neighbours, or another number of angles.
+        seq: axes such as "xyz", fixed, or "XYZ", that turn along. angles: real[..., n]; for one
+        axis also a number. Raises ValueError for other axes, equal neighbours, or another number of
+        angles.
 
         >>> Rotation.from_euler("xz", jnp.array([90., 0.]), degrees=True).quat.round(3)
         Array([0.707, 0.   , 0.   , 0.707], dtype=float32)
@@ -107,8 +112,10 @@ class Rotation(NamedTuple):
         if len(axes) == 1 and angles.ndim == 0:
             angles = angles[None]
         if angles.ndim == 0 or angles.shape[-1] != len(axes):
-            raise ValueError(f"Rotation.from_euler: expected {len(axes)} angles in the last axis for seq {seq!r}, "
-                             f"got shape {angles.shape}.")
+            raise ValueError(
+                f"Rotation.from_euler: expected {len(axes)} angles in the last axis for seq "
+                f"{seq!r}, got shape {angles.shape}."
+            )
         return cls(_from_euler(axes, is_intrinsic, angles, degrees))
 
     @classmethod
@@ -118,7 +125,9 @@ class Rotation(NamedTuple):
         >>> Rotation.identity().quat.tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return cls(jnp.broadcast_to(jnp.array([0, 0, 0, 1], dtype), (4,) if num is None else (num, 4)))
+        return cls(
+            jnp.broadcast_to(jnp.array([0, 0, 0, 1], dtype), (4,) if num is None else (num, 4))
+        )
 
     @classmethod
     def random(cls, random_key: Any, num: int | None = None) -> Rotation:
@@ -139,10 +148,11 @@ class Rotation(NamedTuple):
         """
         return cls(jnp.concatenate([jnp.atleast_2d(rotation.quat) for rotation in rotations]))
 
-    # --- As --------------------------------------------------------------------------------------------------------
+    # --- As ---------------------------------------------------------------------------------------
 
     def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Any:
-        """Quaternions, T[..., 4]. canonical: of the two the one whose last part that is not 0, from w on, is positive."""
+        """Quaternions, T[..., 4]. canonical: of the two the one whose last part that is not 0, from
+        w on, is positive."""
         quat = _canonical(self.quat) if canonical else self.quat
         return jnp.roll(quat, 1, axis=-1) if scalar_first else quat
 
@@ -151,7 +161,8 @@ class Rotation(NamedTuple):
         return _as_matrix(self.quat)
 
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """Vectors along the axes, as long as the angles, which are at most a half turn: T[..., 3]."""
+        """Vectors along the axes, as long as the angles, which are at most a half turn: T[...,
+        3]."""
         return _as_rotvec(self.quat, degrees)
 
     def as_mrp(self) -> Any:
@@ -160,7 +171,8 @@ class Rotation(NamedTuple):
         return quat[..., :3] / (1 + quat[..., 3:])
 
     def as_euler(self, seq: str, degrees: bool = False) -> Any:
-        """Angles about three axes after another, T[..., 3]; where two axes coincide the third angle is 0.
+        """Angles about three axes after another, T[..., 3]; where two axes coincide the third angle
+        is 0.
 
         seq: as of `from_euler`. Raises ValueError for others.
 
@@ -170,7 +182,7 @@ class Rotation(NamedTuple):
         angles = _as_euler(axes, is_intrinsic, self.quat)
         return jnp.rad2deg(angles) if degrees else angles
 
-    # --- Used ------------------------------------------------------------------------------------------------------
+    # --- Used -------------------------------------------------------------------------------------
 
     @property
     def single(self) -> bool:
@@ -178,7 +190,8 @@ class Rotation(NamedTuple):
         return self.quat.ndim == 1
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """Vectors rotated, or rotated back. vectors: real[..., 3], of a shape that broadcasts with the rotations'."""
+        """Vectors rotated, or rotated back. vectors: real[..., 3], of a shape that broadcasts with
+        the rotations'."""
         vectors = _shaped("Rotation.apply", vectors, 3)
         return _apply(self.quat, vectors, inverse)
 
@@ -188,10 +201,13 @@ class Rotation(NamedTuple):
 
     def magnitude(self) -> Any:
         """Angles, from 0 to half a turn, in radians: T[...]."""
-        return 2 * jnp.arctan2(jnp.linalg.norm(self.quat[..., :3], axis=-1), jnp.abs(self.quat[..., 3]))
+        return 2 * jnp.arctan2(
+            jnp.linalg.norm(self.quat[..., :3], axis=-1), jnp.abs(self.quat[..., 3])
+        )
 
     def mean(self, weights: Any = None) -> Rotation:
-        """The rotation that is nearest to all of an array, by the sum of squares of distances of matrices.
+        """The rotation that is nearest to all of an array, by the sum of squares of distances of
+        matrices.
 
         weights: real[m], not negative. Raises ValueError for other shapes.
         """
@@ -199,13 +215,19 @@ class Rotation(NamedTuple):
         if weights is not None:
             weights = _real("Rotation.mean", weights)
             if weights.shape != quat.shape[:1]:
-                raise ValueError(f"Rotation.mean: expected {quat.shape[0]} weights, one for each rotation, "
-                                 f"got shape {weights.shape}.")
+                raise ValueError(
+                    f"Rotation.mean: expected {quat.shape[0]} weights, one for each rotation, "
+                    f"got shape {weights.shape}."
+                )
         return Rotation(_mean(quat, weights))
 
     def __mul__(self, other: Any) -> Any:
         """The rotation `other` and then this one."""
-        return Rotation(_product(self.quat, other.quat)) if isinstance(other, Rotation) else NotImplemented
+        return (
+            Rotation(_product(self.quat, other.quat))
+            if isinstance(other, Rotation)
+            else NotImplemented
+        )
 
     def __pow__(self, n: Any) -> Rotation:
         """This rotation n times."""
@@ -226,9 +248,11 @@ class Rotation(NamedTuple):
 
 
 class Slerp(NamedTuple):
-    """Rotations between given ones, at a steady rate from one to the next. Made by `Slerp.init`; a pytree.
+    """Rotations between given ones, at a steady rate from one to the next. Made by `Slerp.init`; a
+    pytree.
 
-    >>> between = Slerp.init(jnp.array([0., 1.]), Rotation.from_euler("z", jnp.array([[0.], [90.]]), degrees=True))
+    >>> between = Slerp.init(jnp.array([0., 1.]),
+    ...     Rotation.from_euler("z", jnp.array([[0.], [90.]]), degrees=True))
     >>> between(0.5).magnitude().round(3)
     Array(0.785, dtype=float32)
     """
@@ -242,32 +266,52 @@ class Slerp(NamedTuple):
     def init(cls, times: Any, rotations: Rotation) -> Slerp:
         """times: real[n], increasing; rotations: n of them, at least 2.
 
-        Raises TypeError for something else than rotations, ValueError if there are less than two, or another number of times.
+        Raises TypeError for something else than rotations, ValueError if there are less than two,
+        or another number of times.
         """
         if not isinstance(rotations, Rotation):
-            raise TypeError(f"Slerp: `rotations` must be a `Rotation` instance, got {type(rotations).__name__}.")
+            raise TypeError(
+                f"Slerp: `rotations` must be a `Rotation` instance, got {type(rotations).__name__}."
+            )
         if rotations.single or len(rotations) <= 1:
             raise ValueError("Slerp: `rotations` must be a sequence of at least 2 rotations.")
         times = _real("Slerp", times)
         if times.ndim != 1:
-            raise ValueError(f"Slerp: expected times to be specified in a 1 dimensional array, got {times.ndim} dimensions.")
+            raise ValueError(
+                "Slerp: expected times to be specified in a 1 dimensional array, got "
+                f"{times.ndim} dimensions."
+            )
         if times.shape[0] != len(rotations):
-            raise ValueError("Slerp: Expected number of rotations to be equal to number of timestamps given, got "
-                             f"{len(rotations)} rotations and {times.shape[0]} timestamps.")
+            raise ValueError(
+                "Slerp: Expected number of rotations to be equal to number of timestamps given, "
+                f"got {len(rotations)} rotations and {times.shape[0]} timestamps."
+            )
         before = Rotation(rotations.quat[:-1])
-        return cls(times, jnp.diff(times), before, (before.inv() * Rotation(rotations.quat[1:])).as_rotvec())
+        return cls(
+            times,
+            jnp.diff(times),
+            before,
+            (before.inv() * Rotation(rotations.quat[1:])).as_rotvec(),
+        )
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at times, real[] or real[m]; before the first and after the last time at the rate of the nearest two.
+        """The rotations at times, real[] or real[m]; before the first and after the last time at
+        the rate of the nearest two.
 
         Raises ValueError for more axes.
         """
         times = _real("Slerp", times)
         if times.ndim > 1:
-            raise ValueError(f"Slerp: `times` must be at most 1-dimensional, got {times.ndim} dimensions.")
-        at = jnp.clip(jnp.searchsorted(self.times, times, side="right") - 1, 0, self.times.shape[0] - 2)
+            raise ValueError(
+                f"Slerp: `times` must be at most 1-dimensional, got {times.ndim} dimensions."
+            )
+        at = jnp.clip(
+            jnp.searchsorted(self.times, times, side="right") - 1, 0, self.times.shape[0] - 2
+        )
         share = (times - self.times[at]) / self.timedelta[at]
-        return Rotation(self.rotations.quat[at]) * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
+        return Rotation(self.rotations.quat[at]) * Rotation.from_rotvec(
+            self.rotvecs[at] * share[..., None]
+        )
 
 
 def _axes(seq: str, least: int, most: int) -> tuple[tuple[int, ...], bool]:
@@ -277,7 +321,9 @@ def _axes(seq: str, least: int, most: int) -> tuple[tuple[int, ...], bool]:
         raise ValueError(f"Expected axis specification to be a string of {count}, got {seq!r}.")
     is_intrinsic = re.fullmatch("[XYZ]+", seq) is not None
     if not is_intrinsic and re.fullmatch("[xyz]+", seq) is None:
-        raise ValueError(f"Expected axes from `seq` to be from ['x', 'y', 'z'] or ['X', 'Y', 'Z'], got {seq}")
+        raise ValueError(
+            f"Expected axes from `seq` to be from ['x', 'y', 'z'] or ['X', 'Y', 'Z'], got {seq}"
+        )
     axes = tuple("xyz".index(c) for c in seq.lower())
     if any(first == second for first, second in itertools.pairwise(axes)):
         raise ValueError(f"Expected consecutive axes to be different, got {seq}")
@@ -295,7 +341,9 @@ def _product(p: Any, q: Any) -> Any:
     p, q = matrices("Rotation.__mul__", p, q)
     p, q = jnp.broadcast_arrays(p, q)
     v, a, w, b = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
-    return jnp.concatenate([a * w + b * v + jnp.cross(v, w), a * b - jnp.sum(v * w, axis=-1, keepdims=True)], axis=-1)
+    return jnp.concatenate(
+        [a * w + b * v + jnp.cross(v, w), a * b - jnp.sum(v * w, axis=-1, keepdims=True)], axis=-1
+    )
 
 
 @fast
@@ -309,20 +357,27 @@ def _canonical(quat: Any) -> Any:
 @fast
 def _as_matrix(quat: Any) -> Any:
     x, y, z, w = (quat[..., i] for i in range(4))
-    rows = [[x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), -x * x - y * y + z * z + w * w]]
+    rows = [
+        [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), -x * x - y * y + z * z + w * w],
+    ]
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
 @fast
 def _from_matrix(matrix: Any) -> Any:
-    """For each of the parts of the quaternion the quaternion times four times it; the one of the greatest part is exact."""
+    """For each of the parts of the quaternion the quaternion times four times it; the one of the
+    greatest part is exact."""
+
     def m(i: int, j: int) -> Any:
         return matrix[..., i, j]
 
     trace = m(0, 0) + m(1, 1) + m(2, 2)
-    scaled = [[1 - trace + 2 * m(i, i) if j == i else m(i, j) + m(j, i) for j in range(3)] for i in range(3)]
+    scaled = [
+        [1 - trace + 2 * m(i, i) if j == i else m(i, j) + m(j, i) for j in range(3)]
+        for i in range(3)
+    ]
     scalar = [m(2, 1) - m(1, 2), m(0, 2) - m(2, 0), m(1, 0) - m(0, 1)]
     rows = [[*row, part] for row, part in zip(scaled, scalar, strict=True)] + [[*scalar, 1 + trace]]
     candidates = jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
@@ -336,7 +391,9 @@ def _from_rotvec(rotvec: Any, degrees: bool) -> Any:
     square = jnp.sum(rotvec * rotvec, axis=-1, keepdims=True)
     is_small = square <= 1e-6
     angle = jnp.sqrt(jnp.where(is_small, 1.0, square))
-    scale = jnp.where(is_small, 0.5 - square / 48 + square * square / 3840, jnp.sin(0.5 * angle) / angle)
+    scale = jnp.where(
+        is_small, 0.5 - square / 48 + square * square / 3840, jnp.sin(0.5 * angle) / angle
+    )
     cosine = jnp.where(is_small, 1 - square / 8 + square * square / 384, jnp.cos(0.5 * angle))
     return jnp.concatenate([scale * rotvec, cosine], axis=-1)
 
@@ -349,7 +406,9 @@ def _as_rotvec(quat: Any, degrees: bool) -> Any:
     is_small = square <= 2.5e-7
     norm = jnp.sqrt(jnp.where(is_small, 1.0, square))
     # 2 arcsin(s) / s, of the sine s of half the angle, is its series where s is small.
-    scale = jnp.where(is_small, 2 + square / 3 + 3 * square * square / 20, 2 * jnp.arctan2(norm, scalar) / norm)
+    scale = jnp.where(
+        is_small, 2 + square / 3 + 3 * square * square / 20, 2 * jnp.arctan2(norm, scalar) / norm
+    )
     result = scale * vector
     return jnp.rad2deg(result) if degrees else result
 
@@ -361,8 +420,16 @@ def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Any, degrees:
     for i, axis in enumerate(axes):
         half = 0.5 * angles[..., i]
         zero = jnp.zeros_like(half)
-        turn = jnp.stack([*(jnp.sin(half) if j == axis else zero for j in range(3)), jnp.cos(half)], axis=-1)
-        result = turn if result is None else _product(result, turn) if is_intrinsic else _product(turn, result)
+        turn = jnp.stack(
+            [*(jnp.sin(half) if j == axis else zero for j in range(3)), jnp.cos(half)], axis=-1
+        )
+        result = (
+            turn
+            if result is None
+            else _product(result, turn)
+            if is_intrinsic
+            else _product(turn, result)
+        )
     return result
 
 
@@ -390,7 +457,9 @@ def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Any) -> Any:
     if is_intrinsic and not is_symmetric:
         alone = alone * sign
     second = second if is_symmetric else second - np.pi / 2
-    angles = jnp.stack([jnp.where(is_locked, alone, one), second, jnp.where(is_locked, 0.0, three)], axis=-1)
+    angles = jnp.stack(
+        [jnp.where(is_locked, alone, one), second, jnp.where(is_locked, 0.0, three)], axis=-1
+    )
     return angles - 2 * np.pi * jnp.round(angles / (2 * np.pi))
 
 

@@ -11,20 +11,44 @@ from teucer.scipy import special
 from teucer.scipy.stats import _truncated
 from teucer.scipy.stats._standard import Continuous
 
-__all__ = ["BETA", "CAUCHY", "CHI2", "EXPON", "GAMMA", "GENNORM", "GUMBEL_L", "GUMBEL_R", "LAPLACE", "LOGISTIC", "NORM",
-           "PARETO", "T", "TRUNCNORM", "UNIFORM", "VONMISES", "WRAPCAUCHY"]
+__all__ = [
+    "BETA",
+    "CAUCHY",
+    "CHI2",
+    "EXPON",
+    "GAMMA",
+    "GENNORM",
+    "GUMBEL_L",
+    "GUMBEL_R",
+    "LAPLACE",
+    "LOGISTIC",
+    "NORM",
+    "PARETO",
+    "T",
+    "TRUNCNORM",
+    "UNIFORM",
+    "VONMISES",
+    "WRAPCAUCHY",
+]
 
 
 def _tangent(q: Any) -> Any:
-    """tan(pi (q - 1/2)): 0 in the middle, and infinite at 0 and 1, where it is written as a reciprocal."""
+    """tan(pi (q - 1/2)): 0 in the middle, and infinite at 0 and 1, where it is written as a
+    reciprocal."""
     from_middle = q - 0.5
     is_middle = jnp.abs(from_middle) < 0.25
-    near, far = jnp.where(is_middle, from_middle, 0.0), jnp.where(is_middle, 0.25, jnp.minimum(q, 1 - q))
-    return jnp.where(is_middle, jnp.tan(math.pi * near), jnp.sign(from_middle) / jnp.tan(math.pi * far))
+    near, far = (
+        jnp.where(is_middle, from_middle, 0.0),
+        jnp.where(is_middle, 0.25, jnp.minimum(q, 1 - q)),
+    )
+    return jnp.where(
+        is_middle, jnp.tan(math.pi * near), jnp.sign(from_middle) / jnp.tan(math.pi * far)
+    )
 
 
 def _below(z: Any, tail: Any) -> Any:
-    """The probability of values up to z, where the density is even and `tail` is the probability of values beyond |z|."""
+    """The probability of values up to z, where the density is even and `tail` is the probability of
+    values beyond |z|."""
     return jnp.where(z < 0, tail, 1 - tail)
 
 
@@ -62,110 +86,337 @@ def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
 
 
 BETA = Continuous(
-    name="beta", shapes="a b", low=0.0, high=1.0, valid=lambda a, b: (a > 0) & (b > 0),
-    logpdf=lambda z, a, b: special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b),
-    cdf=lambda z, a, b: special.betainc(a, b, z), sf=lambda z, a, b: special.betainc(b, a, 1 - z), example=(0.4, 2.0, 3.0),
-    shown={"cdf": 0.525, "logcdf": -0.645, "logpdf": 0.547, "logsf": -0.744, "pdf": 1.728, "sf": 0.475})
+    name="beta",
+    shapes="a b",
+    low=0.0,
+    high=1.0,
+    valid=lambda a, b: (a > 0) & (b > 0),
+    logpdf=lambda z, a, b: (
+        special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
+    ),
+    cdf=lambda z, a, b: special.betainc(a, b, z),
+    sf=lambda z, a, b: special.betainc(b, a, 1 - z),
+    example=(0.4, 2.0, 3.0),
+    shown={
+        "cdf": 0.525,
+        "logcdf": -0.645,
+        "logpdf": 0.547,
+        "logsf": -0.744,
+        "pdf": 1.728,
+        "sf": 0.475,
+    },
+)
 
 CAUCHY = Continuous(
-    name="cauchy", analytic=True, logpdf=lambda z: -jnp.log(math.pi * (1 + z * z)),
-    cdf=lambda z: jnp.arctan2(1.0, -z) / math.pi, sf=lambda z: jnp.arctan2(1.0, z) / math.pi,
-    ppf=_tangent, isf=lambda q: -_tangent(q),
-    shown={"cdf": 0.648, "isf": 1.0, "logcdf": -0.435, "logpdf": -1.368, "logsf": -1.043, "pdf": 0.255,
-            "ppf": -1.0, "sf": 0.352})
+    name="cauchy",
+    analytic=True,
+    logpdf=lambda z: -jnp.log(math.pi * (1 + z * z)),
+    cdf=lambda z: jnp.arctan2(1.0, -z) / math.pi,
+    sf=lambda z: jnp.arctan2(1.0, z) / math.pi,
+    ppf=_tangent,
+    isf=lambda q: -_tangent(q),
+    shown={
+        "cdf": 0.648,
+        "isf": 1.0,
+        "logcdf": -0.435,
+        "logpdf": -1.368,
+        "logsf": -1.043,
+        "pdf": 0.255,
+        "ppf": -1.0,
+        "sf": 0.352,
+    },
+)
 
 CHI2 = Continuous(
-    name="chi2", shapes="df", low=0.0, logpdf=lambda z, df: _gamma_log_density(z / 2, df / 2) - math.log(2),
-    cdf=lambda z, df: special.gammainc(df / 2, z / 2), sf=lambda z, df: special.gammaincc(df / 2, z / 2), example=(0.5, 2.0),
-    shown={"cdf": 0.221, "logcdf": -1.509, "logpdf": -0.943, "logsf": -0.25, "pdf": 0.389, "sf": 0.779})
+    name="chi2",
+    shapes="df",
+    low=0.0,
+    logpdf=lambda z, df: _gamma_log_density(z / 2, df / 2) - math.log(2),
+    cdf=lambda z, df: special.gammainc(df / 2, z / 2),
+    sf=lambda z, df: special.gammaincc(df / 2, z / 2),
+    example=(0.5, 2.0),
+    shown={
+        "cdf": 0.221,
+        "logcdf": -1.509,
+        "logpdf": -0.943,
+        "logsf": -0.25,
+        "pdf": 0.389,
+        "sf": 0.779,
+    },
+)
 
 EXPON = Continuous(
-    name="expon", low=0.0, logpdf=lambda z: -z, cdf=lambda z: -jnp.expm1(-z), logcdf=nn.log1mexp,
-    sf=lambda z: jnp.exp(-z), logsf=lambda z: -z, ppf=lambda q: -jnp.log1p(-q), isf=lambda q: -jnp.log(q),
-    shown={"cdf": 0.393, "isf": 1.386, "logcdf": -0.933, "logpdf": -0.5, "logsf": -0.5, "pdf": 0.607,
-            "ppf": 0.288, "sf": 0.607})
+    name="expon",
+    low=0.0,
+    logpdf=lambda z: -z,
+    cdf=lambda z: -jnp.expm1(-z),
+    logcdf=nn.log1mexp,
+    sf=lambda z: jnp.exp(-z),
+    logsf=lambda z: -z,
+    ppf=lambda q: -jnp.log1p(-q),
+    isf=lambda q: -jnp.log(q),
+    shown={
+        "cdf": 0.393,
+        "isf": 1.386,
+        "logcdf": -0.933,
+        "logpdf": -0.5,
+        "logsf": -0.5,
+        "pdf": 0.607,
+        "ppf": 0.288,
+        "sf": 0.607,
+    },
+)
 
 GAMMA = Continuous(
-    name="gamma", shapes="a", low=0.0, logpdf=_gamma_log_density, cdf=lambda z, a: special.gammainc(a, z),
-    sf=lambda z, a: special.gammaincc(a, z), example=(0.5, 2.0),
-    shown={"cdf": 0.09, "logcdf": -2.406, "logpdf": -1.193, "logsf": -0.095, "pdf": 0.303, "sf": 0.91})
+    name="gamma",
+    shapes="a",
+    low=0.0,
+    logpdf=_gamma_log_density,
+    cdf=lambda z, a: special.gammainc(a, z),
+    sf=lambda z, a: special.gammaincc(a, z),
+    example=(0.5, 2.0),
+    shown={
+        "cdf": 0.09,
+        "logcdf": -2.406,
+        "logpdf": -1.193,
+        "logsf": -0.095,
+        "pdf": 0.303,
+        "sf": 0.91,
+    },
+)
 
 GENNORM = Continuous(
-    name="gennorm", shapes="beta",
-    logpdf=lambda z, beta: jnp.log(beta) - math.log(2) - special.gammaln(1 / beta) - jnp.abs(z) ** beta,
-    cdf=lambda z, beta: _below(z, _gennorm_tail(z, beta)), sf=lambda z, beta: _below(-z, _gennorm_tail(z, beta)),
+    name="gennorm",
+    shapes="beta",
+    logpdf=lambda z, beta: (
+        jnp.log(beta) - math.log(2) - special.gammaln(1 / beta) - jnp.abs(z) ** beta
+    ),
+    cdf=lambda z, beta: _below(z, _gennorm_tail(z, beta)),
+    sf=lambda z, beta: _below(-z, _gennorm_tail(z, beta)),
     example=(0.5, 2.0),
-    shown={"cdf": 0.76, "logcdf": -0.274, "logpdf": -0.822, "logsf": -1.428, "pdf": 0.439, "sf": 0.24})
+    shown={
+        "cdf": 0.76,
+        "logcdf": -0.274,
+        "logpdf": -0.822,
+        "logsf": -1.428,
+        "pdf": 0.439,
+        "sf": 0.24,
+    },
+)
 
 GUMBEL_L = Continuous(
-    name="gumbel_l", logpdf=lambda z: z - jnp.exp(z), cdf=lambda z: -jnp.expm1(-jnp.exp(z)),
-    logcdf=lambda z: nn.log1mexp(jnp.exp(z)), sf=lambda z: jnp.exp(-jnp.exp(z)), logsf=lambda z: -jnp.exp(z),
-    ppf=lambda p: jnp.log(-jnp.log1p(-p)), isf=lambda p: jnp.log(-jnp.log(p)), quantile="p",
-    shown={"cdf": 0.808, "isf": 0.327, "logcdf": -0.214, "logpdf": -1.149, "logsf": -1.649,
-            "pdf": 0.317, "ppf": -1.246, "sf": 0.192})
+    name="gumbel_l",
+    logpdf=lambda z: z - jnp.exp(z),
+    cdf=lambda z: -jnp.expm1(-jnp.exp(z)),
+    logcdf=lambda z: nn.log1mexp(jnp.exp(z)),
+    sf=lambda z: jnp.exp(-jnp.exp(z)),
+    logsf=lambda z: -jnp.exp(z),
+    ppf=lambda p: jnp.log(-jnp.log1p(-p)),
+    isf=lambda p: jnp.log(-jnp.log(p)),
+    quantile="p",
+    shown={
+        "cdf": 0.808,
+        "isf": 0.327,
+        "logcdf": -0.214,
+        "logpdf": -1.149,
+        "logsf": -1.649,
+        "pdf": 0.317,
+        "ppf": -1.246,
+        "sf": 0.192,
+    },
+)
 
 GUMBEL_R = Continuous(
-    name="gumbel_r", logpdf=lambda z: -z - jnp.exp(-z), cdf=lambda z: jnp.exp(-jnp.exp(-z)),
-    logcdf=lambda z: -jnp.exp(-z), sf=lambda z: -jnp.expm1(-jnp.exp(-z)), logsf=lambda z: nn.log1mexp(jnp.exp(-z)),
-    ppf=lambda p: -jnp.log(-jnp.log(p)), isf=lambda p: -jnp.log(-jnp.log1p(-p)), quantile="p",
-    shown={"cdf": 0.545, "isf": 1.246, "logcdf": -0.607, "logpdf": -1.107, "logsf": -0.788,
-            "pdf": 0.331, "ppf": -0.327, "sf": 0.455})
+    name="gumbel_r",
+    logpdf=lambda z: -z - jnp.exp(-z),
+    cdf=lambda z: jnp.exp(-jnp.exp(-z)),
+    logcdf=lambda z: -jnp.exp(-z),
+    sf=lambda z: -jnp.expm1(-jnp.exp(-z)),
+    logsf=lambda z: nn.log1mexp(jnp.exp(-z)),
+    ppf=lambda p: -jnp.log(-jnp.log(p)),
+    isf=lambda p: -jnp.log(-jnp.log1p(-p)),
+    quantile="p",
+    shown={
+        "cdf": 0.545,
+        "isf": 1.246,
+        "logcdf": -0.607,
+        "logpdf": -1.107,
+        "logsf": -0.788,
+        "pdf": 0.331,
+        "ppf": -0.327,
+        "sf": 0.455,
+    },
+)
 
 LAPLACE = Continuous(
-    name="laplace", logpdf=lambda z: -jnp.abs(z) - math.log(2), cdf=lambda z: _below(z, _laplace_tail(z)),
-    logcdf=_laplace_log_cdf, sf=lambda z: _below(-z, _laplace_tail(z)), logsf=lambda z: _laplace_log_cdf(-z),
-    ppf=_laplace_quantile, isf=lambda q: -_laplace_quantile(q),
-    shown={"cdf": 0.697, "isf": 0.693, "logcdf": -0.361, "logpdf": -1.193, "logsf": -1.193,
-            "pdf": 0.303, "ppf": -0.693, "sf": 0.303})
+    name="laplace",
+    logpdf=lambda z: -jnp.abs(z) - math.log(2),
+    cdf=lambda z: _below(z, _laplace_tail(z)),
+    logcdf=_laplace_log_cdf,
+    sf=lambda z: _below(-z, _laplace_tail(z)),
+    logsf=lambda z: _laplace_log_cdf(-z),
+    ppf=_laplace_quantile,
+    isf=lambda q: -_laplace_quantile(q),
+    shown={
+        "cdf": 0.697,
+        "isf": 0.693,
+        "logcdf": -0.361,
+        "logpdf": -1.193,
+        "logsf": -1.193,
+        "pdf": 0.303,
+        "ppf": -0.693,
+        "sf": 0.303,
+    },
+)
 
 LOGISTIC = Continuous(
-    name="logistic", logpdf=lambda z: -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))),
-    cdf=special.expit, logcdf=nn.log_sigmoid, sf=lambda z: special.expit(-z), logsf=lambda z: nn.log_sigmoid(-z),
-    ppf=special.logit, isf=lambda q: -special.logit(q), quantile="x",
-    shown={"cdf": 0.622, "isf": 1.099, "logcdf": -0.474, "logpdf": -1.448, "logsf": -0.974,
-            "pdf": 0.235, "ppf": -1.099, "sf": 0.378})
+    name="logistic",
+    logpdf=lambda z: -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))),
+    cdf=special.expit,
+    logcdf=nn.log_sigmoid,
+    sf=lambda z: special.expit(-z),
+    logsf=lambda z: nn.log_sigmoid(-z),
+    ppf=special.logit,
+    isf=lambda q: -special.logit(q),
+    quantile="x",
+    shown={
+        "cdf": 0.622,
+        "isf": 1.099,
+        "logcdf": -0.474,
+        "logpdf": -1.448,
+        "logsf": -0.974,
+        "pdf": 0.235,
+        "ppf": -1.099,
+        "sf": 0.378,
+    },
+)
 
 NORM = Continuous(
-    name="norm", analytic=True, logpdf=lambda z: -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi), cdf=special.ndtr,
-    logcdf=special.log_ndtr, sf=lambda z: special.ndtr(-z), logsf=lambda z: special.log_ndtr(-z),
-    ppf=special.ndtri, isf=lambda q: -special.ndtri(q),
-    shown={"cdf": 0.691, "isf": 0.674, "logcdf": -0.369, "logpdf": -1.044, "logsf": -1.176,
-            "pdf": 0.352, "ppf": -0.674, "sf": 0.309})
+    name="norm",
+    analytic=True,
+    logpdf=lambda z: -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi),
+    cdf=special.ndtr,
+    logcdf=special.log_ndtr,
+    sf=lambda z: special.ndtr(-z),
+    logsf=lambda z: special.log_ndtr(-z),
+    ppf=special.ndtri,
+    isf=lambda q: -special.ndtri(q),
+    shown={
+        "cdf": 0.691,
+        "isf": 0.674,
+        "logcdf": -0.369,
+        "logpdf": -1.044,
+        "logsf": -1.176,
+        "pdf": 0.352,
+        "ppf": -0.674,
+        "sf": 0.309,
+    },
+)
 
 PARETO = Continuous(
-    name="pareto", shapes="b", low=1.0, inner=2.0, logpdf=lambda z, b: jnp.log(b) - (b + 1) * jnp.log(z),
-    cdf=lambda z, b: -jnp.expm1(-b * jnp.log(z)), logcdf=lambda z, b: nn.log1mexp(b * jnp.log(z)),
-    sf=lambda z, b: jnp.exp(-b * jnp.log(z)), logsf=lambda z, b: -b * jnp.log(z),
-    ppf=lambda q, b: jnp.exp(-jnp.log1p(-q) / b), isf=lambda q, b: jnp.exp(-jnp.log(q) / b), example=(1.5, 2.0),
-    shown={"cdf": 0.556, "isf": 2.0, "logcdf": -0.588, "logpdf": -0.523, "logsf": -0.811, "pdf": 0.593,
-            "ppf": 1.155, "sf": 0.444})
+    name="pareto",
+    shapes="b",
+    low=1.0,
+    inner=2.0,
+    logpdf=lambda z, b: jnp.log(b) - (b + 1) * jnp.log(z),
+    cdf=lambda z, b: -jnp.expm1(-b * jnp.log(z)),
+    logcdf=lambda z, b: nn.log1mexp(b * jnp.log(z)),
+    sf=lambda z, b: jnp.exp(-b * jnp.log(z)),
+    logsf=lambda z, b: -b * jnp.log(z),
+    ppf=lambda q, b: jnp.exp(-jnp.log1p(-q) / b),
+    isf=lambda q, b: jnp.exp(-jnp.log(q) / b),
+    example=(1.5, 2.0),
+    shown={
+        "cdf": 0.556,
+        "isf": 2.0,
+        "logcdf": -0.588,
+        "logpdf": -0.523,
+        "logsf": -0.811,
+        "pdf": 0.593,
+        "ppf": 1.155,
+        "sf": 0.444,
+    },
+)
 
 T = Continuous(
-    name="t", analytic=True, shapes="df", logpdf=_t_log_density, cdf=lambda z, df: _below(z, _t_tail(z, df)),
-    sf=lambda z, df: _below(-z, _t_tail(z, df)), example=(0.5, 2.0),
-    shown={"cdf": 0.667, "logcdf": -0.405, "logpdf": -1.216, "logsf": -1.099, "pdf": 0.296, "sf": 0.333})
+    name="t",
+    analytic=True,
+    shapes="df",
+    logpdf=_t_log_density,
+    cdf=lambda z, df: _below(z, _t_tail(z, df)),
+    sf=lambda z, df: _below(-z, _t_tail(z, df)),
+    example=(0.5, 2.0),
+    shown={
+        "cdf": 0.667,
+        "logcdf": -0.405,
+        "logpdf": -1.216,
+        "logsf": -1.099,
+        "pdf": 0.296,
+        "sf": 0.333,
+    },
+)
 
 TRUNCNORM = Continuous(
-    name="truncnorm", shapes="a b", low=lambda a, b: a, high=lambda a, b: b, inner=lambda a, b: jnp.clip(0.0, a, b),
+    name="truncnorm",
+    shapes="a b",
+    low=lambda a, b: a,
+    high=lambda a, b: b,
+    inner=lambda a, b: jnp.clip(0.0, a, b),
     valid=lambda a, b: a < b,
-    logpdf=_truncated.log_density, logcdf=_truncated.log_cdf, cdf=lambda z, a, b: jnp.exp(_truncated.log_cdf(z, a, b)),
-    logsf=lambda z, a, b: _truncated.log_cdf(-z, -b, -a), sf=lambda z, a, b: jnp.exp(_truncated.log_cdf(-z, -b, -a)),
+    logpdf=_truncated.log_density,
+    logcdf=_truncated.log_cdf,
+    cdf=lambda z, a, b: jnp.exp(_truncated.log_cdf(z, a, b)),
+    logsf=lambda z, a, b: _truncated.log_cdf(-z, -b, -a),
+    sf=lambda z, a, b: jnp.exp(_truncated.log_cdf(-z, -b, -a)),
     example=(0.5, 0.0, 2.0),
-    shown={"cdf": 0.401, "logcdf": -0.913, "logpdf": -0.304, "logsf": -0.513, "pdf": 0.738, "sf": 0.599})
+    shown={
+        "cdf": 0.401,
+        "logcdf": -0.913,
+        "logpdf": -0.304,
+        "logsf": -0.513,
+        "pdf": 0.738,
+        "sf": 0.599,
+    },
+)
 
 UNIFORM = Continuous(
-    name="uniform", low=0.0, high=1.0, logpdf=jnp.zeros_like, cdf=lambda z: z, sf=lambda z: 1 - z, ppf=lambda q: q,
+    name="uniform",
+    low=0.0,
+    high=1.0,
+    logpdf=jnp.zeros_like,
+    cdf=lambda z: z,
+    sf=lambda z: 1 - z,
+    ppf=lambda q: q,
     isf=lambda q: 1 - q,
-    shown={"cdf": 0.5, "isf": 0.75, "logcdf": -0.693, "logpdf": 0.0, "logsf": -0.693, "pdf": 1.0,
-            "ppf": 0.25, "sf": 0.5})
+    shown={
+        "cdf": 0.5,
+        "isf": 0.75,
+        "logcdf": -0.693,
+        "logpdf": 0.0,
+        "logsf": -0.693,
+        "pdf": 1.0,
+        "ppf": 0.25,
+        "sf": 0.5,
+    },
+)
 
 # The scaled Bessel function keeps large concentrations finite.
 VONMISES = Continuous(
-    name="vonmises", shapes="kappa", valid=lambda kappa: kappa >= 0, example=(0.5, 2.0),
+    name="vonmises",
+    shapes="kappa",
+    valid=lambda kappa: kappa >= 0,
+    example=(0.5, 2.0),
     logpdf=lambda z, kappa: kappa * (jnp.cos(z) - 1) - jnp.log(2 * math.pi * special.i0e(kappa)),
-    shown={"logpdf": -0.907, "pdf": 0.404})
+    shown={"logpdf": -0.907, "pdf": 0.404},
+)
 
 WRAPCAUCHY = Continuous(
-    name="wrapcauchy", shapes="c", valid=lambda c: (c > 0) & (c < 1), low=0.0, high=2 * math.pi,
-    logpdf=_wrapcauchy_log_density, example=(0.5, 0.2),
-    shown={"logpdf": -1.506, "pdf": 0.222})
+    name="wrapcauchy",
+    shapes="c",
+    valid=lambda c: (c > 0) & (c < 1),
+    low=0.0,
+    high=2 * math.pi,
+    logpdf=_wrapcauchy_log_density,
+    example=(0.5, 0.2),
+    shown={"logpdf": -1.506, "pdf": 0.222},
+)

@@ -19,13 +19,15 @@ __all__ = ["gaussian_kde"]
 class gaussian_kde:
     """The density of which samples are, estimated by Gaussians around them.
 
-    dataset: T[n], or T[d, n], n samples of d numbers. weights: T[n], of the samples; they are made to sum to 1.
-    bw_method: the width of the Gaussians in units of that of the samples: "scott" (as None), "silverman", a number,
-    or a function of the estimate, which has `n`, `d` and `neff`, the number of samples that weigh as much.
-    Raises ValueError for shapes that do not fit, and NotImplementedError for complex samples.
+    dataset: T[n], or T[d, n], n samples of d numbers. weights: T[n], of the samples; they are made
+    to sum to 1.
+    bw_method: the width of the Gaussians in units of that of the samples: "scott" (as None),
+    "silverman", a number, or a function of the estimate, which has `n`, `d` and `neff`, the number
+    of samples that weigh as much. Raises ValueError for shapes that do not fit, and
+    NotImplementedError for complex samples.
 
-    Its attributes are `dataset`, of shape (d, n), `weights`, the `covariance` of the Gaussians and its inverse, `inv_cov`.
-    It is a pytree.
+    Its attributes are `dataset`, of shape (d, n), `weights`, the `covariance` of the Gaussians and
+    its inverse, `inv_cov`. It is a pytree.
 
     >>> estimate = gaussian_kde(jnp.array([0.0, 1.0, 3.0]))
     >>> round(float(estimate.integrate_box_1d(-jnp.inf, 1.0)), 3)
@@ -40,12 +42,19 @@ class gaussian_kde:
     covariance: Any
     inv_cov: Any
 
-    def __init__(self, dataset: Any, bw_method: str | Any | Callable[[Any], Any] | None = None, weights: Any = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        bw_method: str | Any | Callable[[Any], Any] | None = None,
+        weights: Any = None,
+    ) -> None:
         (dataset,) = matrices("gaussian_kde", dataset)
         if jnp.iscomplexobj(dataset):
             raise NotImplementedError("gaussian_kde does not support complex data")
         if dataset.ndim > 2:
-            raise ValueError(f"gaussian_kde: `dataset` must have one or two axes, got shape {dataset.shape}.")
+            raise ValueError(
+                f"gaussian_kde: `dataset` must have one or two axes, got shape {dataset.shape}."
+            )
         if not dataset.size > 1:
             raise ValueError("gaussian_kde: `dataset` input should have multiple elements.")
         self.dataset = jnp.atleast_2d(dataset)
@@ -61,9 +70,15 @@ class gaussian_kde:
             return jnp.full(self.n, 1 / self.n, self.dataset.dtype)
         (weights,) = matrices("gaussian_kde", weights)
         if weights.ndim != 1:
-            raise ValueError(f"gaussian_kde: `weights` input should be one-dimensional, got shape {weights.shape}.")
+            raise ValueError(
+                "gaussian_kde: `weights` input should be one-dimensional, got shape "
+                f"{weights.shape}."
+            )
         if weights.shape[0] != self.n:
-            raise ValueError(f"gaussian_kde: `weights` input should be of length n = {self.n}, got {weights.shape[0]}.")
+            raise ValueError(
+                f"gaussian_kde: `weights` input should be of length n = {self.n}, got "
+                f"{weights.shape[0]}."
+            )
         return (weights / jnp.sum(weights)).astype(self.dataset.dtype)
 
     def _factor(self, method: Any) -> Any:
@@ -75,8 +90,10 @@ class gaussian_kde:
         if callable(method):
             return method(self)
         if isinstance(method, str) or jnp.ndim(method):
-            raise ValueError("gaussian_kde: `bw_method` should be 'scott', 'silverman', a scalar, or a callable."
-                             f"\n    bw_method: {method!r}")
+            raise ValueError(
+                "gaussian_kde: `bw_method` should be 'scott', 'silverman', a scalar, or a callable."
+                f"\n    bw_method: {method!r}"
+            )
         return method
 
     @property
@@ -132,44 +149,73 @@ class gaussian_kde:
         mean, cov = matrices("integrate_gaussian", mean, cov)
         mean, cov = jnp.atleast_1d(mean.squeeze()), jnp.atleast_2d(cov)
         if mean.shape != (self.d,):
-            raise ValueError(f"integrate_gaussian: mean does not have dimension {self.d}, got shape {mean.shape}.")
+            raise ValueError(
+                f"integrate_gaussian: mean does not have dimension {self.d}, got shape "
+                f"{mean.shape}."
+            )
         if cov.shape != (self.d, self.d):
-            raise ValueError(f"integrate_gaussian: covariance does not have dimension {self.d}, got shape {cov.shape}.")
-        return jnp.exp(_log_overlaps(mean[:, None], self.dataset, self.covariance + cov, self.weights)[0])
+            raise ValueError(
+                f"integrate_gaussian: covariance does not have dimension {self.d}, got shape "
+                f"{cov.shape}."
+            )
+        return jnp.exp(
+            _log_overlaps(mean[:, None], self.dataset, self.covariance + cov, self.weights)[0]
+        )
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """The probability of values from low to high, where d is 1. Raises ValueError where it is not."""
+        """The probability of values from low to high, where d is 1. Raises ValueError where it is
+        not."""
         if self.d != 1:
             raise ValueError(f"integrate_box_1d() only handles 1D pdfs, the dimension is {self.d}.")
         low, high = matrices("integrate_box_1d", low, high)
         if low.ndim or high.ndim:
-            raise ValueError(f"integrate_box_1d: limits must be scalars, got shapes {low.shape} and {high.shape}.")
+            raise ValueError(
+                f"integrate_box_1d: limits must be scalars, got shapes {low.shape} and "
+                f"{high.shape}."
+            )
         width = jnp.sqrt(self.covariance[0, 0])
         below, above = ((end - self.dataset[0]) / width for end in (low, high))
         return jnp.sum(self.weights * (special.ndtr(above) - special.ndtr(below)))
 
     def integrate_kde(self, other: gaussian_kde) -> Any:
-        """The integral of the product of two estimates. Raises ValueError where their dimensions differ."""
+        """The integral of the product of two estimates. Raises ValueError where their dimensions
+        differ."""
         if other.d != self.d:
-            raise ValueError(f"integrate_kde: KDEs are not the same dimensionality: {self.d} and {other.d}.")
-        overlaps = _log_overlaps(other.dataset, self.dataset, self.covariance + other.covariance, self.weights)
+            raise ValueError(
+                f"integrate_kde: KDEs are not the same dimensionality: {self.d} and {other.d}."
+            )
+        overlaps = _log_overlaps(
+            other.dataset, self.dataset, self.covariance + other.covariance, self.weights
+        )
         return jnp.sum(other.weights * jnp.exp(overlaps))
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """Random points of the estimated density  ->  T[d, *shape]."""
         which, around = random.split(key)
         chosen = random.choice(which, self.n, shape=shape, p=self.weights)
-        moved = random.multivariate_normal(around, jnp.zeros(self.d, self.covariance.dtype), self.covariance, shape=shape,
-                                           dtype=self.dataset.dtype)
+        moved = random.multivariate_normal(
+            around,
+            jnp.zeros(self.d, self.covariance.dtype),
+            self.covariance,
+            shape=shape,
+            dtype=self.dataset.dtype,
+        )
         return self.dataset[:, chosen] + jnp.moveaxis(moved, -1, 0)
 
-    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: int | None = None) -> NoReturn:
-        """Raises NotImplementedError: integrals in one dimension are those of `integrate_box_1d`."""
+    def integrate_box(
+        self, low_bounds: Any, high_bounds: Any, maxpts: int | None = None
+    ) -> NoReturn:
+        """Raises NotImplementedError: integrals in one dimension are those of
+        `integrate_box_1d`."""
         raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
 
     def set_bandwidth(self, bw_method: Any = None) -> NoReturn:
-        """Raises NotImplementedError: an estimate does not change. Make another, `gaussian_kde(dataset, bw_method)`."""
-        raise NotImplementedError("dynamically changing the bandwidth method is not supported\n  Make another gaussian_kde.")
+        """Raises NotImplementedError: an estimate does not change. Make another,
+        `gaussian_kde(dataset, bw_method)`."""
+        raise NotImplementedError(
+            "dynamically changing the bandwidth method is not supported\n"
+            "  Make another gaussian_kde."
+        )
 
     def _points(self, op: str, points: Any) -> Any:
         """Points of shape (d, m), in the dtype of the samples."""
@@ -178,7 +224,9 @@ class gaussian_kde:
         if points.ndim == 2 and points.shape[0] == 1 and points.shape[1] == self.d != 1:
             points = points.reshape(self.d, 1)
         if points.ndim != 2 or points.shape[0] != self.d:
-            raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {self.d}")
+            raise ValueError(
+                f"points have dimension {points.shape[0]}, dataset has dimension {self.d}"
+            )
         return points
 
 
@@ -189,6 +237,6 @@ def _log_overlaps(points: Any, centres: Any, covariance: Any, weights: Any) -> A
     norm = 0.5 * d * math.log(2 * math.pi) + jnp.sum(jnp.log(jnp.diagonal(root)))
     both = jnp.concatenate([points, centres], axis=1).astype(root.dtype)
     both = lax.linalg.triangular_solve(root, both, left_side=True, lower=True)
-    here, there = both[:, :points.shape[1]], both[:, points.shape[1]:]
+    here, there = both[:, : points.shape[1]], both[:, points.shape[1] :]
     distances = jnp.sum(jnp.square(here[:, :, None] - there[:, None, :]), axis=0)
     return special.logsumexp(-0.5 * distances, axis=1, b=weights) - norm

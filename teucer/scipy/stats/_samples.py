@@ -27,12 +27,14 @@ class ModeResult(NamedTuple):
 
 
 @fast(static=("axis", "nan_policy", "keepdims"))
-def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate",
-         keepdims: bool = False) -> Any:
-    """The most common values along an axis (None: of all elements), the least one of several, and their counts.
+def mode(
+    a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
+    """The most common values along an axis (None: of all elements), the least one of several, and
+    their counts.
 
-    nan_policy: "propagate": nan is a value as others, and the greatest. Others raise NotImplementedError.
-    Of no elements the mode is nan and the count 0.
+    nan_policy: "propagate": nan is a value as others, and the greatest. Others raise
+    NotImplementedError. Of no elements the mode is nan and the count 0.
 
     >>> mode(jnp.array([2, 4, 1, 1, 4, 4]))
     ModeResult(mode=Array(4, dtype=int32), count=Array(3, dtype=int32))
@@ -42,25 +44,29 @@ def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate",
     n = x.shape[place]
     if n == 0:
         (x,) = matrices("mode", x)
-        shape = x.shape[:place] + x.shape[place + 1:]
+        shape = x.shape[:place] + x.shape[place + 1 :]
         result = jnp.full(shape, jnp.nan, x.dtype), jnp.zeros(shape, x.dtype)
     else:
         ordered = jnp.sort(jnp.moveaxis(x, place, -1), axis=-1)
         length = jnp.arange(1, n + 1) - _first_of_equals(ordered)
         best = jnp.argmax(length, axis=-1)[..., None]
-        result = jnp.take_along_axis(ordered, best, -1)[..., 0], jnp.take_along_axis(length, best, -1)[..., 0]
+        result = (
+            jnp.take_along_axis(ordered, best, -1)[..., 0],
+            jnp.take_along_axis(length, best, -1)[..., 0],
+        )
     if keepdims:
         result = result[0][_kept(a, axis)], result[1][_kept(a, axis)]
     return ModeResult(*result)
 
 
 @fast(static=("method", "axis", "nan_policy"))
-def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None,
-             nan_policy: str = "propagate") -> Array:
+def rankdata(
+    a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Array:
     """Ranks from 1 along an axis (None: of all elements, as a vector).
 
-    method: what elements that are equal get: the "average", "min" or "max" of their ranks, the "dense" rank, which counts only
-    elements that differ, or the "ordinal" one, by place.
+    method: what elements that are equal get: the "average", "min" or "max" of their ranks, the
+    "dense" rank, which counts only elements that differ, or the "ordinal" one, by place.
     nan_policy: "propagate": ranks of a slice with a nan are nan; "omit": only that of the nan.
     Raises ValueError for other methods, NotImplementedError for other policies.
 
@@ -89,23 +95,35 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None,
     ranks = ranks.astype(float)
     if jnp.issubdtype(x.dtype, np.inexact):
         is_nan = jnp.isnan(x)
-        ranks = jnp.where(is_nan if nan_policy == "omit" else is_nan.any(axis=-1, keepdims=True), jnp.nan, ranks)
+        ranks = jnp.where(
+            is_nan if nan_policy == "omit" else is_nan.any(axis=-1, keepdims=True), jnp.nan, ranks
+        )
     return jnp.moveaxis(ranks, -1, place)
 
 
 @fast(static=("axis", "ddof", "nan_policy", "keepdims"))
-def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *,
-        keepdims: bool = False) -> Array:
-    """The standard error of the mean along an axis (None: of all elements): the standard deviation over the root of the number.
+def sem(
+    a: ArrayLike,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Array:
+    """The standard error of the mean along an axis (None: of all elements): the standard deviation
+    over the root of the number.
 
     ddof: what the number of elements is reduced by in the variance.
-    nan_policy: "propagate" or "omit", which leaves elements out that are nan. Raises ValueError for others.
+    nan_policy: "propagate" or "omit", which leaves elements out that are nan. Raises ValueError for
+    others.
 
     >>> round(float(sem(jnp.array([1.0, 2.0, 4.0]))), 4)
     0.8819
     """
     if nan_policy not in ("propagate", "omit"):
-        raise ValueError(f"sem: nan_policy {nan_policy!r} is not supported\n  allowed: 'propagate', 'omit'")
+        raise ValueError(
+            f"sem: nan_policy {nan_policy!r} is not supported\n  allowed: 'propagate', 'omit'"
+        )
     x, place = _along("sem", a, axis)
     (x,) = matrices("sem", x)
     if nan_policy == "omit":
@@ -120,17 +138,22 @@ def _along(op: str, a: Any, axis: int | None) -> tuple[Any, int]:
     """An array and the axis to go along; as a vector for no axis, as is a number."""
     check_arraylike(op, a)
     x = jnp.asarray(a)
-    return (x.reshape(-1), 0) if axis is None or not x.ndim else (x, canonical_axis(axis, x.ndim, op))
+    return (
+        (x.reshape(-1), 0) if axis is None or not x.ndim else (x, canonical_axis(axis, x.ndim, op))
+    )
 
 
 def _kept(a: Any, axis: int | None) -> Any:
     """The index that puts axes of size 1 where a reduction took them away."""
     ndim = np.ndim(a)
-    return (None,) * ndim if axis is None else (slice(None),) * (axis % ndim) + (None,) if ndim else ()
+    return (
+        (None,) * ndim if axis is None else (slice(None),) * (axis % ndim) + (None,) if ndim else ()
+    )
 
 
 def _first_of_equals(ordered: Any) -> Any:
-    """For each element of ordered ones, along the last axis, the place of the first that equals it."""
+    """For each element of ordered ones, along the last axis, the place of the first that equals
+    it."""
     here, before = ordered[..., 1:], ordered[..., :-1]
     differs = (here != before) & ~((here != here) & (before != before))
     starts = jnp.pad(differs, [(0, 0)] * (ordered.ndim - 1) + [(1, 0)], constant_values=True)
@@ -139,4 +162,7 @@ def _first_of_equals(ordered: Any) -> Any:
 
 def _check_policy(op: str, policy: str, allowed: tuple[str, ...]) -> None:
     if policy not in allowed:
-        raise NotImplementedError(f"{op}: Logic for `nan_policy` of {policy} is not implemented\n  allowed: {', '.join(allowed)}")
+        raise NotImplementedError(
+            f"{op}: Logic for `nan_policy` of {policy} is not implemented\n"
+            f"  allowed: {', '.join(allowed)}"
+        )

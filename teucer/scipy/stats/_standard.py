@@ -1,4 +1,7 @@
-"""Families of distributions: in a row what one is in its standard form, from which the functions of its module are made."""
+"""Families of distributions.
+
+In a row what one is in its standard form, from which the functions of its module are made.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ Point = float | Function
 _TEXTS = {
     "logpdf": "The logarithm of the density; -inf where there is none.",
     "pdf": "The density.",
-    "logpmf": "The logarithm of the probability of k; -inf for other numbers than the distribution's.",
+    "logpmf": (
+        "The logarithm of the probability of k; -inf for other numbers than the distribution's."
+    ),
     "pmf": "The probability of k.",
     "cdf": "The probability of values up to {x}.",
     "logcdf": "The logarithm of `cdf`.",
@@ -34,12 +39,16 @@ _TEXTS = {
 class Continuous:
     """A family of densities, of location 0 and scale 1; `z` is in the support in all calls.
 
-    shapes: names of its shape parameters. low, high: ends of the support, None where it is all numbers on that side.
-    inner: a point of the support: functions are evaluated there for what is outside, so that derivatives are 0 and not nan.
-    logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a probability q and these.
+    shapes: names of its shape parameters. low, high: ends of the support, None where it is all
+    numbers on that side.
+    inner: a point of the support: functions are evaluated there for what is outside, so that
+    derivatives are 0 and not nan.
+    logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a
+    probability q and these.
     valid: where shape parameters are those of a distribution; elsewhere results are nan.
     analytic: whether the formulas hold for complex numbers; else these are refused.
-    quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give, to three digits.
+    quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give,
+    to three digits.
     """
 
     name: str
@@ -74,9 +83,12 @@ class Continuous:
 
     def _density(self, kind: str, then: Function) -> Function:
         """then(logarithm of the density)."""
+
         def density(x: Any, *parameters: Any) -> Any:
             z, *shapes, scale = self._standard(kind, x, parameters)
-            value = self._within(lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf)
+            value = self._within(
+                lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf
+            )
             # After exp: XLA's code for the CPU gives random numbers for exp(where(scalar, x, nan)).
             return jnp.where(scale > 0, _where_valid(self, then(value), shapes), jnp.nan)
 
@@ -92,7 +104,9 @@ class Continuous:
         def probability(x: Any, *parameters: Any) -> Any:
             z, *shapes, _ = self._standard(kind, x, parameters)
             f = own or (lambda *args: jnp.log(plain(*args)))
-            return _where_valid(self, self._within(lambda z: f(z, *shapes), z, shapes, below, above), shapes)
+            return _where_valid(
+                self, self._within(lambda z: f(z, *shapes), z, shapes, below, above), shapes
+            )
 
         return probability
 
@@ -112,7 +126,9 @@ class Continuous:
 
     def _within(self, f: Function, z: Any, shapes: list[Any], below: float, above: float) -> Any:
         """f(z) in the support, constants outside of it, and nan for nan."""
-        low, high, inner = (p(*shapes) if callable(p) else p for p in (self.low, self.high, self.inner))
+        low, high, inner = (
+            p(*shapes) if callable(p) else p for p in (self.low, self.high, self.inner)
+        )
         if low is None and high is None:
             return f(z)
         too_low = z < low if low is not None else jnp.zeros(z.shape, bool)
@@ -126,7 +142,8 @@ class Continuous:
 class Discrete:
     """A family of probabilities of integers, of location 0; `k` is in the support in all calls.
 
-    shapes, example, shown: as of `Continuous`. low, high: the least and the greatest integer, None where there is none.
+    shapes, example, shown: as of `Continuous`. low, high: the least and the greatest integer, None
+    where there is none.
     logpmf, cdf, sf: functions of k and the shape parameters. ppf: of a probability q and these.
     valid: where shape parameters are those of a distribution; elsewhere results are nan.
     """
@@ -145,9 +162,25 @@ class Discrete:
 
     def functions(self, *kinds: str) -> list[LibraryFunction]:
         """The public functions of the kinds."""
-        bodies = {"logpmf": self._logpmf, "pmf": self._pmf, "cdf": self._cdf, "logcdf": self._logcdf, "sf": self._sf,
-                  "logsf": self._logsf, "ppf": self._ppf}
-        return [_public(self, kind, "q" if kind == "ppf" else "k", (*self.shapes.split(), "loc=0"), bodies[kind]) for kind in kinds]
+        bodies = {
+            "logpmf": self._logpmf,
+            "pmf": self._pmf,
+            "cdf": self._cdf,
+            "logcdf": self._logcdf,
+            "sf": self._sf,
+            "logsf": self._logsf,
+            "ppf": self._ppf,
+        }
+        return [
+            _public(
+                self,
+                kind,
+                "q" if kind == "ppf" else "k",
+                (*self.shapes.split(), "loc=0"),
+                bodies[kind],
+            )
+            for kind in kinds
+        ]
 
     def _logpmf(self, k: Any, *parameters: Any) -> Any:
         return self._at("logpmf", self.logpmf, k, parameters, -jnp.inf, -jnp.inf, between=-jnp.inf)
@@ -175,18 +208,34 @@ class Discrete:
     def _ppf(self, q: Any, *parameters: Any) -> Any:
         assert self.ppf is not None
         q, *shapes, loc = inexact(f"{self.name}.ppf", q, *parameters)
-        return _where_valid(self, jnp.where((q >= 0) & (q <= 1), self.ppf(q, *shapes) + loc, jnp.nan), shapes)
+        return _where_valid(
+            self, jnp.where((q >= 0) & (q <= 1), self.ppf(q, *shapes) + loc, jnp.nan), shapes
+        )
 
-    def _at(self, kind: str, f: Function, k: Any, parameters: tuple[Any, ...], below: float, above: float,
-            between: float | None = None) -> Any:
-        """f at an integer of the support, constants outside of it, and nan for nan; between integers a constant, or as at the
-        integer below."""
+    def _at(
+        self,
+        kind: str,
+        f: Function,
+        k: Any,
+        parameters: tuple[Any, ...],
+        below: float,
+        above: float,
+        between: float | None = None,
+    ) -> Any:
+        """f at an integer of the support, constants outside of it, and nan for nan; between
+        integers a constant, or as at the integer below."""
         k, *shapes, loc = inexact(f"{self.name}.{kind}", k, *parameters)
         k = k - loc
         whole = jnp.floor(k)
         high = self.high(*shapes) if callable(self.high) else self.high
         too_low = k < self.low
-        too_high = jnp.zeros(k.shape, bool) if high is None else k > high if between is not None else whole >= high
+        too_high = (
+            jnp.zeros(k.shape, bool)
+            if high is None
+            else k > high
+            if between is not None
+            else whole >= high
+        )
         value = f(jnp.where(too_low | too_high | jnp.isnan(k), self.low, whole), *shapes)
         if between is not None:
             value = jnp.where(k == whole, value, between)
@@ -199,15 +248,20 @@ def _where_valid(family: Continuous | Discrete, value: Any, shapes: list[Any]) -
     return value if family.valid is None else jnp.where(family.valid(*shapes), value, jnp.nan)
 
 
-def _public(family: Continuous | Discrete, kind: str, x: str, parameters: tuple[str, ...], body: Function) -> LibraryFunction:
-    """A function of x and the named parameters, written as text, as dataclasses are, so that these have their names."""
+def _public(
+    family: Continuous | Discrete, kind: str, x: str, parameters: tuple[str, ...], body: Function
+) -> LibraryFunction:
+    """A function of x and the named parameters, written as text, as dataclasses are, so that these
+    have their names."""
     names = [x, *(p.partition("=")[0] for p in parameters)]
     scope: dict[str, Any] = {"body": body}
     exec(f"def {kind}({', '.join([x, *parameters])}):\n    return body({', '.join(names)})", scope)
     function = scope[kind]
     function.__module__ = f"teucer.scipy.stats.{family.name}"
     function.__annotations__ = dict.fromkeys([*names, "return"], "Any")
-    arguments = ", ".join(map(repr, (0.25, *family.example[1:]) if kind in ("ppf", "isf") else family.example))
+    arguments = ", ".join(
+        map(repr, (0.25, *family.example[1:]) if kind in ("ppf", "isf") else family.example)
+    )
     function.__doc__ = f"""{_TEXTS[kind].format(x=x)}
 
     >>> round(float({kind}({arguments})), 3)

@@ -1,4 +1,7 @@
-"""The normal distribution between two bounds: what is lost to cancellation or underflow in plain differences of `ndtr`."""
+"""The normal distribution between two bounds.
+
+What is lost to cancellation or underflow in plain differences of `ndtr`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ def log_cdf(z: Any, a: Any, b: Any) -> Any:
 
 
 def _log_cdf_inside(z: Any, a: Any, b: Any) -> Any:
-    """By the probability of values from a to z, or, where most are there, by that of values from z to b."""
+    """By the probability of values from a to z, or, where most are there, by that of values from z
+    to b."""
     inside = jnp.where((z == a) | (z == b), 0.5 * (a + b), z)
     below = log_mass(a, inside) - log_mass(a, b)
     rest = log_mass(inside, b) - log_mass(a, b)
@@ -31,7 +35,8 @@ def _log_cdf_inside(z: Any, a: Any, b: Any) -> Any:
 
 
 def log_mass(a: Any, b: Any) -> Any:
-    """log(ndtr(b) - ndtr(a)): from the tail in which both are, or around 0 from `erf`, which is exact there."""
+    """log(ndtr(b) - ndtr(a)): from the tail in which both are, or around 0 from `erf`, which is
+    exact there."""
     in_middle = ((a <= 0) & (b >= 0)) | ((jnp.abs(a) < 1) & (jnp.abs(b) < 1))
     is_right = ~in_middle & (a > 0)
     # In the right tail the two are mirrored into the left one.

@@ -1,4 +1,7 @@
-"""The beta-binomial distribution: successes in `n` trials, with a probability that is beta distributed."""
+"""The beta-binomial distribution.
+
+Successes in `n` trials, with a probability that is beta distributed.
+"""
 
 from teucer._base.lazy import listing
 from teucer.scipy.stats._discrete import BETABINOM

@@ -25,11 +25,15 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """
     x, alpha = matrices("dirichlet.logpdf", x, alpha)
     if alpha.ndim != 1:
-        raise ValueError(f"dirichlet.logpdf: `alpha` must be one-dimensional; got alpha.shape={alpha.shape}")
+        raise ValueError(
+            f"dirichlet.logpdf: `alpha` must be one-dimensional; got alpha.shape={alpha.shape}"
+        )
     n = alpha.shape[0]
     if x.ndim < 1 or x.shape[0] not in (n, n - 1):
-        raise ValueError("dirichlet.logpdf: `x` must have either the same number of entries as `alpha` or one entry fewer; "
-                         f"got x.shape={x.shape}, alpha.shape={alpha.shape}")
+        raise ValueError(
+            "dirichlet.logpdf: `x` must have either the same number of entries as `alpha` or one "
+            f"entry fewer; got x.shape={x.shape}, alpha.shape={alpha.shape}"
+        )
     if x.shape[0] != n:
         x = jnp.concatenate([x, 1 - x.sum(axis=0, keepdims=True)])
     are_shares = jnp.all(x >= 0, axis=0) & (jnp.abs(x.sum(axis=0) - 1) < 1e-6)

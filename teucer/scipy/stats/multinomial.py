@@ -1,4 +1,7 @@
-"""The multinomial distribution: how often each of several outcomes comes, with shares `p`, in `n` trials."""
+"""The multinomial distribution.
+
+How often each of several outcomes comes, with shares `p`, in `n` trials.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,17 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     check_arraylike("multinomial.logpmf", x, n, p)
     x, n = jnp.asarray(x), jnp.asarray(n)
     if not (jnp.issubdtype(x.dtype, np.integer) and jnp.issubdtype(n.dtype, np.integer)):
-        raise ValueError(f"multinomial.logpmf: x and n must be of integer type; got x.dtype={x.dtype}, n.dtype={n.dtype}")
+        raise ValueError(
+            f"multinomial.logpmf: x and n must be of integer type; got x.dtype={x.dtype}, "
+            f"n.dtype={n.dtype}"
+        )
     fits = (x.sum(axis=-1) == n) & jnp.all(x >= 0, axis=-1)
     (p,) = matrices("multinomial.logpmf", p)
     trials, counts = n.astype(p.dtype), jnp.where(fits[..., None], x, 0).astype(p.dtype)
     terms = special.xlogy(counts, p) - special.gammaln(counts + 1)
-    return jnp.where(fits, special.gammaln(jnp.where(fits, trials, 0.0) + 1) + terms.sum(axis=-1), -jnp.inf)
+    return jnp.where(
+        fits, special.gammaln(jnp.where(fits, trials, 0.0) + 1) + terms.sum(axis=-1), -jnp.inf
+    )
 
 
 @fast

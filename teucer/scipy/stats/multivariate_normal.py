@@ -29,7 +29,10 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     Method: by the Cholesky factor of cov.
     """
     if allow_singular is not None:
-        raise NotImplementedError("multivariate_normal.logpdf with allow_singular\n  A covariance matrix must have full rank.")
+        raise NotImplementedError(
+            "multivariate_normal.logpdf with allow_singular\n"
+            "  A covariance matrix must have full rank."
+        )
     return _logpdf(x, mean, cov)
 
 
@@ -41,14 +44,23 @@ def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
     n = mean.shape[-1]
     if not cov.ndim:
         centred = x - mean
-        return -0.5 * (jnp.sum(centred * centred, axis=-1) / cov + n * (math.log(2 * math.pi) + jnp.log(cov)))
+        return -0.5 * (
+            jnp.sum(centred * centred, axis=-1) / cov + n * (math.log(2 * math.pi) + jnp.log(cov))
+        )
     if cov.ndim < 2 or cov.shape[-2:] != (n, n):
-        raise ValueError(f"multivariate_normal.logpdf got incompatible shapes\n    mean: {mean.shape}\n    cov: {cov.shape}")
+        raise ValueError(
+            f"multivariate_normal.logpdf got incompatible shapes\n    mean: {mean.shape}\n"
+            f"    cov: {cov.shape}"
+        )
     factor = jnp.linalg.cholesky(cov)
     centred = x - mean
     common = jnp.broadcast_shapes(centred.shape[:-1], cov.shape[:-2])
-    solved = lax.linalg.triangular_solve(jnp.broadcast_to(factor, (*common, n, n)),
-                                         jnp.broadcast_to(centred, (*common, n))[..., None], left_side=True, lower=True)[..., 0]
+    solved = lax.linalg.triangular_solve(
+        jnp.broadcast_to(factor, (*common, n, n)),
+        jnp.broadcast_to(centred, (*common, n))[..., None],
+        left_side=True,
+        lower=True,
+    )[..., 0]
     log_root = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
     return -0.5 * jnp.sum(solved * solved, axis=-1) - 0.5 * n * math.log(2 * math.pi) - log_root
 

@@ -1,4 +1,7 @@
-"""The negative binomial distribution: failures before the `n`-th success, each with probability `p`."""
+"""The negative binomial distribution.
+
+Failures before the `n`-th success, each with probability `p`.
+"""
 
 from teucer._base.lazy import listing
 from teucer.scipy.stats._discrete import NBINOM

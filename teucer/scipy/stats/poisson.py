@@ -32,8 +32,8 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     >>> round(float(entropy(5.0)), 4)
     2.2044
 
-    Method: the sum for means up to 100, else the asymptotic series (R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers,
-    "The entropy of a Poisson distribution", SIAM Review 30 (1988) 314).
+    Method: the sum for means up to 100, else the asymptotic series (R. J. Evans, J. Boersma, N. M.
+    Blachman and A. A. Jagers, "The entropy of a Poisson distribution", SIAM Review 30 (1988) 314).
     """
     mu, _ = inexact("poisson.entropy", mu, loc)
     is_large = mu > _LARGE

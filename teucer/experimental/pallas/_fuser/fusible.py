@@ -1,4 +1,7 @@
-"""Functions that can be fused with what comes before and behind them: `Fusion`, `fusible`, `custom_fusion`."""
+"""Functions that can be fused with what comes before and behind them.
+
+`Fusion`, `fusible`, `custom_fusion`.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ __all__ = ["Fused", "Fusion", "custom_fusion", "custom_fusion_p", "fusible", "fu
 
 @dataclasses.dataclass(frozen=True)
 class Fusion:
-    """What comes before or behind a fusible function: a function, with the types that it takes and gives.
+    """What comes before or behind a fusible function: a function, with the types that it takes and
+    gives.
 
-    An argument of a fusible function is one without arguments, which computes the value. What comes behind is one of the result.
+    An argument of a fusible function is one without arguments, which computes the value. What comes
+    behind is one of the result.
     """
 
     func: Callable[..., Any]
@@ -65,7 +70,8 @@ class Fusion:
 
 
 class Fused(NamedTuple):
-    """A fusible function in a jaxpr: the function of fusions, its trees, and which results have an output fusion of their own."""
+    """A fusible function in a jaxpr: the function of fusions, its trees, and which results have an
+    output fusion of their own."""
 
     function: Callable[..., Any]
     in_tree: Any
@@ -84,12 +90,15 @@ class Fused(NamedTuple):
 
 
 def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = True) -> Any:
-    """A function into which `fuse` puts what computes its arguments, and what is done with its results.
+    """A function into which `fuse` puts what computes its arguments, and what is done with its
+    results.
 
-    f: (*input fusions, output fusions) -> results. An input is a `Fusion` that takes nothing and computes the argument; an output
-        is a `Fusion` of the result, or None if nothing is done with it. f gives what the output fusion makes of its result.
-    output_fusion_prefix: True for one output fusion of all results, or a tree prefix of these with True for each fusion.
-    Returns a function of arrays. Outside of `fuse` the inputs are constants and the outputs None.
+    f: (*input fusions, output fusions) -> results. An input is a `Fusion` that takes nothing and
+        computes the argument; an output is a `Fusion` of the result, or None if nothing is done
+        with it. f gives what the output fusion makes of its result.
+    output_fusion_prefix: True for one output fusion of all results, or a tree prefix of these with
+    True for each fusion. Returns a function of arrays. Outside of `fuse` the inputs are constants
+    and the outputs None.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> @fusible
@@ -113,14 +122,18 @@ def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = 
 
         def flat(*leaves: Any) -> list[Any]:
             values, _ = given.arguments(leaves)
-            outs, tree = flatten_results(function(*map(_constant, values), nothing), "fusible", info)
+            outs, tree = flatten_results(
+                function(*map(_constant, values), nothing), "fusible", info
+            )
             trees.append(tree)
             return outs
 
         jaxpr, consts = stage_flat(flat, list(map(typeof, given.leaves)), info)
         in_tree = pytrees.tree_structure(tuple(args))
         what = Fused(function, in_tree, trees[0], prefix)
-        outs = fusible_p.call(*consts, *given.leaves, jaxpr=hoist_consts(jaxpr), num_consts=len(consts), fused=what)
+        outs = fusible_p.call(
+            *consts, *given.leaves, jaxpr=hoist_consts(jaxpr), num_consts=len(consts), fused=what
+        )
         return pytrees.tree_unflatten(trees[0], outs)
 
     return call
@@ -152,11 +165,15 @@ class _Inlined(Primitive):
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
-        return split_tangents(jvp(*primals, *(t for t, m in zip(tangents, moving, strict=True) if m)), out_moving)
+        return split_tangents(
+            jvp(*primals, *(t for t, m in zip(tangents, moving, strict=True) if m)), out_moving
+        )
 
     def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
-        operands = [x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
+        operands = [
+            x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
+        ]
         return tuple(batched(*operands)), tuple(0 if b else None for b in out_batched)
 
     def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -185,7 +202,8 @@ fusible_p, custom_fusion_p = Fusible(), CustomFusion()
 class custom_fusion:
     """A function with rules of its own for fusing it into kernels; also a decorator.
 
-    fun: a function of arrays. Its rules are given by the methods, each of which takes a function and returns it.
+    fun: a function of arrays. Its rules are given by the methods, each of which takes a function
+    and returns it.
 
     >>> import teucer.numpy as jnp
     >>> @custom_fusion
@@ -216,7 +234,8 @@ class custom_fusion:
         return push_block_spec_rule
 
     def def_eval_rule(self, eval_rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Say the results on blocks: (context, *blocks) -> results; by default the function itself."""
+        """Say the results on blocks: (context, *blocks) -> results; by default the function
+        itself."""
         self.eval_rule = eval_rule
         return eval_rule
 
@@ -239,13 +258,19 @@ class custom_fusion:
             return outs
 
         jaxpr, consts = stage_flat(flat, list(map(typeof, given.leaves)), info)
-        outs = custom_fusion_p.call(*consts, *given.leaves, jaxpr=hoist_consts(jaxpr), num_consts=len(consts), rules=self)
+        outs = custom_fusion_p.call(
+            *consts, *given.leaves, jaxpr=hoist_consts(jaxpr), num_consts=len(consts), rules=self
+        )
         return pytrees.tree_unflatten(trees[0], outs)
 
 
 def carries(primitive: Primitive, eqn: Eqn) -> bool:
     """Whether an equation is a call of a primitive, or carries one."""
+
     def within(eqns: Sequence[Eqn]) -> Iterator[bool]:
         for e in eqns:
-            yield e.primitive is primitive or any(any(within(inner.eqns)) for inner in jaxprs_in_params(e.params))
+            yield e.primitive is primitive or any(
+                any(within(inner.eqns)) for inner in jaxprs_in_params(e.params)
+            )
+
     return any(within([eqn]))

@@ -1,4 +1,5 @@
-"""`fuse`: a program around a fusible function is cut into what comes before it and what comes behind, and handed to it."""
+"""`fuse`: a program around a fusible function is cut into what comes before it and what comes
+behind, and handed to it."""
 
 from __future__ import annotations
 
@@ -16,21 +17,36 @@ from teucer._core.trace import typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
-from teucer.experimental.pallas._fuser.fusible import Fused, Fusion, carries, custom_fusion_p, fusible_p
+from teucer.experimental.pallas._fuser.fusible import (
+    Fused,
+    Fusion,
+    carries,
+    custom_fusion_p,
+    fusible_p,
+)
 from teucer.lax import dynamic_slice_p
 
 __all__ = ["Values", "fuse", "get_fusion_values", "traced", "without_calls"]
 
 
 @tracebacks.api_boundary
-def fuse(f: Callable[..., Any] | None = None, *, resolve_fusion_dtypes: bool = True, debug: bool = False,
-         strict_mode: bool = True, static_argnums: Any = (), static_argnames: Any = ()) -> Any:
+def fuse(
+    f: Callable[..., Any] | None = None,
+    *,
+    resolve_fusion_dtypes: bool = True,
+    debug: bool = False,
+    strict_mode: bool = True,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+) -> Any:
     """A function that calls a fusible function with what f does before it and behind it.
 
-    f: a function of arrays that calls a fusible function; of several the first is fused. resolve_fusion_dtypes: for dtypes that
-    no array has, of which there are none here. debug: print the jaxpr. strict_mode: as the fusions tell it.
+    f: a function of arrays that calls a fusible function; of several the first is fused.
+    resolve_fusion_dtypes: for dtypes that no array has, of which there are none here. debug: print
+    the jaxpr. strict_mode: as the fusions tell it.
     static_argnums, static_argnames: arguments that are no arrays.
-    Raises ValueError if f calls no fusible function, or a result of f depends on two that have output fusions of their own.
+    Raises ValueError if f calls no fusible function, or a result of f depends on two that have
+    output fusions of their own.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental.pallas import fuser
@@ -43,8 +59,14 @@ def fuse(f: Callable[..., Any] | None = None, *, resolve_fusion_dtypes: bool = T
            [0., 0.]], dtype=float32)
     """
     if f is None:
-        return functools.partial(fuse, resolve_fusion_dtypes=resolve_fusion_dtypes, debug=debug, strict_mode=strict_mode,
-                                 static_argnums=static_argnums, static_argnames=static_argnames)
+        return functools.partial(
+            fuse,
+            resolve_fusion_dtypes=resolve_fusion_dtypes,
+            debug=debug,
+            strict_mode=strict_mode,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+        )
     function = f
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
@@ -58,11 +80,15 @@ def fuse(f: Callable[..., Any] | None = None, *, resolve_fusion_dtypes: bool = T
 
         def on_moving(*values: Any, **named: Any) -> Any:
             rest = iter(values)
-            return function(*[x if i in fixed else next(rest) for i, x in enumerate(args)], **named, **options)
+            return function(
+                *[x if i in fixed else next(rest) for i, x in enumerate(args)], **named, **options
+            )
 
         given = {name: x for name, x in kwargs.items() if name not in options}
         leaves, closed, out_tree = traced("fuse", on_moving, function, moving, given)
-        closed = inlined_where(closed, lambda eqn: eqn.primitive is not fusible_p and carries(fusible_p, eqn))
+        closed = inlined_where(
+            closed, lambda eqn: eqn.primitive is not fusible_p and carries(fusible_p, eqn)
+        )
         if debug:
             print(closed)
         return pytrees.tree_unflatten(out_tree, _fused(closed, leaves, strict_mode))
@@ -70,9 +96,15 @@ def fuse(f: Callable[..., Any] | None = None, *, resolve_fusion_dtypes: bool = T
     return fused
 
 
-def traced(what: str, f: Callable[..., Any], named: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
-           ) -> tuple[list[Any], ClosedJaxpr, Any]:
-    """The leaves of arguments, arrays or types of them, the jaxpr of a function of these, and the tree of its results."""
+def traced(
+    what: str,
+    f: Callable[..., Any],
+    named: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> tuple[list[Any], ClosedJaxpr, Any]:
+    """The leaves of arguments, arrays or types of them, the jaxpr of a function of these, and the
+    tree of its results."""
     call = flatten_call(tuple(args), kwargs)
     info = debug_info(what, named, call)
     trees: list[Any] = []
@@ -112,19 +144,24 @@ def inlined_where(closed: ClosedJaxpr, wanted: Callable[[Eqn], bool]) -> ClosedJ
                     return interpret(found[0], found[1], handle)
         return eqn.primitive.call(*operands, **eqn.params)
 
-    return stage_jaxpr(lambda *args: interpret(closed, args, handle), closed.in_avals, closed.jaxpr.debug_info)
+    return stage_jaxpr(
+        lambda *args: interpret(closed, args, handle), closed.in_avals, closed.jaxpr.debug_info
+    )
 
 
 def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A jaxpr in which calls are what they call, but those that have rules of their own."""
-    return inlined_where(closed, lambda eqn: eqn.primitive.higher_order and eqn.primitive is not custom_fusion_p)
+    return inlined_where(
+        closed, lambda eqn: eqn.primitive.higher_order and eqn.primitive is not custom_fusion_p
+    )
 
 
-# --- Before and behind -----------------------------------------------------------------------------------------------
+# --- Before and behind ----------------------------------------------------------------------------
 
 
 class _Cut(NamedTuple):
-    """A jaxpr around a fusible call: the equations before it or apart from it, the call, and those that depend on it."""
+    """A jaxpr around a fusible call: the equations before it or apart from it, the call, and those
+    that depend on it."""
 
     before: list[Eqn]
     call: Eqn
@@ -134,12 +171,14 @@ class _Cut(NamedTuple):
 def _cut(jaxpr: Jaxpr) -> _Cut:
     place = next((i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive is fusible_p), None)
     if place is None:
-        raise ValueError("fuse: No fusible eqn found: the function calls no fusible function.\n"
-                         "  Decorate the kernel that it calls with fuser.fusible.")
+        raise ValueError(
+            "fuse: No fusible eqn found: the function calls no fusible function.\n"
+            "  Decorate the kernel that it calls with fuser.fusible."
+        )
     call = jaxpr.eqns[place]
     depends: set[Var] = set(call.outvars)
     before, behind = list(jaxpr.eqns[:place]), []
-    for eqn in jaxpr.eqns[place + 1:]:
+    for eqn in jaxpr.eqns[place + 1 :]:
         if any(v in depends for v in eqn.invars if type(v) is Var):
             depends.update(eqn.outvars)
             behind.append(eqn)
@@ -149,7 +188,8 @@ def _cut(jaxpr: Jaxpr) -> _Cut:
 
 
 class _Scope:
-    """Values of variables of a jaxpr, computed when they are asked for, by equations that each result needs."""
+    """Values of variables of a jaxpr, computed when they are asked for, by equations that each
+    result needs."""
 
     def __init__(self, given: dict[Var, Any], info: Any, eqns: Sequence[Eqn]) -> None:
         self.given, self.info, self.eqns = given, info, eqns
@@ -157,8 +197,11 @@ class _Scope:
     def with_equations(self, eqns: Sequence[Eqn]) -> _Scope:
         return _Scope(self.given, self.info, eqns)
 
-    def evaluate(self, wanted: Sequence[Atom], values: dict[Var, Any] | None = None, effects: bool = False) -> list[Any]:
-        """The values of atoms. values: those of further variables. effects: whether equations with effects run in any case."""
+    def evaluate(
+        self, wanted: Sequence[Atom], values: dict[Var, Any] | None = None, effects: bool = False
+    ) -> list[Any]:
+        """The values of atoms. values: those of further variables. effects: whether equations with
+        effects run in any case."""
         known = {**self.given, **(values or {})}
         needed = {v for v in wanted if type(v) is Var}
         chosen = []
@@ -180,24 +223,38 @@ def _fused(closed: ClosedJaxpr, args: Sequence[Any], strict: bool) -> list[Any]:
     inputs = _inputs(cut, what, scope, strict)
     groups = what.groups()
     of_group = _results_by_group(jaxpr, cut, groups)
-    own_of_group = [[v for v, g in zip(cut.call.outvars, groups, strict=True) if g == k] for k in range(len(of_group))]
-    outputs = [_output(cut, scope, own, wanted, tree, strict)
-               for own, wanted, tree in zip(own_of_group, of_group, _subtrees(what), strict=True)]
-    found = pytrees.tree_structure(what.prefix).flatten_up_to(what.function(*inputs, what.outputs(outputs)))
+    own_of_group = [
+        [v for v, g in zip(cut.call.outvars, groups, strict=True) if g == k]
+        for k in range(len(of_group))
+    ]
+    outputs = [
+        _output(cut, scope, own, wanted, tree, strict)
+        for own, wanted, tree in zip(own_of_group, of_group, _subtrees(what), strict=True)
+    ]
+    found = pytrees.tree_structure(what.prefix).flatten_up_to(
+        what.function(*inputs, what.outputs(outputs))
+    )
     values: dict[Var, Any] = {}
     for result, own, wanted, output in zip(found, own_of_group, of_group, outputs, strict=True):
-        values.update(zip(own if output is None else wanted, pytrees.tree_leaves(result), strict=True))
+        values.update(
+            zip(own if output is None else wanted, pytrees.tree_leaves(result), strict=True)
+        )
     rest = [v for v in jaxpr.outvars if type(v) is Var and v not in values]
     every = [eqn for eqn in (*cut.before, *cut.behind) if eqn.effects]
     if rest or every:
         whole = scope.with_equations([*cut.before, *cut.behind])
-        lost = dict(zip(cut.call.outvars, _unfused(scope, cut, values), strict=True)) if every else {}
-        values.update(zip(rest, whole.evaluate(rest, {**lost, **values}, effects=bool(every)), strict=True))
+        lost = (
+            dict(zip(cut.call.outvars, _unfused(scope, cut, values), strict=True)) if every else {}
+        )
+        values.update(
+            zip(rest, whole.evaluate(rest, {**lost, **values}, effects=bool(every)), strict=True)
+        )
     return [v.val if type(v) is Literal else values[v] for v in jaxpr.outvars]
 
 
 def _unfused(scope: _Scope, cut: _Cut, values: dict[Var, Any]) -> list[Any]:
-    """The results of the fusible call for equations with effects: those known, else those of the call without fusions."""
+    """The results of the fusible call for equations with effects: those known, else those of the
+    call without fusions."""
     if all(v in values for v in cut.call.outvars):
         return [values[v] for v in cut.call.outvars]
     return list(cut.call.params["jaxpr"](*scope.evaluate(cut.call.invars)))
@@ -205,21 +262,25 @@ def _unfused(scope: _Scope, cut: _Cut, values: dict[Var, Any]) -> list[Any]:
 
 def _inputs(cut: _Cut, what: Fused, scope: _Scope, strict: bool) -> list[Fusion]:
     """The input fusions: for each argument of the call a function that computes it."""
-    leaves = cut.call.invars[cut.call.params["num_consts"]:]
+    leaves = cut.call.invars[cut.call.params["num_consts"] :]
     fusions, rest = [], list(leaves)
     for tree in pytrees.treedef_children(what.in_tree):
-        own, rest = rest[:tree.num_leaves], rest[tree.num_leaves:]
+        own, rest = rest[: tree.num_leaves], rest[tree.num_leaves :]
 
         def compute(own: Sequence[Atom] = tuple(own), tree: Any = tree) -> Any:
             return pytrees.tree_unflatten(tree, scope.evaluate(own))
 
-        fusions.append(Fusion(compute, ((), {}), pytrees.tree_unflatten(tree, [v.aval for v in own]), strict))
+        fusions.append(
+            Fusion(compute, ((), {}), pytrees.tree_unflatten(tree, [v.aval for v in own]), strict)
+        )
     return fusions
 
 
 def _results_by_group(jaxpr: Jaxpr, cut: _Cut, groups: Sequence[int]) -> list[list[Var]]:
     """For each output fusion the results of the jaxpr that it makes."""
-    of: dict[Var, frozenset[int]] = {v: frozenset([g]) for v, g in zip(cut.call.outvars, groups, strict=True)}
+    of: dict[Var, frozenset[int]] = {
+        v: frozenset([g]) for v, g in zip(cut.call.outvars, groups, strict=True)
+    }
     for eqn in cut.behind:
         found = frozenset().union(*(of.get(v, frozenset()) for v in eqn.invars if type(v) is Var))
         of.update(dict.fromkeys(eqn.outvars, found))
@@ -227,15 +288,19 @@ def _results_by_group(jaxpr: Jaxpr, cut: _Cut, groups: Sequence[int]) -> list[li
     for v in jaxpr.outvars:
         mine = of.get(v, frozenset()) if type(v) is Var else frozenset()
         if len(mine) > 1:
-            raise ValueError("fuse: Outputs must be disjoint in order to use separate output fusions: a result depends on the "
-                             f"results {sorted(mine)} of the fusible function.\n    result: {v.aval}\n"
-                             "  Say output_fusion_prefix=True, for one output fusion.")
+            raise ValueError(
+                "fuse: Outputs must be disjoint in order to use separate output fusions: a "
+                f"result depends on the results {sorted(mine)} of the fusible function.\n"
+                f"    result: {v.aval}\n  Say output_fusion_prefix=True, for one output fusion."
+            )
         for k in mine:
             results[k].append(v)
     return results
 
 
-def _output(cut: _Cut, scope: _Scope, own: Sequence[Var], wanted: Sequence[Var], tree: Any, strict: bool) -> Fusion | None:
+def _output(
+    cut: _Cut, scope: _Scope, own: Sequence[Var], wanted: Sequence[Var], tree: Any, strict: bool
+) -> Fusion | None:
     """The output fusion of some results of the call; None if nothing is done with them."""
     if not wanted or list(wanted) == list(own):
         return None
@@ -244,16 +309,23 @@ def _output(cut: _Cut, scope: _Scope, own: Sequence[Var], wanted: Sequence[Var],
     def compute(value: Any) -> Any:
         return tuple(whole.evaluate(wanted, dict(zip(own, tree.flatten_up_to(value), strict=True))))
 
-    return Fusion(compute, (pytrees.tree_unflatten(tree, [v.aval for v in own]), {}), tuple([v.aval for v in wanted]), strict)
+    return Fusion(
+        compute,
+        (pytrees.tree_unflatten(tree, [v.aval for v in own]), {}),
+        tuple([v.aval for v in wanted]),
+        strict,
+    )
 
 
 def _subtrees(what: Fused) -> list[Any]:
     """The trees of the results that each output fusion takes."""
     places = pytrees.tree_unflatten(what.out_tree, range(what.out_tree.num_leaves))
-    return list(map(pytrees.tree_structure, pytrees.tree_structure(what.prefix).flatten_up_to(places)))
+    return list(
+        map(pytrees.tree_structure, pytrees.tree_structure(what.prefix).flatten_up_to(places))
+    )
 
 
-# --- Values of fusions -----------------------------------------------------------------------------------------------
+# --- Values of fusions ----------------------------------------------------------------------------
 
 
 class Values:
@@ -270,15 +342,21 @@ class Values:
     def __call__(self, values: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         given, scalars = iter(values), iter(self.scalars)
         consts = [next(scalars) if s else next(given) for s in self.is_scalar]
-        return pytrees.tree_unflatten(self.out_tree, eval_jaxpr(self.closed.jaxpr, consts, *pytrees.tree_leaves((args, kwargs))))
+        return pytrees.tree_unflatten(
+            self.out_tree,
+            eval_jaxpr(self.closed.jaxpr, consts, *pytrees.tree_leaves((args, kwargs))),
+        )
 
 
 @tracebacks.api_boundary
-def get_fusion_values(fusion: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
+def get_fusion_values(
+    fusion: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
     """What a fusion closes over, so that a kernel can be given it.
 
     args, kwargs: what it takes, arrays or types of them.
-    Returns a function (values, *args, **kwargs) -> results, the values, and the scalars that say where blocks begin.
+    Returns a function (values, *args, **kwargs) -> results, the values, and the scalars that say
+    where blocks begin.
 
     >>> import teucer.numpy as jnp
     >>> x = jnp.arange(2.)

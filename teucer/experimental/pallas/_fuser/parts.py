@@ -11,7 +11,16 @@ from teucer import lax
 from teucer._core.jaxpr import Atom
 from teucer.experimental.pallas._specs import BlockSpec, dim_of, no_block_spec
 
-__all__ = ["Given", "Numbers", "Part", "Parts", "begin_at", "parts_of_spec", "spec_of_parts", "whole"]
+__all__ = [
+    "Given",
+    "Numbers",
+    "Part",
+    "Parts",
+    "begin_at",
+    "parts_of_spec",
+    "spec_of_parts",
+    "whole",
+]
 
 
 class Number(NamedTuple):
@@ -58,7 +67,8 @@ class Given(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part along one axis: `size` elements, from the block number `start`; seen: whether the kernel sees the axis."""
+    """The part along one axis: `size` elements, from the block number `start`; seen: whether the
+    kernel sees the axis."""
 
     size: int
     start: Any
@@ -79,16 +89,30 @@ def parts_of_spec(spec: Any, number: int, shape: Sequence[int], op: str) -> Part
         return whole(shape)
     dims = list(map(dim_of, spec.block_shape))
     if len(dims) != len(shape):
-        raise ValueError(f"{op}: block_shape {spec.block_shape} is for arrays of {len(dims)} axes, not for shape {tuple(shape)}.")
+        raise ValueError(
+            f"{op}: block_shape {spec.block_shape} is for arrays of {len(dims)} axes, not for "
+            f"shape {tuple(shape)}."
+        )
     if any(not d.counts_blocks for d in dims):
-        raise NotImplementedError(f"{op}: blocks that begin at elements, {spec.block_shape}, are not fused.\n  Use blocks that are "
-                                  "counted, pl.Blocked.")
-    at_0 = [spec.index_map is None or (d.size == n and not d.squeezed) for d, n in zip(dims, shape, strict=True)]
-    return tuple([Part(d.size, 0 if at_0[i] else Number(number, i), not d.squeezed) for i, d in enumerate(dims)])
+        raise NotImplementedError(
+            f"{op}: blocks that begin at elements, {spec.block_shape}, are not fused.\n"
+            "  Use blocks that are counted, pl.Blocked."
+        )
+    at_0 = [
+        spec.index_map is None or (d.size == n and not d.squeezed)
+        for d, n in zip(dims, shape, strict=True)
+    ]
+    return tuple(
+        [
+            Part(d.size, 0 if at_0[i] else Number(number, i), not d.squeezed)
+            for i, d in enumerate(dims)
+        ]
+    )
 
 
 def spec_of_parts(parts: Parts, index_map: Callable[..., Any], like: BlockSpec | None) -> BlockSpec:
-    """The BlockSpec of a part; memory space and pipeline mode are those of the spec that it comes from."""
+    """The BlockSpec of a part; memory space and pipeline mode are those of the spec that it comes
+    from."""
     shape = tuple([p.size if p.seen else None for p in parts])
     if like is None:
         return BlockSpec(shape, index_map)
@@ -98,7 +122,9 @@ def spec_of_parts(parts: Parts, index_map: Callable[..., Any], like: BlockSpec |
 class Numbers:
     """Block numbers at one place of the grid. scalar: what computes a scalar of the program."""
 
-    def __init__(self, specs: Sequence[Any], place: Sequence[Any], scalar: Callable[[Atom], Any]) -> None:
+    def __init__(
+        self, specs: Sequence[Any], place: Sequence[Any], scalar: Callable[[Atom], Any]
+    ) -> None:
         self.specs, self.place, self.scalar = specs, tuple(place), scalar
         self.found: dict[int, Any] = {}
 
@@ -112,7 +138,11 @@ class Numbers:
                 self.found[start.spec] = found if isinstance(found, tuple | list) else (found,)
             return self.found[start.spec][start.axis]
         if isinstance(start, Given):
-            return lax.clamp(np.int32(0), lax.convert_element_type(self.scalar(start.atom), np.int32), np.int32(start.limit))
+            return lax.clamp(
+                np.int32(0),
+                lax.convert_element_type(self.scalar(start.atom), np.int32),
+                np.int32(start.limit),
+            )
         inner = self.of(start.start)
         if isinstance(start, Shifted):
             return inner + start.by
@@ -122,7 +152,8 @@ class Numbers:
 
 
 def begin_at(part: Part, element: int) -> Part | None:
-    """The part of an array of which `part` is that of the elements from `element` on; None if blocks do not meet."""
+    """The part of an array of which `part` is that of the elements from `element` on; None if
+    blocks do not meet."""
     if element % part.size:
         return None
     return part if element == 0 else part._replace(start=Shifted(part.start, element // part.size))

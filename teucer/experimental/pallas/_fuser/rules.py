@@ -1,4 +1,7 @@
-"""How parts of operands follow from those of results, and the other way: a row a primitive, `RULES`."""
+"""How parts of operands follow from those of results, and the other way.
+
+A row a primitive, `RULES`.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,31 @@ import numpy as np
 from teucer import lax
 from teucer._core.jaxpr import Eqn
 from teucer._core.primitive import Primitive
-from teucer.experimental.pallas._fuser.parts import Given, Part, Parts, Quotient, Remainder, Scaled, begin_at, whole
+from teucer.experimental.pallas._fuser.parts import (
+    Given,
+    Part,
+    Parts,
+    Quotient,
+    Remainder,
+    Scaled,
+    begin_at,
+    whole,
+)
 from teucer.lax._families import Elementwise
 
 __all__ = ["Rule", "rule_of"]
 
-# The part of each operand, None for operands that are not needed in the kernel; or None, where no blocks do.
+# The part of each operand, None for operands that are not needed in the kernel; or None, where no
+# blocks do.
 Pulled = Sequence[Parts | None] | None
 
 
 class Rule(NamedTuple):
     """What is known of a primitive.
 
-    pull: (equation, part of the result) -> parts of the operands. push: (equation, parts of the operands, None where nothing is
-    said) -> part of the result; None where blocks do not follow. evaluate: (equation, part of the result, numbers of blocks,
-    operands' blocks) -> the result's.
+    pull: (equation, part of the result) -> parts of the operands. push: (equation, parts of the
+    operands, None where nothing is said) -> part of the result; None where blocks do not follow.
+    evaluate: (equation, part of the result, numbers of blocks, operands' blocks) -> the result's.
     """
 
     pull: Callable[[Eqn, Parts], Pulled]
@@ -51,7 +64,7 @@ def _is_whole(parts: Parts, shape: Sequence[int]) -> bool:
     return parts == whole(shape)
 
 
-# --- Elementwise -----------------------------------------------------------------------------------------------------
+# --- Elementwise ----------------------------------------------------------------------------------
 
 
 def _same(eqn: Eqn, parts: Parts) -> Pulled:
@@ -70,13 +83,19 @@ def _call(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
 _ELEMENTWISE = Rule(_same, _push_same, _call)
 
 
-# --- Shapes ----------------------------------------------------------------------------------------------------------
+# --- Shapes ---------------------------------------------------------------------------------------
 
 
 def _pull_broadcast(eqn: Eqn, parts: Parts) -> Pulled:
     own = _shape(eqn)
-    return [tuple([parts[axis] if own[i] == eqn.params["shape"][axis] else Part(1, 0, False)
-                   for i, axis in enumerate(eqn.params["broadcast_dimensions"])])]
+    return [
+        tuple(
+            [
+                parts[axis] if own[i] == eqn.params["shape"][axis] else Part(1, 0, False)
+                for i, axis in enumerate(eqn.params["broadcast_dimensions"])
+            ]
+        )
+    ]
 
 
 def _push_broadcast(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
@@ -92,8 +111,11 @@ def _push_broadcast(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
 
 def _broadcast(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
     own, places = _shape(eqn), np.cumsum([p.seen for p in parts]) - 1
-    axes = [int(places[axis]) for i, axis in enumerate(eqn.params["broadcast_dimensions"])
-            if own[i] == eqn.params["shape"][axis] and parts[axis].seen]
+    axes = [
+        int(places[axis])
+        for i, axis in enumerate(eqn.params["broadcast_dimensions"])
+        if own[i] == eqn.params["shape"][axis] and parts[axis].seen
+    ]
     return lax.broadcast_in_dim(values[0], seen_shape(parts), axes)
 
 
@@ -103,7 +125,9 @@ def _pull_transpose(eqn: Eqn, parts: Parts) -> Pulled:
 
 
 def _push_transpose(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
-    return None if parts[0] is None else tuple([parts[0][axis] for axis in eqn.params["permutation"]])
+    return (
+        None if parts[0] is None else tuple([parts[0][axis] for axis in eqn.params["permutation"]])
+    )
 
 
 def _transpose(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
@@ -113,12 +137,16 @@ def _transpose(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> A
 
 def _pull_squeeze(eqn: Eqn, parts: Parts) -> Pulled:
     rest, dropped = iter(parts), set(eqn.params["dimensions"])
-    return [tuple([Part(1, 0, False) if i in dropped else next(rest) for i in range(len(_shape(eqn)))])]
+    return [
+        tuple([Part(1, 0, False) if i in dropped else next(rest) for i in range(len(_shape(eqn)))])
+    ]
 
 
 def _push_squeeze(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     dropped = set(eqn.params["dimensions"])
-    return None if parts[0] is None else tuple([p for i, p in enumerate(parts[0]) if i not in dropped])
+    return (
+        None if parts[0] is None else tuple([p for i, p in enumerate(parts[0]) if i not in dropped])
+    )
 
 
 def _to_seen(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
@@ -126,11 +154,12 @@ def _to_seen(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any
 
 
 def _groups(one: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Axes of two shapes of the same elements that make up the same elements, few at a time; those of size 1 left out."""
+    """Axes of two shapes of the same elements that make up the same elements, few at a time; those
+    of size 1 left out."""
     a, b = [[i for i, n in enumerate(shape) if n != 1] for shape in (one, other)]
     found, i, j = [], 0, 0
     while i < len(a) or j < len(b):
-        left, right = a[i:i + 1], b[j:j + 1]
+        left, right = a[i : i + 1], b[j : j + 1]
         i, j = i + 1, j + 1
         while (m := math.prod(one[k] for k in left)) != (n := math.prod(other[k] for k in right)):
             if m < n:
@@ -142,7 +171,8 @@ def _groups(one: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], l
 
 
 def _reshaped(given: Sequence[int], parts: Parts, wanted: Sequence[int]) -> Parts | None:
-    """The part of an array of shape `wanted` that has the elements of a part of one of shape `given`."""
+    """The part of an array of shape `wanted` that has the elements of a part of one of shape
+    `given`."""
     if 0 in (*given, *wanted):
         return whole(wanted) if _is_whole(parts, given) else None
     found = [Part(1, 0, False)] * len(wanted)
@@ -156,7 +186,10 @@ def _reshaped(given: Sequence[int], parts: Parts, wanted: Sequence[int]) -> Part
         elif len(left) == 1 and len(right) == 2:
             size, minor = own[0].size, wanted[right[1]]
             if size % minor == 0:
-                found[right[0]], found[right[1]] = own[0]._replace(size=size // minor), Part(minor, 0)
+                found[right[0]], found[right[1]] = (
+                    own[0]._replace(size=size // minor),
+                    Part(minor, 0),
+                )
             elif minor % size == 0:
                 found[right[0]] = Part(1, Quotient(own[0].start, minor // size), False)
                 found[right[1]] = own[0]._replace(start=Remainder(own[0].start, minor // size))
@@ -168,7 +201,9 @@ def _reshaped(given: Sequence[int], parts: Parts, wanted: Sequence[int]) -> Part
             if minor == Part(n, 0):
                 found[right[0]] = major._replace(size=major.size * n, seen=True)
             elif major.size == 1 and n % minor.size == 0:
-                found[right[0]] = minor._replace(start=Scaled(major.start, n // minor.size, minor.start))
+                found[right[0]] = minor._replace(
+                    start=Scaled(major.start, n // minor.size, minor.start)
+                )
             else:
                 return None
         else:
@@ -185,20 +220,38 @@ def _push_reshape(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     if parts[0] is None:
         return None
     found = _reshaped(_shape(eqn), parts[0], eqn.params["new_sizes"])
-    return None if found is None else tuple([p if n != 1 else p._replace(seen=True)
-                                             for p, n in zip(found, eqn.params["new_sizes"], strict=True)])
+    return (
+        None
+        if found is None
+        else tuple(
+            [
+                p if n != 1 else p._replace(seen=True)
+                for p, n in zip(found, eqn.params["new_sizes"], strict=True)
+            ]
+        )
+    )
 
 
 def _pull_slice(eqn: Eqn, parts: Parts) -> Pulled:
     strides = eqn.params["strides"] or (1,) * len(parts)
-    found = [p if p == Part(n, 0) and (lo, stride) == (0, 1) else None if stride != 1 else begin_at(p, lo)
-             for p, n, lo, stride in zip(parts, _shape(eqn), eqn.params["start_indices"], strides, strict=True)]
+    found = [
+        p
+        if p == Part(n, 0) and (lo, stride) == (0, 1)
+        else None
+        if stride != 1
+        else begin_at(p, lo)
+        for p, n, lo, stride in zip(
+            parts, _shape(eqn), eqn.params["start_indices"], strides, strict=True
+        )
+    ]
     return None if None in found else [tuple(p for p in found if p is not None)]
 
 
 def _pull_dynamic_slice(eqn: Eqn, parts: Parts) -> Pulled:
     found = []
-    for p, n, size, start in zip(parts, _shape(eqn), eqn.params["slice_sizes"], eqn.invars[1:], strict=True):
+    for p, n, size, start in zip(
+        parts, _shape(eqn), eqn.params["slice_sizes"], eqn.invars[1:], strict=True
+    ):
         if size != n and size != 1:
             return None
         found.append(p if size == n else Part(1, Given(start, n - 1), p.seen))
@@ -213,7 +266,7 @@ def _nowhere(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     return None
 
 
-# --- Others ----------------------------------------------------------------------------------------------------------
+# --- Others ---------------------------------------------------------------------------------------
 
 
 def _iota(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
@@ -247,10 +300,27 @@ def _reduce(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
 
 _REDUCE = Rule(_pull_reduce, _push_reduce, _reduce)
 RULES: dict[Primitive, Rule] = {
-    **dict.fromkeys((lax.convert_element_type_p, lax.select_n_p, lax.stop_gradient_p, lax.copy_p, lax.reduce_precision_p),
-                    _ELEMENTWISE),
-    **dict.fromkeys((lax.reduce_sum_p, lax.reduce_max_p, lax.reduce_min_p, lax.reduce_prod_p, lax.reduce_and_p, lax.reduce_or_p),
-                    _REDUCE),
+    **dict.fromkeys(
+        (
+            lax.convert_element_type_p,
+            lax.select_n_p,
+            lax.stop_gradient_p,
+            lax.copy_p,
+            lax.reduce_precision_p,
+        ),
+        _ELEMENTWISE,
+    ),
+    **dict.fromkeys(
+        (
+            lax.reduce_sum_p,
+            lax.reduce_max_p,
+            lax.reduce_min_p,
+            lax.reduce_prod_p,
+            lax.reduce_and_p,
+            lax.reduce_or_p,
+        ),
+        _REDUCE,
+    ),
     lax.broadcast_in_dim_p: Rule(_pull_broadcast, _push_broadcast, _broadcast),
     lax.transpose_p: Rule(_pull_transpose, _push_transpose, _transpose),
     lax.squeeze_p: Rule(_pull_squeeze, _push_squeeze, _to_seen),

@@ -55,7 +55,13 @@ def convert(w: Writer, x: Value, dtype: Any) -> Value:
         bits = (1 if old == BOOL else old.itemsize * 8), dtype.itemsize * 8
         if bits[0] == bits[1]:
             return Value(x.name, dtype, x.shape, known)
-        op = "arith.trunci" if bits[0] > bits[1] else "arith.extsi" if is_signed(old) else "arith.extui"
+        op = (
+            "arith.trunci"
+            if bits[0] > bits[1]
+            else "arith.extsi"
+            if is_signed(old)
+            else "arith.extui"
+        )
         return w.make(f"{op} {x.name} : {x.type} to {kind}", dtype, x.shape, known)
     return w.make(f"{op} {x.name} : {x.type} to {kind}", dtype, x.shape)
 
@@ -76,9 +82,16 @@ def _float_to_float(w: Writer, x: Value, dtype: Any) -> Value:
 # --- Operations of two operands -----------------------------------------------------------------
 
 
-def _binary(floats: str | None, signed: str | None, unsigned: str | None = None, *, wide: bool = False,
-            bounds: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def _binary(
+    floats: str | None,
+    signed: str | None,
+    unsigned: str | None = None,
+    *,
+    wide: bool = False,
+    bounds: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
     """wide: whether narrow floats are computed in float32."""
+
     def rule(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
         x, y = w.alike(x, y)
         dtype = x.dtype
@@ -90,9 +103,18 @@ def _binary(floats: str | None, signed: str | None, unsigned: str | None = None,
         else:
             op = signed if is_signed(dtype) or unsigned is None else unsigned
         if op is None:
-            raise Refused(f"{eqn.primitive} of {dtype}", "Convert the operands: x.astype(jnp.float32).")
-        known = bounds(x.bounds, y.bounds) if bounds and x.bounds and y.bounds and not is_float(dtype) else None
-        return (w.make(f"{op} {x.name}, {y.name} : {x.type}", dtype, x.shape, fitting(known, dtype)),)
+            raise Refused(
+                f"{eqn.primitive} of {dtype}", "Convert the operands: x.astype(jnp.float32)."
+            )
+        known = (
+            bounds(x.bounds, y.bounds)
+            if bounds and x.bounds and y.bounds and not is_float(dtype)
+            else None
+        )
+        return (
+            w.make(f"{op} {x.name}, {y.name} : {x.type}", dtype, x.shape, fitting(known, dtype)),
+        )
+
     return rule
 
 
@@ -108,30 +130,57 @@ def _division(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
     return _DIVIDE(w, eqn, x, y)
 
 
-_DIVIDE = _binary("arith.divf", "arith.divsi", "arith.divui", wide=True,
-                  bounds=lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None)
+_DIVIDE = _binary(
+    "arith.divf",
+    "arith.divsi",
+    "arith.divui",
+    wide=True,
+    bounds=lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None,
+)
 
 TRITON[_structure.add_any_p] = TRITON[lax.add_p] = _binary(
-    "arith.addf", "arith.addi", bounds=lambda x, y: (x[0] + y[0], x[1] + y[1]))
-TRITON[lax.sub_p] = _binary("arith.subf", "arith.subi", bounds=lambda x, y: (x[0] - y[1], x[1] - y[0]))
+    "arith.addf", "arith.addi", bounds=lambda x, y: (x[0] + y[0], x[1] + y[1])
+)
+TRITON[lax.sub_p] = _binary(
+    "arith.subf", "arith.subi", bounds=lambda x, y: (x[0] - y[1], x[1] - y[0])
+)
 TRITON[lax.mul_p] = _binary("arith.mulf", "arith.muli", bounds=_products)
 TRITON[lax.div_p] = _division
-TRITON[lax.max_p] = _binary("arith.maximumf", "arith.maxsi", "arith.maxui", wide=True,
-                            bounds=lambda x, y: (max(x[0], y[0]), max(x[1], y[1])))
-TRITON[lax.min_p] = _binary("arith.minimumf", "arith.minsi", "arith.minui", wide=True,
-                            bounds=lambda x, y: (min(x[0], y[0]), min(x[1], y[1])))
+TRITON[lax.max_p] = _binary(
+    "arith.maximumf",
+    "arith.maxsi",
+    "arith.maxui",
+    wide=True,
+    bounds=lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+)
+TRITON[lax.min_p] = _binary(
+    "arith.minimumf",
+    "arith.minsi",
+    "arith.minui",
+    wide=True,
+    bounds=lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+)
 TRITON[lax.and_p] = _binary(None, "arith.andi")
 TRITON[lax.or_p] = _binary(None, "arith.ori")
 TRITON[lax.xor_p] = _binary(None, "arith.xori")
-_INTEGER_REST = _binary(None, "arith.remsi", "arith.remui", bounds=lambda x, y: (
-    (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None))
+_INTEGER_REST = _binary(
+    None,
+    "arith.remsi",
+    "arith.remui",
+    bounds=lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
+)
 
 
 def _comparison(floats: str, signed: str, unsigned: str) -> Callable[..., Any]:
     def rule(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
         if x.dtype.itemsize == 1 and is_float(x.dtype):
             x, y = convert(w, x, F32), convert(w, y, F32)
-        return (w.compare(floats if is_float(x.dtype) else signed if is_signed(x.dtype) else unsigned, x, y),)
+        return (
+            w.compare(
+                floats if is_float(x.dtype) else signed if is_signed(x.dtype) else unsigned, x, y
+            ),
+        )
+
     return rule
 
 
@@ -154,6 +203,7 @@ def _shift(op: str, *, arithmetic: bool = False) -> Callable[..., Any]:
             y = w.select(small, y, w.constant(bits - 1, y.dtype, y.shape))
         out = w.make(f"{op} {x.name}, {y.name} : {x.type}", x.dtype, x.shape)
         return (out if arithmetic else w.select(small, out, w.constant(0, x.dtype, x.shape)),)
+
     return rule
 
 
@@ -167,11 +217,13 @@ TRITON[lax.shift_right_arithmetic_p] = _shift("arith.shrsi", arithmetic=True)
 
 def _widened(f: Callable[[Writer, Any, Any], Value]) -> Callable[..., Any]:
     """A rule for float32 and float64, used for narrower floats too."""
+
     def rule(w: Writer, eqn: Eqn, *xs: Value) -> Any:
         xs = w.alike(*xs)
         dtype = xs[0].dtype
         wide = [convert(w, x, F32) if x.dtype.itemsize < _NARROW else x for x in xs]
         return (convert(w, f(w, eqn, *wide), dtype),)  # type: ignore[call-arg]
+
     return rule
 
 
@@ -181,17 +233,22 @@ def _native(op: str) -> Callable[..., Any]:
 
 def _library(name: str) -> Callable[..., Any]:
     """A function of NVIDIA's libdevice."""
+
     def rule(w: Writer, eqn: Eqn, *xs: Value) -> Value:
         symbol = f"__nv_{name}" + ("f" if xs[0].dtype == F32 else "")
         return _extern(w, symbol, xs, xs[0].dtype)
+
     return _widened(rule)
 
 
 def _extern(w: Writer, symbol: str, xs: Any, dtype: Any) -> Value:
     names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
     given = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
-    return w.make(f"tt.extern_elementwise {names} {given} : "
-                  f"({kinds}) -> {type_text(dtype, xs[0].shape)}", dtype, xs[0].shape)
+    return w.make(
+        f"tt.extern_elementwise {names} {given} : ({kinds}) -> {type_text(dtype, xs[0].shape)}",
+        dtype,
+        xs[0].shape,
+    )
 
 
 def _root(w: Writer, eqn: Eqn, x: Value) -> Value:
@@ -200,14 +257,40 @@ def _root(w: Writer, eqn: Eqn, x: Value) -> Value:
     return w.make(f"math.sqrt {x.name} : {x.type}", x.dtype, x.shape)
 
 
-for _p, _op in {lax.exp_p: "exp", lax.exp2_p: "exp2", lax.log_p: "log", _polynomial.log2_p: "log2", lax.sin_p: "sin",
-                lax.cos_p: "cos", lax.rsqrt_p: "rsqrt", lax.floor_p: "floor", lax.ceil_p: "ceil", lax.erf_p: "erf"}.items():
+for _p, _op in {
+    lax.exp_p: "exp",
+    lax.exp2_p: "exp2",
+    lax.log_p: "log",
+    _polynomial.log2_p: "log2",
+    lax.sin_p: "sin",
+    lax.cos_p: "cos",
+    lax.rsqrt_p: "rsqrt",
+    lax.floor_p: "floor",
+    lax.ceil_p: "ceil",
+    lax.erf_p: "erf",
+}.items():
     TRITON[_p] = _native(f"math.{_op}")
-for _p, _op in {lax.tan_p: "tan", lax.asin_p: "asin", lax.acos_p: "acos", lax.atan_p: "atan", lax.sinh_p: "sinh",
-                lax.cosh_p: "cosh", lax.tanh_p: "tanh", lax.asinh_p: "asinh", lax.acosh_p: "acosh",
-                lax.atanh_p: "atanh", lax.expm1_p: "expm1", lax.log1p_p: "log1p", lax.cbrt_p: "cbrt",
-                lax.erfc_p: "erfc", lax.erf_inv_p: "erfinv", lax.lgamma_p: "lgamma", lax.atan2_p: "atan2",
-                lax.pow_p: "pow", lax.nextafter_p: "nextafter"}.items():
+for _p, _op in {
+    lax.tan_p: "tan",
+    lax.asin_p: "asin",
+    lax.acos_p: "acos",
+    lax.atan_p: "atan",
+    lax.sinh_p: "sinh",
+    lax.cosh_p: "cosh",
+    lax.tanh_p: "tanh",
+    lax.asinh_p: "asinh",
+    lax.acosh_p: "acosh",
+    lax.atanh_p: "atanh",
+    lax.expm1_p: "expm1",
+    lax.log1p_p: "log1p",
+    lax.cbrt_p: "cbrt",
+    lax.erfc_p: "erfc",
+    lax.erf_inv_p: "erfinv",
+    lax.lgamma_p: "lgamma",
+    lax.atan2_p: "atan2",
+    lax.pow_p: "pow",
+    lax.nextafter_p: "nextafter",
+}.items():
     TRITON[_p] = _library(_op)
 TRITON[lax.sqrt_p] = _widened(_root)
 _FLOAT_REST, _POWER, _NEXT = _library("fmod"), _library("pow"), _library("nextafter")
@@ -233,7 +316,9 @@ def _nextafter(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
 @TRITON.define(lax.abs_p)
 def _abs(w: Writer, eqn: Eqn, x: Value) -> Any:
     if not is_float(x.dtype):
-        return (w.make(f"math.absi {x.name} : {x.type}", x.dtype, x.shape) if is_signed(x.dtype) else x,)
+        return (
+            w.make(f"math.absi {x.name} : {x.type}", x.dtype, x.shape) if is_signed(x.dtype) else x,
+        )
     return _native("math.absf")(w, eqn, x)
 
 
@@ -260,14 +345,22 @@ def _bits(w: Writer, eqn: Eqn, x: Value) -> Any:
     bits, size = max(x.dtype.itemsize, _NARROW) * 8, x.dtype.itemsize * 8
     wide = convert(w, Value(x.name, np.dtype(f"uint{size}"), x.shape), np.dtype(f"uint{bits}"))
     counts = eqn.primitive is lax.clz_p
-    out = _extern(w, ("__nv_clz" if counts else "__nv_popc") + ("ll" if bits > 32 else ""), [wide], np.dtype(np.int32))
+    out = _extern(
+        w,
+        ("__nv_clz" if counts else "__nv_popc") + ("ll" if bits > 32 else ""),
+        [wide],
+        np.dtype(np.int32),
+    )
     if counts and bits != size:
         out = w.add(out, w.constant(size - bits, np.int32, out.shape))
     return (convert(w, out, x.dtype),)
 
 
 # What follows from other operations, as functions of arrays.
-_ONE = {"square": lambda e, x: [lax.mul(x, x)], "logistic": lambda e, x: [lax.div(_like(x, 1), _one_and_exp(x))]}
+_ONE = {
+    "square": lambda e, x: [lax.mul(x, x)],
+    "logistic": lambda e, x: [lax.div(_like(x, 1), _one_and_exp(x))],
+}
 
 
 def _like(x: Any, value: Any) -> Any:
@@ -309,9 +402,15 @@ def _spread(a: Any, x: Any) -> Any:
     return a if a.shape == x.shape else lax.broadcast(a, x.shape)
 
 
-for _p, _f in {lax.square_p: _ONE["square"], lax.logistic_p: _ONE["logistic"], lax.is_finite_p: _finite,
-               lax.sign_p: _sign, lax.integer_pow_p: _integer_power, lax.clamp_p: _clamped,
-               _polynomial.one_minus_square_p: lambda e, x: [lax.sub(_like(x, 1), lax.mul(x, x))]}.items():
+for _p, _f in {
+    lax.square_p: _ONE["square"],
+    lax.logistic_p: _ONE["logistic"],
+    lax.is_finite_p: _finite,
+    lax.sign_p: _sign,
+    lax.integer_pow_p: _integer_power,
+    lax.clamp_p: _clamped,
+    _polynomial.one_minus_square_p: lambda e, x: [lax.sub(_like(x, 1), lax.mul(x, x))],
+}.items():
     TRITON[_p] = by_program(_f)
 
 
@@ -324,7 +423,9 @@ def _select(w: Writer, eqn: Eqn, which: Value, *cases: Value) -> Any:
         return (cases[0] if len(cases) == 1 else w.select(which, cases[1], cases[0]),)
     out = cases[-1]
     for i in reversed(range(len(cases) - 1)):
-        out = w.select(w.compare("sle", which, w.constant(i, which.dtype, which.shape)), cases[i], out)
+        out = w.select(
+            w.compare("sle", which, w.constant(i, which.dtype, which.shape)), cases[i], out
+        )
     return (out,)
 
 
@@ -337,10 +438,14 @@ def _convert(w: Writer, eqn: Eqn, x: Value) -> Any:
 def _bitcast(w: Writer, eqn: Eqn, x: Value) -> Any:
     dtype = eqn.outvars[0].aval.dtype
     if dtype.itemsize != x.dtype.itemsize or BOOL in (dtype, x.dtype):
-        raise Refused(f"the bits of {x.dtype} taken for {dtype}", "Take them for a dtype of the same width.")
+        raise Refused(
+            f"the bits of {x.dtype} taken for {dtype}", "Take them for a dtype of the same width."
+        )
     if element(dtype) == element(x.dtype):
         return (Value(x.name, dtype, x.shape),)
-    return (w.make(f"tt.bitcast {x.name} : {x.type} -> {type_text(dtype, x.shape)}", dtype, x.shape),)
+    return (
+        w.make(f"tt.bitcast {x.name} : {x.type} -> {type_text(dtype, x.shape)}", dtype, x.shape),
+    )
 
 
 _identity = functools.partial(lambda w, eqn, *xs: xs)

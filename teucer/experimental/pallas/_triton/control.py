@@ -18,7 +18,15 @@ from teucer.experimental.pallas import _accesses
 from teucer.experimental.pallas._triton import memory
 from teucer.experimental.pallas._triton.arithmetic import convert
 from teucer.experimental.pallas._triton.table import TRITON, run
-from teucer.experimental.pallas._triton.text import BOOL, I32, Refused, Value, Writer, is_float, is_signed
+from teucer.experimental.pallas._triton.text import (
+    BOOL,
+    I32,
+    Refused,
+    Value,
+    Writer,
+    is_float,
+    is_signed,
+)
 from teucer.lax import _references
 from teucer.lax._composite import composite_p
 from teucer.lax._control.cond import cond_p
@@ -27,8 +35,14 @@ from teucer.lax._control.while_loop import while_p
 
 __all__ = ["for_loop"]
 
-_CALLS = {jit_p: "jaxpr", custom_jvp_call_p: "call_jaxpr", custom_vjp_call_p: "call_jaxpr", remat_p: "jaxpr",
-          custom_vmap_call_p: "call", composite_p: "jaxpr"}
+_CALLS = {
+    jit_p: "jaxpr",
+    custom_jvp_call_p: "call_jaxpr",
+    custom_vjp_call_p: "call_jaxpr",
+    remat_p: "jaxpr",
+    custom_vmap_call_p: "call",
+    composite_p: "jaxpr",
+}
 
 
 @TRITON.define(*_CALLS)
@@ -53,8 +67,14 @@ def _cond(w: Writer, eqn: Eqn, index: Value, *operands: Any) -> Any:
     return _branch(w, index, branches, 0, [v.aval for v in eqn.outvars], operands)
 
 
-def _branch(w: Writer, index: Value, branches: Sequence[Any], first: int, avals: Sequence[Any],
-            operands: Sequence[Any]) -> Sequence[Any]:
+def _branch(
+    w: Writer,
+    index: Value,
+    branches: Sequence[Any],
+    first: int,
+    avals: Sequence[Any],
+    operands: Sequence[Any],
+) -> Sequence[Any]:
     """The branch of this index, from `first` on: the last one is for all that are greater."""
     if first == len(branches) - 1:
         return run(w, branches[first], operands)
@@ -65,8 +85,11 @@ def _branch(w: Writer, index: Value, branches: Sequence[Any], first: int, avals:
     w.line(f"{result}scf.if {here.name}{f' -> ({kinds})' if outs else ''} {{")
     for part in (0, 1):
         with w.block():
-            found = run(w, branches[first], operands) if part == 0 else _branch(
-                w, index, branches, first + 1, avals, operands)
+            found = (
+                run(w, branches[first], operands)
+                if part == 0
+                else _branch(w, index, branches, first + 1, avals, operands)
+            )
             if outs:
                 w.line(f"scf.yield {', '.join(x.name for x in found)} : {kinds}")
         w.line("} else {" if part == 0 else "}")
@@ -79,18 +102,30 @@ def _results(name: str, outs: Sequence[Value]) -> list[Value]:
     return [o._replace(name=f"{name}#{i}") for i, o in enumerate(outs)]
 
 
-def for_loop(w: Writer, low: Value, high: Value, carry: Sequence[Value],
-             body: Callable[[Value, Sequence[Value]], Sequence[Value]]) -> list[Value]:
+def for_loop(
+    w: Writer,
+    low: Value,
+    high: Value,
+    carry: Sequence[Value],
+    body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+) -> list[Value]:
     """Run body(i, carry) for i = low .. high - 1."""
     plain = [c._replace(bounds=None) for c in carry]
-    known = (low.bounds[0], max(low.bounds[0], high.bounds[1] - 1)) if low.bounds and high.bounds else None
+    known = (
+        (low.bounds[0], max(low.bounds[0], high.bounds[1] - 1))
+        if low.bounds and high.bounds
+        else None
+    )
     i, name = Value(w.name(), low.dtype, (), known), w.name()
     inner = [c._replace(name=w.name()) for c in plain]
     one, kinds = w.constant(1, low.dtype), ", ".join(c.type for c in plain)
     head = f"scf.for {i.name} = {low.name} to {high.name} step {one.name}"
     if carry:
         pairs = ", ".join(f"{c.name} = {x.name}" for c, x in zip(inner, carry, strict=True))
-        head = f"{name}{f':{len(carry)}' if len(carry) > 1 else ''} = {head} iter_args({pairs}) -> ({kinds})"
+        head = (
+            f"{name}{f':{len(carry)}' if len(carry) > 1 else ''} = {head} iter_args({pairs}) -> "
+            f"({kinds})"
+        )
     w.line(f"{head} : {low.type} {{")
     with w.block():
         after = body(i, inner)
@@ -105,8 +140,10 @@ def _scan(w: Writer, eqn: Eqn, *operands: Any) -> Any:
     p, body = eqn.params, eqn.params["jaxpr"]
     m, n, length = p["num_consts"], p["num_carry"], p["length"]
     if len(operands) > m + n or len(eqn.outvars) > n:
-        raise Refused("a scan over arrays, or one that stacks results",
-                      "Loop over places: jax.lax.fori_loop, with ref[i] in its body.")
+        raise Refused(
+            "a scan over arrays, or one that stacks results",
+            "Loop over places: jax.lax.fori_loop, with ref[i] in its body.",
+        )
     consts, start = operands[:m], operands[m:]
     counter = _counter(body, m)
     held = [k for k in range(n) if k != counter]
@@ -133,13 +170,19 @@ def _scan(w: Writer, eqn: Eqn, *operands: Any) -> Any:
 
 
 def _counter(body: ClosedJaxpr, m: int) -> int | None:
-    """The number of the carried value that is one more each time, as `fori_loop` makes them; None without one."""
+    """The number of the carried value that is one more each time, as `fori_loop` makes them; None
+    without one."""
     jaxpr = body.jaxpr
     made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if eqn.primitive is lax.add_p}
     for k, (v, out) in enumerate(zip(jaxpr.invars[m:], jaxpr.outvars, strict=False)):
         eqn = made.get(out)
-        if eqn is not None and eqn.invars[0] is v and _is_one(eqn.invars[1]) and v.aval.shape == () and (
-                v.aval.dtype.kind == "i"):
+        if (
+            eqn is not None
+            and eqn.invars[0] is v
+            and _is_one(eqn.invars[1])
+            and v.aval.shape == ()
+            and (v.aval.dtype.kind == "i")
+        ):
             return k
     return None
 
@@ -153,7 +196,7 @@ def _while(w: Writer, eqn: Eqn, *operands: Any) -> Any:
     p = eqn.params
     k, m = p["cond_nconsts"], p["body_nconsts"]
     cond, body = p["cond_jaxpr"], p["body_jaxpr"]
-    cond_consts, consts, start = operands[:k], operands[k:k + m], operands[k + m:]
+    cond_consts, consts, start = operands[:k], operands[k : k + m], operands[k + m :]
     bounded = _bounded(cond, body, k, m)
     if bounded is not None:
         return _counted(w, body, bounded, consts, start)
@@ -161,7 +204,10 @@ def _while(w: Writer, eqn: Eqn, *operands: Any) -> Any:
     kinds, name = ", ".join(x.type for x in plain), w.name()
     before, after = ([x._replace(name=w.name()) for x in plain] for _ in range(2))
     pairs = ", ".join(f"{a.name} = {x.name}" for a, x in zip(before, start, strict=True))
-    w.line(f"{name}{f':{len(start)}' if len(start) > 1 else ''} = scf.while ({pairs}) : ({kinds}) -> ({kinds}) {{")
+    w.line(
+        f"{name}{f':{len(start)}' if len(start) > 1 else ''} = scf.while ({pairs}) : ({kinds}) -> "
+        f"({kinds}) {{"
+    )
     with w.block():
         (go,) = run(w, cond, [*cond_consts, *before])
         w.line(f"scf.condition({go.name}) {', '.join(x.name for x in before)} : {kinds}")
@@ -175,9 +221,15 @@ def _while(w: Writer, eqn: Eqn, *operands: Any) -> Any:
 
 
 def _bounded(cond: ClosedJaxpr, body: ClosedJaxpr, k: int, m: int) -> tuple[int, int] | None:
-    """For a loop while i < n, where i is one more each time and n stays as it is: the numbers of i and n in the carry."""
+    """For a loop while i < n, where i is one more each time and n stays as it is: the numbers of i
+    and n in the carry."""
     jaxpr = cond.jaxpr
-    if k or len(jaxpr.eqns) != 1 or jaxpr.eqns[0].primitive is not lax.lt_p or jaxpr.outvars[0] is not jaxpr.eqns[0].outvars[0]:
+    if (
+        k
+        or len(jaxpr.eqns) != 1
+        or jaxpr.eqns[0].primitive is not lax.lt_p
+        or jaxpr.outvars[0] is not jaxpr.eqns[0].outvars[0]
+    ):
         return None
     i, n = (jaxpr.invars.index(v) if v in jaxpr.invars else -1 for v in jaxpr.eqns[0].invars)
     inner = body.jaxpr
@@ -186,8 +238,13 @@ def _bounded(cond: ClosedJaxpr, body: ClosedJaxpr, k: int, m: int) -> tuple[int,
     return i, n
 
 
-def _counted(w: Writer, body: ClosedJaxpr, bounded: tuple[int, int], consts: Sequence[Any],
-             start: Sequence[Any]) -> list[Any]:
+def _counted(
+    w: Writer,
+    body: ClosedJaxpr,
+    bounded: tuple[int, int],
+    consts: Sequence[Any],
+    start: Sequence[Any],
+) -> list[Any]:
     i, n = bounded
     held = [k for k in range(len(start)) if k not in bounded]
 
@@ -238,14 +295,29 @@ def _ADD(dtype: Any) -> str:  # one of the operations
 @TRITON.define(_accesses.masked_load_p)
 def _masked_load(w: Writer, eqn: Eqn, ref: Any, mask: Value, other: Value, *places: Value) -> Any:
     p = eqn.params
-    return (memory.load(w, ref, p["views"], places, mask=mask, other=convert(w, other, ref.dtype),
-                        cache=p["cache_modifier"], evict=p["eviction_policy"], volatile=p["volatile"]),)
+    return (
+        memory.load(
+            w,
+            ref,
+            p["views"],
+            places,
+            mask=mask,
+            other=convert(w, other, ref.dtype),
+            cache=p["cache_modifier"],
+            evict=p["eviction_policy"],
+            volatile=p["volatile"],
+        ),
+    )
 
 
 @TRITON.define(_accesses.masked_swap_p)
 def _masked_swap(w: Writer, eqn: Eqn, ref: Any, value: Value, mask: Value, *places: Value) -> Any:
     views, policy = eqn.params["views"], eqn.params["eviction_policy"]
-    old = memory.load(w, ref, views, places, mask=mask, other=value) if eqn.outvars[0] in w.used else value
+    old = (
+        memory.load(w, ref, views, places, mask=mask, other=value)
+        if eqn.outvars[0] in w.used
+        else value
+    )
     memory.store(w, ref, value, views, places, mask=mask, evict=policy)
     return (old,)
 
@@ -254,11 +326,20 @@ def _masked_swap(w: Writer, eqn: Eqn, ref: Any, value: Value, mask: Value, *plac
 def _atomic(w: Writer, eqn: Eqn, ref: Any, value: Value, mask: Value, *places: Value) -> Any:
     kind, dtype = eqn.params["operation"], ref.dtype
     if kind in ("max", "min") and is_float(dtype):
-        raise Refused(f"atomic_{kind} of {dtype}", "Take the integers of the same bits and order, or int32.")
-    operation = {"add": _ADD(dtype), "max": "max" if is_signed(dtype) else "umax",
-                 "min": "min" if is_signed(dtype) else "umin"}.get(kind, {"xchg": "exch"}.get(kind, kind))
+        raise Refused(
+            f"atomic_{kind} of {dtype}", "Take the integers of the same bits and order, or int32."
+        )
+    operation = {
+        "add": _ADD(dtype),
+        "max": "max" if is_signed(dtype) else "umax",
+        "min": "min" if is_signed(dtype) else "umin",
+    }.get(kind, {"xchg": "exch"}.get(kind, kind))
     everywhere = type(eqn.invars[2]) is Literal
-    return (memory.atomic(w, ref, operation, value, eqn.params["views"], places, None if everywhere else mask),)
+    return (
+        memory.atomic(
+            w, ref, operation, value, eqn.params["views"], places, None if everywhere else mask
+        ),
+    )
 
 
 @TRITON.define(_accesses.atomic_cas_p)

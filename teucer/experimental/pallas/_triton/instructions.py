@@ -43,18 +43,25 @@ def _print(w: Writer, eqn: Eqn, *xs: Value) -> Any:
         return ()
     signed = ", ".join(str(int(is_signed(x.dtype))) for x in xs)
     names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
-    w.line(f"tt.print {quoted(prefix)} {{hex = false, isSigned = array<i32: {signed}>}} : {names} : {kinds}")
+    w.line(
+        f"tt.print {quoted(prefix)} {{hex = false, isSigned = array<i32: {signed}>}} : {names} : "
+        f"{kinds}"
+    )
     return ()
 
 
-def _assembly(w: Writer, asm: str, constraints: str, pack: int, xs: Sequence[Value], dtypes: Sequence[Any]) -> list[Value]:
+def _assembly(
+    w: Writer, asm: str, constraints: str, pack: int, xs: Sequence[Value], dtypes: Sequence[Any]
+) -> list[Value]:
     shape = xs[0].shape if xs else ()
     arrays = [w.reshape(x, shape or (1,)) for x in xs]
     outs = [Value("", d, shape or (1,)) for d in dtypes]
     name, kinds = w.name(), ", ".join(x.type for x in arrays)
     results = ", ".join(o.type for o in outs)
-    w.line(f"{name}{f':{len(outs)}' if len(outs) > 1 else ''} = tt.elementwise_inline_asm {quoted(asm)} {{constraints = "
-           f"{quoted(constraints)}, packed_element = {pack} : i32, pure = true}} {', '.join(x.name for x in arrays)} : "
-           f"{kinds} -> {results}")
+    w.line(
+        f"{name}{f':{len(outs)}' if len(outs) > 1 else ''} = tt.elementwise_inline_asm "
+        f"{quoted(asm)} {{constraints = {quoted(constraints)}, packed_element = {pack} : i32, "
+        f"pure = true}} {', '.join(x.name for x in arrays)} : {kinds} -> {results}"
+    )
     named = [o._replace(name=name if len(outs) == 1 else f"{name}#{i}") for i, o in enumerate(outs)]
     return [w.reshape(o, shape) for o in named]

@@ -1,4 +1,7 @@
-"""Blocks of arrays as pointers: where the elements of a part lie, loads, stores and atomic operations."""
+"""Blocks of arrays as pointers.
+
+Where the elements of a part lie, loads, stores and atomic operations.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ _LARGEST = 2**31 - 1
 
 
 class Spot(NamedTuple):
-    """A place along an axis, as a sum: a scalar, the same for all elements, and an array, or nothing."""
+    """A place along an axis, as a sum: a scalar, the same for all elements, and an array, or
+    nothing."""
 
     scalar: Value
     array: Value | None = None
@@ -44,7 +48,8 @@ class Spot(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis of the array behind a block: its size, where the block begins, how much of it the block has.
+    """An axis of the array behind a block: its size, where the block begins, how much of it the
+    block has.
 
     seen: whether the kernel sees the axis.
     """
@@ -68,7 +73,8 @@ class Pointer(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Elements of a reference: the shape that they have, and for each axis of the block where they lie.
+    """Elements of a reference: the shape that they have, and for each axis of the block where they
+    lie.
 
     where: places along the axes of `shape`, which broadcast, -> places along the axes of the block.
     """
@@ -80,16 +86,20 @@ class Part(NamedTuple):
 # --- Views ------------------------------------------------------------------------------------
 
 
-def _part(w: Writer, shape: Sequence[int], views: Sequence[Any], operands: Sequence[Any], guard: _Guard) -> Part:
+def _part(
+    w: Writer, shape: Sequence[int], views: Sequence[Any], operands: Sequence[Any], guard: _Guard
+) -> Part:
     """The elements that views one after the other name."""
     part = Part(tuple(shape), list)
     at = 0
     for view in views:
-        own, at = operands[at:at + view.n], at + view.n
+        own, at = operands[at : at + view.n], at + view.n
         rule = _VIEWS.get(type(view))
         if rule is None:
-            raise Refused(f"a reference seen as another dtype ({type(view).__name__.lower()})",
-                          "Read it, and convert the elements: jax.lax.bitcast_convert_type.")
+            raise Refused(
+                f"a reference seen as another dtype ({type(view).__name__.lower()})",
+                "Read it, and convert the elements: jax.lax.bitcast_convert_type.",
+            )
         part = _behind(part, rule(w, part.shape, view, own, guard))
     return part
 
@@ -99,18 +109,23 @@ def _behind(outer: Part, inner: Part) -> Part:
 
 
 class _Guard(NamedTuple):
-    """What is done about places outside. masks: conditions under which an element is touched; None if it is moved inside."""
+    """What is done about places outside. masks: conditions under which an element is touched; None
+    if it is moved inside."""
 
     masks: list[Value] | None
     masked: bool
 
 
-def _index(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard) -> Part:
+def _index(
+    w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard
+) -> Part:
     key = view.key
     if key.fresh:
         raise Refused("an index that is a boolean", "Select by pl.when or jnp.where.")
     starts = starts_of(key, operands)
-    common = np.broadcast_shapes(*(x.shape for item, x in zip(key.items, starts, strict=True) if item == ARRAY))
+    common = np.broadcast_shapes(
+        *(x.shape for item, x in zip(key.items, starts, strict=True) if item == ARRAY)
+    )
     axes = layout(key, len(common))
     out = {("batch", i): n for i, n in enumerate(common)}
     sources: list[tuple[Any, int, Any]] = []  # item, its result axis, operand
@@ -122,7 +137,9 @@ def _index(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], 
         n = next(sizes)
         axis = -1
         if item[0] in ("full", "window", "steps"):
-            out["axis", position] = n if item == FULL else item[1] if item[0] == "window" else item[2]
+            out["axis", position] = (
+                n if item == FULL else item[1] if item[0] == "window" else item[2]
+            )
             axis = axes.index(("axis", position))
         sources.append((item, axis, operand))
     rank, place = len(axes), axes.index(("batch", 0)) if common else 0
@@ -154,7 +171,13 @@ def _index(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], 
 def _narrow(w: Writer, x: Value) -> Value:
     if x.dtype.itemsize == I32.itemsize:
         return Value(x.name, I32, x.shape, x.bounds)
-    op = "arith.trunci" if x.dtype.itemsize > I32.itemsize else "arith.extsi" if x.dtype.kind == "i" else "arith.extui"
+    op = (
+        "arith.trunci"
+        if x.dtype.itemsize > I32.itemsize
+        else "arith.extsi"
+        if x.dtype.kind == "i"
+        else "arith.extui"
+    )
     return w.make(f"{op} {x.name} : {x.type} to {type_text(I32, x.shape)}", I32, x.shape, x.bounds)
 
 
@@ -169,7 +192,9 @@ def _from_end(w: Writer, x: Value, n: int) -> Value:
     if x.bounds and x.bounds[0] >= 0:
         return x
     zero = w.constant(0, I32, x.shape)
-    moved = w.make(f"arith.addi {x.name}, {w.constant(n, I32, x.shape).name} : {x.type}", I32, x.shape)
+    moved = w.make(
+        f"arith.addi {x.name}, {w.constant(n, I32, x.shape).name} : {x.type}", I32, x.shape
+    )
     return w.select(w.compare("slt", x, zero), moved, x)
 
 
@@ -188,25 +213,37 @@ def _kept_inside(w: Writer, x: Value, n: int, guard: _Guard) -> Value:
     return x
 
 
-def _gathered(w: Writer, x: Value, n: int, place: int, rank: int, common: Sequence[int],
-              spots: Sequence[Spot], guard: _Guard) -> Spot:
+def _gathered(
+    w: Writer,
+    x: Value,
+    n: int,
+    place: int,
+    rank: int,
+    common: Sequence[int],
+    spots: Sequence[Spot],
+    guard: _Guard,
+) -> Spot:
     """The places that an index array names, where all elements of the part are wanted."""
     for i, size in enumerate(common):
         array = spots[place + i].array
         if size > 1 and (array is None or array.shape[place + i] != size):
             raise Refused("a part of a part that an index array names", "Index the reference once.")
     shape = [1] * rank
-    shape[place + len(common) - len(x.shape):place + len(common)] = x.shape
+    shape[place + len(common) - len(x.shape) : place + len(common)] = x.shape
     return Spot(w.constant(0, I32), _kept_inside(w, _from_end(w, w.reshape(x, shape), n), n, guard))
 
 
-def _transposed(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard) -> Part:
+def _transposed(
+    w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard
+) -> Part:
     order = view.permutation
     back = [order.index(i) for i in range(len(order))]
     return Part(tuple(shape[i] for i in order), lambda spots: [spots[i] for i in back])
 
 
-def _reshaped(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard) -> Part:
+def _reshaped(
+    w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any], guard: _Guard
+) -> Part:
     new, old = tuple(view.shape), tuple(shape)
 
     def where(spots: Sequence[Spot]) -> list[Spot]:
@@ -216,7 +253,9 @@ def _reshaped(w: Writer, shape: Sequence[int], view: Any, operands: Sequence[Any
         found = []
         for n in reversed(old):
             size = w.constant(n, I32, flat.shape)
-            rest = w.make(f"arith.remui {flat.name}, {size.name} : {flat.type}", I32, flat.shape, (0, n - 1))
+            rest = w.make(
+                f"arith.remui {flat.name}, {size.name} : {flat.type}", I32, flat.shape, (0, n - 1)
+            )
             flat = w.make(f"arith.divui {flat.name}, {size.name} : {flat.type}", I32, flat.shape)
             found.append(Spot(w.constant(0, I32), rest) if rest.shape else Spot(rest))
         return found[::-1]
@@ -229,7 +268,9 @@ def _sum(w: Writer, x: Value, y: Value) -> Value:
 
 
 _VIEWS: dict[type, Callable[..., Part]] = {
-    views_of.Index: _index, views_of.Transpose: _transposed, views_of.Reshape: _reshaped,
+    views_of.Index: _index,
+    views_of.Transpose: _transposed,
+    views_of.Reshape: _reshaped,
 }
 
 
@@ -237,7 +278,8 @@ _VIEWS: dict[type, Callable[..., Part]] = {
 
 
 class _Places(NamedTuple):
-    """Where the elements of a part lie: pointers to them, and the condition under which they are in the array."""
+    """Where the elements of a part lie: pointers to them, and the condition under which they are in
+    the array."""
 
     pointers: str
     pointer_type: str
@@ -245,13 +287,25 @@ class _Places(NamedTuple):
     inside: Value | None
 
 
-def _places(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[Any], *, moves: bool,
-            masked: bool) -> _Places:
-    """moves: whether places outside of the block are moved inside, as reads do; else they are not touched."""
+def _places(
+    w: Writer,
+    ref: Pointer,
+    views: Sequence[Any],
+    operands: Sequence[Any],
+    *,
+    moves: bool,
+    masked: bool,
+) -> _Places:
+    """moves: whether places outside of the block are moved inside, as reads do; else they are not
+    touched."""
     masks: list[Value] | None = None if moves else []
     part = _part(w, ref.shape, views, operands, _Guard(masks, masked))
     zero = w.constant(0, I32)
-    seen = iter(part.where([Spot(zero, w.places(part.shape, i, full=False)) for i in range(len(part.shape))]))
+    seen = iter(
+        part.where(
+            [Spot(zero, w.places(part.shape, i, full=False)) for i in range(len(part.shape))]
+        )
+    )
     in_block = [next(seen) if a.seen else Spot(zero) for a in ref.axes]
     large = math.prod(a.size for a in ref.axes) > _LARGEST
     scalar, array, inside = _offsets(w, ref, in_block, large)
@@ -276,12 +330,19 @@ def _places(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[An
     all_bases, pointers = w.name(), w.name()
     w.line(f"{all_bases} = tt.splat {base} : !tt.ptr<{kind}> -> {many}")
     w.line(f"{pointers} = tt.addptr {all_bases}, {offsets.name} : {many}, {offsets.type}")
-    return _Places(pointers, many, part.shape, None if inside is None else w.spread(inside, part.shape))
+    return _Places(
+        pointers, many, part.shape, None if inside is None else w.spread(inside, part.shape)
+    )
 
 
-def _offsets(w: Writer, ref: Pointer, spots: Sequence[Spot], large: bool,
-             ) -> tuple[Value | None, Value | None, Value | None]:
-    """How far the elements lie from the first: a scalar and an array to add; and the condition that they are in the array."""
+def _offsets(
+    w: Writer,
+    ref: Pointer,
+    spots: Sequence[Spot],
+    large: bool,
+) -> tuple[Value | None, Value | None, Value | None]:
+    """How far the elements lie from the first: a scalar and an array to add; and the condition that
+    they are in the array."""
     scalar: Value | None = None
     array: Value | None = None
     inside: Value | None = None
@@ -292,7 +353,9 @@ def _offsets(w: Writer, ref: Pointer, spots: Sequence[Spot], large: bool,
         if bounds is None or bounds[1] >= axis.size or bounds[0] < 0:
             place = at.whole(w)
             if bounds is None or bounds[1] >= axis.size:
-                inside = w.both(inside, w.compare("slt", place, w.constant(axis.size, I32, place.shape)))
+                inside = w.both(
+                    inside, w.compare("slt", place, w.constant(axis.size, I32, place.shape))
+                )
             if bounds is None or bounds[0] < 0:
                 inside = w.both(inside, w.compare("sge", place, w.constant(0, I32, place.shape)))
         if at.scalar.bounds != (0, 0):
@@ -318,8 +381,11 @@ _EVICT = {None: None, "evict_first": 2, "evict_last": 3}
 
 def _hints(cache: Any, evict: Any, volatile: bool = False) -> str:
     if cache not in _CACHE or evict not in _EVICT:
-        name, value, known = (("cache_modifier", cache, _CACHE) if cache not in _CACHE else
-                              ("eviction_policy", evict, _EVICT))
+        name, value, known = (
+            ("cache_modifier", cache, _CACHE)
+            if cache not in _CACHE
+            else ("eviction_policy", evict, _EVICT)
+        )
         raise Refused(f"{name}={value!r}", f"It is one of {', '.join(map(repr, known))}.")
     parts = [f"cache = {_CACHE[cache]} : i32"] if cache else []
     parts += [f"evict = {_EVICT[evict]} : i32"] if evict else []
@@ -327,9 +393,20 @@ def _hints(cache: Any, evict: Any, volatile: bool = False) -> str:
     return f" {{{', '.join(parts)}}}" if parts else ""
 
 
-def load(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[Any], *, mask: Value | None = None,
-         other: Value | None = None, cache: Any = None, evict: Any = None, volatile: bool = False) -> Value:
-    """The elements of a part; those outside of the array are NaN, or 0, and where the mask is false `other`."""
+def load(
+    w: Writer,
+    ref: Pointer,
+    views: Sequence[Any],
+    operands: Sequence[Any],
+    *,
+    mask: Value | None = None,
+    other: Value | None = None,
+    cache: Any = None,
+    evict: Any = None,
+    volatile: bool = False,
+) -> Value:
+    """The elements of a part; those outside of the array are NaN, or 0, and where the mask is false
+    `other`."""
     at = _places(w, ref, views, operands, moves=True, masked=mask is not None)
     stored = np.dtype(np.int8) if ref.dtype == BOOL else ref.dtype
     nothing = np.nan if is_float(ref.dtype) else 0
@@ -338,7 +415,9 @@ def load(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[Any],
     if condition is not None:
         plain = other is None or ref.dtype == BOOL
         rest = w.constant(nothing, stored, at.shape) if plain else w.spread(other, at.shape)  # type: ignore[arg-type]
-        if not plain and at.inside is not None and mask is not None:  # where it is true, and outside of the array
+        if (
+            not plain and at.inside is not None and mask is not None
+        ):  # where it is true, and outside of the array
             rest = w.select(w.spread(mask, at.shape), w.constant(nothing, stored, at.shape), rest)
         text += f", {condition.name}, {rest.name}"
     value = w.make(f"{text}{_hints(cache, evict, volatile)} : {at.pointer_type}", stored, at.shape)
@@ -350,8 +429,16 @@ def load(w: Writer, ref: Pointer, views: Sequence[Any], operands: Sequence[Any],
     return w.select(w.spread(mask, at.shape), truth, w.spread(other, at.shape))
 
 
-def store(w: Writer, ref: Pointer, value: Value, views: Sequence[Any], operands: Sequence[Any], *,
-          mask: Value | None = None, evict: Any = None) -> None:
+def store(
+    w: Writer,
+    ref: Pointer,
+    value: Value,
+    views: Sequence[Any],
+    operands: Sequence[Any],
+    *,
+    mask: Value | None = None,
+    evict: Any = None,
+) -> None:
     """Let the elements of a part be a value, where the mask is true and they are in the array."""
     at = _places(w, ref, views, operands, moves=_is_basic(views), masked=mask is not None)
     if ref.dtype == BOOL:
@@ -365,14 +452,25 @@ def store(w: Writer, ref: Pointer, value: Value, views: Sequence[Any], operands:
 
 
 def _is_basic(views: Sequence[Any]) -> bool:
-    return not any(type(v) is views_of.Index and any(item[0] == "array" for item in v.key.items) for v in views)
+    return not any(
+        type(v) is views_of.Index and any(item[0] == "array" for item in v.key.items) for v in views
+    )
 
 
-def atomic(w: Writer, ref: Pointer, operation: str, value: Value, views: Sequence[Any],
-           operands: Sequence[Any], mask: Value | None) -> Value:
+def atomic(
+    w: Writer,
+    ref: Pointer,
+    operation: str,
+    value: Value,
+    views: Sequence[Any],
+    operands: Sequence[Any],
+    mask: Value | None,
+) -> Value:
     """Combine the elements of a part with a value; gives those that were there."""
     if ref.dtype.itemsize < 4 and not (operation == "fadd" and ref.dtype.itemsize == 2):  # bytes
-        raise Refused(f"an atomic operation on {ref.dtype}", "Let the array be of int32, uint32 or float32.")
+        raise Refused(
+            f"an atomic operation on {ref.dtype}", "Let the array be of int32, uint32 or float32."
+        )
     at = _places(w, ref, views, operands, moves=_is_basic(views), masked=mask is not None)
     condition = w.both(at.inside, None if mask is None else w.spread(mask, at.shape))
     value = w.spread(value, at.shape)
@@ -383,14 +481,26 @@ def atomic(w: Writer, ref: Pointer, operation: str, value: Value, views: Sequenc
     return w.make(f"{text} : ({kinds}) -> {value.type}", ref.dtype, at.shape)
 
 
-def compare_and_swap(w: Writer, ref: Pointer, compared: Value, value: Value, views: Sequence[Any],
-                     operands: Sequence[Any]) -> Value:
-    """Let elements be a value where they are what they are compared with; gives those that were there."""
+def compare_and_swap(
+    w: Writer,
+    ref: Pointer,
+    compared: Value,
+    value: Value,
+    views: Sequence[Any],
+    operands: Sequence[Any],
+) -> Value:
+    """Let elements be a value where they are what they are compared with; gives those that were
+    there."""
     at = _places(w, ref, views, operands, moves=True, masked=False)
     if at.inside is not None:
-        raise Refused("a compare-and-swap that may lie outside of the array", "Choose blocks that divide the array.")
+        raise Refused(
+            "a compare-and-swap that may lie outside of the array",
+            "Choose blocks that divide the array.",
+        )
     compared, value = w.spread(compared, at.shape), w.spread(value, at.shape)
-    return w.make(f"tt.atomic_cas acq_rel, gpu, {at.pointers}, {compared.name}, {value.name} : ({at.pointer_type}, "
-                  f"{compared.type}, {value.type}) -> {value.type}", ref.dtype, at.shape)
-
-
+    return w.make(
+        f"tt.atomic_cas acq_rel, gpu, {at.pointers}, {compared.name}, {value.name} : "
+        f"({at.pointer_type}, {compared.type}, {value.type}) -> {value.type}",
+        ref.dtype,
+        at.shape,
+    )

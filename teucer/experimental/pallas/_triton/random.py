@@ -22,14 +22,18 @@ def _words(w: Writer, eqn: Eqn, x: Value) -> Any:
 
 def _of_keys(f: Callable[..., Any]) -> Any:
     """A rule by a function of a generator, an equation and the words of one key."""
+
     def program(eqn: Eqn, words: Any, *rest: Any) -> Any:
         aval = eqn.invars[0].aval
         one = keys.over_keys(lambda k, *more: f(aval.dtype._impl, eqn, k, *more), aval.ndim)
         return [one(words, *rest)]
+
     return by_program(program)
 
 
-TRITON[keys.random_bits_p] = _of_keys(lambda g, e, k: g.random_bits(k, e.params["bit_width"], e.params["shape"]))
+TRITON[keys.random_bits_p] = _of_keys(
+    lambda g, e, k: g.random_bits(k, e.params["bit_width"], e.params["shape"])
+)
 TRITON[keys.random_split_p] = _of_keys(lambda g, e, k: g.split(k, e.params["shape"]))
 TRITON[keys.random_fold_in_p] = _of_keys(lambda g, e, k, message: g.fold_in(k, message))
 
@@ -42,8 +46,12 @@ def _seed(w: Writer, eqn: Eqn, seeds: Value) -> Any:
 
 def _threefry(eqn: Eqn, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
     shape = eqn.outvars[0].aval.shape
-    k0, k1, x0, x1 = (lax.broadcast(x, shape) if not x.shape else lax.broadcast_in_dim(x, shape, range(len(shape)))
-                      for x in (k0, k1, x0, x1))
+    k0, k1, x0, x1 = (
+        lax.broadcast(x, shape)
+        if not x.shape
+        else lax.broadcast_in_dim(x, shape, range(len(shape)))
+        for x in (k0, k1, x0, x1)
+    )
 
     def number(n: int) -> Any:
         return lax.full(shape, n, np.uint32)
@@ -53,7 +61,9 @@ def _threefry(eqn: Eqn, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
     for i in range(5):
         for r in ROTATIONS[i % 2]:
             x0 = lax.add(x0, x1)
-            rotated = lax.bitwise_or(lax.shift_left(x1, number(r)), lax.shift_right_logical(x1, number(32 - r)))
+            rotated = lax.bitwise_or(
+                lax.shift_left(x1, number(r)), lax.shift_right_logical(x1, number(32 - r))
+            )
             x1 = lax.bitwise_xor(rotated, x0)
         x0 = lax.add(x0, schedule[(i + 1) % 3])
         x1 = lax.add(lax.add(x1, schedule[(i + 2) % 3]), number(i + 1))

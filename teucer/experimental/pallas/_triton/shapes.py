@@ -27,7 +27,8 @@ from teucer.lax import _joining, _reductions, _shapes, _structure
 from teucer.lax._precision import Precision
 
 F32, F64, I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int8)
-_LEAST = 16  # Triton's products are of blocks of at least this many rows, columns and contracted elements
+# Triton's products are of blocks of at least this many rows, columns and contracted elements
+_LEAST = 16
 _MATRIX = 2
 
 
@@ -49,7 +50,9 @@ def _broadcast(w: Writer, eqn: Eqn, x: Value) -> Any:
 def _reshape(w: Writer, eqn: Eqn, x: Value) -> Any:
     shape = eqn.outvars[0].aval.shape
     added = [i for i, n in enumerate(shape) if n == 1]
-    if x.shape and tuple(n for n in shape if n != 1) == x.shape:  # new axes of size 1 keep elements where they are
+    if (
+        x.shape and tuple(n for n in shape if n != 1) == x.shape
+    ):  # new axes of size 1 keep elements where they are
         for axis in added:
             x = w.expand(x, axis)
         return (x,)
@@ -65,8 +68,13 @@ def _transposed(w: Writer, x: Value, order: Sequence[int]) -> Value:
     if list(order) == sorted(order):
         return x
     shape = tuple(x.shape[i] for i in order)
-    return w.make(f"tt.trans {x.name} {{order = array<i32: {', '.join(map(str, order))}>}} : {x.type} -> "
-                  f"{type_text(x.dtype, shape)}", x.dtype, shape, x.bounds)
+    return w.make(
+        f"tt.trans {x.name} {{order = array<i32: {', '.join(map(str, order))}>}} : {x.type} -> "
+        f"{type_text(x.dtype, shape)}",
+        x.dtype,
+        shape,
+        x.bounds,
+    )
 
 
 @TRITON.define(_shapes.iota_p)
@@ -88,12 +96,16 @@ def _taken(w: Writer, x: Value, at: Value, axis: int) -> Value:
     """The elements of x at places along an axis; `at` has the shape of the result."""
     if x.dtype == BOOL:
         return convert(w, _taken(w, convert(w, x, I8), at, axis), BOOL)
-    return w.make(f"tt.gather {x.name}[{at.name}] {{axis = {axis} : i32}} : ({x.type}, {at.type}) -> "
-                  f"{type_text(x.dtype, at.shape)}", x.dtype, at.shape)
+    return w.make(
+        f"tt.gather {x.name}[{at.name}] {{axis = {axis} : i32}} : ({x.type}, {at.type}) -> "
+        f"{type_text(x.dtype, at.shape)}",
+        x.dtype,
+        at.shape,
+    )
 
 
 def _window(w: Writer, x: Value, axis: int, start: Value, size: int, step: int = 1) -> Value:
-    shape = (*x.shape[:axis], size, *x.shape[axis + 1:])
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
     type_text(x.dtype, shape)
     if size == 1 and x.shape[axis] == 1:
         return x
@@ -102,7 +114,11 @@ def _window(w: Writer, x: Value, axis: int, start: Value, size: int, step: int =
 
 @TRITON.define(lax.slice_p)
 def _slice(w: Writer, eqn: Eqn, x: Value) -> Any:
-    shape, starts, steps = eqn.outvars[0].aval.shape, eqn.params["start_indices"], eqn.params["strides"]
+    shape, starts, steps = (
+        eqn.outvars[0].aval.shape,
+        eqn.params["start_indices"],
+        eqn.params["strides"],
+    )
     for axis, (n, start) in enumerate(zip(shape, starts, strict=True)):
         step = 1 if steps is None else steps[axis]
         if n != x.shape[axis] or step != 1:
@@ -117,7 +133,7 @@ def _inside(w: Writer, start: Value, last: int) -> Value:
 @TRITON.define(lax.dynamic_slice_p)
 def _dynamic_slice(w: Writer, eqn: Eqn, x: Value, *starts: Value) -> Any:
     shape = eqn.outvars[0].aval.shape
-    for axis, (n, start) in enumerate(zip(shape, starts[:len(shape)], strict=True)):
+    for axis, (n, start) in enumerate(zip(shape, starts[: len(shape)], strict=True)):
         if n != x.shape[axis]:
             x = _window(w, x, axis, _inside(w, start, x.shape[axis] - n), n)
     return (x,)
@@ -125,7 +141,14 @@ def _dynamic_slice(w: Writer, eqn: Eqn, x: Value, *starts: Value) -> Any:
 
 @TRITON.define(lax.dynamic_update_slice_p)
 def _dynamic_update_slice(w: Writer, eqn: Eqn, x: Value, part: Value, *starts: Value) -> Any:
-    return (_put(w, x, part, [_inside(w, s, n - m) for s, n, m in zip(starts, x.shape, part.shape, strict=True)]),)
+    return (
+        _put(
+            w,
+            x,
+            part,
+            [_inside(w, s, n - m) for s, n, m in zip(starts, x.shape, part.shape, strict=True)],
+        ),
+    )
 
 
 def _put(w: Writer, x: Value, part: Value, starts: Sequence[Value]) -> Value:
@@ -134,18 +157,26 @@ def _put(w: Writer, x: Value, part: Value, starts: Sequence[Value]) -> Value:
     for axis, (n, m, start) in enumerate(zip(x.shape, part.shape, starts, strict=True)):
         if n == m and start.bounds == (0, 0):
             continue
-        shape = (*x.shape[:axis + 1], *part.shape[axis + 1:])
+        shape = (*x.shape[: axis + 1], *part.shape[axis + 1 :])
         places = w.places(shape, axis)
-        moved = w.make(f"arith.subi {places.name}, {w.spread(start, shape).name} : {places.type}", I32, shape)
+        moved = w.make(
+            f"arith.subi {places.name}, {w.spread(start, shape).name} : {places.type}", I32, shape
+        )
         low, high = w.constant(0, I32, shape), w.constant(m, I32, shape)
         part = _taken(w, part, w.at_most(w.at_least(moved, 0), m - 1), axis)
         here = w.both(w.compare("sge", moved, low), w.compare("slt", moved, high))
         assert here is not None
         if shape != x.shape:
             first = w.places(x.shape, axis)
-            moved = w.make(f"arith.subi {first.name}, {w.spread(start, x.shape).name} : {first.type}", I32, x.shape)
-            here = w.both(w.compare("sge", moved, w.constant(0, I32, x.shape)),
-                          w.compare("slt", moved, w.constant(m, I32, x.shape)))
+            moved = w.make(
+                f"arith.subi {first.name}, {w.spread(start, x.shape).name} : {first.type}",
+                I32,
+                x.shape,
+            )
+            here = w.both(
+                w.compare("sge", moved, w.constant(0, I32, x.shape)),
+                w.compare("slt", moved, w.constant(m, I32, x.shape)),
+            )
         inside = w.both(inside, here)
     return part if inside is None else w.select(inside, part, x)
 
@@ -162,7 +193,10 @@ def _rev(w: Writer, eqn: Eqn, x: Value) -> Any:
 def _pad(w: Writer, eqn: Eqn, x: Value, fill: Value) -> Any:
     config, shape = eqn.params["padding_config"], eqn.outvars[0].aval.shape
     if any(inner for _, _, inner in config) or any(low < 0 or high < 0 for low, high, _ in config):
-        raise Refused("padding between elements, or of negative sizes", "Let the block be of the size that is wanted.")
+        raise Refused(
+            "padding between elements, or of negative sizes",
+            "Let the block be of the size that is wanted.",
+        )
     return (_put(w, w.spread(fill, shape), x, [w.constant(low, I32) for low, _, _ in config]),)
 
 
@@ -178,7 +212,7 @@ def _concatenate(w: Writer, eqn: Eqn, *xs: Value) -> Any:
             out, start = w.constant(0, xs[0].dtype, shape), 0
             zeros = [w.constant(0, I32)] * len(shape)
             for x in xs:
-                out = _put(w, out, x, [*zeros[:axis], w.constant(start, I32), *zeros[axis + 1:]])
+                out = _put(w, out, x, [*zeros[:axis], w.constant(start, I32), *zeros[axis + 1 :]])
                 start += x.shape[axis]
             return (out,)
         parts = [_joined(w, a, b, axis) for a, b in zip(parts[::2], parts[1::2], strict=True)]
@@ -187,11 +221,14 @@ def _concatenate(w: Writer, eqn: Eqn, *xs: Value) -> Any:
 
 def _joined(w: Writer, x: Value, y: Value, axis: int) -> Value:
     """Two arrays of one shape, one behind the other along an axis."""
-    both = w.make(f"tt.join {x.name}, {y.name} : {x.type} -> {type_text(x.dtype, (*x.shape, 2))}", x.dtype,
-                  (*x.shape, 2))
+    both = w.make(
+        f"tt.join {x.name}, {y.name} : {x.type} -> {type_text(x.dtype, (*x.shape, 2))}",
+        x.dtype,
+        (*x.shape, 2),
+    )
     rank = len(x.shape)
     moved = _transposed(w, both, [*range(axis), rank, *range(axis, rank)])
-    return w.reshape(moved, (*x.shape[:axis], 2 * x.shape[axis], *x.shape[axis + 1:]))
+    return w.reshape(moved, (*x.shape[:axis], 2 * x.shape[axis], *x.shape[axis + 1 :]))
 
 
 @TRITON.define(_joining.split_p)
@@ -203,11 +240,17 @@ def _split(w: Writer, eqn: Eqn, x: Value) -> Any:
     return outs
 
 
-TRITON[_joining.stack_p] = by_program(lambda e, *xs: [lax.concatenate(
-    [lax.expand_dims(x, [e.params["axis"]]) for x in xs], e.params["axis"])])
-TRITON[_joining.unstack_p] = by_program(lambda e, x: [
-    lax.squeeze(lax.slice_in_dim(x, i, i + 1, axis=e.params["axis"]), [e.params["axis"]])
-    for i in range(x.shape[e.params["axis"]])])
+TRITON[_joining.stack_p] = by_program(
+    lambda e, *xs: [
+        lax.concatenate([lax.expand_dims(x, [e.params["axis"]]) for x in xs], e.params["axis"])
+    ]
+)
+TRITON[_joining.unstack_p] = by_program(
+    lambda e, x: [
+        lax.squeeze(lax.slice_in_dim(x, i, i + 1, axis=e.params["axis"]), [e.params["axis"]])
+        for i in range(x.shape[e.params["axis"]])
+    ]
+)
 TRITON[_joining.tile_p] = by_program(lambda e, x: [_tiled(x, e.params["reps"])])
 
 
@@ -229,8 +272,12 @@ _PRODUCT = _by_kind("arith.mulf", "arith.muli", "arith.muli")
 _MAX = _by_kind("arith.maximumf", "arith.maxsi", "arith.maxui")
 _MIN = _by_kind("arith.minimumf", "arith.minsi", "arith.minui")
 _REDUCTIONS: dict[Any, Callable[[Any], str | None]] = {
-    lax.reduce_sum_p: _SUM, lax.reduce_prod_p: _PRODUCT, lax.reduce_max_p: _MAX, lax.reduce_min_p: _MIN,
-    lax.reduce_and_p: _by_kind(None, "arith.andi", "arith.andi"), lax.reduce_or_p: _by_kind(None, "arith.ori", "arith.ori"),
+    lax.reduce_sum_p: _SUM,
+    lax.reduce_prod_p: _PRODUCT,
+    lax.reduce_max_p: _MAX,
+    lax.reduce_min_p: _MIN,
+    lax.reduce_and_p: _by_kind(None, "arith.andi", "arith.andi"),
+    lax.reduce_or_p: _by_kind(None, "arith.ori", "arith.ori"),
     lax.reduce_xor_p: _by_kind(None, "arith.xori", "arith.xori"),
 }
 
@@ -239,7 +286,9 @@ _REDUCTIONS: dict[Any, Callable[[Any], str | None]] = {
 def _reduce(w: Writer, eqn: Eqn, x: Value) -> Any:
     op = _REDUCTIONS[eqn.primitive](x.dtype)
     if op is None:
-        raise Refused(f"{eqn.primitive} of {x.dtype}", "Convert the operand to booleans or integers.")
+        raise Refused(
+            f"{eqn.primitive} of {x.dtype}", "Convert the operand to booleans or integers."
+        )
     narrow = is_float(x.dtype) and x.dtype.itemsize < F32.itemsize
     out = convert(w, x, F32) if narrow else x
     for axis in sorted(eqn.params["axes"], reverse=True):
@@ -252,18 +301,23 @@ def _reduce_by(w: Writer, eqn: Eqn, *operands: Value) -> Any:
     n, computation = len(operands) // 2, eqn.params["jaxpr"]
     xs, inits = list(operands[:n]), operands[n:]
     for axis in sorted(eqn.params["dimensions"], reverse=True):
-        outs = [Value("", x.dtype, (*x.shape[:axis], *x.shape[axis + 1:])) for x in xs]
+        outs = [Value("", x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :])) for x in xs]
         name, kinds = w.name(), ", ".join(element(x.dtype) for x in xs)
         pairs = [Value(w.name(), x.dtype) for x in (*xs, *xs)]
         several = f":{n}" if n > 1 else ""
-        w.line(f'{name}{several} = "tt.reduce"({", ".join(x.name for x in xs)}) <{{axis = {axis} : i32}}> ({{')
+        w.line(
+            f'{name}{several} = "tt.reduce"({", ".join(x.name for x in xs)}) <{{axis = {axis} : '
+            "i32}> ({"
+        )
         w.line(f"^bb0({', '.join(f'{v.name}: {v.type}' for v in pairs)}):")
         with w.block():
             found = run(w, computation, pairs)
             w.line(f"tt.reduce.return {', '.join(v.name for v in found)} : {kinds}")
         w.line(f"}}) : ({', '.join(x.type for x in xs)}) -> ({', '.join(o.type for o in outs)})")
         xs = [o._replace(name=f"{name}#{i}" if n > 1 else name) for i, o in enumerate(outs)]
-    return run(w, computation, [*(w.spread(a, x.shape) for a, x in zip(inits, xs, strict=True)), *xs])
+    return run(
+        w, computation, [*(w.spread(a, x.shape) for a, x in zip(inits, xs, strict=True)), *xs]
+    )
 
 
 @TRITON.define(lax.argmax_p, lax.argmin_p)
@@ -271,7 +325,7 @@ def _arg(w: Writer, eqn: Eqn, x: Value) -> Any:
     (axis,), index = eqn.params["axes"], eqn.outvars[0].aval.dtype
     if is_float(x.dtype) and x.dtype.itemsize < F32.itemsize:
         x = convert(w, x, F32)
-    places, shape = w.places(x.shape, axis), (*x.shape[:axis], *x.shape[axis + 1:])
+    places, shape = w.places(x.shape, axis), (*x.shape[:axis], *x.shape[axis + 1 :])
     kind, found = element(x.dtype), w.name()
     a, i, b, j = (w.name() for _ in range(4))
     greater = eqn.primitive is lax.argmax_p
@@ -286,7 +340,9 @@ def _arg(w: Writer, eqn: Eqn, x: Value) -> Any:
             better = _either(w, better, only)
             tie = _either(w, w.compare("oeq", left, right), w.both(a_nan, b_nan))
         else:
-            better = w.compare(("s" if is_signed(x.dtype) else "u") + ("gt" if greater else "lt"), left, right)
+            better = w.compare(
+                ("s" if is_signed(x.dtype) else "u") + ("gt" if greater else "lt"), left, right
+            )
             tie = w.compare("eq", left, right)
         first = _either(w, better, w.both(tie, w.compare("slt", Value(i, I32), Value(j, I32))))
         best, place = w.select(first, left, right), w.select(first, Value(i, I32), Value(j, I32))
@@ -312,7 +368,10 @@ def _scan(w: Writer, eqn: Eqn, x: Value) -> Any:
         x = convert(w, x, F32)
     kind, (out, a, b, c) = element(x.dtype), (w.name() for _ in range(4))
     reverse = "true" if eqn.params["reverse"] else "false"
-    w.line(f'{out} = "tt.scan"({x.name}) <{{axis = {eqn.params["axis"]} : i32, reverse = {reverse}}}> ({{')
+    w.line(
+        f'{out} = "tt.scan"({x.name}) <{{axis = {eqn.params["axis"]} : i32, reverse = '
+        f"{reverse}}}> ({{"
+    )
     w.line(f"^bb0({a}: {kind}, {b}: {kind}):")
     w.line(f"  {c} = {op} {a}, {b} : {kind}")
     w.line(f"  tt.scan.return {c} : {kind}")
@@ -327,23 +386,36 @@ def _scan(w: Writer, eqn: Eqn, x: Value) -> Any:
 def _dot(w: Writer, eqn: Eqn, x: Value, y: Value) -> Any:
     (x_sum, y_sum), (x_batch, y_batch) = eqn.params["dimension_numbers"]
     aval, batch = eqn.outvars[0].aval, len(x_batch)
-    x, y = _as_matrices(w, x, x_sum, x_batch, last=True), _as_matrices(w, y, y_sum, y_batch, last=False)
+    x, y = (
+        _as_matrices(w, x, x_sum, x_batch, last=True),
+        _as_matrices(w, y, y_sum, y_batch, last=False),
+    )
     sizes = (*x.shape[-_MATRIX:], y.shape[-1])
-    matrices = len(x.shape) == len(y.shape) == _MATRIX + batch and batch <= 1 and min(sizes) >= _LEAST
+    matrices = (
+        len(x.shape) == len(y.shape) == _MATRIX + batch and batch <= 1 and min(sizes) >= _LEAST
+    )
     floats = is_float(x.dtype) and is_float(y.dtype) and F64 not in (x.dtype, y.dtype, aval.dtype)
     if matrices and (floats or x.dtype == y.dtype == I8):
         return (convert(w, _product(w, eqn, x, y), aval.dtype),)
     return (w.reshape(_summed(w, x, y, batch, aval.dtype), aval.shape),)
 
 
-def _as_matrices(w: Writer, x: Value, contracted: Sequence[int], batch: Sequence[int], *, last: bool) -> Value:
-    """Batch axes first; then other axes and the one that is contracted, which is last or the first of the two."""
+def _as_matrices(
+    w: Writer, x: Value, contracted: Sequence[int], batch: Sequence[int], *, last: bool
+) -> Value:
+    """Batch axes first; then other axes and the one that is contracted, which is last or the first
+    of the two."""
     if len(contracted) != 1:
-        raise Refused(f"a product over {len(contracted)} axes", "Reshape the operands so that one axis is contracted.")
+        raise Refused(
+            f"a product over {len(contracted)} axes",
+            "Reshape the operands so that one axis is contracted.",
+        )
     kept = [i for i in range(len(x.shape)) if i not in (*contracted, *batch)]
     if len(kept) > 1:
-        raise Refused(f"a product of an array of shape {x.shape}, of which {len(kept)} axes are kept",
-                      "Reshape the operands to matrices.")
+        raise Refused(
+            f"a product of an array of shape {x.shape}, of which {len(kept)} axes are kept",
+            "Reshape the operands to matrices.",
+        )
     order = [*batch, *kept, *contracted] if last else [*batch, *contracted, *kept]
     return _transposed(w, x, order)
 
@@ -351,14 +423,20 @@ def _as_matrices(w: Writer, x: Value, contracted: Sequence[int], batch: Sequence
 def _product(w: Writer, eqn: Eqn, x: Value, y: Value) -> Value:
     """tt.dot, which adds up in float32, or in int32."""
     if x.dtype != y.dtype:
-        common = F32 if F32 in (x.dtype, y.dtype) else max(x.dtype, y.dtype, key=lambda d: d.itemsize)
+        common = (
+            F32 if F32 in (x.dtype, y.dtype) else max(x.dtype, y.dtype, key=lambda d: d.itemsize)
+        )
         x, y = convert(w, x, common), convert(w, y, common)
     total = np.dtype(np.int32) if x.dtype == I8 else F32
     shape = (*x.shape[:-1], y.shape[-1])
     zeros = w.constant(0, total, shape)
     how = _precision(eqn.params["precision"]) if x.dtype == F32 else "ieee"
-    return w.make(f"tt.dot {x.name}, {y.name}, {zeros.name}, inputPrecision = {how} : {x.type} * {y.type} -> "
-                  f"{zeros.type}", total, shape)
+    return w.make(
+        f"tt.dot {x.name}, {y.name}, {zeros.name}, inputPrecision = {how} : {x.type} * {y.type} -> "
+        f"{zeros.type}",
+        total,
+        shape,
+    )
 
 
 def _precision(precision: Any) -> str:
@@ -375,7 +453,8 @@ _LARGEST = 2**20  # elements of an array in Triton
 
 
 def _summed(w: Writer, x: Value, y: Value, batch: int, dtype: Any) -> Value:
-    """A product that Triton's dot lacks, of small matrices, vectors, float64 or integers: products, added up."""
+    """A product that Triton's dot lacks, of small matrices, vectors, float64 or integers: products,
+    added up."""
     total = F32 if is_float(dtype) and dtype.itemsize < F32.itemsize else dtype
     x, y = convert(w, x, total), convert(w, y, total)
     if len(x.shape) == batch + 1:
@@ -384,9 +463,14 @@ def _summed(w: Writer, x: Value, y: Value, batch: int, dtype: Any) -> Value:
         y = w.expand(y, batch + 1)
     shape = (*x.shape, y.shape[-1])
     if math.prod(shape) > _LARGEST:
-        raise Refused(f"a product of {dtype} with {math.prod(shape)} terms, which Triton has no operation for",
-                      "Let rows, columns and contracted elements be at least 16, of floats of up to 32 bits or int8; or "
-                      "let blocks be smaller.")
+        raise Refused(
+            (
+                f"a product of {dtype} with {math.prod(shape)} terms, which Triton has no "
+                "operation for"
+            ),
+            "Let rows, columns and contracted elements be at least 16, of floats of up to 32 bits "
+            "or int8; or let blocks be smaller.",
+        )
     x, y = w.alike(w.expand(x, batch + _MATRIX), w.expand(y, batch))
     op = "arith.mulf" if is_float(total) else "arith.muli"
     products = w.make(f"{op} {x.name}, {y.name} : {x.type}", total, x.shape)

@@ -16,7 +16,8 @@ from teucer.experimental.pallas._triton.text import Refused, Value, Writer
 
 __all__ = ["REMEDIES", "TRITON", "at_line", "by_program", "refusal", "run"]
 
-# A rule is (writer, equation, *operands) -> results. Operands are values, and pointers where the equation has references.
+# A rule is (writer, equation, *operands) -> results. Operands are values, and pointers where the
+# equation has references.
 Rule = Callable[..., Sequence[Any]]
 TRITON: Rules[Rule] = Rules("Triton")
 
@@ -24,14 +25,23 @@ TRITON: Rules[Rule] = Rules("Triton")
 REMEDIES = {
     "gather": "Index the reference, ref[places], which reads the elements from memory.",
     "scatter": "Write to the reference, ref[places] = values.",
-    "scatter-add": "Add to memory: ref.addupdate(values, places), or plgpu.atomic_add(ref, places, values).",
+    "scatter-add": (
+        "Add to memory: ref.addupdate(values, places), or plgpu.atomic_add(ref, places, values)."
+    ),
     "sort": "Sort outside of the kernel: jnp.sort.",
-    "top_k": "Take the largest again and again by jnp.argmax, or call jax.lax.top_k outside of the kernel.",
-    "debug_callback": "Print by pl.debug_print, or interpret the kernel: pallas_call(..., interpret=True).",
+    "top_k": (
+        "Take the largest again and again by jnp.argmax, or call jax.lax.top_k outside of the "
+        "kernel."
+    ),
+    "debug_callback": (
+        "Print by pl.debug_print, or interpret the kernel: pallas_call(..., interpret=True)."
+    ),
     "pallas_call": "Call the inner kernel's function, or make one kernel of both.",
     "complex": "Compute with the real and the imaginary part as two arrays.",
 }
-_DEFAULT = "Compute it outside of the kernel, or interpret the kernel: pallas_call(..., interpret=True)."
+_DEFAULT = (
+    "Compute it outside of the kernel, or interpret the kernel: pallas_call(..., interpret=True)."
+)
 
 
 def run(w: Writer, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
@@ -45,7 +55,10 @@ def run(w: Writer, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         return _constant(w, atom.val, atom.aval) if type(atom) is Literal else known[atom]
 
     before = w.used
-    used = w.used = {*jaxpr.outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)}
+    used = w.used = {
+        *jaxpr.outvars,
+        *(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal),
+    }
     for eqn in jaxpr.eqns:
         try:
             rule = TRITON.get(eqn.primitive)
@@ -61,7 +74,8 @@ def run(w: Writer, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
 
 
 def _moves_keys(eqn: Eqn) -> bool:
-    """Whether the equation is of structure, on arrays of random keys, which are their words here."""
+    """Whether the equation is of structure, on arrays of random keys, which are their words
+    here."""
     keys = any(isinstance(v.aval.dtype, dtypes.ExtendedDType) for v in (*eqn.invars, *eqn.outvars))
     return keys and not eqn.primitive.higher_order and not str(eqn.primitive).startswith("random_")
 
@@ -77,14 +91,20 @@ def at_line(err: Refused, eqn: Eqn) -> Refused:
     if "\n    at " in err.what or not eqn.where():
         return err
     outs = ", ".join(v.aval.str_short(True) for v in eqn.outvars)
-    return Refused(f"{err.what}\n    primitive: {eqn.primitive}{f' -> {outs}' if outs else ''}"
-                   + eqn.where("\n    at "), err.remedy)
+    return Refused(
+        f"{err.what}\n    primitive: {eqn.primitive}{f' -> {outs}' if outs else ''}"
+        + eqn.where("\n    at "),
+        err.remedy,
+    )
 
 
 def _constant(w: Writer, value: Any, aval: Any = None) -> Value:
     dtype = np.asarray(value).dtype if aval is None else aval.dtype
     if isinstance(dtype, dtypes.ExtendedDType):
-        raise Refused("a random key that the kernel closes over", "Pass it as words: jax.random.key_data(key).")
+        raise Refused(
+            "a random key that the kernel closes over",
+            "Pass it as words: jax.random.key_data(key).",
+        )
     array = np.asarray(value, dtype)
     if array.size and (array == array.flat[0]).all():
         return w.constant(array.flat[0], dtype, array.shape)
@@ -92,13 +112,20 @@ def _constant(w: Writer, value: Any, aval: Any = None) -> Value:
 
 
 def _dense(w: Writer, array: Any) -> Value:
-    """An array of different numbers: arithmetic progressions only, as Triton has no arrays of constants."""
+    """An array of different numbers: arithmetic progressions only, as Triton has no arrays of
+    constants."""
     if array.ndim == 1 and array.dtype.kind in "iu" and array.size > 1:
         step = int(array[1]) - int(array[0])
         if (np.diff(array.astype(np.int64)) == step).all():
-            places = w.add(w.times(w.places(array.shape, 0), step), w.constant(int(array[0]), np.int32, array.shape))
+            places = w.add(
+                w.times(w.places(array.shape, 0), step),
+                w.constant(int(array[0]), np.int32, array.shape),
+            )
             return _as_dtype(w, places, array.dtype)
-    raise Refused(f"an array of constants, {array.dtype}{list(array.shape)}", "Pass it to the kernel as an argument.")
+    raise Refused(
+        f"an array of constants, {array.dtype}{list(array.shape)}",
+        "Pass it to the kernel as an argument.",
+    )
 
 
 def _as_dtype(w: Writer, x: Value, dtype: Any) -> Value:
@@ -110,9 +137,12 @@ def _as_dtype(w: Writer, x: Value, dtype: Any) -> Value:
 
 
 def by_program(f: Callable[..., Any]) -> Rule:
-    """The rule of a primitive that does what a function of arrays does: (equation, *arrays) -> results."""
+    """The rule of a primitive that does what a function of arrays does: (equation, *arrays) ->
+    results."""
+
     def rule(w: Writer, eqn: Eqn, *operands: Any) -> Sequence[Any]:
         avals = [ShapedArray(x.shape, x.dtype) for x in operands]
         jaxpr, consts = stage_flat(lambda *xs: list(f(eqn, *xs)), avals)
         return run(w, ClosedJaxpr(jaxpr, consts), operands)
+
     return rule

@@ -12,16 +12,40 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.primitive import MissingRule
 
-__all__ = ["BOOL", "I32", "I64", "Bounds", "Refused", "Value", "Writer", "element", "exact", "is_float",
-           "is_signed", "type_text"]
+__all__ = [
+    "BOOL",
+    "I32",
+    "I64",
+    "Bounds",
+    "Refused",
+    "Value",
+    "Writer",
+    "element",
+    "exact",
+    "is_float",
+    "is_signed",
+    "type_text",
+]
 
 BOOL, I32, I64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
 Bounds = tuple[int, int]
 
 _ELEMENTS = {
-    "bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32",
-    "uint32": "i32", "int64": "i64", "uint64": "i64", "float16": "f16", "bfloat16": "bf16",
-    "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2",
+    "bool": "i1",
+    "int8": "i8",
+    "uint8": "i8",
+    "int16": "i16",
+    "uint16": "i16",
+    "int32": "i32",
+    "uint32": "i32",
+    "int64": "i64",
+    "uint64": "i64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2": "f8E5M2",
 }
 
 
@@ -53,9 +77,11 @@ def element(dtype: Any) -> str:
     """The element type of a dtype. Raises Refused for those that Triton does not have."""
     found = _ELEMENTS.get(getattr(dtype, "name", ""))
     if found is None:
-        raise Refused(f"Triton has no elements of type {dtype}",
-                      "Convert arrays before the kernel: integers of 8 bits or more, floats; complex "
-                      "numbers as two arrays; keys by jax.random.key_data.")
+        raise Refused(
+            f"Triton has no elements of type {dtype}",
+            "Convert arrays before the kernel: integers of 8 bits or more, floats; complex "
+            "numbers as two arrays; keys by jax.random.key_data.",
+        )
     return found
 
 
@@ -64,9 +90,11 @@ def type_text(dtype: Any, shape: Sequence[int]) -> str:
     if not shape:
         return element(dtype)
     if any(type(n) is not int or n < 1 or n & (n - 1) for n in shape):
-        raise Refused(f"an array of shape {tuple(shape)}, where Triton takes sizes that are powers of 2",
-                      "Let blocks be powers of 2, pl.next_power_of_2(n), and mask what lies outside: "
-                      "blocks that reach over the end of an array are masked by themselves.")
+        raise Refused(
+            f"an array of shape {tuple(shape)}, where Triton takes sizes that are powers of 2",
+            "Let blocks be powers of 2, pl.next_power_of_2(n), and mask what lies outside: "
+            "blocks that reach over the end of an array are masked by themselves.",
+        )
     return f"tensor<{'x'.join(map(str, shape))}x{element(dtype)}>"
 
 
@@ -105,7 +133,9 @@ class Writer:
         self.first: list[str] = []
         self.count = 0
         self.depth = 2
-        self.used: set[Any] = set()  # variables of the jaxpr that is being written that something uses
+        self.used: set[Any] = (
+            set()
+        )  # variables of the jaxpr that is being written that something uses
 
     def name(self) -> str:
         self.count += 1
@@ -114,7 +144,9 @@ class Writer:
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
 
-    def make(self, text: str, dtype: Any, shape: Sequence[int] = (), bounds: Bounds | None = None) -> Value:
+    def make(
+        self, text: str, dtype: Any, shape: Sequence[int] = (), bounds: Bounds | None = None
+    ) -> Value:
         """Write an operation with one result."""
         value = Value(self.name(), np.dtype(dtype), tuple(shape), bounds)
         self.line(f"{value.name} = {text}")
@@ -136,8 +168,11 @@ class Writer:
         name = self.constants.get((kind, number))
         if name is None:
             name = self.constants[kind, number] = f"%c{len(self.constants)}"
-            literal = f"dense<{number}> : {kind}" if shape else (
-                number if dtype == BOOL else f"{number} : {kind}")
+            literal = (
+                f"dense<{number}> : {kind}"
+                if shape
+                else (number if dtype == BOOL else f"{number} : {kind}")
+            )
             self.first.append(f"    {name} = arith.constant {literal}")
         known = (int(value), int(value)) if dtype.kind in "iu" else None
         return Value(name, dtype, tuple(shape), known)
@@ -150,11 +185,19 @@ class Writer:
         if x.shape == shape:
             return x
         if not x.shape:
-            return self.make(f"tt.splat {x.name} : {x.type} -> {type_text(x.dtype, shape)}", x.dtype,
-                             shape, x.bounds)
+            return self.make(
+                f"tt.splat {x.name} : {x.type} -> {type_text(x.dtype, shape)}",
+                x.dtype,
+                shape,
+                x.bounds,
+            )
         assert len(x.shape) == len(shape), (x, shape)
-        return self.make(f"tt.broadcast {x.name} : {x.type} -> {type_text(x.dtype, shape)}", x.dtype,
-                         shape, x.bounds)
+        return self.make(
+            f"tt.broadcast {x.name} : {x.type} -> {type_text(x.dtype, shape)}",
+            x.dtype,
+            shape,
+            x.bounds,
+        )
 
     def alike(self, *xs: Value) -> tuple[Value, ...]:
         """Values repeated to one shape; arrays have as many axes."""
@@ -169,8 +212,13 @@ class Writer:
         if not x.shape:
             return self.spread(x, (1,))
         shape = (*x.shape[:axis], 1, *x.shape[axis:])
-        return self.make(f"tt.expand_dims {x.name} {{axis = {axis} : i32}} : {x.type} -> "
-                         f"{type_text(x.dtype, shape)}", x.dtype, shape, x.bounds)
+        return self.make(
+            f"tt.expand_dims {x.name} {{axis = {axis} : i32}} : {x.type} -> "
+            f"{type_text(x.dtype, shape)}",
+            x.dtype,
+            shape,
+            x.bounds,
+        )
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         shape = tuple(shape)
@@ -181,17 +229,26 @@ class Writer:
         if not shape:
             flat = self.reshape(x, (1,))
             return self.reduce(flat, 0, "arith.addf" if is_float(x.dtype) else "arith.ori")
-        return self.make(f"tt.reshape {x.name} : {x.type} -> {type_text(x.dtype, shape)}", x.dtype, shape,
-                         x.bounds)
+        return self.make(
+            f"tt.reshape {x.name} : {x.type} -> {type_text(x.dtype, shape)}",
+            x.dtype,
+            shape,
+            x.bounds,
+        )
 
     def places(self, shape: Sequence[int], axis: int, *, full: bool = True) -> Value:
-        """The number of each element along an axis, int32. full: of the shape; else of size 1 along other axes."""
+        """The number of each element along an axis, int32. full: of the shape; else of size 1 along
+        other axes."""
         n = shape[axis]
         if n == 1:
             return self.constant(0, I32, shape if full else (1,) * len(shape))
         type_text(I32, (n,))
-        x = self.make(f"tt.make_range {{end = {n} : i32, start = 0 : i32}} : tensor<{n}xi32>", I32, (n,),
-                      (0, n - 1))
+        x = self.make(
+            f"tt.make_range {{end = {n} : i32, start = 0 : i32}} : tensor<{n}xi32>",
+            I32,
+            (n,),
+            (0, n - 1),
+        )
         for i in range(len(shape)):
             if i != axis:
                 x = self.expand(x, i)
@@ -199,7 +256,7 @@ class Writer:
 
     def reduce(self, x: Value, axis: int, operation: str) -> Value:
         """Combine the elements along an axis."""
-        shape = (*x.shape[:axis], *x.shape[axis + 1:])
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         kind = element(x.dtype)
         out = Value(self.name(), x.dtype, shape)
         a, b, c = self.name(), self.name(), self.name()
@@ -219,7 +276,9 @@ class Writer:
             return y
         x, y = self.alike(x, y)
         known = x.bounds and y.bounds and (x.bounds[0] + y.bounds[0], x.bounds[1] + y.bounds[1])
-        return self.make(f"arith.addi {x.name}, {y.name} : {x.type}", x.dtype, x.shape, fitting(known, x.dtype))
+        return self.make(
+            f"arith.addi {x.name}, {y.name} : {x.type}", x.dtype, x.shape, fitting(known, x.dtype)
+        )
 
     def times(self, x: Value, n: int) -> Value:
         """An integer times a known one."""
@@ -228,22 +287,34 @@ class Writer:
         known = x.bounds and sorted((x.bounds[0] * n, x.bounds[1] * n))
         if n == 0 or known == [0, 0]:
             return self.constant(0, x.dtype, x.shape)
-        return self.make(f"arith.muli {x.name}, {self.constant(n, x.dtype, x.shape).name} : {x.type}",
-                         x.dtype, x.shape, fitting(tuple(known) if known else None, x.dtype))
+        return self.make(
+            f"arith.muli {x.name}, {self.constant(n, x.dtype, x.shape).name} : {x.type}",
+            x.dtype,
+            x.shape,
+            fitting(tuple(known) if known else None, x.dtype),
+        )
 
     def at_least(self, x: Value, low: int) -> Value:
         if x.bounds and x.bounds[0] >= low:
             return x
         known = (low, max(low, x.bounds[1])) if x.bounds else (low, _top(x.dtype))
-        return self.make(f"arith.maxsi {x.name}, {self.constant(low, x.dtype, x.shape).name} : {x.type}",
-                         x.dtype, x.shape, known)
+        return self.make(
+            f"arith.maxsi {x.name}, {self.constant(low, x.dtype, x.shape).name} : {x.type}",
+            x.dtype,
+            x.shape,
+            known,
+        )
 
     def at_most(self, x: Value, high: int) -> Value:
         if x.bounds and x.bounds[1] <= high:
             return x
         known = (min(high, x.bounds[0]), high) if x.bounds else (-_top(x.dtype) - 1, high)
-        return self.make(f"arith.minsi {x.name}, {self.constant(high, x.dtype, x.shape).name} : {x.type}",
-                         x.dtype, x.shape, known)
+        return self.make(
+            f"arith.minsi {x.name}, {self.constant(high, x.dtype, x.shape).name} : {x.type}",
+            x.dtype,
+            x.shape,
+            known,
+        )
 
     def compare(self, how: str, x: Value, y: Value) -> Value:
         x, y = self.alike(x, y)
@@ -261,9 +332,14 @@ class Writer:
         x, y = self.alike(x, y)
         if condition.shape:
             condition, x, y = self.alike(condition, x, y)
-            return self.make(f"arith.select {condition.name}, {x.name}, {y.name} : {condition.type}, {x.type}",
-                             x.dtype, x.shape)
-        return self.make(f"arith.select {condition.name}, {x.name}, {y.name} : {x.type}", x.dtype, x.shape)
+            return self.make(
+                f"arith.select {condition.name}, {x.name}, {y.name} : {condition.type}, {x.type}",
+                x.dtype,
+                x.shape,
+            )
+        return self.make(
+            f"arith.select {condition.name}, {x.name}, {y.name} : {x.type}", x.dtype, x.shape
+        )
 
     def wide(self, x: Value) -> Value:
         """An integer of 64 bits."""
@@ -275,8 +351,9 @@ class Writer:
 
 def _covers(x: Value, y: Value) -> bool:
     """Whether y repeated to the shape of both is of the shape of x."""
-    return not y.shape or (len(x.shape) == len(y.shape)
-                           and all(n >= m for n, m in zip(x.shape, y.shape, strict=True)))
+    return not y.shape or (
+        len(x.shape) == len(y.shape) and all(n >= m for n, m in zip(x.shape, y.shape, strict=True))
+    )
 
 
 def _top(dtype: Any) -> int:

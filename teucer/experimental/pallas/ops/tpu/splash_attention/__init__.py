@@ -1,7 +1,7 @@
 """Attention with a mask for each head, as MaxText, Keras and others ask for it.
 
-The names and arguments are those of JAX's kernel for TPUs. Here XLA compiles it as it is written, on every platform: memory
-grows with heads x queries x keys.
+The names and arguments are those of JAX's kernel for TPUs. Here XLA compiles it as it is written,
+on every platform: memory grows with heads x queries x keys.
 """
 
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel import (
@@ -25,6 +25,21 @@ from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask i
     make_random_mask,
 )
 
-__all__ = ["BlockSizes", "CausalMask", "FullMask", "LocalMask", "Mask", "MultiHeadMask", "NumpyMask", "QKVLayout", "SegmentIds",
-           "make_causal_mask", "make_local_attention_mask", "make_random_mask", "make_splash_mha",
-           "make_splash_mha_single_device", "make_splash_mqa", "make_splash_mqa_single_device"]
+__all__ = [
+    "BlockSizes",
+    "CausalMask",
+    "FullMask",
+    "LocalMask",
+    "Mask",
+    "MultiHeadMask",
+    "NumpyMask",
+    "QKVLayout",
+    "SegmentIds",
+    "make_causal_mask",
+    "make_local_attention_mask",
+    "make_random_mask",
+    "make_splash_mha",
+    "make_splash_mha_single_device",
+    "make_splash_mqa",
+    "make_splash_mqa_single_device",
+]

@@ -11,8 +11,21 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer._base.lazy import listing
 
-__all__ = ["CausalMask", "ChunkedCausalMask", "FullMask", "LocalMask", "LogicalAnd", "LogicalOr", "Mask", "MultiHeadMask",
-           "NumpyMask", "make_causal_mask", "make_chunk_attention_mask", "make_local_attention_mask", "make_random_mask"]
+__all__ = [
+    "CausalMask",
+    "ChunkedCausalMask",
+    "FullMask",
+    "LocalMask",
+    "LogicalAnd",
+    "LogicalOr",
+    "Mask",
+    "MultiHeadMask",
+    "NumpyMask",
+    "make_causal_mask",
+    "make_chunk_attention_mask",
+    "make_local_attention_mask",
+    "make_random_mask",
+]
 __dir__ = listing(__name__, __all__)
 
 # Arrays, of NumPy or traced.
@@ -20,7 +33,8 @@ _Places = Any
 
 
 class Mask:
-    """A matrix of truths, (queries, keys). A subclass has `shape` and `__getitem__` of two slices."""
+    """A matrix of truths, (queries, keys). A subclass has `shape` and `__getitem__` of two
+    slices."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,7 +50,9 @@ class Mask:
         return jnp.asarray(self[:, :])[rows, columns]
 
     def __bool__(self) -> bool:
-        raise TypeError("A mask is neither true nor false. Combine masks with & and |, not with `and` and `or`.")
+        raise TypeError(
+            "A mask is neither true nor false. Combine masks with & and |, not with `and` and `or`."
+        )
 
     def __or__(self, other: Mask) -> Mask:
         return LogicalOr(self, other)
@@ -52,7 +68,9 @@ class _Pair(Mask):
 
     def __post_init__(self) -> None:
         if self.left.shape != self.right.shape:
-            raise ValueError(f"Masks must have the same shape, got {self.left.shape} and {self.right.shape}.")
+            raise ValueError(
+                f"Masks must have the same shape, got {self.left.shape} and {self.right.shape}."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,7 +92,8 @@ class LogicalAnd(_Pair):
 
 
 class _Ruled(Mask):
-    """A mask by a rule of places. shard_count: in how many parts queries are cut; accepted for programs written for JAX."""
+    """A mask by a rule of places. shard_count: in how many parts queries are cut; accepted for
+    programs written for JAX."""
 
     def __init__(self, shape: tuple[int, int], facts: tuple[Any, ...]) -> None:
         self._shape, self._facts = tuple(shape), facts
@@ -84,7 +103,11 @@ class _Ruled(Mask):
         return self._shape
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._shape == self._shape and other._facts == self._facts
+        return (
+            type(other) is type(self)
+            and other._shape == self._shape
+            and other._facts == self._facts
+        )
 
     def __hash__(self) -> int:
         return hash((type(self), self._shape, self._facts))
@@ -115,8 +138,13 @@ class ChunkedCausalMask(_Ruled):
 class LocalMask(_Ruled):
     """Queries see so many keys before and behind their own place plus `offset`; None: all."""
 
-    def __init__(self, shape: tuple[int, int], window_size: tuple[int | None, int | None], offset: int,
-                 shard_count: int = 1) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        window_size: tuple[int | None, int | None],
+        offset: int,
+        shard_count: int = 1,
+    ) -> None:
         super().__init__(shape, (*window_size, offset))
 
     def sees(self, rows: _Places, columns: _Places) -> Any:
@@ -147,7 +175,9 @@ class NumpyMask(Mask):
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array)
         if self.array.ndim != 2 or self.array.dtype != np.bool_:
-            raise ValueError(f"A mask is a matrix of bool, got {self.array.dtype}{list(self.array.shape)}.")
+            raise ValueError(
+                f"A mask is a matrix of bool, got {self.array.dtype}{list(self.array.shape)}."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -174,7 +204,9 @@ class MultiHeadMask(Mask):
             raise ValueError("Unsupported empty tuple of masks")
         for mask in self.masks[1:]:
             if mask.shape != self.masks[0].shape:
-                raise ValueError(f"Unexpected mask shape, got: {mask.shape}, expected: {self.masks[0].shape}")
+                raise ValueError(
+                    f"Unexpected mask shape, got: {mask.shape}, expected: {self.masks[0].shape}"
+                )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -200,8 +232,9 @@ def make_causal_mask(shape: tuple[int, int], offset: int = 0) -> np.ndarray:
     return CausalMask(shape, offset)[:, :]
 
 
-def make_local_attention_mask(shape: tuple[int, int], window_size: tuple[int | None, int | None], *,
-                              offset: int = 0) -> np.ndarray:
+def make_local_attention_mask(
+    shape: tuple[int, int], window_size: tuple[int | None, int | None], *, offset: int = 0
+) -> np.ndarray:
     """`LocalMask` as an array.
 
     >>> make_local_attention_mask((2, 3), (0, 1)).tolist()
