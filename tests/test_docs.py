@@ -54,7 +54,7 @@ def test_long_sentences_are_rare():
     assert len(long) < 0.03 * len(found), max(long, key=len)
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_prose_is_wrapped_at_100(page):
     """Snippets are as wide as code, and tables as wide as they are."""
     prose = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
@@ -63,6 +63,11 @@ def test_prose_is_wrapped_at_100(page):
         for line in prose.splitlines()
         if len(line) > 100 and not line.startswith(("|", "    "))
     ] == []
+
+
+@pytest.mark.parametrize("name", ["Makefile", "pyproject.toml", ".ci/run"])
+def test_files_of_the_project_are_at_most_100_wide(name):
+    assert [line for line in (ROOT / name).read_text().splitlines() if len(line) > 100] == []
 
 
 def test_sentences_are_found():
