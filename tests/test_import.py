@@ -99,7 +99,7 @@ import gc
 before, searches = gc.get_threshold(), []
 gc.callbacks.append(lambda phase, info: searches.append(phase))
 import teucer
-print(searches.count("start") < 10, gc.get_threshold() == before)
+print(searches.count("start") < 20, gc.get_threshold() == before)
 """
     assert run(code) == "True True\n"
 
