@@ -18,7 +18,7 @@ __version_info__ = (0, 1, 0)
 _MODULES = (
     "ad ad_checkpoint api_util core custom_batching custom_derivatives debug distributed dlpack "
     "dtypes errors example_libraries experimental export extend ffi flatten_util image "
-    "interpreters lax memory monitoring nn numpy ops profiler random ref scipy sharding stages "
+    "interpreters lax memory monitoring nn numpy ops profiler random scipy sharding stages "
     "test_util tree tree_util typing"
 )
 _ROOMS = {
@@ -69,7 +69,7 @@ _ROOMS = {
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope"
     ),
     "teucer.lax._callbacks": "pure_callback",
-    "teucer.ref": "Ref empty_ref free_ref freeze new_ref",
+    "teucer.ref": "ref=. Ref empty_ref free_ref freeze new_ref",
     "teucer._devices.environment": "print_environment_info",
     "teucer._core.types": "float0",
     "teucer._executables.effects": "effects_barrier",

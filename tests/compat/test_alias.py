@@ -386,3 +386,35 @@ def test_importing_through_the_alias_costs_little():
         print(time.process_time() - start)
     """
     assert min(float(python(source, before="")) for _ in range(7)) < 0.005
+
+
+def test_modules_are_there_without_being_imported():
+    python("""
+        import jax
+        for name in ("ref", "experimental.multihost_utils", "experimental.compilation_cache",
+                     "nn.initializers", "scipy.special", "tree_util", "numpy.linalg"):
+            place = jax
+            for part in name.split("."):
+                place = getattr(place, part)
+        assert jax.ref.get is jax.ref.get and "io_callback" in dir(jax.experimental)
+    """)
+
+
+def test_private_modules_that_the_documentation_uses():
+    python("""
+        import jax
+        from jax._src import config, test_util
+        from jax._src.lib import version, xla_client
+        from jax._src.lib.mlir import ir
+        from jax._src.lib.mlir.dialects import hlo
+        from jax._src.interpreters import mlir
+        assert config.config is jax.config and xla_client.OpSharding and version >= (0, 10)
+        with config.enable_x64(True):
+            assert config.enable_x64.value and jax.numpy.ones(1).dtype == "float64"
+        with config.jax_export_calling_convention_version(10):
+            assert jax.config.jax_export_calling_convention_version == 10
+        assert hlo.AddOp and ir.Module and mlir.custom_call
+        mesh = test_util.create_mesh((1, 1), ("x", "y"), iota_order=True)
+        assert mesh == test_util.create_mesh((1, 1), ("x", "y"))
+        assert mesh.axis_types == (jax.sharding.AxisType.Auto,) * 2
+    """)

@@ -116,7 +116,7 @@ def test_concretisation_errors(call, error, message):
         (
             lambda d, *n: int(d["a"][1] + n[0] + n[1]),
             ({"a": (1, 2)}, 3, 4),
-            r"the values of the arguments d\['a'\]\[1\], args\[1\] and args\[2\]",
+            r"the values of the arguments d\['a'\]\[1\], n\[0\] and n\[1\]",
         ),
         (lambda x: jnp.zeros(3)[jnp.arange(3) > 1], (1.0,), "Constants are traced too"),
         (
@@ -353,3 +353,19 @@ def test_where_results_are_in_what_the_function_returned():
     assert "arg_names=('x',)" in repr(info)
     assert closed.constvars == []
     assert jax.make_jaxpr(lambda x: x)(1.0).jaxpr.debug_info.result_paths == ("result",)
+
+
+def test_arguments_have_the_names_that_users_gave_them():
+    def make():
+        offset = jnp.ones(2)
+
+        def f(x, *rest, scale=1.0, **others):
+            return x * scale + offset
+
+        return jax.make_jaxpr(f)(1.0, (2.0, 3.0), [4.0], scale=2.0, more=5.0)
+
+    info = make().jaxpr.debug_info  # the function is gone
+    names = ("x", "rest[0][0]", "rest[0][1]", "rest[1][0]", "others['more']", "scale")
+    assert sorted(info.arg_names) == sorted(names)
+    assert info.func_filename == __file__ and info.func_lineno > 1
+    assert jax.make_jaxpr(lambda *args: args)(1.0).jaxpr.debug_info.arg_names == ("args[0]",)

@@ -342,3 +342,16 @@ REFUSED = [
 def test_refused(act, text):
     with pytest.raises((TypeError, ValueError), match=f"(?s){text}"):
         act(jax.new_ref(0.0))
+
+
+@pytest.mark.parametrize("x", [0, 0.0, 1j, True, np.float32(0), jnp.asarray(2.0)])
+def test_the_dtype_of_a_reference_is_not_weak(x):
+    ref = jax.new_ref(x)
+    assert not ref.weak_type and not ref[...].weak_type and "weak" not in repr(ref)
+    assert ref.dtype == jnp.asarray(x).dtype
+
+    @jax.jit
+    def f(x):
+        return jax.new_ref(x)[...]
+
+    assert not f(x).weak_type and f(x) == x

@@ -65,6 +65,9 @@ def test_what_each_stage_tells():
         )
         assert stage.out_tree == jax.tree.structure((0, {"a": 0})) and stage.args_info[0][0].donated
         assert [s.shape for s in jax.tree.leaves(stage.out_info)] == [(2, 3), (2, 3)]
+        infos = jax.tree.leaves(stage.args_info)  # they are leaves
+        assert [(a.shape, a.donated) for a in infos] == [((2, 3), True), ((), False)]
+        assert repr(infos[0]) == "ArgInfo(_aval=ShapedArray(float32[2,3]), donated=True)"
     weak = jax.jit(lambda x: x * 2).trace(1.0)
     assert [stage.out_info.weak_type for stage in (weak, weak.lower(), weak.lower().compile())] == [
         True,

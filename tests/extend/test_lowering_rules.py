@@ -222,3 +222,49 @@ def test_modules_as_text_and_bytes():
         module = mlir.ir.Module.parse("func.func @main() { return }")
     assert "func.func @main" in mlir.module_to_string(module)
     assert mlir.module_to_bytecode(module).startswith(b"ML\xefR")
+
+
+def test_calls_of_foreign_functions_are_built_as_jax_builds_them():
+    from teucer._xla.platforms.mlir_building import custom_call
+
+    def text(**how):
+        p = Primitive("p")
+        p.def_abstract_eval(lambda x: x)
+        mlir.register_lowering(
+            p,
+            lambda ctx, x: (
+                custom_call(
+                    "target",
+                    operands=[x],
+                    result_types=[x.type],
+                    **{k: v() if callable(v) else v for k, v in how.items()},
+                ).results
+            ),
+        )
+        written = jax.jit(lambda x: p.bind(x)).lower(np.ones((2, 3), np.float32)).as_text()
+        (line,) = [line for line in written.splitlines() if "custom_call" in line]
+        return line.partition("(%arg0) ")[2].rpartition(" :")[0]
+
+    alias = (
+        "#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, "
+        "operand_tuple_indices = []>"
+    )
+    order = "[dense<[0, 1]> : tensor<2xindex>]"
+    assert text() == '{api_version = 2 : i32, backend_config = ""}'
+    assert text(backend_config=b"yy", api_version=1) == '{backend_config = "yy"}'
+    assert (
+        text(operand_output_aliases={0: 0})
+        == f'{{api_version = 2 : i32, backend_config = "", output_operand_aliases = [{alias}]}}'
+    )
+    assert text(operand_layouts=[(0, 1)], result_layouts=[(0, 1)], has_side_effect=True) == (
+        '{api_version = 2 : i32, backend_config = "", has_side_effect = true, '
+        f"operand_layouts = {order}, result_layouts = {order}}}"
+    )
+    assert (
+        text(
+            backend_config=lambda: {"a": mlir.i32_attr(3)},
+            api_version=4,
+            extra_attributes=lambda: {"foo": mlir.ir_attribute(True)},
+        )
+        == '{backend_config = "", foo = true, mhlo.backend_config = {a = 3 : i32}}'
+    )

@@ -450,3 +450,18 @@ def test_an_alias_names_result_and_operand():
         lambda x, y: jax.ffi.ffi_call("f", outs, input_output_aliases={1: 0})(x, y), x, y
     )
     assert "output_tuple_indices = [0], operand_index = 1" in text
+
+
+@pytest.mark.parametrize(
+    "spec, of_gathered", [(("x", None), True), ((None, "x"), True), ((None, None), False)]
+)
+def test_operands_that_are_partitioned_are_gathered(spec, of_gathered):
+    mesh = jax.make_mesh((4,), ("x",))
+    x = jax.device_put(jnp.ones((8, 4)), jax.NamedSharding(mesh, jax.P(*spec)))
+
+    def f(x):
+        return jax.ffi.ffi_call("f", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    assert jax.typeof(x).sharding.spec == jax.P(*spec)
+    assert jax.make_jaxpr(f)(x).out_avals[0].str_short() == "float32[8,4]"
+    assert ("@x" in str(jax.make_jaxpr(f)(x))) == of_gathered

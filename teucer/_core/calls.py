@@ -203,13 +203,10 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
 def leaf_names(
     fun: Callable[..., object], tree: PyTreeDef, static: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`,
-    `args[3]`."""
-    names = _parameter_names(fun)
-    heads = [
-        arg if isinstance(arg, str) else names[arg] if arg < len(names) else f"args[{arg}]"
-        for arg in leaf_arguments(tree, static)
-    ]
+    """What the user calls each leaf of a call's dynamic arguments: `x`, `params['w'][0]`, `args[0]`
+    of what `*args` takes, `kwargs['a']` of what `**kwargs` takes."""
+    called = _parameter_names(fun)
+    heads = [called(arg) for arg in leaf_arguments(tree, static)]
     return tuple(
         head + pytrees.keystr(tuple(rest))
         for head, (_, _, *rest) in zip(heads, pytrees.leaf_paths(tree), strict=True)
@@ -234,13 +231,25 @@ def leaf_arguments(tree: PyTreeDef, static: Sequence[int]) -> tuple[int | str, .
     )
 
 
-def _parameter_names(fun: Callable[..., object]) -> list[str]:
-    """Names of the positional parameters; those behind *args by their index."""
+def _parameter_names(fun: Callable[..., object]) -> Callable[[int | str], str]:
+    """What the user calls an argument, given by its position or its name."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (ValueError, TypeError):
-        return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    own = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
+    others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
+
+    def called(arg: int | str) -> str:
+        if isinstance(arg, str):
+            return f"{others}[{arg!r}]" if others and arg not in own else arg
+        if arg < len(names):
+            return names[arg]
+        return f"{rest}[{arg - len(names)}]" if rest else f"args[{arg}]"
+
+    return called
 
 
 def debug_info(what: str, fun: Callable[..., object], call: FlatCall) -> DebugInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -45,10 +46,11 @@ class DebugInfo:
     """For messages: what is being traced, and how its flat arguments are called. Looked up when a
     message needs it.
 
-    The function is referred to weakly: what was traced of it is kept as long as it lives.
+    The function is referred to weakly: what was traced of it is kept as long as it lives. Its code
+    says its place and its parameters when it is gone.
     """
 
-    __slots__ = ("_arg_names", "_fun", "name", "out_tree", "seconds", "transform")
+    __slots__ = ("_arg_names", "_code", "_fun", "name", "out_tree", "seconds", "transform")
 
     def __init__(
         self,
@@ -60,15 +62,25 @@ class DebugInfo:
         self._arg_names, self.transform = arg_names, transform
         self.out_tree: Any = None  # of what the function returned, once it is known
         self.seconds = 0.0  # that tracing took
+        self._code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
         try:
             self._fun: Callable[[], Any] = weakref.ref(fun)  # a str cannot be
         except TypeError:
             self._fun = _nothing
 
+    def _described(self) -> Any:
+        """The function, or one of its code that only has its signature; None if nothing is
+        known."""
+        fun = self._fun()
+        if fun is None and type(self._code) is CodeType:
+            cells = tuple([CellType() for _ in self._code.co_freevars])
+            fun = FunctionType(self._code, {}, closure=cells)
+        return fun
+
     @property
     def where(self) -> str:
         """File and line of the function; '' if they are not known."""
-        fun = self._fun()
+        fun = self._described()
         return "" if fun is None else functions.where(fun)
 
     # The same under JAX's names.
@@ -98,7 +110,7 @@ class DebugInfo:
         """What the user calls the flat arguments."""
         if not callable(self._arg_names):
             return self._arg_names
-        fun = self._fun()
+        fun = self._described()
         return () if fun is None else self._arg_names(fun)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from teucer._arrays.formats import Format, Layout
@@ -45,19 +46,24 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
 
 
-class ArgInfo(NamedTuple):
-    """What is known of one argument: its type, and whether it is donated."""
+@dataclass(frozen=True)
+class ArgInfo:
+    """What is known of one argument: its type, and whether it is donated. A leaf of trees."""
 
-    aval: Aval
+    _aval: Aval
     donated: bool
 
     @property
+    def aval(self) -> Aval:
+        return self._aval
+
+    @property
     def shape(self) -> Any:
-        return self.aval.shape
+        return self._aval.shape
 
     @property
     def dtype(self) -> Any:
-        return self.aval.dtype
+        return self._aval.dtype
 
 
 class OutInfo(NamedTuple):
@@ -78,19 +84,17 @@ class Stage:
     @property
     def in_tree(self) -> Any:
         """The tree of (positional arguments, keyword arguments)."""
-        return pytrees.tree_structure(self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        return pytrees.tree_structure(self.args_info)
 
     @property
     def in_avals(self) -> Any:
         """The types of the arguments, as their tree."""
-        return pytrees.tree_map(
-            lambda a: a.aval, self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo)
-        )
+        return pytrees.tree_map(lambda a: a.aval, self.args_info)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Positions, among the flat arguments, of those that are donated."""
-        leaves = pytrees.tree_leaves(self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        leaves = pytrees.tree_leaves(self.args_info)
         return tuple(i for i, a in enumerate(leaves) if a.donated)
 
 

@@ -61,7 +61,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
             f"serialize: '{program.name}' calls Python functions, which live in this process only."
         )
     devices = program.placement.devices
-    infos = pytrees.tree_leaves(compiled.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+    infos = pytrees.tree_leaves(compiled.args_info)
     fields = {
         "name": program.name,
         "in_tree": _text_of(compiled.in_tree),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, TypeVar, final
@@ -30,6 +32,7 @@ __all__ = [
     "TypedNdArray",
     "canonicalize_sharding",
     "check_close",
+    "create_mesh",
     "dtype",
     "full_lower",
     "get_backend",
@@ -124,6 +127,27 @@ def _closeness(kind: Any) -> float:
         for bound, value in ((1e-15, 1e-15), (1e-6, 1e-6), (1e-3, 1e-3), (1e-2, 1e-2), (2, 1e-1))
         if eps <= bound
     )
+
+
+def create_mesh(
+    mesh_shape: Sequence[int],
+    axis_names: Sequence[str],
+    iota_order: bool = False,
+    axis_types: Any = None,
+) -> Any:
+    """A mesh of the first devices; its axes are Auto ones unless their types are given.
+
+    iota_order: the devices in the order of `jax.devices()`. Raises unittest's SkipTest where there
+    are too few devices.
+    """
+    n = math.prod(mesh_shape)
+    if len(jax.devices()) < n:
+        raise unittest.SkipTest(f"Test requires {n} global devices.")
+    types = axis_types or (jax.sharding.AxisType.Auto,) * len(mesh_shape)
+    if not iota_order:
+        return jax.make_mesh(mesh_shape, axis_names, axis_types=types)
+    devices = np.array(jax.devices()[:n]).reshape(mesh_shape)
+    return jax.sharding.Mesh(devices, axis_names, axis_types=types)
 
 
 def trace_state_clean() -> bool:

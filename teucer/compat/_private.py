@@ -90,6 +90,16 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "chex",
         {"teucer._executables.compile": "backend_compile_and_load=loaded_or_compiled"},
     ),
+    "config": (
+        "numpyro, jax2tf users, JAX's documentation",
+        {
+            "teucer": "config",
+            "teucer._base.config": (
+                "* jax_export_calling_convention_version=export_calling_convention_version "
+                "jax_platforms=platforms"
+            ),
+        },
+    ),
     "core": (
         "equinox, flax, numpyro, quax, kfac-jax, pickles",
         {
@@ -134,7 +144,13 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         {"teucer.interpreters.ad": "*", "teucer._derived.custom_calls": "CustomVJPException"},
     ),
     "interpreters.batching": ("equinox, netket", {"teucer.interpreters.batching": "*"}),
-    "interpreters.mlir": ("mpi4jax", {"teucer.interpreters.mlir": "*"}),
+    "interpreters.mlir": (
+        "mpi4jax, jax-triton",
+        {
+            "teucer.interpreters.mlir": "*",
+            "teucer._xla.platforms.mlir_building": "custom_call",
+        },
+    ),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),
     "lax.lax": ("axlearn", {"teucer.lax": "*"}),
     "layout": ("axlearn", {"teucer.experimental.layout": "Format Layout"}),
@@ -146,7 +162,22 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             "scan scan_p switch while_loop while_p"
         },
     ),
-    "lib": ("grain", {"teucer._xla.client": "jaxlib_extension_version"}),
+    "lib": (
+        "grain",
+        {
+            "teucer._xla.client": "jaxlib_extension_version",
+            "teucer.compat._lib": "version=__version_info__",
+        },
+    ),
+    "lib.xla_client": ("brax, JAX's documentation (autodidax)", {"jaxlib.xla_client": "*"}),
+    "lib.mlir": (
+        "jax-triton, JAX's documentation (primitives)",
+        {"teucer.extend.mlir": "ir passmanager"},
+    ),
+    "lib.mlir.dialects": (
+        "jax-triton, JAX's documentation (primitives)",
+        {"teucer.extend.mlir.dialects": "* hlo=stablehlo"},
+    ),
     "linear_util": ("kfac-jax, oryx", {"teucer.extend.linear_util": "*"}),
     "literals": ("equinox, quax", {_ADAPTERS: "TypedComplex TypedFloat TypedInt TypedNdArray"}),
     "mesh": (
@@ -207,6 +238,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "state.indexing": ("levanter", {"teucer.experimental.pallas": "Slice dslice"}),
     "state.types": ("flax.nnx", {"teucer._core.references.types": "AbstractRef=RefType"}),
     "stages": ("levanter", {"teucer.stages": "*"}),
+    "test_util": (
+        "JAX's documentation (gradient checkpointing)",
+        {_ADAPTERS: "create_mesh", "teucer.test_util": "check_grads check_jvp check_vjp"},
+    ),
     "traceback_util": (
         "equinox, flax, jaxtyping",
         {

@@ -13,6 +13,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, tracebacks
+from teucer._core import array_ops
 from teucer._core.high_types import is_mutable
 from teucer._core.high_types import member_of as of_high
 from teucer._core.references.cells import Ref
@@ -241,9 +242,9 @@ def _view(ref: Any) -> View:
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Any:
     """A reference to a copy of an array, which can be read and written in place.
 
-    init_val: an array or number. memory_space: for kernels. kind: None; or 'no_grad_no_remat' for
-        arrays in which a differentiated function leaves notes: what is written has no derivative,
-        and rematerialisation does not write again.
+    init_val: an array or number; the dtype of the reference is not weak. memory_space: for kernels.
+    kind: None; or 'no_grad_no_remat' for arrays in which a differentiated function leaves notes:
+        what is written has no derivative, and rematerialisation does not write again.
     Under `jit` and inside of loops it works as outside; a reference cannot be returned by a
     function that is transformed. Raises TypeError for what is no array, ValueError for another
     kind.
@@ -266,6 +267,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         )
     if kind not in (None, "no_grad_no_remat"):
         raise ValueError(f"new_ref: kind is None or 'no_grad_no_remat', got {kind!r}")
+    if aval.weak_type:  # the dtype of a place to write to is decided
+        init_val = array_ops.convert(init_val, aval.update(weak_type=False))
     return _references.new_ref_p.call(init_val, memory_space=memory_space, kind=kind)[0]
 
 

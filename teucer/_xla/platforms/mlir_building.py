@@ -6,9 +6,10 @@ Types and attributes come as text.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+import numpy as np
 from jaxlib import _jax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func as func_dialect
@@ -22,6 +23,7 @@ __all__ = [
     "broadcast_scalars",
     "constant",
     "context",
+    "custom_call",
     "flat",
     "func_dialect",
     "hlo",
@@ -87,6 +89,75 @@ def broadcast_scalars(sizes: Sequence[Any]) -> Any:
         if len(rows) == 1
         else hlo.concatenate(rows, dimension=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0))
     )
+
+
+def custom_call(
+    call_target_name: str,
+    *,
+    result_types: Sequence[Any],
+    operands: Sequence[Any],
+    backend_config: str | bytes | Mapping[str, Any] = "",
+    has_side_effect: bool = False,
+    result_shapes: Sequence[Any] | None = None,
+    called_computations: Sequence[str] = (),
+    api_version: int = 2,
+    operand_output_aliases: Mapping[int, int] | None = None,
+    operand_layouts: Sequence[Sequence[int]] | None = None,
+    result_layouts: Sequence[Sequence[int]] | None = None,
+    extra_attributes: Mapping[str, Any] | None = None,
+) -> Any:
+    """An operation that calls a foreign function.
+
+    backend_config: text for the function, or attributes by name for one that is typed.
+    result_shapes: a value for each result of which a size is not known, with its sizes; they become
+    the last operands. called_computations: functions of the module. Layouts are axes from minor to
+    major.
+    """
+    attributes = dict(extra_attributes or {})
+    if not isinstance(backend_config, str | bytes):  # in the form that JAX's programs have
+        attributes["mhlo.backend_config"] = ir.DictAttr.get(dict(backend_config))
+        backend_config, api_version = "", 1
+    attributes |= {
+        "call_target_name": ir.StringAttr.get(call_target_name),
+        "has_side_effect": ir.BoolAttr.get(has_side_effect),
+        "backend_config": ir.StringAttr.get(backend_config),
+        "api_version": int_attribute(api_version, 32),
+        "called_computations": ir.ArrayAttr.get(
+            [ir.FlatSymbolRefAttr.get(name) for name in called_computations]
+        ),
+    }
+    if operand_output_aliases:
+        several = len(result_types) > 1
+        attributes["output_operand_aliases"] = ir.ArrayAttr.get(
+            [
+                hlo.OutputOperandAlias.get(
+                    output_tuple_indices=[out] if several else [],
+                    operand_index=i,
+                    operand_tuple_indices=[],
+                )
+                for i, out in operand_output_aliases.items()
+            ]
+        )
+    every = list(operands)
+    if result_shapes is not None:
+        n = len(every)
+        every += result_shapes
+        attributes["indices_of_shape_operands"] = _indices(range(n, len(every)), 64)
+        if operand_layouts is not None:  # sizes are vectors
+            operand_layouts = [*operand_layouts, *[(0,)] * len(result_shapes)]
+    for name, layouts in (("operand_layouts", operand_layouts), ("result_layouts", result_layouts)):
+        if layouts is not None:
+            attributes[name] = ir.ArrayAttr.get([_indices(order) for order in layouts])
+    made = hlo.CustomCallOp.build_generic(
+        results=list(result_types), operands=every, attributes=attributes
+    )
+    return made.opview if isinstance(made, ir.Operation) else made
+
+
+def _indices(order: Sequence[int], bits: int | None = None) -> Any:
+    """Integers as elements of a dense attribute, of type `index` unless they have so many bits."""
+    kind = ir.IndexType.get() if bits is None else ir.IntegerType.get_signless(bits)
+    return ir.DenseIntElementsAttr.get(np.asarray(order, np.int64), type=kind)
 
 
 def flat(values: Any) -> list[Any]:
