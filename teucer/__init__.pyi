@@ -26,6 +26,7 @@ from teucer import numpy as numpy
 from teucer import ops as ops
 from teucer import profiler as profiler
 from teucer import random as random
+from teucer import ref as ref
 from teucer import scipy as scipy
 from teucer import sharding as sharding
 from teucer import stages as stages

@@ -369,3 +369,28 @@ def test_arguments_have_the_names_that_users_gave_them():
     assert sorted(info.arg_names) == sorted(names)
     assert info.func_filename == __file__ and info.func_lineno > 1
     assert jax.make_jaxpr(lambda *args: args)(1.0).jaxpr.debug_info.arg_names == ("args[0]",)
+
+
+def test_long_lines_are_broken_between_names():
+    def f(*xs):
+        return jax.jit(lambda *ys: ys[::-1])(*xs)
+
+    # As JAX 0.10.2 prints it.
+    expected = """\
+{ lambda ; a:f32[10,20] b:f32[10,20] c:f32[10,20] d:f32[10,20] e:f32[10,20] f:f32[10,20]
+    g:f32[10,20] h:f32[10,20]. let
+    i:f32[10,20] j:f32[10,20] k:f32[10,20] l:f32[10,20] m:f32[10,20] n:f32[10,20]
+      o:f32[10,20] p:f32[10,20] = jit[
+      name=<lambda>
+      jaxpr={ lambda ; a:f32[10,20] b:f32[10,20] c:f32[10,20] d:f32[10,20] e:f32[10,20]
+          f:f32[10,20] g:f32[10,20] h:f32[10,20]. let
+          \n        in (h, g, f, e, d, c, b, a) }
+    ] a b c d e f g h
+  in (i, j, k, l, m, n, o, p, i, j, k, l, m, n, o, p, i, j, k, l, m, n, o, p, i,
+    j, k, l, m, n, o, p) }"""
+    assert str(jax.make_jaxpr(lambda *xs: f(*xs) * 4)(*[jnp.ones((10, 20))] * 8)) == expected
+
+
+def test_literals_are_printed_as_their_dtype_has_them():
+    text = str(jax.make_jaxpr(lambda x: 1.05 * jnp.where(x > 0, x, 1.67 * x))(jnp.ones(3)))
+    assert "1.0499999523162842:f32[]" in text and "1.6699999570846558:f32[]" in text

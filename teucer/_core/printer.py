@@ -131,6 +131,8 @@ def _jaxprs_of(value: Any) -> list[Jaxpr]:
 def literal_text(literal: Literal) -> str:
     """A literal with its type, as in `2.0:f32[]`."""
     value = literal.val
+    if type(value) in (float, complex):  # as the dtype has it
+        value = np.asarray(value, literal.aval.dtype)
     text = str(value.item() if isinstance(value, np.ndarray | np.generic) else value)
     return f"{text}:{literal.aval.str_short(short_dtypes=True)}"
 
@@ -158,15 +160,18 @@ class _Printer:
         return name
 
     def binder(self, v: Atom, used: set[Atom] | None = None) -> str:
+        return "".join(self._name_and_type(v, used))
+
+    def _name_and_type(self, v: Atom, used: set[Atom] | None) -> tuple[str, str]:
         name = (
             "_"
             if type(v).__name__ == "DropVar" or (used is not None and v not in used)
             else self.name(v)
         )
-        return f"{name}:{v.aval.str_short(short_dtypes=True)}" if self.shapes else name
+        return name, f":{v.aval.str_short(short_dtypes=True)}" if self.shapes else ""
 
     def binders(self, vs: Sequence[Atom], used: set[Atom] | None = None) -> Any:
-        return pp.join(pp.text(" "), [pp.text(self.binder(v, used)) for v in vs])
+        return _filled([self._name_and_type(v, used) for v in vs])
 
     def definition(self, jaxpr: Jaxpr, name: str) -> Any:
         return pp.concat(
@@ -174,21 +179,24 @@ class _Printer:
         )
 
     def jaxpr(self, jaxpr: Jaxpr) -> Any:
-        head = [pp.text("{ "), pp.text("lambda ")]
         constants = self.binders(jaxpr.constvars)
         arguments = self.binders(jaxpr.invars)
-        head += [constants, pp.text("; "), arguments, pp.text(". ")]
+        head = pp.nest(4, pp.concat([constants, pp.text("; "), arguments, pp.text(". let")]))
         used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v).__name__ == "Var"}
         used.update(v for v in jaxpr.outvars if type(v).__name__ == "Var")
         eqns = [self.eqn(eqn, used) for eqn in jaxpr.eqns]
         body = pp.join(pp.brk("; "), eqns)
-        results = ", ".join(map(self.name, jaxpr.outvars))
-        tail = pp.text(f"in ({results}{',' if len(jaxpr.outvars) == 1 else ''}) }}")
+        n = len(jaxpr.outvars)
+        results = [
+            (self.name(v) + ("," if i < n - 1 or n == 1 else ""), "")
+            for i, v in enumerate(jaxpr.outvars)
+        ]
+        tail = pp.concat([pp.text("in ("), pp.nest(2, _filled(results)), pp.text(") }")])
         return pp.group(
             pp.concat(
                 [
-                    *head,
-                    pp.text("let"),
+                    pp.text("{ lambda "),
+                    head,
                     pp.nest(4, pp.concat([pp.brk(), body])),
                     pp.nest(2, pp.concat([pp.brk(), tail])),
                 ]
@@ -205,7 +213,7 @@ class _Printer:
             inner = None
         if inner is not None:
             self._share_names(inner.invars, eqn.invars)
-        left = [self.binders(eqn.outvars, used), pp.text(" = ")] if eqn.outvars else []
+        left = [pp.nest(2, self.binders(eqn.outvars, used)), pp.text(" = ")] if eqn.outvars else []
         if inner is not None:
             self._share_names(
                 [v if v not in inner.invars else None for v in inner.outvars], eqn.outvars
@@ -291,6 +299,21 @@ class _Printer:
         if callable(value) and hasattr(value, "__name__"):
             return pp.text(value.__name__)
         return pp.text(str(value))
+
+
+def _filled(words: Sequence[tuple[str, str]]) -> Any:
+    """Words with spaces between, as many in a line as fit; what is behind a word may stand out."""
+    return pp.concat(
+        [
+            pp.concat(
+                [
+                    pp.group(pp.concat([pp.brk(), pp.text(word)])) if i else pp.text(word),
+                    pp.text(behind),
+                ]
+            )
+            for i, (word, behind) in enumerate(words)
+        ]
+    )
 
 
 def _as_is(value: Any) -> Any:
