@@ -4,6 +4,7 @@ The three ways in, each in a process of its own, since it changes the process.
 """
 
 import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -311,6 +312,24 @@ def test_run_gives_the_alias_to_the_program_and_its_children(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(CHILDREN)
     assert python(None, "-m", "teucer", "run", str(program), "--flag", "7").split() == ["jax.numpy"]
+
+
+def test_the_command_is_no_place_of_a_program(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""import jax, jax.numpy as jnp
+def f(x):
+    return jnp.log(-x)
+print(jax.jit(f).lower(1.0).as_text(debug_info=True))
+jax.config.update("jax_debug_nans", True)
+try:
+    f(5.0)
+except FloatingPointError as err:
+    print(err)
+""")
+    command = os.path.join(os.path.dirname(sys.executable), "teucer")
+    out = python(None, command, "run", str(program))
+    assert "called from" in out and "jit(f)/log" in out
+    assert "runpy" not in out and command not in out
 
 
 def test_run_a_module(tmp_path):

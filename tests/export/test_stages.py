@@ -383,3 +383,28 @@ def test_executables_that_are_refused():
 def test_jitted_functions_are_wrapped():
     assert isinstance(jax.jit(lambda x: x), jax.stages.Wrapped)
     assert not isinstance(len, jax.stages.Wrapped)
+
+
+def test_instructions_have_the_names_of_arguments_and_operations():
+    def f(x, y):
+        return jnp.sin(x) * y["k"]
+
+    lowered = jax.jit(f).lower(1.0, {"k": jnp.ones(3)})
+    text = lowered.as_text("hlo")
+    assert "x.1 = f32[] parameter(0)" in text and "y__k__.1 = f32[3]{0} parameter(1)" in text
+    assert "sin.1 = f32[] sine(x.1)" in text and "mul.3 = f32[3]{0} multiply(" in text
+    assert "op_name=\"y[\\'k\\']\"" in lowered.as_text("hlo", debug_info=True)
+    located = lowered.as_text(debug_info=True)
+    assert '%arg0: tensor<f32> loc("x")' in located and "loc(\"y['k']\")" in located
+    assert "loc(" not in lowered.as_text()
+    ref = jax.new_ref(1.0)  # operands that no argument stands for have no names
+    assert "parameter(0)" in jax.jit(lambda x: ref[...] + x).lower(2.0).as_text("hlo")
+    offset = jnp.arange(3.0)
+    text = jax.jit(lambda x: x + offset).lower(2.0).as_text("hlo")
+    assert "x.1 = f32[] parameter(1)" in text
+
+
+def test_modules_of_exported_functions_say_what_results_are():
+    exported = jax.export.export(jax.jit(lambda x: {"a": x, "b": (x + 1,)}))(1.0)
+    text = exported.mlir_module()
+    assert "jax.result_info = \"result['a']\"" in text and "result['b'][0]" in text

@@ -21,8 +21,8 @@ from teucer._xla.runtime_errors import Traceback
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _DEMOS = os.path.join(_PACKAGE, "cli", "demos") + os.sep  # programs as a user would write them
 _PASSED_THROUGH = frozenset(
-    {contextlib.__file__, functools.__file__}
-)  # the library is often called from these
+    {contextlib.__file__, functools.__file__, "<frozen runpy>"}
+)  # the library, or the user's program, is often called from these
 _CALLED_LIBRARIES = frozenset({"numpy", "opt_einsum"})  # these compare sizes
 
 # Where the code of Python and of packages lies: the lines of a library that the user calls are

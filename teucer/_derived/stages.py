@@ -219,9 +219,16 @@ class Traced(Stage):
         return Lowered(self, self.lower_with(platforms), platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> Lowering:
-        """The program's text for platforms; locations: with the places that operations come
-        from."""
-        return lower_job(self.job._replace(quiet=locations), platforms, locations=locations)
+        """The program's text for platforms; locations: with the names of arguments and the places
+        that operations come from."""
+        names = (*[""] * len(self.staged.consts), *self.arg_names)
+        plain = len(names) == len(self.job.jaxpr.in_avals)  # of references and high values not
+        return lower_job(
+            self.job._replace(quiet=locations),
+            platforms,
+            locations=locations,
+            arg_names=names if locations and plain else (),
+        )
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
         """The program's text with the constants of the function in it; arguments are called
@@ -314,9 +321,9 @@ class Lowered(Stage):
         """
         from teucer._xla import mlir  # 0.15 s to load, for those who read programs
 
+        if dialect == "hlo":  # in which the names of operations are those of instructions
+            return mlir.hlo_text(mlir.xla_computation(self._located()), locations=debug_info)
         written = self._located() if debug_info else self.lowering.text
-        if dialect == "hlo":
-            return mlir.hlo_text(mlir.xla_computation(written), locations=debug_info)
         _check_dialect(dialect)
         names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
         return mlir.pretty(written, names, locations=debug_info)

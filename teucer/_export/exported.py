@@ -155,7 +155,9 @@ class Exported:
 
     def mlir_module(self, serialized: bool = True) -> str:
         """The module's text."""
-        return str(mlir.read_portable(self.mlir_module_serialized))
+        text = str(mlir.read_portable(self.mlir_module_serialized))
+        names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
+        return mlir.pretty(text, names)
 
     def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """Shardings of the flat arguments on a mesh; None where the module leaves them open."""

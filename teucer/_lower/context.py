@@ -655,6 +655,7 @@ def lower_module(
     mesh: meshes.BaseMesh | None = None,
     manual: object = None,
     abstract: bool = False,
+    arg_names: Sequence[str] = (),
 ) -> tuple[str, Module]:
     """The text of a module whose main function is `jaxpr`.
 
@@ -666,7 +667,7 @@ def lower_module(
     mesh: over whose devices it runs; abstract: or it has none. manual: the manual computation that
     it is a part of.
     locations: whether operations say where they come from: for reading, since text is the key of
-    the caches.
+    the caches. arg_names: what the user calls the arguments; arguments then say it too.
     """
     module = Module(locations=locations, abstract=abstract)
     module.unique_name("main")
@@ -690,6 +691,11 @@ def lower_module(
         argument(module, v, arg, aliases.get(i))
         for i, (v, arg) in enumerate(zip(values, args, strict=True))
     ]
+    if locations and arg_names:
+        listed = [
+            f"{said} loc({text.quoted(name)})" if name else said
+            for said, name in zip(listed, arg_names, strict=True)
+        ]
     kinds = ", ".join(
         [
             text.tensor_type(v.aval) + text.attributes(boundary(module, v.aval, s, buffer))

@@ -66,7 +66,7 @@ class _Main(NamedTuple):
     results are laid out.
 
     consts: values of its first arguments, which are written into it. names: what messages call the
-    others.
+    others; named: the user does, too.
     """
 
     name: str
@@ -80,6 +80,7 @@ class _Main(NamedTuple):
     memories: Memories
     kept: tuple[bool, ...]
     mesh: Any
+    named: bool
 
     def write(
         self, platforms: Sequence[str], *, locations: bool, abstract: bool = False
@@ -97,6 +98,7 @@ class _Main(NamedTuple):
             abstract=abstract,
             out_buffers=self.out_buffers,
             solve=lambda ctx, values: sizes.in_module(ctx, values, self.names),
+            arg_names=self.names if self.named else (),
         )
 
 
@@ -234,6 +236,7 @@ def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
         memories,
         kept,
         placement.mesh,
+        bool(arg_names),
     )
 
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from teucer._base import source
 from teucer.cli._errors import CommandError
 
 
@@ -50,7 +51,12 @@ def run(script: str, args: Sequence[str], at_end: Callable[[], None] = lambda: N
 
 
 def as_jax() -> None:
-    """Let `import jax` give Teucer from now on."""
+    """Let `import jax` give Teucer from now on. The command is no place of the program."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    if os.path.basename(frame.f_code.co_filename).partition(".")[0] == "teucer":
+        source.known_files[frame.f_code.co_filename] = True
     importlib.import_module("teucer.compat")
 
 
