@@ -53,6 +53,59 @@ def closed_scan(a: Any, init: Any) -> Any:
     return lax.scan(lambda c, _: (lax.mul(lax.sin(c), a), None), init, None, length=3)[0]
 
 
+def scan_of_parts(c: Any, a: Any, b: Any, x: Any, ys: Any) -> Any:
+    """The body closes over c; of the carry a does not change, b follows from the two, and x from
+    b; of what is stacked one is given, and one is the same in each step."""
+
+    def step(carry: Any, y: Any) -> Any:
+        n, a, b, x = carry
+        new = lax.add(n, np.int32(1)), a, lax.mul(lax.sin(a), c), lax.add(lax.mul(x, b), y)
+        return new, (y, lax.mul(c, c), lax.add(x, a))
+
+    (n, *rest), stacked = lax.scan(step, (np.int32(2), a, b, x), ys)
+    return n, *rest, *stacked
+
+
+def scan_of_parts_expected(c: Any, a: Any, b: Any, x: Any, ys: Any) -> Any:
+    sums = []
+    for y in ys:
+        sums.append(x + a)
+        b, x = np.sin(a) * c, x * b + y
+    return [np.array(2 + len(ys)), a, b, x, ys, np.stack([c * c] * len(ys)), np.stack(sums)]
+
+
+def loop_of_parts(limit: Any, c: Any, a: Any, b: Any, x: Any) -> Any:
+    """The condition closes over limit, the body over c; the carry is that of `scan_of_parts`."""
+
+    def step(carry: Any) -> Any:
+        n, a, b, x = carry
+        return lax.add(n, np.int32(1)), a, lax.mul(lax.sin(a), c), lax.add(lax.mul(x, b), c)
+
+    return lax.while_loop(lambda carry: lax.lt(carry[0], limit), step, (np.int32(2), a, b, x))
+
+
+def loop_of_parts_expected(limit: Any, c: Any, a: Any, b: Any, x: Any) -> Any:
+    n = 2
+    while n < limit:
+        n, b, x = n + 1, np.sin(a) * c, x * b + c
+    return [np.array(n), a, b, x]
+
+
+def branches_of_parts(p: Any, a: Any, b: Any, x: Any) -> Any:
+    """The branches close over other values; one gives its operand, one what it closes over, and
+    one a number."""
+    return lax.cond(
+        p,
+        lambda u: (lax.mul(u, a), u, like(u, 2.0)),
+        lambda u: (b, lax.sin(a), lax.reduce_sum(b, (0,))),
+        x,
+    )
+
+
+def branches_of_parts_expected(p: Any, a: Any, b: Any, x: Any) -> Any:
+    return [x * a, x, np.array(2.0)] if p else [b, np.sin(a), b.sum()]
+
+
 def branches(p: Any, x: Any, y: Any) -> Any:
     return lax.cond(
         p,
@@ -234,6 +287,33 @@ OPS = [
                 np.ones(3, F),
             ),
         ],
+    ),
+    Op(
+        "scan_of_parts",
+        scan_of_parts,
+        lambda draw: [sample(draw(3), draw(3), draw(3), draw(3), draw(2, 3))],
+        FLOATS,
+        reference=scan_of_parts_expected,
+        ulp=STEPS,
+    ),
+    Op(
+        "loop_of_parts",
+        loop_of_parts,
+        lambda draw: [sample(np.int32(draw.index(3) + 3), draw(3), draw(3), draw(3), draw(3))],
+        FLOATS,
+        reference=loop_of_parts_expected,
+        ulp=STEPS,
+        exceptions={"reverse": "a loop of unknown length has no reverse mode"},
+    ),
+    Op(
+        "branches_of_parts",
+        branches_of_parts,
+        lambda draw: [
+            sample(np.array(True), draw(3), draw(3), draw(3)),
+            sample(np.array(False), draw(3), draw(3), draw(3)),
+        ],
+        FLOATS,
+        reference=branches_of_parts_expected,
     ),
     Op(
         "switch",

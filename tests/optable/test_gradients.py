@@ -150,6 +150,41 @@ def test_derivatives(op: Op, dtype: str) -> None:
                     assert_close(y, z, op.gradient_rtol, f"{op} of {dtype}, call {i}, {law}")
 
 
+@pytest.mark.parametrize(("op", "dtype"), CASES)
+def test_derivatives_along_each_operand(op: Op, dtype: str) -> None:
+    """An operand that does not move is one whose tangent is zero: alone, each has its part of the
+    tangents and of the cotangents."""
+    with config.enable_x64(True):
+        call = op.calls(dtype)[0]
+        leaves, f = flat_call(op, call)
+        moves = moving(op, call)
+        g = along(f, leaves, moves)
+        xs = [np.asarray(x) for x, m in zip(leaves, moves, strict=True) if m]
+        if len(xs) < 2:
+            return
+        rng = np.random.default_rng(8)
+        ts, cts = ([direction(rng, v) for v in like] for like in (xs, eval_shape(g, *xs)))
+
+        def each(xs: Any, ts: Any, cts: Any) -> list[tuple[Any, Any]]:
+            backward = "reverse" not in op.exceptions
+            together = cotangent(g, xs, cts) if backward else []
+            pairs: list[tuple[Any, Any]] = []
+            for i, x in enumerate(xs):
+
+                def alone(x: Any, i: int = i) -> list[Any]:
+                    return g(*xs[:i], x, *xs[i + 1 :])
+
+                if "forward" not in op.exceptions:
+                    still = [t if j == i else lax.full_like(t, 0) for j, t in enumerate(ts)]
+                    pairs += zip(tangent(alone, [x], [ts[i]]), tangent(g, xs, still), strict=True)
+                if backward:
+                    pairs += zip(cotangent(alone, [x], cts), together[i : i + 1], strict=True)
+            return pairs
+
+        for found, expected in jit(each)(xs, ts, cts):
+            assert_close(found, expected, op.gradient_rtol, f"{op} of {dtype}")
+
+
 @pytest.mark.parametrize(
     ("op", "dtype"), [case for case in CASES if "reverse" not in case.values[0].exceptions]
 )

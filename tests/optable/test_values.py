@@ -64,6 +64,24 @@ def test_value_is_reference(op: Op, dtype: str) -> None:
             check(op, dtype, i, ys, expected, "against the reference")
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        pytest.param(op, op.vmap_dtype, id=f"{op}-{op.vmap_dtype}", marks=op.marks())
+        for op in all_ops().values()
+    ],
+)
+def test_each_result_alone(op: Op, dtype: str) -> None:
+    """A result is the same where the others are not asked for."""
+    with precision_of(dtype):
+        call = op.calls(dtype)[0]
+        leaves, f = flat_call(op, call)
+        results = evaluated(op.name, dtype)[0]
+        for j in range(len(results) if len(results) > 1 else 0):
+            alone = jit(lambda *xs, j=j: f(*xs)[j])(*leaves)
+            check(op, dtype, 0, [alone], [results[j]], f"result {j} alone")
+
+
 @each_case
 def test_jit_is_eager(op: Op, dtype: str) -> None:
     """Compiled together, interpreted from its jaxpr, or run eagerly, the operation gives the

@@ -22,6 +22,29 @@ def test_axes():
     assert jax.vmap(lambda x: 7.0, out_axes=None)(A) == 7.0
 
 
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("out_axis", range(-5, 5))
+@pytest.mark.parametrize("in_axis", range(-4, 4))
+def test_every_axis(in_axis, out_axis):
+    """Every axis in and out, from either end; those that do not exist are refused."""
+    mapped = jax.vmap(lambda x, y: (x * y, y * 2), (in_axis, None), (out_axis, out_axis))
+    if not -3 <= in_axis < 3:
+        with pytest.raises(ValueError, match=f"along axis {in_axis}, which implies that its rank"):
+            mapped(X, 2.0)
+        return
+    parts = np.moveaxis(X, in_axis, 0)
+    y = np.arange(parts[0].size, dtype=np.float32).reshape(parts[0].shape)
+    if not -3 <= out_axis < 3:
+        with pytest.raises(ValueError, match=f"axis {out_axis} is out of bounds for array of dim"):
+            mapped(X, y)
+        return
+    products, twice = mapped(X, y)
+    np.testing.assert_array_equal(products, np.stack([x * y for x in parts], out_axis))
+    np.testing.assert_array_equal(twice, np.stack([y * 2] * len(parts), out_axis))
+
+
 def test_trees_of_axes():
     def f(d, x):
         return {"s": d["a"] * x, "t": (d["b"], x)}

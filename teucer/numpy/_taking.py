@@ -245,7 +245,8 @@ def put(
     """a with values put at places of the flattened array, again and again if they are fewer;
     `inplace` must be False.
 
-    mode: "clip" (the default) moves places outside inside, "wrap" counts around.
+    mode: what becomes of places outside: "wrap" counts around, "clip" takes the nearest element,
+    and negative ones for the first. By default negative ones count from the end first.
 
     >>> put(np.zeros(3), np.array([0, 2]), np.array([7.]), inplace=False).tolist()
     [7.0, 0.0, 7.0]
@@ -264,20 +265,20 @@ def put(
     if 0 in (places.size, x.size, values.size):
         return x
     _updates.check_cast(x, values)
-    return _put(x, places, values, mode == "wrap")
+    return _put(x, places, values, mode)
 
 
-@fast(static=("wrap",))
-def _put(x: Any, places: Any, values: Any, wrap: bool) -> Any:
+@fast(static=("mode",))
+def _put(x: Any, places: Any, values: Any, mode: str | None) -> Any:
     flat, places, values = ravel(x), ravel(places), ravel(values)
     n, count = flat.shape[0], places.shape[0]
     places = _structure.convert_element_type(places, np.int32)
-    if wrap:
+    if mode == "wrap":
         places = places % n
     else:
-        places = wrapped(
-            _elementwise.clamp(size_as(-n, np.int32), places, size_as(n - 1, np.int32)), n
-        )
+        if mode is None:
+            places = wrapped(places, n)
+        places = _elementwise.clamp(np.int32(0), places, size_as(n - 1, np.int32))
     source = np.arange(count, dtype=np.int32) % values.shape[0]
     values = convert(values[source], flat.dtype)
     out = _gather.scatter(
