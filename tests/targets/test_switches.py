@@ -67,6 +67,7 @@ PLAIN = {
         of(64, 64),
     ),
     "a vector": (lambda x: x + 1, of(5)),
+    "numbers in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + i, x), of()),
 }
 OTHER = {
     "transposed": (lambda x: x.T, of(64, 64)),
@@ -99,6 +100,10 @@ OTHER = {
     ),
     "sorting": (lambda x: jnp.sort(x), of(64, 64)),
     "short in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x, x), of(1000, 3)),
+    "small arrays in a loop": (
+        lambda x: lax.scan(lambda c, _: (jnp.sin(c) @ x, None), x, length=9)[0],
+        of(8, 8),
+    ),
     "other code": (lambda x: jnp.linalg.cholesky(x), of(64, 64)),
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-__all__ = ["Buffers", "Loops", "Provided", "References", "provided"]
+__all__ = ["Buffers", "Loops", "Provided", "Quotients", "References", "provided"]
 
 Operation = Callable[..., Any]
 
@@ -42,6 +42,14 @@ class Loops(NamedTuple):
     stack: Any
     unstack: Any
     slice: Any
+
+
+class Quotients(NamedTuple):
+    """The primitives of quotients, and of what they become: x / y is x * y**-1."""
+
+    divide: Any
+    multiply: Any
+    power: Any
 
 
 class References(NamedTuple):
@@ -93,6 +101,7 @@ class Provided:
     # _derived: memory_note(jaxpr) says how much memory a program needs, and for what.
     memory_note: Callable[[Any], str]
     buffers: Buffers
+    quotients: Quotients
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]
 

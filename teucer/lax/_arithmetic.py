@@ -16,6 +16,7 @@ from teucer._base import dtypes
 from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.primitive import Primitive
+from teucer._core.provided import Quotients, provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
@@ -377,6 +378,7 @@ integer_pow_p = Elementwise(
     simplify=lambda known, x, y: x if y == 1 else None,
     public="integer_pow",
 )
+provided.fill(quotients=Quotients(div_p, mul_p, integer_pow_p))
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:

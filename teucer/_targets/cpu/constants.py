@@ -98,6 +98,11 @@ EXPENSIVE_LEAST, EXPENSIVE_MOST = 1 << 12, 1 << 25
 LONG_MOST = 1 << 17
 
 
+# Elements that divisors are repeated to from which on a reciprocal of them pays for another loop.
+# Measured: corpus.md, "Quotients".
+DIVIDED_LEAST = 1 << 10
+
+
 # --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" ---------------------------
 
 # Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are
@@ -106,6 +111,9 @@ PLAIN_STEPS = 8
 # Elements of an array whose loops take next to no time, whatever they are; of one that cache holds
 # while it is transposed.
 PLAIN_FEW, PLAIN_CACHED = 1 << 10, 1 << 17
+# Elements that a step of a user's loop computes up to which the loops inside are too short for
+# vector instructions. Measured: corpus.md, "XLA's unrolling for loops over small arrays".
+PLAIN_BODY = 1 << 11
 # The part of all elements that loops of another kind may take.
 PLAIN_PART = 1 / 16
 

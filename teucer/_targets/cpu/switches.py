@@ -21,6 +21,7 @@ from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.rules_table import Rules
 from teucer._targets.cpu.constants import (
     EIGEN_CLEAR,
+    PLAIN_BODY,
     PLAIN_CACHED,
     PLAIN_FEW,
     PLAIN_PART,
@@ -33,6 +34,10 @@ __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 # products, gain. `products` counts the multiplications; `gain` those that Eigen wins, less those
 # that it loses.
 by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
+
+
+# The primitives whose steps XLA's code runs one after the other.
+LOOPS = ("scan", "while")
 
 
 class LoopCounts(NamedTuple):
@@ -87,7 +92,10 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
         for jaxpr in jaxprs_in_params(eqn.params)
     ]
     if inner:
-        return _sums(inner)
+        counts = _sums(inner)
+        if eqn.primitive.name in LOOPS and 0 < _largest(eqn) <= counts.computed <= PLAIN_BODY:
+            return counts._replace(moved=math.inf)
+        return counts
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     avals = ins + outs
     if True in [aval.symbolic for aval in avals]:
@@ -102,6 +110,18 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
         by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
     )
     return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
+
+
+def _largest(eqn: Eqn) -> float:
+    """Elements of the largest array that a step of a loop computes; 0 if there are only numbers."""
+    sizes = [
+        math.inf if v.aval.symbolic else v.aval.size
+        for jaxpr in jaxprs_in_params(eqn.params)
+        for inner in jaxpr.eqns
+        for v in inner.outvars
+        if v.aval.ndim
+    ]
+    return max(sizes, default=0)
 
 
 def _is_narrow(aval: Any) -> bool:

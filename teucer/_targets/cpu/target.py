@@ -12,6 +12,7 @@ from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
 from teucer._targets.cpu import constants
 from teucer._targets.cpu.expensive import keep_expensive
+from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
@@ -54,7 +55,10 @@ class CPU(Target):
             from teucer._targets.cpu.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
-        return keep_expensive(jaxpr)
+        jaxpr = keep_expensive(jaxpr)
+        if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
+            return jaxpr  # eager calls of one operation do without
+        return by_reciprocals(jaxpr)
 
     @functools.cached_property
     def legal(self) -> Mapping[str, Callable[..., Any]]:
