@@ -281,6 +281,7 @@ def test_real_jax_is_an_error(tmp_path):
     there = {"PYTHONPATH": str(tmp_path)}
     found = python("import jax\nimport teucer.compat", before="", env=there, check=False)
     assert "cannot be imported into a process that has imported jax" in found
+    assert "begin the program with `import teucer.compat`" in found and "compat check" in found
     python(
         "import jax\nassert not hasattr(jax, 'REAL')", env=there
     )  # one that is only installed stands behind
@@ -391,6 +392,35 @@ def test_the_wheel(tmp_path):
     """,
         before="",
     )
+
+
+def test_whether_the_environment_still_has_the_wheel_can_be_asked(tmp_path):
+    def check(*folders, works):
+        there = {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+        return python(None, "-m", "teucer", "compat", "check", env=there, check=works)
+
+    wheel = python(None, "-m", "teucer", "compat", "wheel", "--output", str(tmp_path / "w")).strip()
+    constraints = (tmp_path / "w" / "constraints.txt").read_text()
+    assert constraints == f"jax @ {Path(wheel).as_uri()}\n"
+    assert "there is no jax" in check(works=False)
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(tmp_path / "site")
+    # A .pth is read in a folder of packages only.
+    (tmp_path / "site" / "sitecustomize.py").write_text("import teucer_as_jax\n")
+    assert "gives Teucer" in check(tmp_path / "site", works=True)
+
+    real = tmp_path / "real"
+    (real / "jax").mkdir(parents=True)
+    (real / "jax" / "__init__.py").write_text("raise AssertionError('it was imported')\n")
+    info = real / "jax-9.9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jax\nVersion: 9.9.9\n")
+    (info / "RECORD").write_text("jax/__init__.py,,\n")
+    said = check(real, works=False)
+    assert "gives JAX, not Teucer: jax 9.9.9" in said and "--force-reinstall" in said
+    assert "constraints.txt" in said
+    said = check(tmp_path / "site", real, works=False)
+    assert "gives Teucer, and jax 9.9.9 in" in said and "pip uninstall jax" in said
 
 
 @pytest.mark.slow

@@ -44,6 +44,9 @@ class _Refusal:
 def _error(second: str, first: str) -> ImportError:
     return ImportError(
         f"{second} cannot be imported into a process that has imported {first}: both give methods "
-        "to jaxlib's array type.\n  Remove one of the imports, or run them in separate processes.",
+        "to jaxlib's array type.\n  Remove one of the imports, or run them in separate processes.\n"
+        "  For `import jax` to give Teucer, begin the program with `import teucer.compat`, or "
+        "run it by `teucer run`. Where Teucer's wheel named jax was installed, "
+        "`teucer compat check` says what became of it.",
         name=second,
     )

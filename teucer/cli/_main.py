@@ -10,6 +10,7 @@ from pathlib import Path
 import teucer as jax
 from teucer.cli import (
     _cache,
+    _compat,
     _debug,
     _devices,
     _export,
@@ -205,13 +206,18 @@ def _add_programs(commands: argparse._SubParsersAction) -> None:
     run.set_defaults(command=_run_program)
 
     compat = commands.add_parser("compat", help="Teucer under the name jax, for environments")
-    wheel = compat.add_subparsers(dest="what", required=True, metavar="COMMAND").add_parser(
+    parts = compat.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    wheel = parts.add_parser(
         "wheel", help="build a wheel named jax, whose installation makes `import jax` give Teucer"
     )
     wheel.add_argument(
         "--output", type=Path, default=Path(), help="the folder where it goes (default: this one)"
     )
     wheel.set_defaults(command=_build_wheel)
+    check = parts.add_parser(
+        "check", help="say whether `import jax` gives Teucer here; fails where it does not"
+    )
+    check.set_defaults(command=_check_alias)
 
     launch = commands.add_parser(
         "launch", help="run a program in several processes on this machine"
@@ -246,6 +252,11 @@ def _build_wheel(options: argparse.Namespace) -> int:
     from teucer.compat import _wheel
 
     print(_wheel.build(options.output))
+    return 0
+
+
+def _check_alias(options: argparse.Namespace) -> int:
+    print(_compat.check())
     return 0
 
 

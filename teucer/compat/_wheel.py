@@ -21,7 +21,7 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: teucer\nRoot-Is-Purelib: true\nTag: py3
 def build(folder: Path) -> Path:
     """Write jax-VERSION-py3-none-any.whl into a folder, which is made if need be; returns its path.
 
-    The same bytes each time.
+    The same bytes each time. Beside it stands constraints.txt, with which pip keeps it.
     """
     info = f"jax-{__version__}.dist-info"
     startup = Path(STARTUP)
@@ -39,6 +39,7 @@ def build(folder: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, text in files.items():
             wheel.writestr(zipfile.ZipInfo(name), text)
+    (folder / "constraints.txt").write_text(f"jax @ {path.resolve().as_uri()}\n")
     return path
 
 

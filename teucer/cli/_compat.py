@@ -1,0 +1,54 @@
+"""`teucer compat check`: which jax the programs of an environment get."""
+
+import json
+import subprocess
+import sys
+
+from teucer.cli._errors import CommandError
+
+# In a process of its own, since this one has Teucer. Nothing named jax is imported.
+_ASKED = """
+import importlib.metadata, importlib.util, json
+spec = importlib.util.find_spec("jax")
+found = [
+    (d.version, str(d.locate_file("")), any(f.name == "teucer_as_jax.py" for f in d.files or ()))
+    for d in importlib.metadata.distributions(name="jax")
+]
+print(json.dumps([spec and type(spec.loader).__module__, spec and spec.origin, found]))
+"""
+_KEEP = (
+    "Put Teucer's wheel back: pip install --no-deps --force-reinstall WHEEL (teucer compat wheel "
+    "builds it).\n  Keep it: give pip install the option -c constraints.txt, the file beside the "
+    "wheel, or set PIP_CONSTRAINT to it."
+)
+
+
+def check() -> str:
+    """What `import jax` gives in a new process of this environment, as text.
+
+    Raises CommandError where it is not Teucer, or where JAX's files are there as well.
+    """
+    asked = subprocess.run(
+        [sys.executable, "-c", _ASKED], check=True, capture_output=True, text=True
+    ).stdout
+    loader, origin, found = json.loads(asked.splitlines()[-1])
+    others = [f"jax {version} in {place}" for version, place, own in found if not own]
+    if loader is None:
+        raise CommandError(
+            "there is no jax in this environment.\n  Programs: teucer run. For pip: install what "
+            "teucer compat wheel builds."
+        )
+    if loader not in ("teucer_as_jax", "teucer.compat._alias"):
+        raise CommandError(
+            f"import jax gives JAX, not Teucer: {', '.join(others) or 'a package'}, {origin}.\n"
+            f"  pip puts JAX in the place of Teucer's wheel where a package needs another version "
+            f"of jax.\n  {_KEEP}"
+        )
+    stands_behind = [o for o in others if "_startup" not in o]
+    if stands_behind:
+        raise CommandError(
+            f"import jax gives Teucer, and {', '.join(stands_behind)} is installed as well, of "
+            "which importlib.metadata may speak.\n  Remove it: pip uninstall jax, as often as it "
+            f"takes. {_KEEP}"
+        )
+    return "import jax gives Teucer"
