@@ -1,5 +1,6 @@
 """Meshes, PartitionSpecs and shardings as objects: what they say of shapes, devices and parts."""
 
+import contextlib
 import copy
 import pickle
 
@@ -544,3 +545,34 @@ def test_types_leave_out_axes_of_size_one(kind, wrap):
     assert str(jax.typeof(jax.device_put(value, NamedSharding(mesh, P("a", "b"))))) == (
         "float32[4@a,2@b]" if kind is AxisType.Explicit else "float32[4,2]"
     )
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_auto_axes_runs_python_on_values(within):
+    """Outside of jit the function has arrays, over the same devices along Auto axes."""
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    seen = []
+
+    @auto_axes
+    def f(x, w):
+        seen.append((x.sharding, w.sharding, str(jax.typeof(x @ w))))
+        return x @ w if w.sum() > 0 else x
+
+    over = NamedSharding(mesh.update(axis_types=AUTO), P("x"))
+    x, w = np.arange(32.0, dtype=np.float32).reshape(8, 4), np.ones((4, 4), np.float32)
+    with jax.set_mesh(mesh) if within else contextlib.nullcontext():
+        laid = jax.device_put(x, NamedSharding(mesh, P("x")))
+        out = f(laid, w, out_sharding=NamedSharding(mesh, P("x", "y")))
+    assert seen == [(over, over.update(spec=P()), "float32[8,4]")]
+    assert out.sharding == NamedSharding(mesh, P("x", "y"))
+    np.testing.assert_array_equal(np.asarray(out), x @ w)
+
+
+def test_explicit_axes_gives_results_over_the_outer_axes(mesh):
+    double = explicit_axes(lambda x: x * 2)
+    x = np.arange(8.0)
+    with jax.set_mesh(mesh):
+        for f in (double, explicit_axes(jax.jit(lambda x: x * 2))):
+            out = f(x, in_sharding=P("x"))
+            assert out.sharding.mesh == mesh and out.sharding.spec[0] == "x"
+            np.testing.assert_array_equal(np.asarray(out), x * 2)

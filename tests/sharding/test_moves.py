@@ -198,11 +198,40 @@ def test_reshard_to_other_devices_is_refused():
     )
     with pytest.raises(
         ValueError,
-        match=r"(?s)incompatible devices.*\{'x': 2\} on device ids \[0, 1\].*'x': 4, 'y': 2",
+        match=r"(?s)incompatible devices.*reshard inside jit.*test_moves.*device ids \[0, 1\]",
     ):
         jax.sharding.reshard(
             x, NamedSharding(mesh_of(jax.devices()[:2], (2,), ("x",), AxisType.Explicit), P("x"))
         )
+
+
+ORDERS = {
+    "constraint": lambda x, s: jax.lax.with_sharding_constraint(x, s),
+    "device_put": jax.device_put,
+    "shard_map": lambda x, s: jax.shard_map(
+        lambda x: x * 2, mesh=s.mesh, in_specs=s.spec, out_specs=s.spec
+    )(x),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_program_has_one_order_of_devices(name):
+    """Whether an argument, a result or another constraint says the order that it has."""
+    here, there = (
+        NamedSharding(mesh_of(jax.devices()[::step], (4, 2)), P("x")) for step in (1, -1)
+    )
+    value, moved = VALUE[:, :, 0], ORDERS[name]
+    two = jax.jit(lambda x: moved(moved(x, here), there))
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)incompatible devices.*ids \[0, 1.* inside jit at .*test_moves.*ids \[7, 6",
+    ):
+        two(value)
+    one = jax.jit(lambda x: moved(x * 2, there))
+    with pytest.raises(ValueError, match=r"(?s)incompatible devices.*ids \[0, 1.*ids \[7, 6"):
+        one(jax.device_put(value, here))
+    with pytest.raises(ValueError, match=r"(?s)incompatible devices.*ids \[0, 1.*ids \[7, 6"):
+        jax.jit(lambda x: moved(x, there), out_shardings=here)(value)
 
 
 # --- Derivatives ----------------------------------------------------------------------------------

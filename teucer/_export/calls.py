@@ -153,7 +153,8 @@ def _functions(ctx: Any, exported: Any, prefix: str) -> str:
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):
         symbol = ctx.module.mesh_symbol(
-            AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes))
+            AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)),
+            exported.fun_name,
         )
         text = text.replace(mlir.mesh_of(_PREFIX, i), symbol)
     functions: str = text.replace(_PREFIX, prefix)

@@ -44,8 +44,8 @@ __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
 # The scalar that says on which of several platforms a module runs: its number among them.
 PLATFORM = "_platform_index"
-# A mesh without axes: of the first device.
-_FIRST = ((), "first")
+# What stands for the axes of a mesh without any: of the first device.
+_FIRST = (("first", 0),)
 
 
 @final
@@ -69,7 +69,7 @@ class Module:
         self.host_callbacks: list[Any] = []
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met
         # that has some, or need not.
-        self.meshes: dict[Any, str] = {}
+        self.meshes: dict[tuple[tuple[Any, int], ...], str] = {}
         self.mesh: Any = None
         self.abstract = abstract
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
@@ -79,12 +79,18 @@ class Module:
         self.device_named = ""
 
     def sharding(
-        self, sharding: NamedSharding | GSPMDSharding, ndim: int, *, of_type: bool = False
+        self,
+        sharding: NamedSharding | GSPMDSharding,
+        ndim: int,
+        *,
+        of_type: bool = False,
+        by: str = "a result",
     ) -> str:
         """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
-        axes alone."""
+        axes alone. by: what has it."""
         sharding = sharding.named(ndim) if isinstance(sharding, GSPMDSharding) else sharding
-        return text.partition(self.mesh_symbol(sharding.mesh), sharding, ndim, of_type=of_type)
+        symbol = self.mesh_symbol(sharding.mesh, by)
+        return text.partition(symbol, sharding, ndim, of_type=of_type)
 
     def name_device(self, device: object, by: str) -> None:
         """Say that the program runs on a device.
@@ -98,8 +104,12 @@ class Module:
             )
         self.device, self.device_named = device, by
 
-    def mesh_symbol(self, mesh: Any) -> str:
-        """The symbol of a mesh."""
+    def mesh_symbol(self, mesh: Any, by: str) -> str:
+        """The symbol of a mesh.
+
+        by: what messages call the one that speaks of it. Raises ValueError for other devices than
+        the program's, or another order of them.
+        """
         order = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
             self.mesh = (
@@ -107,10 +117,15 @@ class Module:
                 if order is not None
                 else meshes.with_devices(mesh) or (mesh if self.abstract else None)
             )
-        key = (
-            mesh.shape_tuple,
-            order if order is not None and order != self.mesh.flat_devices else None,
-        )
+        own = getattr(self.mesh, "flat_devices", order)
+        if order is not None and order != own:
+            raise ValueError(
+                "Received incompatible devices for jitted computation. Got a program over device "
+                f"ids {[d.id for d in own]} and {by} with device ids "
+                f"{[d.id for d in order]} on platform {order[0].platform.upper()}.\n"
+                "  Lay values over one mesh, or move them with jax.device_put outside of jit."
+            )
+        key = mesh.shape_tuple
         symbol = self.meshes.get(key)
         if symbol is None:
             symbol = self.meshes[key] = self.unique_name("mesh")
@@ -133,36 +148,24 @@ class Module:
         if self.mesh is None:
             if self.meshes:
                 raise ValueError(
-                    f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
+                    f"types speak of a mesh {dict(next(iter(self.meshes)))} whose devices are "
                     "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
                 )
             return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
-        place = {
-            d: i
-            for i, d in enumerate(getattr(self.mesh, "flat_devices", None) or range(self.mesh.size))
-        }
+        n = self.mesh.size
         lines = []
-        for (shape, order), symbol in self.meshes.items():
-            if order == _FIRST[1]:
+        for shape, symbol in self.meshes.items():
+            if shape == _FIRST:
                 lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
                 continue
-            if (
-                math.prod(size for _, size in shape) != len(place)
-                or not set(order or ()) <= place.keys()
-            ):
+            if math.prod(size for _, size in shape) != n:
                 raise ValueError(
                     "Received incompatible devices for jitted computation: the program has "
-                    "shardings over the mesh "
-                    f"{dict(shape)}"
-                    f"{'' if order is None else f' on device ids {[d.id for d in order]}'} and "
-                    f"over {self.mesh}.\n  Move the arguments with jax.device_put."
+                    f"shardings over the mesh {dict(shape)} and over {self.mesh}.\n"
+                    "  Move the arguments with jax.device_put."
                 )
-            lines.append(
-                text.mesh(
-                    symbol, shape, range(len(place)) if order is None else [place[d] for d in order]
-                )
-            )
-        attributes += [f"mhlo.num_partitions = {len(place)} : i32", "mhlo.num_replicas = 1 : i32"]
+            lines.append(text.mesh(symbol, shape))
+        attributes += [f"mhlo.num_partitions = {n} : i32", "mhlo.num_replicas = 1 : i32"]
         return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
 
     def unique_name(self, name: str) -> str:
@@ -512,7 +515,8 @@ class Context:
             return x
         n = self.count
         self.count = n + 1
-        where = self.module.sharding(sharding, x.aval.physical.ndim, of_type=of_type)
+        by = f"{self.label} inside jit{places.where(self.source)}"
+        where = self.module.sharding(sharding, x.aval.physical.ndim, of_type=of_type, by=by)
         self.lines.append(
             f"%{n} = sdy.sharding_constraint {x.name} {where} : "
             f"{text.tensor_type(x.aval)}{self.location()}"

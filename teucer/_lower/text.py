@@ -165,18 +165,10 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
     return f"<@{symbol}, [{', '.join(axes)}]{whole}{unreduced}>"
 
 
-def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:
-    """The definition of a mesh of axes with their sizes, over the program's devices in the order of
-    `device_ids`."""
-    order = (
-        ""
-        if list(device_ids) == list(range(len(device_ids)))
-        else f", device_ids=[{', '.join(map(str, device_ids))}]"
-    )
-    return (
-        f"sdy.mesh @{symbol} = "
-        f"<[{', '.join(f'{_axis(name)}={size}' for name, size in shape)}]{order}>"
-    )
+def mesh(symbol: str, shape: Iterable[tuple[object, int]]) -> str:
+    """The definition of a mesh of axes with their sizes, over the program's devices in order."""
+    axes = ", ".join(f"{_axis(name)}={size}" for name, size in shape)
+    return f"sdy.mesh @{symbol} = <[{axes}]>"
 
 
 def _axis(name: object) -> str:

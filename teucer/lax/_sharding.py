@@ -5,6 +5,7 @@ Constraints for the compiler (Auto mesh axes), resharding (Explicit ones).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -384,6 +385,8 @@ def _mesh_with(mesh: meshes.AbstractMesh, axes: Any, kind: AxisType) -> meshes.A
 
 def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     """x as a value of a program for `mesh`, whose Explicit axes its type keeps."""
+    if current_trace() is EVAL and isinstance(x, ArrayImpl | np.ndarray):
+        return _over_axes(x, mesh)
     old = typeof(x).partition
     if old is None:
         return x
@@ -394,6 +397,18 @@ def _entering(x: Any, mesh: meshes.AbstractMesh) -> Any:
     return reshard_p.call(
         x, dst_sharding=NamedSharding(mesh, PartitionSpec(*free)), concrete_mesh=None
     )[0]
+
+
+def _over_axes(x: Any, mesh: meshes.AbstractMesh) -> Any:
+    """An array over the same devices, along mesh axes of other types; one of the host on all."""
+    own = x._sharding if isinstance(x, ArrayImpl) else None
+    if own is None:
+        with meshes.use_abstract_mesh(mesh):
+            over = meshes.mesh_in_force()
+        return x if over is None else put_array(x, NamedSharding(over, PartitionSpec()))
+    if not isinstance(own, NamedSharding) or own.mesh.shape_tuple != mesh.shape_tuple:
+        return x
+    return put_array(x, own.update(mesh=own.mesh.update(axis_types=mesh.axis_types)))
 
 
 def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:
@@ -462,11 +477,20 @@ def auto_axes(
         outer = _mesh_of(leaves)
         if outer.empty or _mesh_with(outer, axes, AxisType.Auto) is outer:
             return f(*args, **kwargs)
-        # Eagerly one program, since the values inside have a partition that no array of this mesh
-        # has.
-        return (compiled if current_trace() is EVAL else run)(
-            (tuple(leaves), tree), *args, **kwargs
-        )
+        key = (tuple(leaves), tree)
+        if current_trace() is not EVAL:
+            return run(key, *args, **kwargs)
+        # Values of Python, unless the program is to take sums of their parts.
+        if any(
+            typeof(x).unreduced or typeof(x).reduced
+            for x in pytrees.tree_leaves((args, kwargs))
+            if isinstance(x, ArrayImpl)
+        ):
+            return compiled(key, *args, **kwargs)
+        over = next((s.mesh for s in leaves if isinstance(s, NamedSharding)), None)
+        known = meshes.mesh_in_force() is not None or not isinstance(over, Mesh)
+        with contextlib.nullcontext() if known else meshes.set_mesh(over):
+            return run(key, *args, **kwargs)
 
     return wrapped
 
