@@ -292,7 +292,7 @@ def test_compile():
     ).lower(X)
     with pytest.raises(ValueError, match="incompatible devices"):
         named.compile(device_assignment=[device])
-    with pytest.raises(ValueError, match="device_assignment has 2 devices"):
+    with pytest.raises(ValueError, match=r"must match the device_assignment.*ids \[0, 0\]"):
         lowered.compile(device_assignment=jax.devices()[:1] * 2)
     with pytest.raises(ValueError, match=r"arguments of symbolic sizes, float32\[a\]"):
         jax.jit(jnp.sin).lower(

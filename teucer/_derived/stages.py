@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._arrays.structs import ShapeDtypeStruct, as_struct, described
 from teucer._base import tracebacks
@@ -18,11 +19,12 @@ from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references.types import is_reference
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
-from teucer._devices.shardings import NamedSharding, check_shape, typed
+from teucer._devices.placement import on_assigned, to_be_lowered
+from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
 from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
@@ -133,7 +135,10 @@ class Traced(Stage):
             for a, s, d in zip(staged.jaxpr.in_avals[n:], told[n:], staged.donated[n:], strict=True)
         ]
         self.args_info = pytrees.tree_unflatten(call.tree, infos)
-        self.job = job_of(staged, call, options)
+        job = job_of(staged, call, options)
+        self.job = job._replace(placement=to_be_lowered(job.placement, len(job.jaxpr.invars)))
+        # Whether an argument, not the mesh in force, says that there are no devices.
+        self._placeless = isinstance(job.placement.mesh, AbstractMesh)
         self.on_arrays: OnArrays | None = None
         self.low: OnLow | None = None
         leaves: Sequence[Any] = (*staged.consts, *call.leaves)
@@ -213,9 +218,11 @@ class Traced(Stage):
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
         if not lowering_platforms:
-            if isinstance(self.job.placement.mesh, AbstractMesh):
+            if self._placeless:
                 raise ValueError(_NO_DEVICES.format(self.job.placement.mesh))
-            return Lowered(self, lower_job(self.job), platforms)
+            over = self.job.placement.mesh  # the one in force may have no devices
+            named = platforms if isinstance(over, AbstractMesh) else None
+            return Lowered(self, lower_job(self.job, named), platforms)
         return Lowered(self, self.lower_with(platforms), platforms)
 
     def lower_with(self, platforms: Sequence[str], *, locations: bool = False) -> Lowering:
@@ -245,6 +252,12 @@ _NO_DEVICES = (
 )
 
 
+_UNASSIGNED = (
+    "device_assignment cannot be `None` during compilation. Please pass a tuple of devices to "
+    "`.compile(device_assignment=)`.\n    mesh: {}, which has no devices"
+)
+
+
 class Lowered(Stage):
     """A program as StableHLO. Made by `jit(f).lower(...)`."""
 
@@ -270,8 +283,10 @@ class Lowered(Stage):
         """The program as machine code.
 
         compiler_options: XLA's debug options by name, its efforts and levels, as of `jit`.
-        device_assignment: the device that it is to run on.
-        Raises ValueError if sizes are symbolic, or it was lowered for several platforms.
+        device_assignment: the devices that it is to run on, in the order of the mesh, where
+        arguments do not say them.
+        Raises ValueError if sizes are symbolic, it was lowered for several platforms, or the
+        devices do not match; RuntimeError if nothing says them.
         """
         traced = self.traced
         symbolic = [aval for aval in traced.staged.jaxpr.in_avals if aval.symbolic]
@@ -286,13 +301,19 @@ class Lowered(Stage):
                 "jax.export keeps it as it is, to be called at any size."
             )
         placement = traced.job.placement
+        if isinstance(self.lowering.placement.mesh, AbstractMesh):
+            placement = self.lowering.placement
         if isinstance(placement.mesh, AbstractMesh):
-            raise ValueError(_NO_DEVICES.format(placement.mesh))
-        if device_assignment is not None:
-            if len(device_assignment) != len(placement.devices) or placement.mesh is not None:
+            if device_assignment is None:
+                raise RuntimeError(_UNASSIGNED.format(placement.mesh))
+            placement = on_assigned(placement, device_assignment)
+        elif device_assignment is not None and placement.devices != tuple(device_assignment):
+            if len(device_assignment) != 1 or placement.committed:
                 raise ValueError(
-                    f"compile: device_assignment has {len(device_assignment)} devices for a "
-                    f"program on {placement.mesh or 'one'}."
+                    "device_assignment passed to `.compile` must match the device_assignment "
+                    "calculated from array shardings and out_shardings. Got device ids "
+                    f"{[d.id for d in device_assignment]} passed to `.compile`, and "
+                    f"{[d.id for d in placement.devices]} from arguments and results."
                 )
             placement = placement._replace(devices=tuple(device_assignment), committed=True)
         job = traced.job._replace(
@@ -500,12 +521,38 @@ class Compiled(Stage):
                 "than when it was AOT compiled? The mismatches are:\n" + "\n".join(differing)
             )
         leaves = (*self.consts, *call.leaves)
-        if self._low is not None:
+        if self._low is None:
+            self._check_places(call.leaves)
+        else:
             outs = self._run(self._low.operands_of(leaves))
             return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves)), None
         plain = self._on_arrays is None and not any(x.is_high for x in expected)
         fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
         return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
+
+    def _check_places(self, leaves: Sequence[Any]) -> None:
+        """Check that committed arguments lie as the program takes them.
+
+        Raises ValueError which lists those that do not.
+        """
+        taken = iter(self.program.in_shardings)
+        wanted = [next(taken) if kept else None for kept in self.program.kept][len(self.consts) :]
+        differing = [
+            f"Argument {name} with shape {typeof(x).str_short()}:\n"
+            f"  Passed sharding: {x._sharding}\n  Required sharding: {where}"
+            for name, x, where in zip(self.arg_names, leaves, wanted, strict=True)
+            if where is not None
+            and isinstance(x, ArrayImpl)
+            and x._committed
+            and not lie_alike(x._sharding, where, x.ndim)
+        ]
+        if differing:
+            raise ValueError(
+                "Computation was compiled for input shardings that disagree with the shardings of "
+                f"arguments passed to it. Here are the {len(differing)} mismatches:\n"
+                + "\n".join(differing)
+                + "\n  Move them with jax.device_put."
+            )
 
     def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """The results on low values."""

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from teucer._base import config
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
@@ -23,12 +25,14 @@ __all__ = [
     "Memories",
     "Placement",
     "chosen_by_compiler",
+    "on_assigned",
     "on_device",
     "over_mesh",
     "pinned",
     "pinned_arguments",
     "placement_of",
     "spread",
+    "to_be_lowered",
     "with_devices",
 ]
 
@@ -117,7 +121,7 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
         return spread(args)
     abstract = [_abstract_of(x) for x in args]
     if any(abstract):
-        return on_no_devices(abstract)
+        return _partly_abstract(args, abstract)
     found = None
     for x in args:
         own = sharding_of(x)
@@ -239,26 +243,86 @@ def _check_memory(x: Any, own: Any, wanted: Any) -> None:
 def _abstract_of(x: Any) -> NamedSharding | None:
     """The sharding of a struct over a mesh without devices."""
     s = None if isinstance(x, ArrayImpl) else getattr(x, "sharding", None)
-    stated = (
-        type(s) is NamedSharding
-        and isinstance(s.mesh, meshes.AbstractMesh)
-        and not shardings.is_of_no_mesh(s)
-    )
+    stated = type(s) is NamedSharding and _is_abstract(s.mesh)
     return s if stated and not isinstance(x, Tracer) else None
 
 
-def on_no_devices(ins: Sequence[NamedSharding | None]) -> Placement:
-    """The placement of a program that is lowered, and not run, for a mesh without devices.
+def _partly_abstract(args: Sequence[Any], abstract: Sequence[NamedSharding | None]) -> Placement:
+    """The placement of a program that is lowered, and not run, for structs over meshes without
+    devices: for no devices, or for those of the other arguments.
 
-    Raises ValueError if arguments speak of several meshes.
+    Raises ValueError if meshes differ in size.
     """
-    found = dict.fromkeys(s.mesh for s in ins if s is not None)
-    if len({mesh.shape_tuple for mesh in found}) > 1:
+    found = list(dict.fromkeys(s.mesh for s in abstract if s is not None))
+    first = found[0]
+    other = next((mesh for mesh in found if mesh.size != first.size), None)
+    if other is not None:
         raise ValueError(
-            f"arguments are laid over different abstract meshes: {', '.join(map(str, found))}."
+            f"AbstractMesh should be of the same size across all shardings. Got {first} and {other}"
         )
-    mesh: Any = next(iter(found))
-    return Placement((backends.target_device(),) * mesh.size, True, mesh, tuple(ins))
+    own = next((s for x in args if isinstance(s := sharding_of(x), NamedSharding)), None)
+    if own is None:
+        return Placement((backends.target_device(),) * first.size, True, first, tuple(abstract))
+    devices = shardings.devices_of(own)
+    if len(devices) != first.size:
+        raise ValueError(
+            f"AbstractMesh size: {first.size} does not match the device assignment size: "
+            f"{len(devices)}\n    mesh: {first}\n    another argument: {own}"
+        )
+    return spread(args, [with_assigned(s, devices) for s in abstract])
+
+
+def with_assigned(where: Any, devices: Sequence[Any]) -> Any:
+    """A sharding; one over an AbstractMesh with devices for it."""
+    mesh = getattr(where, "mesh", None)
+    return where.update(mesh=assigned(mesh, devices)) if _is_abstract(mesh) else where
+
+
+def assigned(mesh: meshes.AbstractMesh, devices: Sequence[Any]) -> Mesh:
+    """A mesh with devices. Raises ValueError if there are not as many as it has places."""
+    if mesh.size != len(devices):
+        raise ValueError(
+            f"The size of abstract mesh {mesh.size} in {mesh} must match the length of device "
+            f"assignment: {len(devices)}"
+        )
+    grid = np.empty(mesh.size, object)
+    grid[:] = devices
+    return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
+
+
+def _is_abstract(mesh: Any) -> bool:
+    return isinstance(mesh, meshes.AbstractMesh) and not mesh.empty
+
+
+def to_be_lowered(placement: Placement, n_in: int) -> Placement:
+    """The placement of a program that is to be lowered: for the abstract mesh in force, where no
+    devices are said.
+
+    Raises ValueError if that is of another size than the program's.
+    """
+    mesh = meshes.get_abstract_mesh()
+    if mesh.empty or mesh.manual_axes or meshes.mesh_in_force() is not None:
+        return placement
+    if placement.mesh is not None and placement.mesh.size != mesh.size:
+        raise ValueError(
+            f"jit: the arguments are laid over {placement.mesh}, and the mesh in force is {mesh}, "
+            "of another size.\n  Lay them over that mesh, or leave jax.sharding.use_abstract_mesh."
+        )
+    alone = placement.mesh is None and not placement.committed
+    return over_mesh(placement, mesh, n_in) if alone else placement
+
+
+def on_assigned(placement: Placement, devices: Sequence[Any]) -> Placement:
+    """A placement over an AbstractMesh, with devices. Raises ValueError if there are not as many as
+    the mesh has places."""
+    ins, outs = (
+        tuple([with_assigned(s, devices) for s in given])
+        for given in (placement.ins, placement.outs)
+    )
+    mesh = assigned(placement.mesh, devices)
+    return placement._replace(
+        devices=mesh.flat_devices, committed=True, mesh=mesh, ins=ins, outs=outs
+    )
 
 
 def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int) -> Placement:

@@ -36,6 +36,7 @@ __all__ = [
     "devices_of",
     "explicit_sharding",
     "is_of_no_mesh",
+    "lie_alike",
     "make_device_list",
     "make_single_device_sharding",
     "sharded_aval",
@@ -140,14 +141,10 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         in the same order."""
         if self is other:
             return True
-        if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
-            return False
-        mine, theirs = self._internal_device_list, other._internal_device_list
-        same_cut = self._sums() == other._sums() and self._parts(ndim) == other._parts(ndim)
         return (
-            (mine is theirs or tuple(mine) == tuple(theirs))
-            and same_cut
-            and list(self._places(ndim)) == list(other._places(ndim))
+            isinstance(other, Sharding)
+            and self.memory_kind == other.memory_kind
+            and lie_alike(self, other, ndim)
         )
 
     def _sums(self) -> tuple[bool, ...]:
@@ -161,6 +158,17 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
     def with_memory_kind(self, kind: str) -> Self:
         """The same layout in another memory of the devices."""
         raise NotImplementedError
+
+
+def lie_alike(one: Any, other: Any, ndim: int) -> bool:
+    """Whether two shardings lay out an array alike, in whichever memories."""
+    mine, theirs = one._internal_device_list, other._internal_device_list
+    same_cut = one._sums() == other._sums() and one._parts(ndim) == other._parts(ndim)
+    return (
+        (mine is theirs or tuple(mine) == tuple(theirs))
+        and same_cut
+        and list(one._places(ndim)) == list(other._places(ndim))
+    )
 
 
 def check_shape(sharding: Any, shape: tuple[int, ...], what: str = "") -> tuple[int, ...]:

@@ -44,8 +44,8 @@ __all__ = ["PLATFORM", "Argument", "Context", "Module", "Value", "lower_module"]
 
 # The scalar that says on which of several platforms a module runs: its number among them.
 PLATFORM = "_platform_index"
-# What stands for the axes of a mesh without any: of the first device.
-_FIRST = (("first", 0),)
+# A mesh without axes: of the first device.
+_FIRST = ((), "first")
 
 
 @final
@@ -69,7 +69,7 @@ class Module:
         self.host_callbacks: list[Any] = []
         # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met
         # that has some, or need not.
-        self.meshes: dict[tuple[tuple[Any, int], ...], str] = {}
+        self.meshes: dict[tuple[tuple[tuple[Any, int], ...], Any], str] = {}
         self.mesh: Any = None
         self.abstract = abstract
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
@@ -88,7 +88,8 @@ class Module:
     ) -> str:
         """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
         axes alone. by: what has it."""
-        sharding = sharding.named(ndim) if isinstance(sharding, GSPMDSharding) else sharding
+        if isinstance(sharding, GSPMDSharding):  # of tiles in any order
+            sharding, by = sharding.named(ndim), ""
         symbol = self.mesh_symbol(sharding.mesh, by)
         return text.partition(symbol, sharding, ndim, of_type=of_type)
 
@@ -107,8 +108,8 @@ class Module:
     def mesh_symbol(self, mesh: Any, by: str) -> str:
         """The symbol of a mesh.
 
-        by: what messages call the one that speaks of it. Raises ValueError for other devices than
-        the program's, or another order of them.
+        by: what messages call the one that speaks of it; '' where devices may have another order
+        than those of the program. Raises ValueError for other devices, or another order.
         """
         order = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
@@ -118,14 +119,15 @@ class Module:
                 else meshes.with_devices(mesh) or (mesh if self.abstract else None)
             )
         own = getattr(self.mesh, "flat_devices", order)
-        if order is not None and order != own:
+        moved = order is not None and order != own
+        if moved and (by or set(order) != set(own)):
             raise ValueError(
                 "Received incompatible devices for jitted computation. Got a program over device "
                 f"ids {[d.id for d in own]} and {by} with device ids "
                 f"{[d.id for d in order]} on platform {order[0].platform.upper()}.\n"
                 "  Lay values over one mesh, or move them with jax.device_put outside of jit."
             )
-        key = mesh.shape_tuple
+        key = mesh.shape_tuple, order if moved else None
         symbol = self.meshes.get(key)
         if symbol is None:
             symbol = self.meshes[key] = self.unique_name("mesh")
@@ -148,14 +150,14 @@ class Module:
         if self.mesh is None:
             if self.meshes:
                 raise ValueError(
-                    f"types speak of a mesh {dict(next(iter(self.meshes)))} whose devices are "
+                    f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
                     "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
                 )
             return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
         n = self.mesh.size
         lines = []
-        for shape, symbol in self.meshes.items():
-            if shape == _FIRST:
+        for (shape, order), symbol in self.meshes.items():
+            if order == _FIRST[1]:
                 lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
                 continue
             if math.prod(size for _, size in shape) != n:
@@ -164,7 +166,8 @@ class Module:
                     f"shardings over the mesh {dict(shape)} and over {self.mesh}.\n"
                     "  Move the arguments with jax.device_put."
                 )
-            lines.append(text.mesh(symbol, shape))
+            place = {} if order is None else {d: i for i, d in enumerate(self.mesh.flat_devices)}
+            lines.append(text.mesh(symbol, shape, [place[d] for d in order or ()]))
         attributes += [f"mhlo.num_partitions = {n} : i32", "mhlo.num_replicas = 1 : i32"]
         return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
 

@@ -165,10 +165,12 @@ def partition(symbol: str, sharding: NamedSharding, ndim: int, *, of_type: bool 
     return f"<@{symbol}, [{', '.join(axes)}]{whole}{unreduced}>"
 
 
-def mesh(symbol: str, shape: Iterable[tuple[object, int]]) -> str:
-    """The definition of a mesh of axes with their sizes, over the program's devices in order."""
+def mesh(symbol: str, shape: Iterable[tuple[object, int]], device_ids: Sequence[int]) -> str:
+    """The definition of a mesh of axes with their sizes. device_ids: the order of the program's
+    devices, where it is another than theirs."""
     axes = ", ".join(f"{_axis(name)}={size}" for name, size in shape)
-    return f"sdy.mesh @{symbol} = <[{axes}]>"
+    order = f", device_ids=[{', '.join(map(str, device_ids))}]" if device_ids else ""
+    return f"sdy.mesh @{symbol} = <[{axes}]{order}>"
 
 
 def _axis(name: object) -> str:

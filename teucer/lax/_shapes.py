@@ -338,6 +338,8 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
             f"type={typeof(like_arr)}\n  broadcast_like: lay arr out as like_arr with jax.reshard."
         )
     out = broadcast_in_dim(arr, shape, tuple(range(len(shape) - ndim, len(shape))))
+    if wanted is not None and isinstance(like_arr, ArrayImpl):
+        wanted = like_arr.sharding  # with its devices
     return array_ops.lay_out(out, wanted)
 
 
