@@ -12,7 +12,7 @@ import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.experimental import checkify
-from teucer.experimental.compute_on import compute_on
+from teucer.experimental.compute_on import compute_on, compute_on2
 from teucer.experimental.scheduling_groups import scheduling_group, xla_metadata_call
 from teucer.experimental.xla_metadata import (
     fuse_limit,
@@ -229,3 +229,33 @@ def test_limits_of_fusion():
 
     assert 'FUSE_LIMIT = "true"' in jax.jit(f).lower(1.0).as_text()
     assert 'MUST_FUSE = "7"' in jax.jit(must_fuse_call("7")(jnp.sin)).lower(1.0).as_text()
+
+
+def test_functions_computed_on_the_host():
+    """With their results in the memories that are said; under transformations."""
+    space = jax.memory.Space
+
+    @compute_on2(compute_type="device_host", out_memory_spaces=(space.Host, space.Device))
+    def f(x, y):
+        y = jax.device_put(y, space.Host)
+        return x * y, jnp.sin(x) * y
+
+    x, y = jax.device_put(jnp.arange(4.0), space.Host), jnp.ones(4)
+    for g in (f, jax.jit(f)):
+        kept, moved = g(x, y)
+        assert [a.sharding.memory_kind for a in (kept, moved)] == ["pinned_host", "device"]
+        np.testing.assert_allclose(moved, np.sin(np.arange(4.0)), rtol=1e-6)
+    double = compute_on2(
+        lambda x: {"a": jnp.sin(x) * 2}, compute_type="device_host", out_memory_spaces=space.Device
+    )
+    assert '_xla_compute_type = "host"' in jax.jit(double).lower(y).as_text()
+    g = jax.jit(jax.vmap(jax.grad(lambda x: double(x)["a"])))(y)
+    np.testing.assert_allclose(g, 2 * np.cos(np.ones(4)), rtol=1e-6)
+    with pytest.raises(ValueError, match="Invalid compute type elsewhere"):
+        compute_on2(f, compute_type="elsewhere", out_memory_spaces=space.Device)
+    with pytest.raises(ValueError, match="out_memory_spaces specification must be a tree prefix"):
+        compute_on2(jnp.sin, compute_type="device", out_memory_spaces=(space.Host,) * 2)(y)
+    with pytest.raises(NotImplementedError, match="compiler_options are of compilers of TPUs"):
+        compute_on2(
+            f, compute_type="device", out_memory_spaces=space.Device, compiler_options={"a": 1}
+        )

@@ -6,6 +6,7 @@ import pytest
 
 import teucer as jax
 from teucer import lax, random
+from teucer._base import config
 from teucer.lax._random import threefry2x32_p
 from teucer.lax._random_keys import Generator
 from teucer.random import _counter, _threefry
@@ -130,3 +131,23 @@ def test_generator_of_ones_own():
     assert random.key_data(random.fold_in(key, 2)).tolist() == [7, 7, 7]
     assert random.bits(key, (2,)).tolist() == [7, 7]
     assert random.key_impl(key) is own
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_the_option_holds_where_it_was_drawn(outer):
+    """jax_threefry_partitionable within a function, which is compiled after it has ended."""
+
+    def draw(key):
+        with config.threefry_partitionable(not outer):
+            return random.bits(random.split(key)[1], (3,)), random.uniform(key, (2,))
+
+    with config.threefry_partitionable(not outer):
+        wanted = jax.jit(
+            lambda key: (random.bits(random.split(key)[1], (3,)), random.uniform(key, (2,)))
+        )(random.key(1))
+    with config.threefry_partitionable(outer):
+        for f in (draw, jax.jit(draw), jax.vmap(draw, axis_size=1, in_axes=None)):
+            found = f(random.key(1))
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(np.reshape(a, b.shape), b)
+        assert not np.array_equal(wanted[0], random.bits(random.split(random.key(1))[1], (3,)))

@@ -115,3 +115,11 @@ def test_misuse(solve):
         solve(np.eye(3), np.ones(3), np.ones(2))
     with pytest.raises(ValueError, match="invalid solve_method x"):
         gmres(np.eye(3), np.ones(3), solve_method="x")
+
+
+@pytest.mark.parametrize("solve, a", CASES)
+def test_strict_promotion(solve, a):
+    single = jnp.asarray(a, "complex64" if np.iscomplexobj(a) else "float32")
+    with jax.numpy_dtype_promotion("strict"):
+        x = solve(lambda v: single @ v, jnp.asarray(B, single.dtype), maxiter=3)[0]
+    assert x.dtype == single.dtype

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -576,3 +577,70 @@ def test_explicit_axes_gives_results_over_the_outer_axes(mesh):
             out = f(x, in_sharding=P("x"))
             assert out.sharding.mesh == mesh and out.sharding.spec[0] == "x"
             np.testing.assert_array_equal(np.asarray(out), x * 2)
+
+
+ELSEWHERE = {
+    "one device": lambda: SingleDeviceSharding(jax.devices()[0]),
+    "fewer": lambda: NamedSharding(Mesh(np.array(jax.devices()[:4]), ("x",)), P("x")),
+    "another order": lambda: NamedSharding(Mesh(np.array(jax.devices()[::-1]), ("x",)), P("x")),
+}
+
+
+@pytest.mark.parametrize("kind", AUTO[:1] + (AxisType.Explicit,), ids=str)
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_programs_run_over_the_mesh_in_force(name, kind):
+    """What is committed elsewhere is refused; it can be moved there, and from there."""
+    there, x = ELSEWHERE[name](), np.arange(8.0, dtype=np.float32)
+    y, ids = jax.device_put(x, there), [d.id for d in there._device_assignment]
+    named = rf"(?s)incompatible devices.*{re.escape(str(ids))}.*jit's context mesh .*\[0, 1, 2, 3"
+
+    def double(a):
+        return a * 2
+
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(kind,) * 2)
+    with jax.set_mesh(mesh):
+        for f in (jax.jit(double), jnp.sin, jax.jit(double).lower):
+            with pytest.raises(ValueError, match=named):
+                f(y)
+        with pytest.raises(ValueError, match=named):
+            jax.jit(double, out_shardings=there)(x)
+        moved = jax.device_put(jax.device_put(y, there), NamedSharding(mesh, P("y")))
+        assert double(moved).sharding.mesh == mesh
+        np.testing.assert_array_equal(np.asarray(jax.device_put(double(moved), there)), 2 * x)
+
+
+def test_arrays_like_one_have_its_sharding():
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    x = jax.device_put(np.ones((8, 2), np.float32), NamedSharding(mesh, P("x")))
+    for f in (jnp.zeros_like, jnp.ones_like, jnp.empty_like, lambda x: lax.full_like(x, 3)):
+        assert f(x).sharding == x.sharding
+
+
+def test_spmd_axis_name_stands_once(mesh):
+    x = np.ones((8, 8), np.float32)
+    with pytest.raises(ValueError, match=r"spmd_axis_name 'x' cannot appear in .* P\('x',\)"):
+        jax.vmap(
+            lambda v: lax.with_sharding_constraint(v, NamedSharding(mesh, P("x"))),
+            spmd_axis_name="x",
+        )(x)
+    one = SingleDeviceSharding(jax.devices()[0])
+    with pytest.raises(ValueError, match=r"spmd_axis_name .* mesh context manager.*'x'.*id=0"):
+        jax.vmap(lambda v: lax.with_sharding_constraint(v, one), spmd_axis_name="x")(x)
+
+
+def test_derivatives_through_a_mesh_of_other_axes():
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    x = jax.device_put(np.ones((8, 2), np.float32), NamedSharding(mesh, P("x", "y")))
+
+    @jax.jit
+    def f(x):
+        x = jnp.sin(x)
+        other = mesh.abstract_mesh.update(axis_sizes=(8, 1), axis_names=("a", "b"))
+        with jax.sharding.use_abstract_mesh(other):
+            out = jax.reshard(x, P(("a", "b"))) * 2
+        return jax.reshard(out, P("y"))
+
+    with jax.set_mesh(mesh):
+        g = jax.jit(jax.grad(lambda x: f(x).sum()))(x)
+    assert g.sharding == NamedSharding(mesh, P("x", "y"))
+    np.testing.assert_allclose(np.asarray(g), 2 * np.cos(np.ones((8, 2))), rtol=1e-6)

@@ -345,3 +345,12 @@ def test_unreduced_and_reduced_are_over_explicit_axes_alone():
         match="unreduced.*can only be passed to in_specs when shard_map is in full manual mode",
     ):
         jax.shard_map(lambda x: x, mesh=mesh, in_specs=U, out_specs=P(), axis_names={"x"})(VALUE)
+
+
+def test_parts_of_sums_print_without_their_values():
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    x = jax.device_put(np.ones((4, 2), np.float32), NamedSharding(mesh, P("y", unreduced={"x"})))
+    said = f"Array(shape=(4, 2), dtype=float32, sharding={x.sharding})"
+    assert repr(x) == str(x) == f"{x}" == said
+    with pytest.raises(ValueError, match=r"still to be summed.*(?s:.*)jax.reshard"):
+        np.asarray(x)

@@ -436,9 +436,14 @@ def __repr__(x: Any) -> str:
     if type(x._carried) is KeyCarrier:
         return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
-    if not x.is_fully_addressable:
-        return f"Array(shape={x.shape}, {name})"
+    if not _is_legible(x):
+        return f"Array(shape={x.shape}, {name}, sharding={x.sharding})"
     return array_text(to_numpy(x), name)
+
+
+def _is_legible(x: Any) -> bool:
+    """Whether this process has all values: no other has parts, and none are still to be summed."""
+    return x.is_fully_addressable and not x._sharding._sums()
 
 
 def array_text(value: np.ndarray[Any, Any], name: str) -> str:
@@ -452,12 +457,17 @@ def array_text(value: np.ndarray[Any, Any], name: str) -> str:
 
 @_member
 def __str__(x: Any) -> str:
-    return repr(x) if x.is_deleted() or type(x._carried) is KeyCarrier else str(to_numpy(x))
+    return str(to_numpy(x)) if _is_plain(x) else repr(x)
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether it prints as NumPy's arrays do."""
+    return not x.is_deleted() and type(x._carried) is not KeyCarrier and _is_legible(x)
 
 
 @_member
 def __format__(x: Any, spec: str) -> str:
-    if x.is_deleted() or type(x._carried) is KeyCarrier:
+    if not _is_plain(x):
         return format(str(x), spec)
     return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
 

@@ -85,7 +85,7 @@ def target_of(device: Any) -> Any:
 
 def _by_program(x: ArrayImpl, sharding: Any) -> Any:
     """x cut otherwise on the same devices."""
-    return _run(lambda y: (y,), [x], spread([x], None, [sharding]))
+    return _run(lambda y: (y,), [x], spread([x], None, [sharding], anywhere=True))
 
 
 def _by_parts(x: ArrayImpl, sharding: Any) -> Any:

@@ -12,12 +12,13 @@ from contextlib import ContextDecorator
 from typing import Any, final
 
 from teucer._base import config, memo, tracebacks
-from teucer._core import axes, names
+from teucer._core import array_ops, axes, names
 from teucer._core.array_ops import moveaxis
 from teucer._core.calls import check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.partition import aligned
 from teucer._core.primitive import Primitive
+from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._lower import text
 from teucer._optimize.dce import dce_closed, narrowed
@@ -29,6 +30,7 @@ from teucer._xla.dispatcher import PjitFunction
 
 __all__ = [
     "compute_on",
+    "compute_on2",
     "fuse_limit",
     "must_fuse_call",
     "scheduling_group",
@@ -364,3 +366,50 @@ def compute_on(compute_type: str) -> Metadata:
             "`device`, `tpu_sparsecore`, and `gpu_stream:#`."
         )
     return Metadata({"_xla_compute_type": _COMPUTE[compute_type]})
+
+
+def compute_on2(
+    f: Callable[..., Any] | None = None,
+    *,
+    compute_type: str,
+    out_memory_spaces: Any,
+    compiler_options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """f as a function of the program that is computed elsewhere, as of `compute_on`; a decorator
+    where f is not given.
+
+    out_memory_spaces: of results, `jax.memory.Space`s or a tree prefix of them.
+    Raises ValueError for another compute_type, or if out_memory_spaces is no prefix of the results;
+    NotImplementedError for compiler_options, which only compilers of TPUs know.
+
+    >>> import teucer as jax, teucer.numpy as jnp
+    >>> from teucer.experimental.compute_on import compute_on2
+    >>> on_host = compute_on2(compute_type="device_host", out_memory_spaces=jax.memory.Space.Device)
+    >>> jax.jit(on_host(jnp.sin))(0.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    if f is None:
+        return functools.partial(
+            compute_on2,
+            compute_type=compute_type,
+            out_memory_spaces=out_memory_spaces,
+            compiler_options=compiler_options,
+        )
+    if compiler_options is not None:
+        raise NotImplementedError(
+            f"compute_on2: compiler_options are of compilers of TPUs, got {compiler_options}."
+        )
+    called = _metadata_call(f, meta=compute_on(compute_type).said)
+
+    @tracebacks.boundary_of(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        outs, tree = pytrees.tree_flatten(called(*args, **kwargs))
+        spaces = pytrees.flatten_axes("compute_on2 out_memory_spaces", tree, out_memory_spaces)
+        return tree.unflatten(
+            [
+                y if typeof(y).memory_space is space else array_ops.lay_out(y, space)
+                for y, space in zip(outs, spaces, strict=True)
+            ]
+        )
+
+    return wrapped

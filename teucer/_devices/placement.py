@@ -24,6 +24,7 @@ __all__ = [
     "IncompatibleDevices",
     "Memories",
     "Placement",
+    "assigned",
     "chosen_by_compiler",
     "on_assigned",
     "on_device",
@@ -137,13 +138,18 @@ def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
 
 
 def spread(
-    args: Sequence[Any], ins: Sequence[Any] | None = None, outs: Sequence[Any] = ()
+    args: Sequence[Any],
+    ins: Sequence[Any] | None = None,
+    outs: Sequence[Any] = (),
+    *,
+    anywhere: bool = False,
 ) -> Placement:
     """The placement of a program that some of its arguments, or the mesh in force, spread over
     several devices.
 
     ins, outs: the shardings that `jit` was given for arguments and results; None for those that it
-    was not. Raises ValueError if they do not agree about the devices, or do not fit an argument.
+    was not. anywhere: whether the program may run on other devices than those of the mesh in force.
+    Raises ValueError if they do not agree about the devices, or do not fit an argument.
     """
     mesh: Any = None
     first: tuple[Any, Any] | None = None
@@ -184,10 +190,11 @@ def spread(
             mesh = s.mesh
     in_kinds, out_kinds = _kinds(ins or ()), _kinds(outs)
     in_force = meshes.mesh_in_force()
-    if in_force is not None and (
-        first is None or shardings.devices_of(first[1]) == in_force.flat_devices
-    ):
-        mesh = in_force
+    if in_force is not None:
+        if first is None or shardings.devices_of(first[1]) == in_force.flat_devices:
+            mesh = in_force
+        elif not anywhere:
+            raise IncompatibleDevices((first, (in_force, NamedSharding(in_force, PartitionSpec()))))
     if not config.use_shardy_partitioner.value:
         raise NotImplementedError(
             "programs over several devices are partitioned by Shardy.\n  Leave the option "
@@ -386,8 +393,8 @@ def _over_mesh(sharding: Any) -> Any:
 class IncompatibleDevices(ValueError):
     """What a program is given is committed to different devices.
 
-    placed: two arguments, or None for the results, each with its sharding. names: what messages
-    call all arguments.
+    placed: two arguments, None for the results, or the mesh in force, each with its sharding.
+    names: what messages call all arguments.
     """
 
     def __init__(
@@ -411,6 +418,8 @@ class IncompatibleDevices(ValueError):
         )
         if x is None:
             return f"explicit output sharding {where}"
+        if isinstance(x, Mesh):
+            return f"jit's context mesh {where}"
         name = next((f" {name}" for arg, name in zip(args, names, strict=True) if arg is x), "")
         return f"argument{name} with shape {aval_of(x).str_short()} and {where}"
 

@@ -16,7 +16,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import DebugInfo, stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import float0
-from teucer._devices.placement import placement_of, spread
+from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding
 from teucer._executables import effects
 from teucer._executables.callbacks import explained
@@ -87,10 +87,10 @@ def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
     old, new = (
         None if o is None else formats.Layout(o[: aval.ndim]) for o in (formats.order_of(x), order)
     )
-    spread_over = x._sharding if x._sharding.num_devices > 1 else None
-    placement = (
-        placement_of([x]) if spread_over is None else spread([x], None, [spread_over])
-    )._replace(in_layouts=(old,) if old else (), out_layouts=(new,) if new else ())
+    over = [x._sharding] if x._sharding.num_devices > 1 else []
+    placement = spread([x], None, over, anywhere=True)._replace(
+        in_layouts=(old,) if old else (), out_layouts=(new,) if new else ()
+    )
     return execute(
         program_for(Job(_identity(aval), "device_put", placement, (False,), keep_unused=True)), [x]
     )[0]

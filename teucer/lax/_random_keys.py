@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl, retyped
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core import array_ops, partition
 from teucer._core.cost import LONG
 from teucer._core.partition import leading
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
 
 __all__ = [
+    "as_drawn",
     "Generator",
     "KeyDType",
     "key_dtype_of",
@@ -128,6 +129,12 @@ def key_dtype_of(impl: Generator) -> KeyDType:
     return found
 
 
+def as_drawn() -> dict[str, bool]:
+    """What an equation that draws says of the options in force: only that
+    `jax_threefry_partitionable` is off."""
+    return {} if config.threefry_partitionable.value else {"partitionable": False}
+
+
 def over_keys(f: Callable[..., object], ndim: int) -> Callable[..., Any]:
     """A function of the words of one key as one of an array of keys, of `ndim` axes."""
     for _ in range(ndim):
@@ -147,11 +154,17 @@ def key_impl(aval: ShapedArray, name: str) -> Any:
     return aval.dtype._impl
 
 
-def _traced(ctx: Context, f: Callable[..., object], *values: Value) -> Any:
-    """Write f of the words behind keys; its result has the type that the equation says."""
+def _traced(
+    ctx: Context, f: Callable[..., object], *values: Value, partitionable: bool = True
+) -> Any:
+    """Write f of the words behind keys; its result has the type that the equation says.
+
+    partitionable: the option that was in force when the equation was made.
+    """
     (aval,) = ctx.avals_out
     words = [Value(v.name, v.aval.physical) for v in values]
-    (out,) = ctx.trace(lambda *xs: (f(*xs),), *words)
+    with config.threefry_partitionable(partitionable):
+        (out,) = ctx.trace(lambda *xs: (f(*xs),), *words)
     return (Value(out.name, aval),)
 
 
@@ -187,7 +200,7 @@ def _padded_draw(
     (keys,) = args
     if is_constant(shape):
         return primitive.call(keys, shape=shape, **params)
-    if not typeof(keys).dtype._impl.counts():
+    if not params.get("partitionable", True) or not typeof(keys).dtype._impl.counts():
         sizes.refuse("the generator's numbers depend on how many are drawn")
     (aval,) = outs
     batch = aval.shape[: aval.ndim - len(shape)]
@@ -222,13 +235,20 @@ class RandomSplit(KeyPrimitive):
     name = "random_split"
     cost = LONG
 
-    def types(self, keys: ShapedArray, *, shape: Sequence[Size]) -> Any:
+    def types(self, keys: ShapedArray, *, shape: Sequence[Size], partitionable: bool = True) -> Any:
         key_impl(keys, "random_split")
         return (ShapedArray((*keys.shape, *shape), keys.dtype),)
 
-    def lower_extended(self, ctx: Context, keys: Value, *, shape: Sequence[Size]) -> Any:
+    def lower_extended(
+        self, ctx: Context, keys: Value, *, shape: Sequence[Size], partitionable: bool = True
+    ) -> Any:
         impl = keys.aval.dtype._impl
-        return _traced(ctx, over_keys(lambda k: impl.split(k, shape), keys.aval.ndim), keys)
+        return _traced(
+            ctx,
+            over_keys(lambda k: impl.split(k, shape), keys.aval.ndim),
+            keys,
+            partitionable=partitionable,
+        )
 
     def padded(
         self,
@@ -238,8 +258,9 @@ class RandomSplit(KeyPrimitive):
         outs: Sequence[Array],
         *,
         shape: Sequence[Size],
+        **params: bool,
     ) -> Any:
-        return _padded_draw(self, sizes, args, outs, shape, {})
+        return _padded_draw(self, sizes, args, outs, shape, params)
 
 
 @final
@@ -309,7 +330,14 @@ class RandomBits(KeyPrimitive):
     name = "random_bits"
     cost = LONG
 
-    def types(self, keys: ShapedArray, *, bit_width: int, shape: Sequence[Size]) -> Any:
+    def types(
+        self,
+        keys: ShapedArray,
+        *,
+        bit_width: int,
+        shape: Sequence[Size],
+        partitionable: bool = True,
+    ) -> Any:
         key_impl(keys, "random_bits")
         if bit_width not in (8, 16, 32, 64):
             raise TypeError(
@@ -318,11 +346,20 @@ class RandomBits(KeyPrimitive):
         return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
     def lower_extended(
-        self, ctx: Context, keys: Value, *, bit_width: int, shape: Sequence[Size]
+        self,
+        ctx: Context,
+        keys: Value,
+        *,
+        bit_width: int,
+        shape: Sequence[Size],
+        partitionable: bool = True,
     ) -> Any:
         impl = keys.aval.dtype._impl
         return _traced(
-            ctx, over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim), keys
+            ctx,
+            over_keys(lambda k: impl.random_bits(k, bit_width, shape), keys.aval.ndim),
+            keys,
+            partitionable=partitionable,
         )
 
     def padded(
@@ -334,8 +371,9 @@ class RandomBits(KeyPrimitive):
         *,
         bit_width: int,
         shape: Sequence[Size],
+        **params: bool,
     ) -> Any:
-        return _padded_draw(self, sizes, args, outs, shape, {"bit_width": bit_width})
+        return _padded_draw(self, sizes, args, outs, shape, {"bit_width": bit_width, **params})
 
 
 @final

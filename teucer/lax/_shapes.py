@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, final
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
+from teucer._arrays.transfer import put_array
 from teucer._base import dtypes
 from teucer._core import array_ops, axes, partition
 from teucer._core.cost import CHEAP, FUSED
@@ -21,8 +22,8 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._derived.moves import filled_at
-from teucer._devices.meshes import AbstractMesh
-from teucer._devices.shardings import Sharding, explicit_sharding, typed
+from teucer._devices.meshes import AbstractMesh, Mesh
+from teucer._devices.shardings import NamedSharding, Sharding, explicit_sharding, typed
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -512,7 +513,14 @@ def full_like(
     out = full(sizes, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
     if dtype is None and aval.weak_type:
         out = _structure.convert_element_type(out, aval.dtype, True)
-    return varying_as(out, aval)
+    return varying_as(named_as(out, sharding), aval)
+
+
+def named_as(x: Any, sharding: object) -> Any:
+    """An array with the very sharding that was asked for, where a program gave it one that is
+    alike."""
+    known = isinstance(x, ArrayImpl) and type(sharding) is NamedSharding
+    return put_array(x, sharding) if known and isinstance(sharding.mesh, Mesh) else x
 
 
 def varying_as(x: Any, aval: ShapedArray) -> Any:

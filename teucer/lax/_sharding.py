@@ -26,12 +26,14 @@ from teucer._derived.layouts import with_layout_constraint
 from teucer._derived.moves import device_put_p
 from teucer._devices import meshes, shardings
 from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.placement import assigned
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
 from teucer.lax._collectives import axis_index
 from teucer.lax._selection import select
+from teucer.lax._shapes import named_as
 from teucer.lax._structure import Linear, broadcast_to, zeros
 from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
@@ -91,11 +93,25 @@ class ShardingConstraint(Linear):
         **params: Any,
     ) -> Any:
         (x,), (dim,) = args, dims
+        free = axis.spmd_name is None
         if isinstance(sharding, SingleDeviceSharding):
+            if not free:
+                raise ValueError(
+                    "If you are using spmd_axis_name parameter of jax.vmap, please make sure to "
+                    "run your jitted function inside the mesh context manager. Only "
+                    "`jax.lax.with_sharding_constraint` with `jax.sharding.NamedSharding` lays "
+                    f"the axis over {axis.spmd_name!r}, and not with {sharding}."
+                )
             return self.call(
                 x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params
             ), dims
-        free = axis.spmd_name is None
+        twice = set(sharding.spec.names()).intersection(entry_names(axis.spmd_name))
+        if twice:
+            raise ValueError(
+                f"vmap spmd_axis_name {axis.spmd_name!r} cannot appear in "
+                f"with_sharding_constraint spec, but got spec {sharding.spec}\n"
+                "  The mapped axis lies over it. Leave it out of one of them."
+            )
         spread = sharding.inserted(
             typeof(x).ndim - 1, dim, UNCONSTRAINED if free else axis.spmd_name
         )
@@ -135,6 +151,8 @@ class Reshard(Linear):
         own = x.aval.cotangent_aval().partition or dst_sharding.with_spec(
             (UNCONSTRAINED,) * x.aval.ndim
         )
+        if concrete_mesh is not None and own.mesh.shape_tuple != concrete_mesh.shape_tuple:
+            concrete_mesh = assigned(own.mesh, concrete_mesh.flat_devices)
         return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
     def batch(
@@ -182,15 +200,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def _named(x: Any, where: Any) -> Any:
-    """A concrete array with the very sharding that was asked for, where a program gave it one that
-    is alike."""
+    """A concrete array with the very sharding that was asked for."""
     where = where.sharding if isinstance(where, Format) else where
-    known = (
-        isinstance(x, ArrayImpl)
-        and isinstance(where, NamedSharding)
-        and isinstance(where.mesh, Mesh)
-    )
-    return put_array(x, where) if known and UNCONSTRAINED not in where.spec else x
+    free = isinstance(where, NamedSharding) and UNCONSTRAINED in where.spec
+    return x if free else named_as(x, where)
 
 
 _NO_MESH = (

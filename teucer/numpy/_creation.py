@@ -445,10 +445,11 @@ def _like(
     kind = checked_dtype(dtype, op)
     weak = kind is None and aval.weak_type
     kind = aval.dtype if kind is None else kind
-    where = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
+    where = named = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
     if where is None and device is None and shape is None:
         own = _shapes.place_of_like(a, aval)
         where, device = (own, None) if typed(own, len(sizes)) is not None else (None, own)
+        named = own
     if isinstance(value, _PYTHON) and (kind == dtypes.float0 or isinstance(kind, KeyDType)):
         return filled_at(_filled_array(sizes, value, kind, where), device)
     if np.ndim(value):
@@ -471,7 +472,7 @@ def _like(
         if not weak and not aval_of(out).weak_type
         else _structure.convert_element_type(out, kind, weak)
     )
-    return _shapes.varying_as(filled_at(out, device), aval)
+    return _shapes.varying_as(_shapes.named_as(filled_at(out, device), named), aval)
 
 
 def zeros_like(

@@ -38,7 +38,7 @@ from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log, log1p, sqrt
 from teucer.lax._indexing.gather import gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
-from teucer.lax._random_keys import random_split_p
+from teucer.lax._random_keys import as_drawn, random_split_p
 from teucer.lax._reductions import reduce_or
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
@@ -354,7 +354,7 @@ def _multinomial(
     zero, one = scalar(0, real), scalar(1, real)
     rest = cumsum(p, len(shape) - 1, reverse=True)
     conditional = div(p, where_else(eq(rest, zero), _like(rest, 1), rest))
-    keys = random_split_p.call(key, shape=(shape[-1],))[0]
+    keys = random_split_p.call(key, shape=(shape[-1],), **as_drawn())[0]
 
     def step(left: Any, xs: Any) -> Any:
         p, key = xs

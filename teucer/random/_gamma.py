@@ -35,7 +35,7 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
-from teucer.lax._random_keys import key_impl, random_split_p
+from teucer.lax._random_keys import as_drawn, key_impl, random_split_p
 from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import where_else
 from teucer.lax._special import random_gamma_grad
@@ -134,7 +134,9 @@ random_gamma_p = RandomGamma()
 
 def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
     """A sample of each alpha; a key is split for those that it serves."""
-    own = random_split_p.call(keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim :]),))[0]
+    own = random_split_p.call(
+        keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim :]),), **as_drawn()
+    )[0]
     return _samples(own, alpha, log_space, alone)
 
 

@@ -19,6 +19,7 @@ from teucer.lax import _structure
 from teucer.lax._random_keys import (
     Generator,
     KeyDType,
+    as_drawn,
     key_dtype_of,
     random_clone_p,
     random_fold_in_p,
@@ -256,7 +257,10 @@ def split(key: Any, num: Any = 2) -> Array:
     typed, was_words = one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (num,)
     return _as_given(
-        random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"))[0], was_words
+        random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"), **as_drawn())[
+            0
+        ],
+        was_words,
     )
 
 

@@ -26,7 +26,7 @@ from teucer.lax._arithmetic import (
     sub,
 )
 from teucer.lax._conversion import bitcast_convert_type
-from teucer.lax._random_keys import random_bits_p, random_split_p
+from teucer.lax._random_keys import as_drawn, random_bits_p, random_split_p
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim
@@ -61,12 +61,12 @@ __all__ = [
 
 def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Unsigned integers of `bit_width` bits from a typed key."""
-    return random_bits_p.call(key, bit_width=bit_width, shape=shape)[0]
+    return random_bits_p.call(key, bit_width=bit_width, shape=shape, **as_drawn())[0]
 
 
 def split_key(key: Any, num: int = 2) -> list[Any]:
     """New typed keys from one."""
-    keys = random_split_p.call(key, shape=(num,))[0]
+    keys = random_split_p.call(key, shape=(num,), **as_drawn())[0]
     return [index_in_dim(keys, i, 0, False) for i in range(num)]
 
 

@@ -58,11 +58,11 @@ def cg(
         def step(state: Any) -> Any:
             x, r, p, gamma, k = state
             ap = matvec(p)
-            alpha = gamma / _vdot(p, ap).real
+            alpha = (gamma / _vdot(p, ap).real).astype(b.dtype)
             x, r = x + alpha * p, r - alpha * ap
             z = precondition(r)
             new = _vdot(r, z).real
-            return x, r, z + new / gamma * p, new, k + 1
+            return x, r, z + (new / gamma).astype(b.dtype) * p, new, k + 1
 
         r = b - matvec(x0)
         z = precondition(r)
