@@ -43,6 +43,8 @@ def check_fault(kind, n):
     assert done.returncode != 0, said
     assert "wrong" not in said
     assert re.search(FAULTS[kind].format(last=n - 1), said), said
+    # The table at the end says of each why it ended, without the note below tracebacks.
+    assert not re.search(r"^ +\d+  status .* s  (\(For simplicity.*)?$", said, re.MULTILINE), said
     # Every process but those that were killed says in its last words who is at fault.
     assert not re.search(r"FATAL|Terminating process because", said), said
 

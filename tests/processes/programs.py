@@ -61,7 +61,9 @@ def values():
     same(multihost_utils.global_array_to_host_local_array(x, mesh, P("process")), np.arange(4) * i)
     same(multihost_utils.global_array_to_host_local_array(x, mesh, P()), whole)
     assert not x.is_fully_addressable
-    assert repr(x) == f"Array(shape=({4 * n},), dtype=int32, sharding={x.sharding})"
+    assert str(x) == repr(x) == f"Array(shape=({4 * n},), dtype=int32, sharding={x.sharding})"
+    total = jax.jit(jnp.sum)(x)
+    assert (str(total), repr(total)) == (str(whole.sum()), f"Array({whole.sum()}, dtype=int32)")
     assert (
         [s.data is None for s in x.global_shards].count(False)
         == len(x.addressable_shards)
@@ -92,7 +94,6 @@ def values():
 def refusals():
     """Messages of what one process cannot do alone."""
     for refused in (
-        lambda: str(rows()),
         lambda: np.asarray(rows()),
         lambda: multihost_utils.process_allgather(rows()),
         lambda: jax.distributed.initialize(),

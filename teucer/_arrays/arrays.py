@@ -442,8 +442,8 @@ def __repr__(x: Any) -> str:
 
 
 def _is_legible(x: Any) -> bool:
-    """Whether this process has all values: no other has parts, and none are still to be summed."""
-    return x.is_fully_addressable and not x._sharding._sums()
+    """Whether this process has all values, and none are still to be summed."""
+    return (x.is_fully_addressable or x.is_fully_replicated) and not x._sharding._sums()
 
 
 def array_text(value: np.ndarray[Any, Any], name: str) -> str:

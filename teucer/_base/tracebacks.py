@@ -16,7 +16,7 @@ R = TypeVar("R")
 # Beginnings of the names of files whose frames are left out beside Teucer's; libraries add their
 # own (`teucer.compat`).
 excluded: list[str] = []
-_NOTE = (
+NOTE = (
     "(For simplicity, Teucer's own frames are left out of this traceback; "
     "JAX_TRACEBACK_FILTERING=off shows them.)"
 )
@@ -87,8 +87,8 @@ def hide_frames(err: BaseException) -> None:
             kept = _without_own_frames(link.__traceback__)
             changed = changed or kept is not link.__traceback__
             link.__traceback__ = kept
-    if changed and mode == "quiet_remove_frames" and _NOTE not in getattr(err, "__notes__", ()):
-        err.add_note(_NOTE)
+    if changed and mode == "quiet_remove_frames" and NOTE not in getattr(err, "__notes__", ()):
+        err.add_note(NOTE)
     if changed and mode == "remove_frames" and not isinstance(err.__cause__, UnfilteredStackTrace):
         unfiltered = UnfilteredStackTrace(
             f"{type(err).__name__}: {err}\n  The traceback below leaves Teucer's own frames out."

@@ -474,13 +474,16 @@ def left_out(mesh: BaseMesh) -> frozenset[Any]:
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
     """The devices of a mesh that a type speaks of: those of the mesh in force, else of the only
-    mesh like it that there is."""
+    mesh like it that there is; of several, of that which has the devices in their usual order."""
     in_force = mesh_in_force()
     alike = (
         [m for m in Mesh._made.values() if m.abstract_mesh is abstract]
         if in_force is None
         else [in_force]
     )
+    if len(alike) > 1:
+        usual = list(range(abstract.size))
+        alike = [m for m in alike if [d.id for d in m.flat_devices] == usual]
     return alike[0] if len(alike) == 1 else None
 
 

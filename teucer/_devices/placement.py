@@ -281,7 +281,7 @@ def _partly_abstract(args: Sequence[Any], abstract: Sequence[NamedSharding | Non
 
 def with_assigned(where: Any, devices: Sequence[Any]) -> Any:
     """A sharding; one over an AbstractMesh with devices for it."""
-    mesh = getattr(where, "mesh", None)
+    mesh: Any = getattr(where, "mesh", None)
     return where.update(mesh=assigned(mesh, devices)) if _is_abstract(mesh) else where
 
 

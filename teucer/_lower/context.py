@@ -111,7 +111,7 @@ class Module:
         by: what messages call the one that speaks of it; '' where devices may have another order
         than those of the program. Raises ValueError for other devices, or another order.
         """
-        order = getattr(mesh, "flat_devices", None)
+        order: Any = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
             self.mesh = (
                 mesh

@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO
 
-from teucer._base import config
+from teucer._base import config, tracebacks
 from teucer.cli._errors import CommandError
 
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
 _LAST_LINES = 40
+_NOTE = tracebacks.NOTE[:40]  # which stands below an exception
 
 
 class _Process:
@@ -67,11 +68,7 @@ class _Process:
     def why(self) -> str:
         """The line of its last words that says most: that of an exception, or of the watch over
         processes."""
-        lines = [
-            line
-            for line in self.errors
-            if line and not line.startswith((" ", "(Teucer's own frames"))
-        ]
+        lines = [line for line in self.errors if line and not line.startswith((" ", _NOTE))]
         said = [line for line in lines if line.startswith("teucer: process")]
         return (said or lines or [""])[-1]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
+from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
@@ -86,6 +87,7 @@ def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return rows.view(x.dtype).reshape(len(rows), *x.shape)
 
 
+@tracebacks.api_boundary
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The values that each process has, in all processes.
 
@@ -117,6 +119,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     return pytrees.tree_map(gather, in_tree)
 
 
+@tracebacks.api_boundary
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     """The values of one process, in all processes.
 
@@ -140,6 +143,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     return pytrees.tree_map(lambda x: _rows(np.asarray(x))[sources[0]], in_tree)
 
 
+@tracebacks.api_boundary
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Raise AssertionError unless all processes have the same tree of values.
 
@@ -159,6 +163,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
         )
 
 
+@tracebacks.api_boundary
 def sync_global_devices(name: str) -> None:
     """Wait until all processes are here, and their devices have done what they were given.
 
@@ -170,6 +175,7 @@ def sync_global_devices(name: str) -> None:
         )
 
 
+@tracebacks.api_boundary
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
     """Arrays over a mesh of all processes, of what each of them has.
 
@@ -197,6 +203,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     return _with_specs("host_local_array_to_global_array", to_global, local_inputs, pspecs)
 
 
+@tracebacks.api_boundary
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
     """The parts of arrays that this process has, as arrays over its part of a mesh: the inverse of
     `host_local_array_to_global_array`.
@@ -207,6 +214,8 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
 
     def to_local(x: Any, spec: PartitionSpec) -> Any:
         sharding = NamedSharding(global_mesh, spec)
+        if isinstance(x, ArrayImpl) and x.is_fully_addressable:
+            return x
         if not (isinstance(x, ArrayImpl) and x.sharding.is_equivalent_to(sharding, x.ndim)):
             x = jit(_same, out_shardings=sharding)(x)
         local = NamedSharding(global_mesh.local_mesh, spec)

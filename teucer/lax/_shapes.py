@@ -519,8 +519,9 @@ def full_like(
 def named_as(x: Any, sharding: object) -> Any:
     """An array with the very sharding that was asked for, where a program gave it one that is
     alike."""
-    known = isinstance(x, ArrayImpl) and type(sharding) is NamedSharding
-    return put_array(x, sharding) if known and isinstance(sharding.mesh, Mesh) else x
+    if isinstance(x, ArrayImpl) and isinstance(sharding, NamedSharding):
+        return put_array(x, sharding) if isinstance(sharding.mesh, Mesh) else x
+    return x
 
 
 def varying_as(x: Any, aval: ShapedArray) -> Any:
