@@ -335,7 +335,7 @@ random_seed_offset = _o("jax_random_seed_offset", int, 0, JIT, TRACE, help="adde
 legacy_prng_key = _o("jax_legacy_prng_key", _WARN, "allow", help="what happens when a raw uint32 key is used")
 enable_custom_prng = _o("jax_enable_custom_prng", bool, False, JIT, TRACE, help="PRNGKey gives typed keys")
 debug_key_reuse = _o("jax_debug_key_reuse", bool, False, JIT, TRACE, help="using a key twice is an error")
-high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, TRACE, help="gumbel samples with a longer tail, at twice the bits")
+high_dynamic_range_gumbel = _o("jax_high_dynamic_range_gumbel", bool, False, JIT, TRACE, help="gumbel samples with a longer tail, at twice the bits")
 
 # Tracing and compiling
 disable_jit = _o("jax_disable_jit", bool, False, TRACE, help="jit and control flow run as Python, operation by operation")

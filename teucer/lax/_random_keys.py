@@ -275,7 +275,7 @@ class RandomFoldIn(KeyPrimitive):
     name = "random_fold_in"
     cost = LONG
 
-    def types(self, keys: ShapedArray, msgs: ShapedArray) -> Any:
+    def types(self, keys: ShapedArray, msgs: ShapedArray, *, partitionable: bool = True) -> Any:
         key_impl(keys, "random_fold_in")
         if keys.ndim != msgs.ndim or any(
             a != b and 1 not in (a, b) for a, b in zip(keys.shape, msgs.shape, strict=True)
@@ -289,19 +289,22 @@ class RandomFoldIn(KeyPrimitive):
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
         return (ShapedArray(shape, keys.dtype),)
 
-    def lower_extended(self, ctx: Context, keys: Value, msgs: Any) -> Any:
+    def lower_extended(
+        self, ctx: Context, keys: Value, msgs: Any, *, partitionable: bool = True
+    ) -> Any:
         f = keys.aval.dtype._impl.fold_in
         for a, b in zip(reversed(keys.aval.shape), reversed(msgs.aval.shape), strict=True):
             f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
-        return _traced(ctx, f, keys, msgs)
+        return _traced(ctx, f, keys, msgs, partitionable=partitionable)
 
-    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         # What all share keeps one element: `unsafe_rbg` draws once for one number.
         return self.call(
             *(
                 array_ops.to_axis(x, d, 1 if d is None else axis.size, 0)
                 for x, d in zip(args, dims, strict=True)
-            )
+            ),
+            **params,
         ), (0,)
 
 

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import config, dtypes
 from teucer._core import array_ops, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -82,7 +82,7 @@ class RandomGamma(Primitive):
     __slots__ = ()
     name = "random_gamma"
 
-    def types(self, keys: Any, alpha: Any, *, log_space: bool) -> Any:
+    def types(self, keys: Any, alpha: Any, *, log_space: bool, partitionable: bool = True) -> Any:
         key_impl(keys, "random_gamma")
         if not dtypes.issubdtype(alpha.dtype, np.floating):
             raise TypeError(f"random_gamma: alpha must be a float, got {alpha}.")
@@ -95,16 +95,19 @@ class RandomGamma(Primitive):
 
     shard = partition.aligned
 
-    def lower_extended(self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool) -> Any:
+    def lower_extended(
+        self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool, partitionable: bool = True
+    ) -> Any:
         # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample
         # is drawn alone.
         alone = ctx.target.draws_alone and key_impl(keys.aval, "random_gamma") in (rbg, unsafe_rbg)
-        return ctx.trace(lambda k, a: (_each(k, a, log_space, alone),), keys, alpha)
+        with config.threefry_partitionable(partitionable):
+            return ctx.trace(lambda k, a: (_each(k, a, log_space, alone),), keys, alpha)
 
-    def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, log_space: bool, **params: bool) -> Any:
         keys, alpha = primals
         moving = tangents[1]
-        outs = self.call(keys, alpha, log_space=log_space)
+        outs = self.call(keys, alpha, log_space=log_space, **params)
         (y,) = outs
         if type(moving) is Zero:
             return outs, (typeof(y).zero,)
@@ -114,17 +117,24 @@ class RandomGamma(Primitive):
         sample = max(exp(y), scalar(dtypes.finfo(typeof(y).dtype).tiny, typeof(y).dtype))
         return outs, (mul(moving, div(random_gamma_grad(alpha, sample), sample)),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, log_space: bool) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, **params: bool) -> Any:
         operands = (array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
-        return self.call(*operands, log_space=log_space), (0,)
+        return self.call(*operands, **params), (0,)
 
-    def padded(self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool) -> Any:
+    def padded(
+        self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool, **params: bool
+    ) -> Any:
         (keys, alpha), (out,) = avals, outs
-        if not key_impl(keys, "random_gamma").counts():
+        if not params.get("partitionable", True) or not key_impl(keys, "random_gamma").counts():
             sizes.refuse("the generator's numbers depend on how many are drawn")
         # What is behind the elements is drawn as well, of 1, for which few numbers are rejected.
         (own,) = random_split_p.padded(
-            sizes, args[:1], (keys,), (keys.update(shape=out.shape),), shape=out.shape[keys.ndim :]
+            sizes,
+            args[:1],
+            (keys,),
+            (keys.update(shape=out.shape),),
+            shape=out.shape[keys.ndim :],
+            **params,
         )
         return (_samples(own, sizes.mask(args[1], alpha, 1), log_space, alone=False),)
 
@@ -208,7 +218,9 @@ def standard_gamma(
     key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any, log_space: bool = False
 ) -> Any:
     """Samples of the gamma distribution of scale 1, or their logarithms."""
-    return random_gamma_p.call(key, spread(cast(alpha, dtype), shape), log_space=log_space)[0]
+    return random_gamma_p.call(
+        key, spread(cast(alpha, dtype), shape), log_space=log_space, **as_drawn()
+    )[0]
 
 
 def gamma(

@@ -285,7 +285,10 @@ def fold_in(key: Any, data: ArrayLike) -> Array:
             "jax.vmap for batching."
         )
     return _as_given(
-        random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32))[0], was_words
+        random_fold_in_p.call(typed, _structure.convert_element_type(data, UINT32), **as_drawn())[
+            0
+        ],
+        was_words,
     )
 
 

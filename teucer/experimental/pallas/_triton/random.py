@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from teucer import lax
+from teucer._base import config
 from teucer._core.jaxpr import Eqn
 from teucer.experimental.pallas._triton.table import TRITON, by_program
 from teucer.experimental.pallas._triton.text import Value, Writer
@@ -26,7 +27,8 @@ def _of_keys(f: Callable[..., Any]) -> Any:
     def program(eqn: Eqn, words: Any, *rest: Any) -> Any:
         aval = eqn.invars[0].aval
         one = keys.over_keys(lambda k, *more: f(aval.dtype._impl, eqn, k, *more), aval.ndim)
-        return [one(words, *rest)]
+        with config.threefry_partitionable(eqn.params.get("partitionable", True)):
+            return [one(words, *rest)]
 
     return by_program(program)
 
