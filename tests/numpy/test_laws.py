@@ -209,6 +209,8 @@ def test_polynomials_with_arrays_as_coefficients(f: Any) -> None:
     a, b = np.arange(6.0).reshape(2, 3), np.ones((1, 3))
     padded = np.concatenate([np.zeros((1, 3)), b])
     np.testing.assert_array_equal(f(a, b), a + padded if f is jnp.polyadd else a - padded)
+    last = np.array([[0.0], [2.0]])
+    np.testing.assert_array_equal(f(a, last[1]), f(a, last + 0 * a))
     with pytest.raises(ValueError, match="different shapes"):
         f(a, np.ones(3))
 

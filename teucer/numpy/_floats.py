@@ -34,6 +34,7 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import (
     as_array,
     binary,
+    constant,
     filled_like,
     is_kind,
     rint_operation,
@@ -266,7 +267,7 @@ def _heaviside(x: Any, y: Any) -> Any:
     step = lax.where_else(
         lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y)
     )
-    return lax.where_else(lax.ne(x, x), scalar_like(x, np.nan), step)
+    return lax.where_else(lax.ne(x, x), constant(x, np.nan), step)
 
 
 heaviside = binary(
@@ -367,7 +368,7 @@ def _hypot(x: Any, y: Any) -> Any:
     length = lax.where_else(
         none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio))))
     )
-    return lax.where_else(infinite, scalar_like(x, np.inf), length)
+    return lax.where_else(infinite, constant(x, np.inf), length)
 
 
 hypot = binary(

@@ -26,7 +26,7 @@ from teucer.numpy._promotion import (
     promote,
     promote_dtypes,
 )
-from teucer.numpy._ufuncs import filled_like, is_kind
+from teucer.numpy._ufuncs import constant, filled_like, is_kind
 
 __all__ = [
     "allclose",
@@ -217,9 +217,9 @@ def iscomplex(x: ArrayLike) -> Array:
     """
     check_arraylike("iscomplex", x)
     if not is_kind(x, np.complexfloating):
-        return filled_like(x, False, typeof(x).weak_type)
+        return filled_like(x, False, typeof(x).weak_type and not np.ndim(x))
     part = lax.imag(x)
-    return lax.ne(part, scalar_like(part, 0))
+    return lax.ne(part, constant(part, 0))
 
 
 @fast

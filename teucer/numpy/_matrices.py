@@ -156,18 +156,19 @@ def _checked_triangle(name: str, m: Any, k: int, lower: bool) -> Any:
 
 @fast(static=("k",))
 def _diag(v: Any, k: int) -> Any:
-    x = _structure.convert_element_type(as_value(v), typeof(v).dtype, typeof(v).weak_type)
+    x = _structure.convert_element_type(as_value(v), typeof(v).dtype)
     shape = np.shape(x)
     if len(shape) == 1:
         n = shape[0] + abs(k)
         zero = np.zeros((), typeof(x).dtype)[()]
         line = pad(x, zero, ((max(0, k), max(0, -k), 0),))
         grid = broadcast_to(_structure.reshape(line, (1, n)), (n, n))
-        return lax.select(
+        matrix = lax.select(
             _mask.__wrapped__((n, n), k, np.dtype(bool), False),
             grid,
             _structure.full((n, n), 0, typeof(x).dtype),
         )
+        return _structure.convert_element_type(matrix, typeof(v).dtype, typeof(v).weak_type)
     return _diagonal(x, k)
 
 

@@ -21,7 +21,7 @@ from teucer.numpy._library import fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import broadcast_value, concrete, operand, operands, promoted
-from teucer.numpy._promotion import ANY, INEXACT, convert
+from teucer.numpy._promotion import ANY, INEXACT, broadcast_to, convert
 from teucer.numpy._signals import convolve
 from teucer.numpy._sorting import argsort
 from teucer.numpy._stacking import concatenate
@@ -142,14 +142,21 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def _of_one_length(name: str, *ps: Any) -> list[Any]:
-    """Coefficients, which may be arrays, with zeros in front of the shorter ones."""
+    """Coefficients, which may be arrays, with zeros in front of the shorter ones.
+
+    Those of the shorter polynomials go with any shape of those of the longest.
+    """
     xs = [ravel(x) if x.ndim == 0 else x for x in promoted(name, ANY, *ps)]
-    if len({x.shape[1:] for x in xs}) > 1:
-        raise ValueError(
-            f"{name}: coefficients have different shapes: "
-            f"{', '.join(str(x.shape[1:]) for x in xs)}."
-        )
     n = max_dim(*(x.shape[0] for x in xs))
+    if len({x.shape[1:] for x in xs}) > 1:
+        rest = next(x.shape[1:] for x in xs if x.shape[0] == n)
+        try:
+            xs = [broadcast_to(x, (x.shape[0], *rest)) for x in xs]
+        except (TypeError, ValueError) as err:
+            raise ValueError(
+                f"{name}: coefficients have different shapes: "
+                f"{', '.join(str(x.shape[1:]) for x in xs)}."
+            ) from err
     return [_extended(x, n) for x in xs]
 
 

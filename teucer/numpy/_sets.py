@@ -136,6 +136,8 @@ def _unique(
 ) -> UniqueAllResult:
     x = operand(name, ar)
     shape = x.shape
+    if dtypes.issubdtype(x.dtype, np.complexfloating):
+        x = convert(x, x.dtype)  # strongly typed, as in JAX
     if axis is None:
         x, at = ravel(x), 0
     else:
@@ -144,7 +146,9 @@ def _unique(
     if size is None and not results_allowed():
         _known(name, x)
     if n == 0:
-        return _unique_of_none(name, x, at, size, fill_value)
+        none = _unique_of_none(name, x, at, size, fill_value)
+        inverse = _structure.full(shape if axis is None else (0,), 0, index_dtype())
+        return none._replace(inverse_indices=inverse)
     found = _sorted_runs(x, at, bool(equal_nan))
     if size is None:
         count = dynamic_size(found.count, n) if is_unknown(found.count) else int(found.count)

@@ -297,7 +297,8 @@ def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     pairs = y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]
     shape = broadcast_shapes("trapezoid", [x.shape, pairs.shape])
     means = broadcast_value(x, shape) * broadcast_value(pairs, shape)
-    return _structure.reduce_sum(means, [means.ndim + behind]) * 0.5
+    area = _structure.reduce_sum(means, [means.ndim + behind]) * 0.5
+    return convert(area, area.dtype)
 
 
 def interp(

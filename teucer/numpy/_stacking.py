@@ -495,6 +495,8 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     [1, 0, 2]
     """
     x = operand("trim_zeros", filt)
+    if not x.ndim:
+        return x
     places = np.nonzero(concrete(x, "trim_zeros", "the size of the result depends on the values"))
     axes = (
         range(x.ndim)

@@ -84,6 +84,13 @@ def as_array(x: Any) -> Any:
     return asarray(x) if isinstance(x, _HOST) else x
 
 
+def constant(x: Any, value: complex) -> Any:
+    """A number of x's dtype in a formula of x: it leaves a weak type weak of scalars, not of
+    arrays, as JAX's functions do."""
+    aval = typeof(x)
+    return np.asarray(value, aval.dtype) if aval.shape else scalar_like(x, value)
+
+
 def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool = False) -> Binary:
     """A row for a function of two operands, which meet in one dtype and shape; a few functions take
     them by keyword too."""
@@ -140,10 +147,10 @@ log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
 log10 = unary("log10", INEXACT, _log_base(10), "Logarithm to base 10.")
 
 deg2rad = unary(
-    "deg2rad", INEXACT, lambda x: lax.mul(x, scalar_like(x, math.pi / 180)), "Degrees as radians."
+    "deg2rad", INEXACT, lambda x: lax.mul(x, constant(x, math.pi / 180)), "Degrees as radians."
 )
 rad2deg = unary(
-    "rad2deg", INEXACT, lambda x: lax.mul(x, scalar_like(x, 180 / math.pi)), "Radians as degrees."
+    "rad2deg", INEXACT, lambda x: lax.mul(x, constant(x, 180 / math.pi)), "Radians as degrees."
 )
 
 # Arithmetic
@@ -243,7 +250,7 @@ greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), 
 
 
 def _as_bool(x: Any) -> Any:
-    return x if typeof(x).dtype == np.bool_ else lax.ne(x, scalar_like(x, 0))
+    return x if typeof(x).dtype == np.bool_ else lax.ne(x, constant(x, 0))
 
 
 def _logical(operation: Function) -> Function:
