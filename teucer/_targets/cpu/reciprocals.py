@@ -1,8 +1,11 @@
-"""Quotients by one broadcast, or one number, are products with its reciprocal.
+"""Quotients by one broadcast are products with its reciprocal.
 
 XLA makes `x * broadcast(1 / y)` of `x / broadcast(y)`, which divides once for each element of y,
 only where nothing else reads the broadcast. The pass that merges equations makes one of equal
 broadcasts, so normalised values and their gradients would be divided element by element.
+
+Quotients by a number stay. JAX's programs mostly divide there too, which is right for a divisor so
+large that its reciprocal underflows.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ __all__ = ["by_reciprocals"]
 
 
 def by_reciprocals(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with products for quotients by numbers and broadcasts that several equations read;
-    inner ones too. Results differ in rounding, as they do where XLA does so."""
+    """The jaxpr with products for quotients by broadcasts that several equations read; inner ones
+    too. Results differ in rounding, as they do where XLA does so."""
     return changed_once(jaxpr, by_reciprocals, _changed)
 
 
@@ -36,9 +39,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
         reads.update(jaxpr.outvars)
         shared = {y for y in divisors if reads[y] > 1}
         makers = {v: eqn for eqn in eqns for v in eqn.outvars if v in shared}
-        inverses = Inverses(
-            {y: makers.get(y) for y in shared if not y.aval.ndim or _repeats(makers.get(y))}
-        )
+        inverses = Inverses({v: eqn for v, eqn in makers.items() if _repeats(eqn)})
         eqns = [new for eqn in eqns for new in inverses.replaced(eqn)]
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
 
@@ -53,9 +54,9 @@ def _divisor(eqn: Eqn) -> Var | None:
     return divisor if gains and isinstance(divisor, Var) else None
 
 
-def _repeats(eqn: Eqn | None) -> bool:
+def _repeats(eqn: Eqn) -> bool:
     """Whether it repeats the elements of an array."""
-    if eqn is None or not eqn.primitive.rearranges or type(eqn.invars[0]) is not Var:
+    if not eqn.primitive.rearranges or type(eqn.invars[0]) is not Var:
         return False
     return bool(eqn.outvars[0].aval.size >= 2 * eqn.invars[0].aval.size)
 
@@ -64,10 +65,10 @@ def _repeats(eqn: Eqn | None) -> bool:
 class Inverses:
     """The reciprocals of divisors, each made with the first quotient by it.
 
-    divisors: numbers, which are repeated as they are used, and broadcasts with their equations.
+    divisors: broadcasts with their equations.
     """
 
-    def __init__(self, divisors: dict[Var, Eqn | None]) -> None:
+    def __init__(self, divisors: dict[Var, Eqn]) -> None:
         self.divisors = divisors
         self.made: dict[Var, Var] = {}
 
@@ -81,12 +82,9 @@ class Inverses:
         return [*eqns, new_eqn(product, [eqn.invars[0], self.made[y]], eqn.outvars, {}, eqn.source)]
 
     def _make(self, y: Var) -> list[Eqn]:
-        broadcast = self.divisors[y] if y.aval.ndim else None
-        of = y if broadcast is None else broadcast.invars[0]
+        broadcast = self.divisors[y]
+        of = broadcast.invars[0]
         power, inverse = provided.quotients.power, Var(of.aval)
         eqn = new_eqn(power, [of], [inverse], {"y": -1}, None)
-        if broadcast is None:
-            self.made[y] = inverse
-            return [eqn]
         self.made[y] = Var(y.aval)
         return [eqn, broadcast.replace(invars=[inverse], outvars=[self.made[y]])]
