@@ -144,8 +144,11 @@ def test_private_comparisons_and_shardings():
         kinds = map(jax.numpy.dtype, "bool int64 bfloat16 float64 complex64".split())
         complex_of = " ".join(str(to_complex_dtype(kind)) for kind in kinds)
         assert complex_of == "complex64 complex128 complex64 complex128 complex64", complex_of
-        from jax._src.lib import jaxlib_extension_version
+        from jax._src.lib import jaxlib_extension_version, xla_client
         assert jaxlib_extension_version > 400
+        assert xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError
+        from jax._src.typing import SupportsDType
+        assert [isinstance(x, SupportsDType) for x in (jax.numpy.ones(2), 2)] == [True, False]
         assert canonicalize_sharding(None, "f") is None
         with pytest.raises(ValueError, match="f: a PartitionSpec needs a mesh in force"):
             canonicalize_sharding(PartitionSpec("x"), "f")

@@ -118,6 +118,31 @@ def test_left_operands_that_lie_by_columns_are_turned_where_that_pays(
     )
 
 
+@pytest.mark.parametrize(
+    ("numbers", "lhs", "rhs"),
+    [
+        ((([1], [0]), ([], [])), (5, 3), (3,)),
+        ((([2], [1]), ([0], [0])), (2, 5, 3), (2, 3)),
+        ((([0], [0]), ([], [])), (3,), (3,)),
+    ],
+)
+def test_a_matrix_times_rows_gives_rows(numbers, lhs, rhs):
+    w, xs = normal(rng, *lhs), normal(rng, 4, *rhs)
+    precision = Precision.HIGH, Precision.HIGHEST
+    product = lambda w, x: dot_general(w, x, numbers, precision)
+    rows = jax.vmap(jax.vmap(product, (None, 0)), (None, 1), 1)
+    jaxpr = jax.make_jaxpr(jax.vmap(product, (None, 0), len(numbers[1][0])))(w, xs)
+    assert [eqn.primitive for eqn in jaxpr.eqns] == [dot_general_p]  # and no transpose
+    assert jaxpr.eqns[0].params["precision"] == precision[::-1]
+    stack = np.stack([xs, 2 * xs], 1)
+    want = np.stack([[product(w, x) for x in pair] for pair in stack])
+    np.testing.assert_allclose(rows(w, stack), want, rtol=1e-5)
+    assert_vmap_is_stack(product, w, normal(rng, *rhs))
+    # Columns stay columns, whose products need no operand to be transposed.
+    columns = jax.make_jaxpr(jax.vmap(product, (None, len(rhs)), len(lhs) - 1))
+    assert [eqn.primitive for eqn in columns(w, np.moveaxis(xs, 0, -1)).eqns] == [dot_general_p]
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int32"])
 @pytest.mark.parametrize(("numbers", "lhs", "rhs", "formula"), CASES)
 def test_dot_general_is_einsum(numbers, lhs, rhs, formula, dtype):

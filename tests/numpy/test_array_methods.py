@@ -147,3 +147,15 @@ def test_attributes_of_tracers():
     np.testing.assert_array_equal(jax.jit(f)(X), X)
     a, b = jax.jit(lambda v: tuple(v))(X)
     np.testing.assert_array_equal(np.stack([a, b]), X)
+
+
+def test_a_copy_is_an_array_of_its_own_and_costs_a_program_nothing():
+    x = jnp.arange(3.0)
+    copies = [jnp.copy(x), jnp.array(x), x.copy(), jax.jit(jnp.copy)(x), jax.jit(jnp.array)(x)]
+    places = {y.unsafe_buffer_pointer() for y in (x, *copies)}
+    assert len(places) == 1 + len(copies)
+    both = jax.jit(lambda x: (jnp.copy(x), jnp.copy(x), x), donate_argnums=0)(x)
+    assert len({y.unsafe_buffer_pointer() for y in both}) == 3
+    assert all(y.tolist() == [0, 1, 2] for y in (*copies, *both))
+    # Compilers see through it, as through no copy.
+    assert "barrier" not in jax.jit(lambda x: 2 * jnp.copy(x)).lower(copies[0]).as_text()

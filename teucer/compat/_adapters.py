@@ -7,7 +7,7 @@ import math
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, TypeVar, final
+from typing import Any, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,7 @@ __all__ = [
     "Out",
     "Shape",
     "State",
+    "SupportsDType",
     "TypedComplex",
     "TypedFloat",
     "TypedInt",
@@ -58,6 +59,15 @@ Out = TypeVar("Out")
 DType = np.dtype
 DTypeLike = Any
 Shape = Sequence[int]
+
+
+@runtime_checkable
+class SupportsDType(Protocol):
+    """What has a dtype."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
 
 # lax.stop_gradient needs no primitive here; libraries register rules for JAX's.
 stop_gradient_p = LibraryPrimitive("stop_gradient")

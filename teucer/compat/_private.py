@@ -169,7 +169,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             "teucer.compat._lib": "version=__version_info__",
         },
     ),
-    "lib.xla_client": ("brax, JAX's documentation (autodidax)", {"jaxlib.xla_client": "*"}),
+    "lib.xla_client": (
+        "brax, dynamiqs, JAX's documentation (autodidax)",
+        {"jaxlib.xla_client": "*"},
+    ),
     "lib.mlir": (
         "jax-triton, JAX's documentation (primitives)",
         {"teucer.extend.mlir": "ir passmanager"},
@@ -192,6 +195,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         {"teucer.sharding": "NamedSharding", _PICKLES: "_unpickle_named_sharding"},
     ),
     "nn.functions": ("sbijax", {"teucer.nn": "*"}),
+    "numpy.ufuncs": ("esquilax", {"teucer.numpy": "ufunc"}),
     "partition_spec": (
         "orbax, pickles",
         {"teucer.sharding": "PartitionSpec", _PICKLES: "_get_default_unconstrained"},
@@ -258,8 +262,12 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "typing": (
-        "distrax, netket",
-        {_ADAPTERS: "DType DTypeLike Shape", "teucer.typing": "ArrayLike", "teucer": "Array"},
+        "distrax, netket, jaxctx",
+        {
+            _ADAPTERS: "DType DTypeLike Shape SupportsDType",
+            "teucer.typing": "ArrayLike",
+            "teucer": "Array",
+        },
     ),
     "util": (
         "netket, oryx, kfac-jax",

@@ -312,6 +312,21 @@ class DotGeneral(Primitive):
             (np.ndim(lhs) - (lhs_dim is not None), np.ndim(rhs) - (rhs_dim is not None)),
             dimension_numbers,
         )
+        ndim = len(left.batch) + len(left.kept) + len(right.kept)
+        precision = params["precision"]
+        if (
+            lhs_dim is None
+            and not right.kept
+            and rhs_dim < min(_past(rhs_dim, rhs_contract), default=0)
+            and (precision is None or isinstance(precision, tuple))
+        ):
+            # A matrix times vectors that are rows of an array: the products are rows too, so that
+            # the axis of vmap stays in front, where operations after this one have it.
+            params["precision"] = precision and precision[::-1]
+            (lhs, rhs), (lhs_dim, rhs_dim) = (rhs, lhs), (rhs_dim, lhs_dim)
+            left, right = right, left
+            lhs_contract, rhs_contract = rhs_contract, lhs_contract
+            lhs_batch, rhs_batch = rhs_batch, lhs_batch
         lhs_contract, lhs_batch = _past(lhs_dim, lhs_contract), _past(lhs_dim, lhs_batch)
         rhs_contract, rhs_batch = _past(rhs_dim, rhs_contract), _past(rhs_dim, rhs_batch)
         if lhs_dim is not None and rhs_dim is not None:
@@ -325,7 +340,6 @@ class DotGeneral(Primitive):
                 + len(left.kept)
                 + sum(d < rhs_dim for d in _past(rhs_dim, right.kept))
             )
-        ndim = len(left.batch) + len(left.kept) + len(right.kept)
         params["out_sharding"] = batched(params["out_sharding"], ndim, out_dim, axis, args, dims)
         outs = self.call(
             lhs,
