@@ -468,3 +468,49 @@ def test_a_reference_made_by_a_forward_rule_is_no_residual():
     f.defvjp(lambda x: (x, jax.new_ref(x)), lambda ref, ct: (ct,))
     with pytest.raises(ValueError, match="that is none of its arguments"):
         jax.jit(jax.grad(f))(1.0)
+
+
+@jax.custom_vjp
+def recorded(x, s):
+    return 1.0 * x
+
+
+# What it returns for s is no derivative: flax.linen's operations in eight bits hand on scales so.
+recorded.defvjp(lambda x, s: (1.0 * x, None), lambda _, ct: (None, jnp.float32(7.0)))
+
+
+@jax.custom_vjp
+def scaled(q, x):
+    return q * x
+
+
+scaled.defvjp(lambda q, x: (q * x, q), lambda q, ct: (None, ct * q))
+UNASKED = {
+    "through None": (7.0, lambda x, s: scaled(recorded(x, s), x)),
+    "twice": (14.0, lambda x, s: scaled(recorded(x, s), x) + recorded(x, s)),
+    "in scan": (
+        14.0,
+        lambda x, s: jax.lax.scan(lambda c, _: (scaled(recorded(c, s), x), None), x, None, 2)[0],
+    ),
+    "in cond": (
+        7.0,
+        lambda x, s: jax.lax.cond(x > 0, lambda: scaled(recorded(x, s), x), lambda: x),
+    ),
+    "in checkpoint": (7.0, jax.checkpoint(lambda x, s: scaled(recorded(x, s), x))),
+    "before jit": (7.0, lambda x, s: jax.jit(scaled)(recorded(x, s), x)),
+    # Results that nothing differentiable depends on have no linear program.
+    "unused": (0.0, lambda x, s: (recorded(x, s), x)[1]),
+    "unused later": (0.0, lambda x, s: (2 * recorded(x, s), x)[1]),
+    "stopped": (0.0, lambda x, s: jax.lax.stop_gradient(recorded(x, s)) * x),
+    "rounded": (0.0, lambda x, s: recorded(x, s).astype(int) * x),
+}
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", UNASKED)
+def test_a_backward_function_is_called_without_cotangents_too(name, transform):
+    want, f = UNASKED[name]
+    found = jax.grad(transform(f), argnums=1)(2.0, 3.0)
+    assert found == want == transform(jax.grad(f, argnums=1))(2.0, 3.0)
+    rows = jax.vmap(jax.grad(transform(f), argnums=1))(jnp.array([2.0, 3.0]), jnp.ones(2))
+    assert rows.tolist() == [want] * 2

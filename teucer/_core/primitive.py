@@ -153,6 +153,9 @@ class Primitive:
     takes_references: ClassVar[bool] = False
     makes_references: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
+    # Whether its transpose rule is a user's function, which is called even where no cotangent
+    # comes: what it returns need not be linear (running statistics, say).
+    pulls_zeros: ClassVar[bool] = False
     # Whether it is an operation of a library on high types, or is made of several: lowering
     # evaluates it (`_optimize.high`).
     high: ClassVar[bool] = False

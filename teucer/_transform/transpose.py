@@ -47,6 +47,7 @@ def backward_pass(
             env[v] = x
     trace = current_trace()
     linear_eqns: list[Eqn] = []
+    used: set[Atom] | None = None
     ct_of: dict[Var, Any] = {}
     saved, outer, own = _names.place, _names.scope, NO_SCOPES
     try:
@@ -85,7 +86,13 @@ def backward_pass(
             _names.place = place or saved
             if scopes is not own:
                 own, _names.scope = scopes, joined(outer, scopes)
-            _pull(eqn, env, linear, ct_of)
+            if not _pull(eqn, env, linear, ct_of) and eqn.primitive.pulls_zeros:
+                if used is None:
+                    used = _used(linear_eqns, jaxpr.outvars)
+                if not used.isdisjoint(eqn.outvars):
+                    _pull_given(
+                        eqn, [v.aval.zero_cotangent for v in eqn.outvars], env, linear, ct_of
+                    )
     finally:
         _names.place, _names.scope = saved, outer
     return [
@@ -109,8 +116,18 @@ def _leading_to(eqns: Sequence[Eqn], wanted: set[Var]) -> list[Eqn]:
     return kept
 
 
-def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[Var, Any]) -> None:
-    """Add the cotangents of the operands of an equation, if its results have any."""
+def _used(eqns: Sequence[Eqn], results: Sequence[Atom]) -> set[Atom]:
+    """The variables that the results depend on."""
+    used = set(results)
+    for eqn in reversed(eqns):
+        if not used.isdisjoint(eqn.outvars):
+            used.update([u for u in eqn.invars if type(u) is Var])
+    return used
+
+
+def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[Var, Any]) -> bool:
+    """Add the cotangents of the operands of an equation, if its results have any; whether they
+    have."""
     given, found = [], False
     for v in eqn.outvars:
         ct = ct_of.pop(v, None)
@@ -118,8 +135,19 @@ def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[
         found = found or ct is not None
     if references.made:
         found = accumulators(ct_of, linear, eqn.invars) or found
-    if not found:
-        return
+    if found:
+        _pull_given(eqn, given, env, linear, ct_of)
+    return found
+
+
+def _pull_given(
+    eqn: Eqn,
+    given: Sequence[Cotangent],
+    env: dict[object, object],
+    linear: set[object],
+    ct_of: dict[Var, Cotangent],
+) -> None:
+    """Add the cotangents of the operands of an equation, from those of its results."""
     invars, values = eqn.invars, []
     for u in invars:
         values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])

@@ -316,6 +316,7 @@ class DotGeneral(Primitive):
         precision = params["precision"]
         if (
             lhs_dim is None
+            and rhs_dim is not None
             and not right.kept
             and rhs_dim < min(_past(rhs_dim, rhs_contract), default=0)
             and (precision is None or isinstance(precision, tuple))
