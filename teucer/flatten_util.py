@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -31,34 +32,44 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     Array([0.], dtype=float32)
     """
     leaves, tree = pytrees.tree_flatten(pytree)
-    avals = [typeof(x) for x in leaves]
+    avals = tuple([typeof(x) for x in leaves])
     dtype = dtypes.result_type(*avals) if avals else dtypes.canonicalize_dtype(np.float64)
-    ends = np.cumsum([a.size for a in avals])
     # Weakly typed if all leaves are, of one dtype.
     parts = [
         jnp.ravel(x) if a.dtype == dtype else jnp.ravel(x).astype(dtype)
         for x, a in zip(leaves, avals, strict=True)
     ]
     flat = jnp.concatenate(parts) if parts else jnp.zeros(0, dtype)
+    return flat, _Unravel(tree, avals, dtype)
 
-    def unravel(vector: Any) -> Any:
+
+@final
+@dataclass(frozen=True)
+class _Unravel:
+    """What makes a pytree of a vector. Equal for trees of one structure and types of leaves, so
+    that it can be a static argument."""
+
+    tree: Any
+    avals: tuple[Any, ...]
+    dtype: Any
+
+    def __call__(self, vector: Any) -> Any:
         got = typeof(vector)
+        ends = np.cumsum([a.size for a in self.avals])
         total = int(ends[-1]) if len(ends) else 0
         if got.shape != (total,):
             raise ValueError(
                 f"unravel function expected input of shape {(total,)} but got {got.shape}"
             )
-        if got.dtype != dtype:
+        if got.dtype != self.dtype:
             raise TypeError(
                 f"unravel function given array of dtype {got.dtype.name}, but expected dtype "
-                f"{dtype.name}"
+                f"{self.dtype.name}"
             )
         parts = jnp.split(vector, ends[:-1]) if len(ends) else []
         return pytrees.tree_unflatten(
-            tree, [_as_leaf(p, a) for p, a in zip(parts, avals, strict=True)]
+            self.tree, [_as_leaf(p, a) for p, a in zip(parts, self.avals, strict=True)]
         )
-
-    return flat, unravel
 
 
 def _as_leaf(part: Any, aval: Any) -> Any:

@@ -1,5 +1,6 @@
 """Jaxprs as text, and what staging makes of Python."""
 
+import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -394,3 +395,23 @@ def test_long_lines_are_broken_between_names():
 def test_literals_are_printed_as_their_dtype_has_them():
     text = str(jax.make_jaxpr(lambda x: 1.05 * jnp.where(x > 0, x, 1.67 * x))(jnp.ones(3)))
     assert "1.0499999523162842:f32[]" in text and "1.6699999570846558:f32[]" in text
+
+
+def test_functions_that_unravel_are_equal_where_trees_are_alike():
+    traces = []
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def run(flat, unravel):
+        traces.append(unravel)
+        return unravel(flat + 1)
+
+    def ravelled(x):
+        return jax.flatten_util.ravel_pytree((x, {"a": jnp.arange(2)}))
+
+    for x in (jnp.ones(3), jnp.zeros(3)):
+        flat, unravel = ravelled(x)
+        assert jax.tree.map(jnp.shape, run(flat, unravel)) == ((3,), {"a": (2,)})
+    assert len(traces) == 1 and jax.tree.leaves(traces[0]) == traces
+    run(*ravelled(jnp.ones(4)))
+    run(*ravelled(jnp.ones(4, jnp.bfloat16)))
+    assert len(traces) == 3
