@@ -112,3 +112,49 @@ def test_a_linear_map_keeps_what_it_needs():
 
     for linear in (jax.vjp(f, 3.0)[1], jax.linearize(f, 3.0)[1]):
         assert jax.tree.leaves(linear) == [] and "mul" not in str(linear)
+
+
+def test_a_function_is_traced_once_for_each_kind_of_call():
+    traces = []
+
+    def f(x, w, n):
+        traces.append(n)
+        return jnp.sin(w * x) ** n
+
+    g = jax.checkpoint(f, static_argnums=2)
+    x, w = jnp.ones(3), jnp.arange(3.0)
+    for _ in range(2):
+        g(x, w, 1)
+        jax.grad(lambda x: g(x, w, 1).sum())(x)
+        jax.jit(lambda x: g(g(x, w, 1), w, 1))(x)
+        jax.vmap(lambda x: g(x, w, 1))(jnp.ones((2, 3)))
+    assert traces == [1]
+    g(x, w, 2)
+    g(x.astype(jnp.bfloat16), w.astype(jnp.bfloat16), 1)
+    with jax.default_matmul_precision("highest"):
+        g(x, w, 1)
+    assert traces == [1, 2, 1, 1]
+    jax.clear_caches()
+    g(x, w, 1)
+    assert traces == [1, 2, 1, 1, 1]
+
+
+def test_what_a_traced_function_closes_over_is_that_of_the_call():
+    def f(a):
+        return jax.checkpoint(lambda x: jnp.sin(a * x))(2.0)
+
+    assert jax.grad(f)(3.0) == jax.jit(jax.grad(f))(3.0) == 2 * jnp.cos(6.0)
+
+    @jax.checkpoint
+    def total(x):
+        return jax.lax.psum(x, "i")
+
+    for n in (3, 4):
+        assert (jax.vmap(total, axis_name="i")(jnp.ones(n)) == n).all()
+
+    class Unhashable:
+        __hash__ = None
+        value = 2.0
+
+    scaled = jax.checkpoint(lambda x, s: x * s.value, static_argnums=1)
+    assert scaled(3.0, Unhashable()) == 6.0

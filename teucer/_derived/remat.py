@@ -9,9 +9,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-from teucer._base import config, tracebacks
-from teucer._core import array_ops
+from teucer._base import config, memo, tracebacks
+from teucer._core import array_ops, axes
 from teucer._core.calls import (
+    FlatCall,
     as_indices,
     as_names,
     check_callable,
@@ -24,7 +25,9 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import current_trace
+from teucer._core.trace import Tracer, current_trace
+from teucer._core.types import high_types
+from teucer._dynamic import dynamic
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
@@ -117,12 +120,11 @@ def checkpoint(
                 f"but got {numbers}, while `len(args)` = {len(args)}"
             )
         call = flatten_call(args, kwargs, numbers, names)
-        avals = check_leaves(call, fun, "checkpoint")
-        jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
+        jaxpr, consts, out_tree = _staged_body(fun, call, check_leaves(call, fun, "checkpoint"))
         outs = remat_p.call(
             *consts,
             *call.leaves,
-            jaxpr=hoist_consts(jaxpr),
+            jaxpr=jaxpr,
             prevent_cse=prevent_cse,
             differentiated=False,
             policy=policy,
@@ -133,6 +135,35 @@ def checkpoint(
 
 
 remat = checkpoint
+_bodies = memo.Memo()
+
+
+def _staged_body(
+    fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any]
+) -> tuple[ClosedJaxpr, Sequence[Any], Any]:
+    """The jaxpr of a call of a function, without constants, these, and the tree of its results:
+    traced, or found traced for such a call."""
+    try:
+        kinds = tuple(type(v) for group in call.statics for _, v in group)
+        state = config.trace_context(), axes.axis_key(), dynamic.scope_key()
+        key = call.tree, tuple(avals), call.statics, kinds, state
+        hash(key)
+    except TypeError:  # static arguments without a hash
+        key = None
+    traced = _bodies.of(fun)
+    found = None if key is None else traced.get(key)
+    if found is None:
+        jaxpr, consts, out_tree, _ = stage_user(fun, call, avals, "checkpoint")
+        found = hoist_consts(jaxpr), tuple(consts), out_tree
+        # What the values of a high type consist of may change.
+        if (
+            key is not None
+            and not high_types
+            and not any(isinstance(c, Tracer) for c in consts)
+            and not dynamic.finds_sizes(found[0])
+        ):
+            memo.remember(traced, key, found)
+    return found
 
 
 @final
