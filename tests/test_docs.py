@@ -5,10 +5,14 @@ A snippet that is no program (bad examples of the style guide) is fenced as ```p
 
 import ast
 import fnmatch
+import functools
+import importlib
 import re
 from pathlib import Path
 
 import pytest
+
+import teucer
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -35,6 +39,66 @@ def test_snippets_run(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not missing
+
+
+# Files of other projects, of a user, or made by programs; names of JAX that Teucer has no use for.
+NOT_OURS = {
+    "style.md": {"numpy_jvps.py", "numpy_vjps.py", "pattern.md", "spec.md", "runge_kutta.py"}
+    | {"gradient.py", "ops.cpp", "spec.py"},
+    "compat.md": {"jax.X", "jax._src.X", "jax.version", "jax.lib.__version__"},
+    "coming_from_jax.md": {"jax._src"},
+    "libraries.md": {"jax._src", "jax.tree_map", "jax.device_put_replicated"}
+    | {"jax.experimental.colocated_python.func"},
+    "saving.md": {"jax.experimental.jax2tf"},  # loaded only where TensorFlow is
+    "CONTRIBUTING.md": {"lax.sech", "jnp.sech"},  # its example
+    "checkpoints.md": {"manifest.json"},
+    "design.md": {"jax.uses_shape_polymorphism"},  # attributes of modules
+    "sharding.md": {"jax.buffer_donor"},
+}
+
+
+def exists(name):
+    """Whether a public name such as `jax.lax.sin` is one of the library."""
+    first, *rest = name.split(".")
+    found = teucer if first == "jax" else importlib.import_module(f"teucer.{ALIASES[first]}")
+    for part in rest:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = importlib.import_module(f"{found.__name__}.{part}")
+            except (ImportError, AttributeError):
+                return False
+    return True
+
+
+ALIASES = {"jnp": "numpy", "lax": "lax"}
+QUOTED = re.compile(r"`([^`\n]+)`")
+A_NAME = re.compile(r"((?:jax|jnp|lax)(?:\.\w+)+)(?:\(.*\))?")
+A_FILE = re.compile(r"[\w./-]+\.(?:py|md|sh|toml|json|txt|cpp|h)")
+
+
+@functools.cache
+def our_files():
+    return [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("teucer", "tests", "tools", "benchmarks", "examples", "docs", ".")
+        for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_is_named_is_there(page):
+    """Files and public names in backticks exist."""
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    missing = set()
+    for quoted in QUOTED.findall(prose):
+        if A_FILE.fullmatch(quoted):
+            if not any(f"/{path}".endswith(f"/{quoted}") for path in our_files()):
+                missing.add(quoted.rpartition("/")[2])
+        elif (name := A_NAME.fullmatch(quoted)) and not exists(name[1]):
+            missing.add(name[1])
+    assert missing - NOT_OURS.get(page.name, set()) == set()
 
 
 def sentences(text):
