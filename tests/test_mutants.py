@@ -30,13 +30,15 @@ def test_a_change_that_no_longer_fits_is_named():
 
 
 def test_one_change_is_drawn_at_each_place():
-    lines = ["x = a * b + c", "def f(x: int | None, *args): pass"]
+    lines = ["x = a * b + c", "def f(x: int | None, *args): pass", "zip(a, strict=True)", "@final"]
     places = [
         ("Mul_Add", 1, 6, 7),
         ("Mul_Sub", 1, 6, 7),
         ("Add_Sub", 1, 10, 11),
         ("BitOr_Add", 2, 13, 14),
         ("Mul_Add", 2, 21, 22),
+        ("TrueWithFalse", 3, 14, 18),
+        ("Decorator", 4, 0, 6),
     ]
     jobs = [
         (str(i), f"core/ReplaceBinaryOperator_{name}", *place)

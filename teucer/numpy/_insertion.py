@@ -198,8 +198,7 @@ def _inserted(x: Any, places: Any, count: int, new: Any, axis: int) -> Any:
         raise ValueError(
             f"insert: values have more axes than the array.\n    values: shape {np.shape(new)}"
         )
-    ahead = len(shape) - np.ndim(new)
-    filled = _shapes.broadcast_in_dim(new, shape, range(ahead, len(shape)))
+    filled = _shapes.broadcast_in_dim(new, shape, range(len(shape)))
     # In the order of their places, what is new before what is there.
     if (
         isinstance(places, np.ndarray | np.generic)
