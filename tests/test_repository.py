@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MAX_STATEMENTS = 400
 MAX_FUNCTION_STATEMENTS = 60
 CORE = ("_xla", "_base", "_core", "_lower", "_programs", "_transform")
-MAX_READING_FILES, MAX_READING_STATEMENTS = 14, 3000
+MAX_READING_FILES, MAX_READING_STATEMENTS, MAX_READING_LINES = 14, 2800, 3800
 
 
 @functools.cache
@@ -78,6 +78,28 @@ def statements_of(path):
     return [line for line in ends if line not in docstrings]
 
 
+def code_lines_of(path):
+    """The lines of a file that hold code: no comments, docstrings or blank lines."""
+    no_code = {
+        getattr(tokenize, name)
+        for name in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER", "ENCODING")
+    }
+    with path.open("rb") as file:
+        code = {
+            line
+            for t in tokenize.tokenize(file.readline)
+            if t.type not in no_code
+            for line in range(t.start[0], t.end[0] + 1)
+        }
+    docstrings = [
+        node.body[0]
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node) is not None
+    ]
+    return code.difference(*(range(d.lineno, d.end_lineno + 1) for d in docstrings))
+
+
 def test_modules_fit():
     def fault(path):
         size = len(statements_of(path))
@@ -110,6 +132,7 @@ def test_the_core_is_read_in_an_afternoon():
     path = [ROOT / "teucer" / name for name in re.findall(r"^\d+\. \[`([\w/.]+)`\]", page, re.M)]
     assert 10 <= len(path) <= MAX_READING_FILES
     assert sum(len(statements_of(p)) for p in path) <= MAX_READING_STATEMENTS
+    assert sum(len(code_lines_of(p)) for p in path) <= MAX_READING_LINES
 
 
 def test_design_says_how_long_the_floors_are():

@@ -160,3 +160,33 @@ def test_negative_numbers_are_refused_where_they_do_not_count_from_the_end(f):
         ):
             f(start)
     assert (np.asarray(jax.jit(f)(-1)) == np.asarray(f(0))).all()
+
+
+@pytest.mark.parametrize("size", range(4))
+@pytest.mark.parametrize("traced", [False, True])
+def test_every_start(size, traced):
+    """A negative start counts from the end; then it moves to the nearest at which the window is
+    within the array. A known start is as a traced one."""
+    x, new = np.arange(12.0, dtype=np.float32).reshape(4, 3).T, np.float32(-1)
+    calls = {
+        "slice": lambda x, i: lax.dynamic_slice(x, (i, 0), (size, 4)),
+        "slice_in_dim": lambda x, i: lax.dynamic_slice_in_dim(x, i, size),
+        "update": lambda x, i: lax.dynamic_update_slice(x, jnp.full((size, 4), new), (i, 0)),
+        "update_in_dim": lambda x, i: lax.dynamic_update_slice_in_dim(
+            x, jnp.full((size, 4), new), i, 0
+        ),
+        "index": lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=True),
+        "update_index": lambda x, i: lax.dynamic_update_index_in_dim(x, jnp.full(4, new), i, 0),
+    }
+    for name, f in calls.items():
+        n = 1 if "index" in name else size
+        f = jax.jit(f) if traced else f
+        for start in range(-5, 6):
+            first = min(max(start + 3 if start < 0 else start, 0), 3 - n)
+            found = f(x, np.int32(start) if traced else start)
+            if "update" in name:
+                expected = x.copy()
+                expected[first : first + n] = new
+            else:
+                expected = x[first : first + n]
+            np.testing.assert_array_equal(found, expected, err_msg=f"{name} at {start}")

@@ -220,3 +220,30 @@ def test_small_arguments_that_are_traced(name: str) -> None:
             if expected is not None:
                 found = jax.tree.leaves(compiled(i))
                 assert_same(found, expected, f"{name}{(i, *others)}, traced")
+
+
+@pytest.mark.parametrize("wrap", [None, True, False])
+@pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds", "one_hot"])
+def test_places_outside(mode: str, wrap: bool | None) -> None:
+    """Negative places count from the end if they are to; then the mode says what those outside
+    give, or change."""
+    counts = mode != "promise_in_bounds" if wrap is None else wrap
+    outside = {"fill": np.nan, "one_hot": 0.0}
+    for i in AROUND:
+        at = i + 3 if counts and i < 0 else i
+        inside = 0 <= at < 3
+        if mode == "promise_in_bounds" and not inside:
+            continue
+        nearest = min(max(at, 0), 2)
+        expected = V[nearest] if inside or mode == "clip" else outside[mode]
+        what = f"{i}, {mode}, wrap_negative_indices={wrap}"
+        along = jnp.take_along_axis(V, np.array([i]), 0, mode=mode, wrap_negative_indices=wrap)
+        assert_same([along], [np.array([expected])], what)
+        if mode != "one_hot" and wrap is not None:
+            place = jnp.asarray(V).at[i]
+            assert_same([place.get(mode=mode, wrap_negative_indices=wrap)], [expected], what)
+            changed = V.copy()
+            if inside or mode == "clip":
+                changed[nearest] = 9
+            found = place.set(9, mode=mode, wrap_negative_indices=wrap)
+            assert_same([found], [changed], f"{what}, set")
