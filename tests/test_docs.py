@@ -51,7 +51,6 @@ NOT_OURS = {
     | {"jax.experimental.colocated_python.func"},
     "saving.md": {"jax.experimental.jax2tf"},  # loaded only where TensorFlow is
     "CONTRIBUTING.md": {"lax.sech", "jnp.sech"},  # its example
-    "checkpoints.md": {"manifest.json"},
     "design.md": {"jax.uses_shape_polymorphism"},  # attributes of modules
     "sharding.md": {"jax.buffer_donor"},
 }
@@ -75,7 +74,7 @@ def exists(name):
 ALIASES = {"jnp": "numpy", "lax": "lax"}
 QUOTED = re.compile(r"`([^`\n]+)`")
 A_NAME = re.compile(r"((?:jax|jnp|lax)(?:\.\w+)+)(?:\(.*\))?")
-A_FILE = re.compile(r"[\w./-]+\.(?:py|md|sh|toml|json|txt|cpp|h)")
+A_FILE = re.compile(r"[\w./-]+\.(?:py|md|sh|cpp)")
 
 
 @functools.cache

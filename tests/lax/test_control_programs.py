@@ -6,10 +6,12 @@ Staged, they are what Python makes of them, and so are their derivatives.
 import numpy as np
 import pytest
 from lax.control_laws import assert_close, check_gradients, check_vmap
+from optable.table import all_ops
 
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.custom_derivatives import SymbolicZero
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +141,34 @@ def test_transpose_of_a_vmapped_cond_in_a_linear_map():
     x = jnp.array([-1.0, 1.0])
     (ct,) = jax.jit(lambda x: jax.vjp(g, x)[1](jnp.ones(2)))(x)
     np.testing.assert_allclose(ct, [np.sin(1.0), np.sin(1.0) + np.cos(1.0)], rtol=1e-6)
+
+
+# Which results of the entries of optable/entries_control.py follow from which operand, by position.
+FOLLOWS = {
+    "scan_of_parts": {0: {2, 3, 5, 6}, 1: {1, 2, 3, 6}, 2: {2, 3, 6}, 3: {3, 6}, 4: {3, 4, 6}},
+    "loop_of_parts": {1: {2, 3}, 2: {1, 2, 3}, 3: {2, 3}, 4: {3}},
+    "branches_of_parts": {1: {0, 1}, 2: {0, 2}, 3: {0, 1}},
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_what_does_not_follow_has_no_tangent(name):
+    """A result that does not follow from what moves has a symbolic zero as its tangent."""
+    op = all_ops()[name]
+    args = op.calls("float64")[0].args
+    moved = {}
+
+    @jax.custom_jvp
+    def probe(*ys):
+        return ys
+
+    for i, expected in FOLLOWS[name].items():
+
+        def rule(primals, tangents, i=i):
+            moved[i] = {j for j, t in enumerate(tangents) if type(t) is not SymbolicZero}
+            return primals, tuple(np.zeros(t.shape, t.dtype) for t in tangents)
+
+        probe.defjvp(rule, symbolic_zeros=True)
+        alone = lambda x, i=i: probe(*op(*args[:i], x, *args[i + 1 :]))
+        jax.jvp(alone, (args[i],), (np.ones_like(args[i]),))
+        assert moved[i] == expected, f"along operand {i}"
