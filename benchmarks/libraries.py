@@ -47,8 +47,9 @@ class Library:
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        np.savez(f"{self.folder}/in.npz", **{f"a{i:02}": x for i, x in enumerate(arguments)})
-        print(repetitions, function, file=self.process.stdin, flush=True)
+        for i, x in enumerate(arguments):
+            np.save(f"{self.folder}/in{i}.npy", x)
+        print(repetitions, len(arguments), function, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(
@@ -59,8 +60,8 @@ class Library:
 
 
 def serve(name: str, folder: str) -> None:
-    """Answer lines `repetitions function`: apply it, jitted, to the arrays of in.npz, and write
-    out.npy."""
+    """Answer lines `repetitions arguments function`: apply it, jitted, to the arrays of in0.npy and
+    so on, and write out.npy."""
     root = importlib.import_module(name)
     scope: dict[str, Any] = {
         "jax": root,
@@ -72,14 +73,13 @@ def serve(name: str, folder: str) -> None:
     }
     known: dict[str, Any] = {}
     for line in sys.stdin:
-        count, text = line.rstrip("\n").split(" ", 1)
+        count, number, text = line.rstrip("\n").split(" ", 2)
         if text.startswith("lambda"):
             function = eval(text, scope)  # a row of our own tables
         else:
             module, _, attribute = text.rpartition(".")
             function = getattr(importlib.import_module(f"{name}.{module}"), attribute)
-        with np.load(f"{folder}/in.npz") as file:
-            arrays = [file[key] for key in sorted(file.files)]
+        arrays = [np.load(f"{folder}/in{i}.npy") for i in range(int(number))]
         root.config.update(
             "jax_enable_x64", any(x.dtype.name in ("float64", "complex128") for x in arrays)
         )

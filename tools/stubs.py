@@ -48,7 +48,7 @@ INNER = {
         _complex_parts _control.bodies _control.scan_lowering _convolution.lowering _double _exact
         _families _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
         _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
-        _references _terms _varying _wide _window_shapes _zeta""",
+        _references _series _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """
         _array_methods _index_keys _indexing _library _linalg_decompositions _linalg_norms
         _linalg_products _linalg_systems _operands _operators _others _promotion _reading

@@ -163,7 +163,8 @@ def test_angles_of_every_size(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "name", ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", *NUMPY]
+    "name",
+    ["sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "log", "log2", "sqrt", *NUMPY],
 )
 def test_special_values_as_in_c99(name: str, dtype: str) -> None:
     """As NumPy's, which are those of C99; where a part is zero or infinite its sign may be of
@@ -185,6 +186,36 @@ def test_special_values_as_in_c99(name: str, dtype: str) -> None:
             assert not finite or np.signbit(found) == np.signbit(exact), (
                 f"{name}({at}) is {y}, not {right}"
             )
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "expm1", "log1p", "log10"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values_of_other_functions(name: str, dtype: str) -> None:
+    """expm1 is the exponential less 1; of others as in NumPy."""
+    part = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    z = np.asarray([complex(a, b) for a in part for b in part], dtype)
+    with np.errstate(all="ignore"):
+        expected = np.exp(z) - np.real(z.dtype.type(1)) if name == "expm1" else getattr(np, name)(z)
+    with config.enable_x64(dtype == "complex128"):
+        got = np.asarray(getattr(jnp, name)(z))
+    assert got.dtype == expected.dtype
+    for at, y, right in zip(z, got, expected, strict=True):
+        for found, exact in ((y.real, right.real), (y.imag, right.imag)):
+            unsigned = np.isinf(at.real) or np.isinf(at.imag) or np.isnan(at)
+            if unsigned and name != "angle":
+                found, exact = abs(found), abs(exact)
+            np.testing.assert_allclose(
+                found, exact, rtol=1e-6, err_msg=f"{name}({at}) is {y}, not {right}"
+            )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_absolute_value_is_within_three_units(dtype: str) -> None:
+    z = points(dtype)
+    wide = z.astype(np.complex128 if dtype == "complex64" else np.clongdouble)
+    got, expected = call("abs", z, dtype), np.abs(wide)
+    units = np.abs(got.astype(expected.dtype) - expected) / np.spacing(np.abs(got))
+    assert units[got > np.finfo(got.dtype).tiny].max() <= (0.51 if dtype == "complex64" else 3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -146,6 +146,9 @@ class Primitive:
     relocates: ClassVar[bool] = False
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
+    # The dtypes of an operand of which a target may ask for a series, by the parameter `series`, in
+    # the place of the compiler's operation.
+    series: frozenset[str] = frozenset()
 
     # Whether operands may be references; whether results are, so that rules of transformations are
     # asked even where no operand takes part; whether they are references of tangents, which partial

@@ -193,6 +193,8 @@ from teucer.lax._elementwise import expm1_p as expm1_p
 from teucer.lax._elementwise import log as log
 from teucer.lax._elementwise import log1p as log1p
 from teucer.lax._elementwise import log1p_p as log1p_p
+from teucer.lax._elementwise import log2 as log2
+from teucer.lax._elementwise import log2_p as log2_p
 from teucer.lax._elementwise import log_p as log_p
 from teucer.lax._elementwise import logistic as logistic
 from teucer.lax._elementwise import logistic_p as logistic_p
@@ -256,8 +258,6 @@ from teucer.lax._joining import tile_p as tile_p
 from teucer.lax._joining import unstack as unstack
 from teucer.lax._joining import unstack_p as unstack_p
 from teucer.lax._pbroadcast import pbroadcast as pbroadcast
-from teucer.lax._polynomial import log2 as log2
-from teucer.lax._polynomial import log2_p as log2_p
 from teucer.lax._polynomial import one_minus_square as one_minus_square
 from teucer.lax._polynomial import one_minus_square_p as one_minus_square_p
 from teucer.lax._polynomial import polynomial as polynomial

@@ -292,6 +292,29 @@ def _lower_square(ctx: Context, x: Value) -> Any:
     )
 
 
+def _lower_abs(ctx: Context, x: Value) -> Any:
+    (aval,) = ctx.avals_out
+    if x.dtype.kind != "c":
+        return ctx.op1("stablehlo.abs", (x,), aval)
+    # By the root of the sum of squares, which cannot overflow in float64, and is nearest to |z|.
+    wide = x.dtype == np.complex64 and ctx.target.fast_float64
+    re, im = ctx.trace(lambda z: (real(z), imag(z)), x)
+    if wide:
+        parts = (hlo.convert(ctx, part, np.dtype(np.float64)) for part in (re, im))
+        (total,) = ctx.trace(lambda a, b: (add(square(a), square(b)),), *parts)
+        size = hlo.convert(ctx, ctx.op1("stablehlo.sqrt", (total,), total.aval), aval.dtype)
+    else:
+        size = ctx.op1("stablehlo.abs", (x,), aval)
+    return ctx.trace(_infinite_of_parts, size, re, im)[0]
+
+
+def _infinite_of_parts(size: Array, re: Array, im: Array) -> tuple[Any]:
+    """C99: infinite where a part is, though the other is nan."""
+    infinity = scalar_like(size, np.inf)
+    either = bitwise_or(eq(abs(re), infinity), eq(abs(im), infinity))
+    return (where_else(either, infinity, size),)
+
+
 def _tangent_abs(t: Array, y: Array, x: Array) -> Any:
     if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
         return where_else(ge(x, scalar_like(x, 0)), t, neg(t))
@@ -324,7 +347,7 @@ sign_p, sign = unary(
 abs_p, abs = unary(
     "abs",
     SIGNED,
-    "abs",
+    _lower_abs,
     _tangent_abs,
     Checked(-9, 9, 2),
     "Absolute value |x|; of the smallest integer, that integer.",

@@ -37,6 +37,7 @@ __all__ = [
     "COMPLEX",
     "ELEMENTWISE",
     "FLOAT",
+    "FLOATS",
     "INEXACT",
     "INT",
     "NUMERIC",
@@ -55,6 +56,7 @@ __all__ = [
     "describe",
     "face",
     "operands",
+    "or_series",
     "scalar_like",
     "unary",
 ]
@@ -86,6 +88,8 @@ BOOL_OR_INT = Accepts((np.bool_, np.integer))
 SIGNED = Accepts((np.signedinteger, np.floating, np.complexfloating))
 REAL = Accepts((np.integer, np.floating))
 NUMERIC = Accepts((np.integer, np.floating, np.complexfloating))
+# The dtypes of floats of which series are computed, those of 16 bits in float32.
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 ANY = Accepts((np.integer, np.floating, np.complexfloating, np.bool_))
 
 
@@ -203,9 +207,10 @@ class Elementwise(Primitive):
         product: bool = False,
         public: str = "",
         numpy: str = "",
+        series: Sequence[str] = (),
     ) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
-        self.public, self.numpy = public, numpy
+        self.public, self.numpy, self.series = public, numpy, frozenset(series)
         self.arity = 2 if tangents is None else len(tangents)
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
         linear = tuple(i for i, rule in enumerate(transposes or ()) if rule is not None)
@@ -415,6 +420,8 @@ def unary(
     fold: object = None,
     cost: Cost | None = None,
     by_parts: Function | None = None,
+    by_series: Function | None = None,
+    series_of: Sequence[str] = FLOATS,
 ) -> tuple[Elementwise, Unary]:
     """A row for an operation of one operand: its primitive, and its public function (`public`, or
     the same name).
@@ -422,8 +429,11 @@ def unary(
     numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made
     of the row.
     by_parts: the lowering for complex operands, where it is another one.
+    by_series: that by a series, and series_of: for which dtypes targets may ask for it.
     """
     lower = _with_accuracy(lower) if accuracy else lower
+    if by_series is not None:
+        lower = or_series(lower, by_series)
     public = public or name
     primitive = Elementwise(
         name,
@@ -438,6 +448,7 @@ def unary(
         cost=cost,
         public=public,
         numpy=numpy,
+        series=series_of if by_series is not None else (),
     )
     bind = primitive.call
     function: Function
@@ -601,6 +612,16 @@ def _by_kind(lower: str | Function, by_parts: Function) -> Function:
         if params.get("accuracy") is not None:
             accuracy_text(params["accuracy"])  # checked only, as below
         return by_parts(ctx, x)
+
+    return chosen
+
+
+def or_series(lower: str | Function, by_series: Function) -> Function:
+    """A lowering that the parameter `series` chooses among two."""
+    plain = _with_accuracy(lower) if isinstance(lower, str) else lower
+
+    def chosen(ctx: Context, x: Value, *, series: bool = False, **params: Any) -> Any:
+        return by_series(ctx, x) if series else plain(ctx, x, **params)
 
     return chosen
 

@@ -1,17 +1,12 @@
-"""Polynomials, and operations that are better than what they abbreviate.
-
-1 - x^2, the logarithm to base 2.
-"""
+"""Polynomials, and 1 - x^2 without its cancellation."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._base import dtypes
 from teucer._core import array_ops
 from teucer._core.cost import FUSED
 from teucer._core.partition import aligned
@@ -24,7 +19,6 @@ from teucer.lax import _elementwise as elementwise
 from teucer.lax import _structure
 from teucer.lax._control.iteration import scan
 from teucer.lax._families import (
-    INEXACT,
     NUMERIC,
     Checked,
     batch_elementwise,
@@ -44,29 +38,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["log2", "log2_p", "one_minus_square", "one_minus_square_p", "polynomial", "polynomial_p"]
-
-
-def _scaled(x: Array, factor: float) -> Any:
-    """x over a real number; of complex numbers by their parts, so that infinities stay."""
-    if not dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
-        return arithmetic.div(x, scalar_like(x, factor))
-    re, im = arithmetic.real(x), arithmetic.imag(x)
-    return arithmetic.complex(
-        arithmetic.div(re, scalar_like(re, factor)), arithmetic.div(im, scalar_like(im, factor))
-    )
-
-
-log2_p, log2 = unary(
-    "log2",
-    INEXACT,
-    traced(lambda x: _scaled(elementwise.log(x), math.log(2))),
-    lambda t, y, x, **_: arithmetic.div(t, arithmetic.mul(x, scalar_like(x, math.log(2)))),
-    Checked(0.01, 9, 4),
-    "Logarithm to base 2; of negative real numbers nan.",
-    accuracy=True,
-    numpy="log2",
-)
+__all__ = ["one_minus_square", "one_minus_square_p", "polynomial", "polynomial_p"]
 
 
 def _difference(x: Array) -> Any:

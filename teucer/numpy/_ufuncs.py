@@ -44,7 +44,6 @@ __all__ = [
     "less",
     "less_equal",
     "log10",
-    "log2",
     "logical_not",
     "not_equal",
     "positive",
@@ -128,24 +127,7 @@ def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
 # Reciprocal, logarithms, angles
 
 reciprocal = unary("reciprocal", INEXACT, lax.reciprocal, "Reciprocal 1 / x.")
-
-
-def _log_base(base: int) -> Function:
-    def operation(x: Any) -> Any:
-        scale = np.asarray(math.log(base), typeof(x).dtype)[()]
-        if is_kind(x, np.complexfloating):
-            y = lax.log(x)
-            return lax.complex(
-                lax.div(lax.real(y), lax.real(scale)), lax.div(lax.imag(y), lax.real(scale))
-            )
-        return lax.div(lax.log(x), scale)
-
-    return operation
-
-
-log2 = unary("log2", INEXACT, _log_base(2), "Logarithm to base 2.")
-log10 = unary("log10", INEXACT, _log_base(10), "Logarithm to base 10.")
-
+log10 = unary("log10", INEXACT, lambda x: lax.log10_p.call(x)[0], "Logarithm to base 10.")
 deg2rad = unary(
     "deg2rad", INEXACT, lambda x: lax.mul(x, constant(x, math.pi / 180)), "Degrees as radians."
 )

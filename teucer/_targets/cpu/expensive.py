@@ -6,6 +6,10 @@ some others are not on it. As functions that stay calls they end fusion. Operati
 (`Cost.long`), random bits, are such calls too, unless they are large and one loop reads them. How
 many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles
 each copy.
+
+Elementary functions of floats are series here (`Primitive.series`): XLA's are less exact, and some
+are functions of C. They are calls too, of whatever size, since XLA makes several loops of a series,
+and each would compute the operand again.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ __all__ = ["keep_expensive"]
 
 
 def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with calls of its long equations, and of expensive ones that would be computed more
-    than once; inner ones too."""
+    """The jaxpr with calls of its long equations and series, and of expensive ones that would be
+    computed more than once; inner ones too."""
     return changed_once(jaxpr, keep_expensive, _kept)
 
 
@@ -34,8 +38,9 @@ def _kept(jaxpr: Jaxpr) -> Jaxpr:
         map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns
     ]
     if len(eqns) == 1:  # it is by itself
+        eqns = [_as_series(eqns[0])]
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
-    chosen = {id(eqn) for eqn in eqns if _is_long(eqn)}
+    chosen = {id(eqn) for eqn in eqns if _is_long(eqn) or _has_series(eqn)}
     if True in [_is_expensive(eqn) for eqn in eqns]:
         often = _read_often(jaxpr)
         chosen |= {id(eqn) for eqn in eqns if _is_expensive(eqn) and eqn.outvars[0] in often}
@@ -44,6 +49,15 @@ def _kept(jaxpr: Jaxpr) -> Jaxpr:
     return (
         jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
     )  # equations are equal if they are one
+
+
+def _has_series(eqn: Eqn) -> bool:
+    series = eqn.primitive.series
+    return bool(series) and not eqn.params and eqn.invars[0].aval.dtype.name in series
+
+
+def _as_series(eqn: Eqn) -> Eqn:
+    return eqn.replace(params={"series": True}) if _has_series(eqn) else eqn
 
 
 def _is_long(eqn: Eqn) -> bool:
@@ -68,7 +82,7 @@ def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
     if key not in functions:
         invars, outvars = ([Var(v.aval) for v in vs] for vs in (eqn.invars, eqn.outvars))
         functions[key] = ClosedJaxpr(
-            Jaxpr([], invars, outvars, [eqn.replace(invars=invars, outvars=outvars)])
+            Jaxpr([], invars, outvars, [_as_series(eqn.replace(invars=invars, outvars=outvars))])
         )
     return Eqn(
         outlined_call_p, eqn.invars, eqn.outvars, {"jaxpr": functions[key]}, eqn.effects, eqn.source

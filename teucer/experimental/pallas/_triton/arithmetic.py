@@ -261,7 +261,7 @@ for _p, _op in {
     lax.exp_p: "exp",
     lax.exp2_p: "exp2",
     lax.log_p: "log",
-    _polynomial.log2_p: "log2",
+    lax.log2_p: "log2",
     lax.sin_p: "sin",
     lax.cos_p: "cos",
     lax.rsqrt_p: "rsqrt",
