@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent.parent))
 import arrays  # noqa: F401 - each adds its programs to the corpus
+import learning  # noqa: F401
 import networks  # noqa: F401
 import science  # noqa: F401
 import sequences  # noqa: F401

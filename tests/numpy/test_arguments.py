@@ -30,6 +30,27 @@ def test_trapezoid_of_distances(y, dx, axis):
 
 
 @pytest.mark.parametrize(
+    "y",
+    [
+        [np.inf, 1, 2],
+        [1, 2, -np.inf],
+        [np.inf, 1, -np.inf],
+        [1, np.nan, 2],
+        [np.nan, 1, 2],
+        [3e38, 1, 2],
+        [3],
+        [True, False, True],
+    ],
+)
+def test_trapezoid_with_a_number_between(y):
+    """All elements less half of the ends; where these are infinite, too."""
+    with np.errstate(invalid="ignore"):
+        expected = np.trapezoid(np.asarray(y, float), dx=0.25)
+    for f in (jnp.trapezoid, jax.jit(jnp.trapezoid)):
+        np.testing.assert_allclose(f(jnp.array(y), dx=0.25), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
     "y, x, axis",
     [
         ((3, 5), (3,), 0),

@@ -18,7 +18,7 @@ from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
 from teucer.lax import _elementwise, _structure
 from teucer.numpy import _matrices
 from teucer.numpy._creation import arange, asarray, ones
-from teucer.numpy._library import fast
+from teucer.numpy._library import at_once, fast
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import moveaxis, ravel, reshape
 from teucer.numpy._matrices import tril, triu
@@ -60,6 +60,7 @@ __all__ = [
 s_, index_exp = np.s_, np.index_exp
 
 
+@at_once(static=("offset", "axis1", "axis2"))
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of a in the plane of two axes, as the last axis; offset counts to the right of
     the main one.

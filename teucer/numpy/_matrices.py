@@ -259,7 +259,7 @@ def _vander(x: Any, N: int, increasing: bool) -> Any:
     return concatenate(columns, 1) if columns else _structure.full((n, 0), 0, typeof(x).dtype)
 
 
-@converting
+@at_once(static=("N", "increasing"))
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of the powers of x: a row an element, N columns (by default as many as rows),
     highest power first.

@@ -14,7 +14,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import Tracer, typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
-from teucer._dimensions.dimensions import is_size, max_dim
+from teucer._dimensions.dimensions import is_size, is_symbolic, max_dim
 from teucer.lax import _cumulative, _dot, _elementwise, _slicing, _structure
 from teucer.lax._convolution import primitive as _convolution
 from teucer.numpy import _ufuncs
@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 
+@at_once(static=("mode", "precision", "preferred_element_type"))
 def convolve(
     a: ArrayLike,
     v: ArrayLike,
@@ -72,6 +73,7 @@ def convolve(
     return _convolve(x, y, mode, precision, preferred)
 
 
+@at_once(static=("mode", "precision", "preferred_element_type"))
 def correlate(
     a: ArrayLike,
     v: ArrayLike,
@@ -195,6 +197,7 @@ def ediff1d(
     return concatenate(parts) if len(parts) > 1 else out
 
 
+@at_once(static=("axis", "edge_order"))
 def gradient(
     f: ArrayLike,
     *varargs: Any,
@@ -266,6 +269,7 @@ def _gradient(x: Any, h: Any, axis: int) -> Any:
     return concatenate([first, inner, last], axis)
 
 
+@at_once(static=("axis",))
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
@@ -288,6 +292,8 @@ def trapezoid(
 
 @fast(static=("axis", "given"))
 def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
+    if not given and not x.ndim and _is_long(y, axis):
+        return x * _sum_of_means(y, axis)
     behind = axis - y.ndim  # counted from the end, also of what broadcasting gives more axes
     if given and x.ndim == 1:
         x = _structure.reshape(_diff(x, 1, 0), (max_dim(x.shape[0] - 1, 0),) + (1,) * (-behind - 1))
@@ -299,6 +305,20 @@ def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     means = broadcast_value(x, shape) * broadcast_value(pairs, shape)
     area = _structure.reduce_sum(means, [means.ndim + behind]) * 0.5
     return convert(area, area.dtype)
+
+
+def _is_long(y: Any, axis: int) -> bool:
+    size = y.shape[axis]
+    return not is_symbolic(size) and size > 1 and y.dtype.kind != "c"
+
+
+def _sum_of_means(y: Any, axis: int) -> Any:
+    """The sum of the means of neighbours: all, less half of the ends. Sums of slices would copy
+    them."""
+    before = (slice(None),) * axis
+    ends = y[(*before, 0)] * 0.5 + y[(*before, -1)] * 0.5
+    finite = where(_elementwise.is_finite(ends), ends, 0)
+    return _structure.reduce_sum(y, [axis]) - finite
 
 
 def interp(
@@ -388,6 +408,7 @@ def _interp(x: Any, xp: Any, fp: Any, period: Any, fixed: Any, rules: Any) -> An
     return out
 
 
+@at_once(static=("discont", "axis", "period"))
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
 ) -> Array:
@@ -430,6 +451,7 @@ def _unwrap(x: Any, period: Any, limit: Any, axis: int, exact: bool) -> Any:
     return concatenate([first, rest + _cumulative.cumsum(convert(correction, x.dtype), axis)], axis)
 
 
+@at_once(static=("rowvar", "bias", "ddof", "dtype"))
 def cov(
     m: ArrayLike,
     y: ArrayLike | None = None,
@@ -505,6 +527,7 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
     return _structure.reshape(out, ()) if is_size("cov", x.shape[0], 1) else out
 
 
+@at_once(static=("rowvar", "dtype"))
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:

@@ -306,6 +306,7 @@ def _ranks(x: Any) -> Any:
     )
 
 
+@at_once(static=("right", "method"))
 def digitize(
     x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
 ) -> Array:

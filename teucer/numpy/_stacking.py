@@ -477,6 +477,7 @@ def resize(a: ArrayLike, new_shape: Shape) -> Array:
     return reshape(_slicing.slice(tile(x, times), (0,), (total,)), sizes)
 
 
+@at_once(static=("axis",))
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Values joined to the end of an array along an axis; both flattened if it is None.
 

@@ -114,6 +114,7 @@ def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tup
     return x, places, axis_of(x, axis)
 
 
+@at_once(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
