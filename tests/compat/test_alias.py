@@ -149,6 +149,16 @@ def test_private_comparisons_and_shardings():
         assert xla_client.XlaRuntimeError is jax.errors.JaxRuntimeError
         from jax._src.typing import SupportsDType
         assert [isinstance(x, SupportsDType) for x in (jax.numpy.ones(2), 2)] == [True, False]
+        from jax._src.random import threefry2x32
+        words = threefry2x32.threefry_seed(jax.numpy.asarray(3))
+        key = jax.random.key(3)
+        assert (words == jax.random.key_data(key)).all()
+        assert (threefry2x32.threefry_random_bits(words, 32, (3,)) == jax.random.bits(key, 3)).all()
+        for new, keys in [
+            (threefry2x32.threefry_split(words, (2,)), jax.random.split(key)),
+            (threefry2x32.threefry_fold_in(words, np.uint32(5)), jax.random.fold_in(key, 5)),
+        ]:
+            assert (new == jax.random.key_data(keys)).all()
         assert canonicalize_sharding(None, "f") is None
         with pytest.raises(ValueError, match="f: a PartitionSpec needs a mesh in force"):
             canonicalize_sharding(PartitionSpec("x"), "f")

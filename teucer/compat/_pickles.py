@@ -64,7 +64,6 @@ class PRNGImpl:
     name: str
 
 
-threefry_fold_in = threefry_random_bits = threefry_seed = threefry_split = None
 _rbg_fold_in = _rbg_random_bits = _rbg_seed = _rbg_split = _unsafe_rbg_fold_in = (
     _unsafe_rbg_split
 ) = None

@@ -224,8 +224,11 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "random.threefry2x32": (
-        "pickles",
-        {_PICKLES: "threefry_fold_in threefry_random_bits threefry_seed threefry_split"},
+        "quax, pickles",
+        {
+            "teucer.random._threefry": "threefry_fold_in=fold_in threefry_random_bits=random_bits "
+            "threefry_seed=seed_words threefry_split=split"
+        },
     ),
     "scipy.special": ("jaxns", {"teucer.scipy.special": "*"}),
     "sharding": ("axlearn", {"teucer.sharding": "Sharding"}),
