@@ -1,5 +1,6 @@
 """The stages of jit: what can be asked of each, what their calls refuse, and executables as bytes."""
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -408,3 +409,28 @@ def test_modules_of_exported_functions_say_what_results_are():
     exported = jax.export.export(jax.jit(lambda x: {"a": x, "b": (x + 1,)}))(1.0)
     text = exported.mlir_module()
     assert "jax.result_info = \"result['a']\"" in text and "result['b'][0]" in text
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jax.jit,
+        jax.vmap,
+        jax.grad,
+        jax.value_and_grad,
+        jax.checkpoint,
+        jax.jacfwd,
+        jax.jacrev,
+        jax.hessian,
+        jax.pmap,
+    ],
+)
+def test_transformed_functions_are_called_as_what_they_are_made_of(transform):
+    def f(x, y=1.0):
+        return x * y
+
+    for fun in (functools.partial(f, y=2.0), functools.partial(functools.partial(f), y=2.0)):
+        made = transform(fun)
+        assert made.__name__ == "f" and made.__qualname__ == "f"
+        assert "boundary" not in (made.__doc__ or "")
+    assert transform(f).__qualname__ == f.__qualname__

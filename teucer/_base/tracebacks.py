@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from teucer._base import config
+from teucer._base.functions import fun_name
 from teucer._base.source import is_internal
 
 P = ParamSpec("P")
@@ -53,6 +54,8 @@ def api_boundary(
         functools.update_wrapper(boundary, named)
     except TypeError:  # the name of a callable of a user's class may be anything
         functools.update_wrapper(boundary, named, ("__doc__",))
+    if isinstance(named, functools.partial):
+        boundary.__name__ = boundary.__qualname__ = fun_name(named)
     if doc is not None:
         boundary.__doc__ = doc
     return boundary

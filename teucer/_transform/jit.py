@@ -326,6 +326,8 @@ def dispatching(
         shard_arg_fallback=shard_arg_fallback,
     )
     functools.update_wrapper(wrapped, fun, updated=())
+    if isinstance(fun, functools.partial):
+        wrapped.__name__ = wrapped.__qualname__ = fun_name(fun)
     if getattr(fun, "__dict__", None):
         vars(wrapped).update(
             {name: value for name, value in vars(fun).items() if name not in LIBRARY_MEMBERS}
