@@ -22,7 +22,8 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A pytree of arrays as one vector, and the function that makes the pytree of such a vector.
 
     The vector's dtype is that to which the leaves promote; the function gives each leaf its own
-    dtype back. The function raises TypeError for a vector of another shape or dtype.
+    dtype back. Leaves of one dtype take that of the vector. The function raises ValueError for a
+    vector of another shape, and TypeError for another dtype where leaves differ in theirs.
 
     >>> import teucer.numpy as jnp
     >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": jnp.zeros(1)})
@@ -61,14 +62,19 @@ class _Unravel:
             raise ValueError(
                 f"unravel function expected input of shape {(total,)} but got {got.shape}"
             )
-        if got.dtype != self.dtype:
+        alike = all(a.dtype == self.dtype for a in self.avals)
+        if got.dtype != self.dtype and not alike:
             raise TypeError(
                 f"unravel function given array of dtype {got.dtype.name}, but expected dtype "
                 f"{self.dtype.name}"
             )
         parts = jnp.split(vector, ends[:-1]) if len(ends) else []
         return pytrees.tree_unflatten(
-            self.tree, [_as_leaf(p, a) for p, a in zip(parts, self.avals, strict=True)]
+            self.tree,
+            [
+                jnp.reshape(p, a.shape) if alike else _as_leaf(p, a)
+                for p, a in zip(parts, self.avals, strict=True)
+            ],
         )
 
 

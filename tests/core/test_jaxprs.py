@@ -415,3 +415,13 @@ def test_functions_that_unravel_are_equal_where_trees_are_alike():
     run(*ravelled(jnp.ones(4)))
     run(*ravelled(jnp.ones(4, jnp.bfloat16)))
     assert len(traces) == 3
+
+
+def test_leaves_of_one_dtype_take_that_of_the_vector():
+    flat, unravel = jax.flatten_util.ravel_pytree({"a": jnp.ones(2), "b": jnp.ones((1, 1))})
+    for dtype in (jnp.bfloat16, jnp.bool_, jnp.int32, jnp.float32):
+        tree = unravel(flat.astype(dtype))
+        assert [x.dtype for x in jax.tree.leaves(tree)] == [dtype] * 2 and tree["b"].shape == (1, 1)
+    _, unravel = jax.flatten_util.ravel_pytree((jnp.ones(2), jnp.arange(2)))
+    with pytest.raises(TypeError, match="of dtype bool, but expected dtype float32"):
+        unravel(jnp.ones(4, bool))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from types import CodeType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from teucer._base.source import is_internal, known_files
 
-__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "is_own", "where"]
+__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "is_own", "of_code", "where"]
 
 
 UNKNOWN = "<unknown>"
@@ -23,6 +23,14 @@ def fun_name(fun: Callable[..., Any]) -> str:
         return fun_name(fun.func)
     name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) and name else type(fun).__name__
+
+
+def of_code(code: Any) -> Any:
+    """A function of this code, to be asked for its place and parameters and not to be called; None
+    if it is no code."""
+    if not isinstance(code, CodeType):
+        return None
+    return FunctionType(code, {}, closure=tuple([CellType() for _ in code.co_freevars]))
 
 
 def is_own(fun: Callable[..., Any]) -> bool:

@@ -56,8 +56,7 @@ def api_boundary(
         functools.update_wrapper(boundary, named, ("__doc__",))
     if isinstance(named, functools.partial):
         boundary.__name__ = boundary.__qualname__ = fun_name(named)
-    if doc is not None:
-        boundary.__doc__ = doc
+    boundary.__doc__ = boundary.__doc__ if doc is None else doc
     return boundary
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -72,10 +71,7 @@ class DebugInfo:
         """The function, or one of its code that only has its signature; None if nothing is
         known."""
         fun = self._fun()
-        if fun is None and type(self._code) is CodeType:
-            cells = tuple([CellType() for _ in self._code.co_freevars])
-            fun = FunctionType(self._code, {}, closure=cells)
-        return fun
+        return functions.of_code(self._code) if fun is None else fun
 
     @property
     def where(self) -> str:

@@ -328,10 +328,8 @@ def dispatching(
     functools.update_wrapper(wrapped, fun, updated=())
     if isinstance(fun, functools.partial):
         wrapped.__name__ = wrapped.__qualname__ = fun_name(fun)
-    if getattr(fun, "__dict__", None):
-        vars(wrapped).update(
-            {name: value for name, value in vars(fun).items() if name not in LIBRARY_MEMBERS}
-        )
+    own = getattr(fun, "__dict__", {}).items()
+    vars(wrapped).update({name: value for name, value in own if name not in LIBRARY_MEMBERS})
     wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
 
