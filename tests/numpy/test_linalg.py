@@ -5,6 +5,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._base import config
 
 L = jnp.linalg
 RNG = np.random.default_rng(1)
@@ -83,6 +84,27 @@ def test_matrix_norm(order):
 @pytest.mark.parametrize("p", [None, 1, -1, 2, -2, "fro", "nuc", np.inf])
 def test_cond(p):
     _close(L.cond(A, p), np.linalg.cond(A, p), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "tolerance", [0.4, np.array([0.1, 0.5, 0.9, 2.0]), np.full((2, 1), 0.3), np.full((4, 1), 0.3)]
+)
+def test_tolerances_are_absolute_for_ranks_and_relative_for_inverses(tolerance):
+    m = np.random.default_rng(0).normal(size=(4, 3, 3)).astype("float32")
+    for x in (m, m[0], m[0] + 0j, m[0, :2]):
+        want = np.linalg.matrix_rank(x, tolerance)
+        assert L.matrix_rank(x, tolerance).tolist() == want.tolist()
+        assert L.matrix_rank(x, tol=tolerance).tolist() == want.tolist()
+        lead = np.broadcast_shapes(x.shape[:-2], np.shape(tolerance))
+        wide = np.broadcast_to(x, (*lead, *x.shape[-2:]))
+        _close(L.pinv(x, tolerance), np.linalg.pinv(wide, rcond=tolerance), 1e-3)
+
+
+def test_ranks_are_as_wide_as_integers():
+    with config.enable_x64(True):
+        for b in (BIG[:4], BIG[:4, 0]):
+            assert L.lstsq(G, b)[2].dtype == np.int64
+        assert L.matrix_rank(G).dtype == np.int64 and L.matrix_rank(G[0]).dtype == np.int32
 
 
 def test_ranks_inverses_and_least_squares():

@@ -18,7 +18,14 @@ from teucer.lax.linalg import _svd as _linalg_svd
 from teucer.numpy._library import fast
 from teucer.numpy._linalg_decompositions import matrices
 from teucer.numpy._linalg_systems import inv
-from teucer.numpy._promotion import INEXACT, broadcast_to, check_arraylike, convert, promote_dtypes
+from teucer.numpy._promotion import (
+    INEXACT,
+    broadcast_shapes,
+    broadcast_to,
+    check_arraylike,
+    convert,
+    promote_dtypes,
+)
 from teucer.numpy._reductions import axes_of, axis_key, fold, keep
 from teucer.numpy._ufuncs import is_kind
 
@@ -154,31 +161,27 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
     return _norm(x, ord, (-2, -1), bool(keepdims))
 
 
-@fast(static=("hermitian", "scaled"))
-def _rank(x: Any, tolerance: Any, hermitian: bool, scaled: bool) -> Any:
+@fast(static=("hermitian",))
+def _rank(x: Any, tolerance: Any, hermitian: bool) -> Any:
     x = _operand("matrix_rank", x)
     if np.ndim(x) < 2:
         return convert(
-            fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None),
-            dtypes.canonicalize_dtype(int),
+            fold("any", lax.ne(x, scalar_like(x, 0)), None, False, None, None), np.dtype(np.int32)
         )
     s = (
         lax.abs(_linalg_eigen.eigh(x)[1])
         if hermitian
         else _linalg_svd.svd(x, full_matrices=False, compute_uv=False)
     )
-    limit = fold("max", s, -1, True, None, scalar_like(s, 0))
     if tolerance is None:
-        limit = lax.mul(
-            limit,
-            scalar_like(limit, max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)),
-        )
+        greatest = fold("max", s, -1, True, None, scalar_like(s, 0))
+        eps = float(dtypes.finfo(typeof(x).dtype).eps)
+        limit = lax.mul(greatest, scalar_like(s, max(np.shape(x)[-2:]) * eps))
     else:
-        given = convert(tolerance, typeof(s).dtype)
-        given = _structure.reshape(given, (*np.shape(given), 1)) if np.ndim(given) else given
-        given = broadcast_to(given, np.shape(limit))
-        limit = lax.mul(limit, given) if scaled else given
-    kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
+        limit = convert(tolerance, typeof(s).dtype)
+        limit = _structure.reshape(limit, (*np.shape(limit), 1)) if np.ndim(limit) else limit
+    shape = broadcast_shapes("matrix_rank", [np.shape(s), np.shape(limit)])
+    kept = lax.gt(broadcast_to(s, shape), broadcast_to(limit, shape))
     return fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), -1, False, None, None)
 
 
@@ -189,15 +192,18 @@ def matrix_rank(
     hermitian: bool = False,
     tol: ArrayLike | None = None,
 ) -> Array:
-    """The ranks of matrices: how many singular values exceed rtol (by default max(m, n) eps) times
-    the greatest.
+    """The ranks of matrices: how many singular values exceed a tolerance.
+
+    M: T[..., m, n]. rtol: by default max(m, n) eps times the greatest singular value. It is not
+    relative to that, as in JAX and as the second argument of NumPy's function. Its axes broadcast
+    with the leading ones of M. tol: another name of rtol.
 
     >>> matrix_rank(np.ones((3, 3), np.float32))
     Array(1, dtype=int32)
     """
     if tol is not None and rtol is not None:
         raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
-    return _rank(M, rtol if tol is None else tol, bool(hermitian), True)
+    return _rank(M, rtol if tol is None else tol, bool(hermitian))
 
 
 def cond(x: ArrayLike, p: Any = None) -> Any:

@@ -394,10 +394,10 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     (x,) = matrices("pinv", a)
     if rtol is None:
         rtol = 10.0 * max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)
+    lead = broadcast_shapes("pinv", [np.shape(x)[:-2], np.shape(rtol)])
+    x = broadcast_to(x, (*lead, *np.shape(x)[-2:]))
     if not math.prod(np.shape(x)[-2:]):
-        return _structure.full(
-            (*np.shape(x)[:-2], np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype
-        )
+        return _structure.full((*lead, np.shape(x)[-1], np.shape(x)[-2]), 0, typeof(x).dtype)
     if hermitian:
         x = lax.div(lax.add(x, adjoint(x)), scalar_like(x, 2))
     return _pseudo_inverse(
@@ -415,8 +415,8 @@ def pinv(
     """The Moore-Penrose inverses of matrices; singular values at most rtol times the greatest count
     as 0.
 
-    a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps. rcond: another name of
-    rtol.
+    a: T[..., m, n]  ->  T[..., n, m]. rtol: by default 10 max(m, n) eps; its axes broadcast
+    with the leading ones of a. rcond: another name of rtol.
 
     >>> pinv(np.float32([[2], [0]]))
     Array([[0.5, 0. ]], dtype=float32)
@@ -450,7 +450,7 @@ def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
     share_kept = convert(eps * max(m, n) if rcond is None else rcond, typeof(s).dtype)
     limit = lax.mul(fold("max", s, -1, False, None, scalar_like(s, 0)), share_kept)
     kept = lax.gt(s, broadcast_to(limit, np.shape(s)))
-    rank = fold("sum", convert(kept, np.dtype(np.int32)), 0, False, None, None)
+    rank = fold("sum", convert(kept, dtypes.canonicalize_dtype(int)), 0, False, None, None)
     inverse = lax.where_else(
         kept,
         lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))),
