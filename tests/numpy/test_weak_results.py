@@ -11,7 +11,7 @@ STRONG = {"bool": jnp.array([True]), "int32": jnp.array([3], "int32")}
 
 
 ONE = ["deg2rad", "rad2deg", "iscomplex", "isreal", "logical_not"]
-TWO = ["hypot", "heaviside", "logical_and"]
+TWO = ["hypot", "heaviside", "logaddexp2", "logical_and"]
 
 
 @pytest.mark.parametrize("name", ONE + TWO)

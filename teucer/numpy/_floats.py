@@ -433,7 +433,7 @@ def _full_operands(x: Any, y: Any) -> tuple[Any, ...]:
 
 def _logaddexp2(x: Any, y: Any) -> Any:
     """log2(2^x + 2^y), by way of natural logarithms."""
-    scale = scalar_like(x, math.log(2))
+    scale = constant(x, math.log(2))
     return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)
 
 
