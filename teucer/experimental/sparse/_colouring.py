@@ -78,34 +78,38 @@ def _independent_sets(graph: Any) -> Any:
         blocked = np.zeros(n, bool)
         blocked[owner[free[neighbour] & (rank[neighbour] > rank[owner])]] = True
         chosen = free & ~blocked
-        colour[chosen] = _smallest(colour, owner, neighbour, chosen)[chosen]
+        given = np.flatnonzero(chosen)
+        colour[given] = _smallest(colour, graph, given)
         live = free[owner] & ~chosen[owner]
         owner, neighbour = owner[live], neighbour[live]
     return colour
 
 
-def _smallest(colour: Any, owner: Any, neighbour: Any, chosen: Any) -> Any:
-    """For each chosen vertex the smallest colour that no neighbour has."""
-    of = chosen[owner] & (colour[neighbour] >= 0)
-    count = int(colour.max(initial=0)) + 1
-    used = np.zeros((len(colour), count + 1), bool)
-    used[owner[of], colour[neighbour[of]]] = True
+def _smallest(colour: Any, graph: Any, given: Any) -> Any:
+    """For each of the vertices `given`, which have no colour yet, the smallest that no neighbour
+    has."""
+    degree = graph.indptr[given + 1] - graph.indptr[given]
+    ends = np.cumsum(degree)
+    edges = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
+        graph.indptr[given] - ends + degree, degree
+    )
+    seen = colour[graph.indices[edges]]
+    of = seen >= 0
+    used = np.zeros((len(given), int(colour.max(initial=0)) + 2), bool)
+    used[np.repeat(np.arange(len(given)), degree)[of], seen[of]] = True
     return np.argmin(used, axis=1).astype(np.int32)
 
 
 def _improved(colour: Any, graph: Any, rounds: int = 6) -> Any:
     """Colours given anew, group by group from the last to the first: never more, often fewer."""
-    owner = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-    neighbour = graph.indices
-    other = owner != neighbour
-    owner, neighbour = owner[other], neighbour[other]
     for number in range(rounds):
-        count = colour.max() + 1
-        order = np.argsort(np.bincount(colour)) if number % 2 else np.arange(count)[::-1]
+        sizes = np.bincount(colour)
+        count = len(sizes)
+        order = np.argsort(sizes) if number % 2 else np.arange(count)[::-1]
+        members = np.split(np.argsort(colour, kind="stable"), np.cumsum(sizes)[:-1])
         fresh = np.full(len(colour), -1, np.int32)
         for group in order:
-            chosen = colour == group
-            fresh[chosen] = _smallest(fresh, owner, neighbour, chosen)[chosen]
+            fresh[members[group]] = _smallest(fresh, graph, members[group])
         if fresh.max() + 1 == count and number > 3:
             break
         colour = fresh
