@@ -120,3 +120,33 @@ def test_a_batch_is_not_divided_over_an_axis_that_the_function_speaks_of():
     )
     with pytest.raises(ValueError, match="contains manual axes"):
         jax.set_mesh(jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",), (AxisType.Manual,)))
+
+
+def test_carries_and_branches_that_vary_are_named():
+    """Each component with the cast that it needs."""
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    v = jnp.arange(8.0)
+
+    def swaps(x, y, z):
+        return lax.scan(lambda c, _: ((c[2], c[0], c[1]), None), (x, y, z), None, length=2)[0]
+
+    both = P(("x", "y"))
+    said = [
+        r"component c\[0\] has type float32\[2\]\{V:x\} .* float32\[2\]\{V:\(x,y\)\}",
+        r"pcast\(..., \('y',\), to='varying'\)` to the .* input carry component c\[0\]",
+        r"pcast\(..., \('x',\), to='varying'\)` to the .* input carry component c\[1\]",
+    ]
+    with pytest.raises(TypeError, match="(?s)" + ".*".join(said)):
+        jax.shard_map(swaps, mesh=mesh, in_specs=(P("x"), P(), both), out_specs=both)(
+            v, v[:2], jnp.arange(16.0)
+        )
+    branches = jax.shard_map(
+        lambda x: lax.cond(True, lambda: {"a": v[:2], "b": x}, lambda: {"a": x, "b": x}),
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
+    with pytest.raises(
+        TypeError, match=r"fixed by .*\('x',\), to='varying'\)` to the output of .* at path \['a'\]"
+    ):
+        jax.jit(branches)(v)

@@ -309,9 +309,12 @@ def check_carry(
         if not same_type(one, other)
     ]
     if lines:
+        of_carry = "initial carry value corresponding to the input carry"
         lines += vma_hints(
-            zip(in_avals, out_avals, strict=True),
-            f"initial carry value corresponding to the input carry {name}",
+            (one, other, f"{of_carry} {_component(name, path)}")
+            for path, one, other in zip(
+                tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True
+            )
         )
         raise TypeError(
             _carry_message(
@@ -334,20 +337,18 @@ def _carry_message(head: str, fun: Callable[..., object], lines: Sequence[str], 
     )
 
 
-def vma_hints(pairs: Iterable[tuple[object, object]], what: str) -> list[str]:
-    """What to do where the first type of a pair varies over fewer manual axes than the second."""
-    missing = {
-        tuple(sorted(other.vma - one.vma, key=str))
-        for one, other in pairs
-        if isinstance(one, ShapedArray) and isinstance(other, ShapedArray)
-    }
+def vma_hints(values: Iterable[tuple[object, object, str]]) -> list[str]:
+    """What to do where the first type of a value varies over fewer manual axes than the second;
+    each with what messages call it."""
     hints = [
         f"applying `jax.lax.pcast(..., {axes}, to='varying')` to the {what}."
-        for axes in sorted(missing, key=str)
-        if axes
+        for one, other, what in values
+        if isinstance(one, ShapedArray)
+        and isinstance(other, ShapedArray)
+        and (axes := tuple(sorted(other.vma - one.vma, key=str)))
     ]
     if len(hints) > 1:
-        return ["\n  * ".join(["This might be fixed by:", *hints])]
+        return ["\n      * ".join(["This might be fixed by:", *hints])]
     return [f"This might be fixed by {hint}" for hint in hints]
 
 
@@ -424,11 +425,13 @@ def check_branches(
                     ]
                 )
             )
-        pairs = zip(
-            tree_errors.leaf_paths(first.out_tree),
-            first.jaxpr.out_avals,
-            body.jaxpr.out_avals,
-            strict=True,
+        pairs = list(
+            zip(
+                tree_errors.leaf_paths(first.out_tree),
+                first.jaxpr.out_avals,
+                body.jaxpr.out_avals,
+                strict=True,
+            )
         )
         lines = [
             f"    The output of {names[0]}{_at(path)} has type {one.str_short()} but the "
@@ -438,14 +441,13 @@ def check_branches(
             if not same_type(one, other)
         ]
         if lines:
-            both = list(zip(first.jaxpr.out_avals, body.jaxpr.out_avals, strict=True))
-            lines += [
-                f"    {hint}"
-                for hint in (
-                    *vma_hints(both, f"output of {names[0]}"),
-                    *vma_hints([(b, a) for a, b in both], f"output of {name}"),
-                )
-            ]
+            hints = vma_hints(
+                [
+                    *((a, b, f"output of {names[0]}{_at(path)}") for path, a, b in pairs),
+                    *((b, a, f"output of {name}{_at(path)}") for path, a, b in pairs),
+                ]
+            )
+            lines += [f"    {hint}" for hint in hints]
             raise TypeError(
                 "\n".join(
                     [
