@@ -27,6 +27,12 @@ FAULTS = {
         r"process {last} and process 0 compile different programs, as their number \d+ "
         r".*\n(.*\n)*?.*programs.py:\d+"
     ),
+    "smaller batch": (
+        r"process {last} and process 0 run different programs as their call number 2 .*\n"
+        r".*process {last}: .*which it compiles, called at .*programs.py:\d+.*\n"
+        r".*process 0: .*which is compiled, called at .*programs.py:\d+(.*\n)*?"
+        r".*- .*tensor<.*\n.*\+ .*tensor<"
+    ),
     "dies": r"process {last} has failed: it has given no sign for 5 s",
     "dies 0": r"process 0 has failed: it has given no sign for 5 s",
     "stops": r"process {last} has failed: it has given no sign for 5 s",
@@ -44,7 +50,9 @@ def check_fault(kind, n):
     assert "wrong" not in said
     assert re.search(FAULTS[kind].format(last=n - 1), said), said
     # The table at the end says of each why it ended, without the note below tracebacks.
-    assert not re.search(r"^ +\d+  status .* s  (\(For simplicity.*)?$", said, re.MULTILINE), said
+    assert not re.search(
+        r"^ +\d+  status .* s  (\(For simplicity.*|Thread 0x.*)?$", said, re.MULTILINE
+    ), said
     # Every process but those that were killed says in its last words who is at fault.
     assert not re.search(r"FATAL|Terminating process because", said), said
 

@@ -165,6 +165,9 @@ def fault(kind):
         largest(x)
     if me and kind == "other shapes":
         triple(rows(4 * jax.device_count()))
+    if kind == "smaller batch":  # of a program that all have compiled
+        triple(x).block_until_ready()
+        triple(rows(4 * jax.device_count()) if me else x)
     if kind == "other order":
         for f in ((largest, triple), (triple, largest)):
             triple(x), largest(x)

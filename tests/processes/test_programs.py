@@ -69,7 +69,9 @@ def test_some_of_several_survivors_go_on(n):
     check_survivors(n)
 
 
-@pytest.mark.parametrize("kind", ["compiles another", "other order", "dies 0", "sleeps"])
+@pytest.mark.parametrize(
+    "kind", ["compiles another", "other order", "smaller batch", "dies 0", "sleeps"]
+)
 def test_faults_end_every_process(kind):
     check_fault(kind, 2)
 

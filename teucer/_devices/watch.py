@@ -169,10 +169,30 @@ class Watch:
                 _differ(call, self._number, call.group[0], name, line), (self._number,)
             )
 
-    def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
+    def next_call(self, group: tuple[int, ...]) -> tuple[str, int]:
+        """Where the first process of a group says what its next call is, and the call's number."""
+        number = self._counts[group]
+        return f"{ROOT}/order/{_key(group)}/{number}", number
+
+    def place_of(self, where: str, before: int, fingerprint: str) -> str | None:
+        """Where the first process has said what its program of a fingerprint is, of those before a
+        number."""
+        for number in reversed(range(before)):
+            if self._value(f"{where}/{number}/said").startswith(fingerprint):
+                return f"{where}/{number}"
+        return None
+
+    def ask(
+        self,
+        key: str,
+        group: tuple[int, ...],
+        what: str,
+        instead: tuple[str, Callable[[str], ProcessFailure]] | None = None,
+    ) -> str:
         """What the first process of a group says under a key, when it comes to that.
 
-        Raises ProcessFailure if it does not come.
+        instead: another key, under which it says something only if it will not come; and the error
+        of what it says. Raises that, and ProcessFailure if it does not come.
         """
         deadline = time.monotonic() + config.collective_timeout.value
         while True:
@@ -183,6 +203,9 @@ class Watch:
             self.check(group)
             if "DEADLINE" not in str(failure):
                 raise self.explained(failure)
+            said = self._value(instead[0]) if instead is not None else ""
+            if said and instead is not None and not self._value(key):
+                raise instead[1](said)
             if time.monotonic() > deadline:
                 raise ProcessFailure(
                     f"process {group[0]} did not come to {what}, within "

@@ -85,8 +85,29 @@ def agree(devices: Sequence[object], name: str, text: str) -> Agreement | None:
             client.key_value_set_bytes(f"{where}/text", packed, allow_overwrite=True)
         return agreement
     assert state.watch is not None
-    said = state.watch.ask(
-        f"{where}/said", group, f"program {number} over processes {group}: {name}, called at {line}"
+    watch = state.watch
+    place, call = watch.next_call(group)
+
+    def compiled_before(said: str) -> processes.ProcessFailure:
+        """The first process goes on to its next call without compiling a program."""
+        fingerprint, its_name, its_line = said.split("\n", 2)
+        shown = watch.place_of(where.rpartition("/")[0], number, fingerprint)
+        return processes.ProcessFailure(
+            f"process {state.process_id} and process {group[0]} run different programs as their "
+            f"call number {call} over processes {group}.\n"
+            f"    process {state.process_id}: {name}, which it compiles, called at {line}\n"
+            f"    process {group[0]}: {its_name}, which is compiled, called at {its_line}"
+            f"{'' if shown is None else _difference(client, shown, text)}\n"
+            "  All processes must make the same calls, with arguments of the same shapes, in the "
+            "same order.",
+            (state.process_id,),
+        )
+
+    said = watch.ask(
+        f"{where}/said",
+        group,
+        f"program {number} over processes {group}: {name}, called at {line}",
+        (place, compiled_before),
     )
     theirs, their_name, their_line = said.split("\n", 2)
     if theirs != own:

@@ -22,7 +22,8 @@ from teucer.cli._errors import CommandError
 
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
 _LAST_LINES = 40
-_NOTE = tracebacks.NOTE[:40]  # which stands below an exception
+# What stands below an exception: the note on frames, and what Python prints where it is ended.
+_BELOW = (" ", tracebacks.NOTE[:40], "Timeout (", "Thread 0x", "Current thread 0x")
 
 
 class _Process:
@@ -68,7 +69,7 @@ class _Process:
     def why(self) -> str:
         """The line of its last words that says most: that of an exception, or of the watch over
         processes."""
-        lines = [line for line in self.errors if line and not line.startswith((" ", _NOTE))]
+        lines = [line for line in self.errors if line and not line.startswith(_BELOW)]
         said = [line for line in lines if line.startswith("teucer: process")]
         return (said or lines or [""])[-1]
 
