@@ -118,6 +118,15 @@ def test_compiled_programs_take_arguments_that_lie_as_they_want():
             compiled({"a": rows, "b": (bad,)}, rows)
 
 
+@pytest.mark.filterwarnings("ignore:backend and device argument")
+def test_functions_of_a_device_bring_arguments_there():
+    there = jax.devices()[1]
+    compiled = jax.jit(f, device=there).lower(X).compile()
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    for x in (X, jax.device_put(X, NamedSharding(mesh, P("x"))), jax.device_put(X, there)):
+        assert compiled(x).devices() == {there}
+
+
 @pytest.mark.parametrize("names", [("x", "y"), ("a", "b")])
 @pytest.mark.parametrize("kind", KINDS)
 def test_exported_and_called_over_a_mesh(kind, names):

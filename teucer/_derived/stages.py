@@ -127,6 +127,7 @@ class Traced(Stage):
 
     def __init__(self, staged: Staged, options: JitOptions, call: FlatCall) -> None:
         self.staged, self.out_tree = staged, staged.out_tree
+        self.moves = options.device is not None
         self.fun_name = staged.debug_info.name
         n = len(staged.consts)
         told = prefixed(staged, call, options.in_shardings, None)[0]
@@ -331,6 +332,7 @@ class Lowered(Stage):
             traced.arg_names,
             traced.on_arrays,
             traced.low,
+            moves=traced.moves,
         )
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -392,8 +394,11 @@ class Compiled(Stage):
         arg_names: Sequence[str],
         on_arrays: OnArrays | None = None,
         low: OnLow | None = None,
+        *,
+        moves: bool = False,
     ) -> None:
-        self._on_arrays, self._low = on_arrays, low
+        # moves: whether `jit` was told a device, to which it brings the arguments.
+        self._on_arrays, self._low, self._moves = on_arrays, low, moves
         self.program, self.args_info, self.out_tree, self.arg_names = (
             program,
             args_info,
@@ -521,9 +526,9 @@ class Compiled(Stage):
                 "than when it was AOT compiled? The mismatches are:\n" + "\n".join(differing)
             )
         leaves = (*self.consts, *call.leaves)
-        if self._low is None:
+        if self._low is None and not self._moves:
             self._check_places(call.leaves)
-        else:
+        if self._low is not None:
             outs = self._run(self._low.operands_of(leaves))
             return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves)), None
         plain = self._on_arrays is None and not any(x.is_high for x in expected)
