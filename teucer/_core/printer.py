@@ -131,7 +131,7 @@ def _jaxprs_of(value: Any) -> list[Jaxpr]:
 def literal_text(literal: Literal) -> str:
     """A literal with its type, as in `2.0:f32[]`."""
     value = literal.val
-    if type(value) in (float, complex):  # as the dtype has it
+    if type(value) in (float, complex) and not literal.aval.weak_type:  # as the dtype has it
         value = np.asarray(value, literal.aval.dtype)
     text = str(value.item() if isinstance(value, np.ndarray | np.generic) else value)
     return f"{text}:{literal.aval.str_short(short_dtypes=True)}"
