@@ -303,3 +303,32 @@ def test_a_strong_tangent_of_a_weak_value(rare: int, monkeypatch: pytest.MonkeyP
         (ct,) = pull(jnp.asarray(1.0))
         np.testing.assert_allclose(ct, 2 * np.cos(2.0), rtol=1e-6)
         assert jax.linearize(lambda x: f(x) * 3, 1.0)[1](1.0) == 6
+
+
+@pytest.mark.parametrize("out_axis", [0, 1, 2])
+@pytest.mark.parametrize(("x_axis", "w_axis"), [(0, 0), (1, None), (None, 1), (1, 0)])
+def test_pullback_of_a_mapped_linearization(
+    x_axis: int | None, w_axis: int | None, out_axis: int
+) -> None:
+    """A linearization with a rule of its own backwards may be mapped, and then transposed."""
+
+    @jax.custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sin(x)[:, None] * w
+
+    def backward(kept: Any, ct: Any) -> Any:
+        x, w = kept
+        return (ct * w).sum(1) * jnp.cos(x) * 3, (ct * jnp.sin(x)[:, None]).sum(0) * 5
+
+    f.defvjp(lambda x, w: (f(x, w), (x, w)), backward)
+    x, w, cts = jnp.arange(3.0), jnp.arange(2.0) + 1, jnp.arange(24.0).reshape(4, 3, 2)
+    linear = jax.linearize(f, x, w)[1]
+    tangents = [
+        v if axis is None else jnp.stack([v] * 4, axis) for v, axis in ((x, x_axis), (w, w_axis))
+    ]
+    mapped = jax.vmap(linear, (x_axis, w_axis), out_axis)
+    found = jax.linear_transpose(mapped, *tangents)(jnp.moveaxis(cts, 0, out_axis))
+    each = zip(*(jax.vjp(f, x, w)[1](ct) for ct in cts), strict=True)
+    for y, rows, axis in zip(found, each, (x_axis, w_axis), strict=True):
+        expected = sum(rows) if axis is None else np.stack(rows, axis)
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
