@@ -282,6 +282,18 @@ def test_debug_nans_between_calls():
             assert f(1.0) == 0
 
 
+@pytest.mark.parametrize(("option", "bad"), [("debug_nans", -1.0), ("debug_infs", 0.0)])
+def test_results_are_looked_at_in_every_call(option, bad):
+    """Under each of the options alone, and not in the first call only."""
+    f = jax.jit(lambda x: jnp.log(x) * 2)
+    with getattr(jax, option)(True):
+        assert f(1.0) == 0 and f(1.0) == 0
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match="encountered in log"):
+                f(bad)
+        assert f(1.0) == 0
+
+
 def test_promotion_and_precision_between_calls():
     f, a, b = jax.jit(lambda x, y: x + y), np.ones(2, np.int8), np.ones(2, np.float32)
     for _ in range(2):
