@@ -293,7 +293,8 @@ def trapezoid(
 @fast(static=("axis", "given"))
 def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     if not given and not x.ndim and _is_long(y, axis):
-        return x * _sum_of_means(y, axis)
+        area = x * _sum_of_means(y, axis)
+        return convert(area, area.dtype)
     behind = axis - y.ndim  # counted from the end, also of what broadcasting gives more axes
     if given and x.ndim == 1:
         x = _structure.reshape(_diff(x, 1, 0), (max_dim(x.shape[0] - 1, 0),) + (1,) * (-behind - 1))
