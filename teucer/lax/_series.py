@@ -391,7 +391,7 @@ def asinh(sqrt: Function, x: Array) -> Any:
 
 def acosh(sqrt: Function, x: Array) -> Any:
     large, v = gt(x, scalar_like(x, LARGE)), plus(x, -1)
-    root = sqrt(mul(v, plus(v, 2)))
+    root = sqrt(add(times(2, v), square(v)))  # compilers round this sum once
     total = where_else(large, x, add(root, v))
     rest = where_else(large, scalar_like(x, 0), sub(v, sub(total, root)))
     return where_else(

@@ -84,7 +84,7 @@ def _erfcx(x: Any) -> Any:
     positive = _rational(jnp.abs(x))
     below = jnp.where(is_positive, 0, x)
     y = jnp.where(is_positive, positive, 2 * jnp.exp(below * below) - positive)
-    return jnp.where(jnp.isnan(x), x, jnp.where(x == jnp.inf, 0, y))
+    return jnp.where(jnp.isnan(x), x, y)
 
 
 @_erfcx.defjvp
@@ -92,6 +92,22 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     y = _erfcx(x)
     return y, t * (2 * x * y - 2 / _SQRT_PI)
+
+
+# The coefficients of (-1 / (2 x^2))^k in sqrt(pi) x erfcx(x): DLMF 7.12.1.
+_FAR_TERMS = tuple(float(math.prod(range(1, 2 * k, 2))) for k in range(13))
+
+
+def _erfcx_of_any(x: Any) -> Any:
+    """By an asymptotic series where x is large: there the derivatives of the other formula
+    cancel."""
+    least, count = {8: (10, 13), 4: (5, 11)}.get(x.dtype.itemsize, (5, 5))
+    is_far = x > least
+    inverse = 1 / jnp.where(is_far, x, least)
+    v, total = -0.5 * inverse * inverse, jnp.zeros_like(x)
+    for c in reversed(_FAR_TERMS[:count]):
+        total = total * v + c
+    return jnp.where(is_far, total * inverse / _SQRT_PI, _erfcx(jnp.where(is_far, 1, x)))
 
 
 @fast
@@ -103,7 +119,7 @@ def erfcx(x: ArrayLike) -> Array:
     """
     (x,) = inexact("erfcx", x)
     x = jnp.asarray(x, x.dtype)  # not weakly typed
-    return _wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx(x)
+    return _wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx_of_any(x)
 
 
 @custom_jvp
