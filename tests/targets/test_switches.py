@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from targets.test_outline import outlined
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -112,6 +113,19 @@ OTHER = {
 def test_plain(name):
     f, *args = (PLAIN | OTHER)[name]
     assert has_plain_loops(jax.make_jaxpr(f)(*args).jaxpr) == (name in PLAIN)
+
+
+def test_loops_that_outlining_makes_stay_plain():
+    """Of small arrays too: unrolled, they would round otherwise."""
+
+    def f(x: Any) -> Any:
+        for _ in range(8):
+            x = jnp.sin(x * 2) @ x + jnp.tanh(x)
+        return x
+
+    jaxpr = outlined(f, np.eye(4, dtype=np.float32))
+    assert [eqn.primitive.name for eqn in jaxpr.eqns].count("scan") == 1
+    assert has_plain_loops(jaxpr)
 
 
 def test_symbolic_sizes_are_not_known():

@@ -93,7 +93,9 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
     ]
     if inner:
         counts = _sums(inner)
-        if eqn.primitive.name in LOOPS and 0 < _largest(eqn) <= counts.computed <= PLAIN_BODY:
+        # Loops that outlining makes come from no line. Unrolled, they would round otherwise.
+        of_user = eqn.primitive.name in LOOPS and eqn.source is not None
+        if of_user and 0 < _largest(eqn) <= counts.computed <= PLAIN_BODY:
             return counts._replace(moved=math.inf)
         return counts
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
