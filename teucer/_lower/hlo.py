@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeAlia
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._base.element_types import bit_width
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant, is_symbolic
@@ -243,6 +244,10 @@ def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) ->
 
 
 def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:
+    dtype = xs[0].dtype
+    if bit_width(dtype) == 2:  # XLA's CPU aborts the process
+        wide = [convert(ctx, x, np.dtype(np.int8)) for x in xs]
+        return convert(ctx, concatenate(ctx, wide, axis), dtype)
     shape = list(xs[0].shape)
     shape[axis] = sum(x.shape[axis] for x in xs)
     return ctx.op1(
@@ -420,6 +425,10 @@ def sort(
 ) -> tuple[Value, ...]:
     """Sort several arrays together; `comparator` takes (a0, b0, a1, b1, ...) and returns whether a
     goes before b."""
+    if 2 in [bit_width(x.dtype) for x in xs]:  # XLA's CPU sorts them wrongly
+        wide = [convert(ctx, x, np.dtype(np.int8)) if bit_width(x.dtype) == 2 else x for x in xs]
+        sorted_ = sort(ctx, wide, dimension, is_stable, comparator)
+        return tuple(convert(ctx, y, x.dtype) for y, x in zip(sorted_, xs, strict=True))
     scalars = [ShapedArray((), x.dtype) for x in xs for _ in range(2)]
     region = ctx.region(scalars, comparator)
     return ctx.op(
