@@ -413,17 +413,18 @@ def test_results_of_each_step_are_kept() -> None:
 # --- Whole programs -------------------------------------------------------------------------------
 
 
-def close(found: Any, expected: Any) -> None:
+def close(found: Any, expected: Any, error: float | None = None) -> None:
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert x.dtype == y.dtype
         assert x.weak_type == y.weak_type
         # XLA fuses other operations with each other, and may round once where it rounded twice.
-        error = 1e-12 if x.dtype == np.float64 else 2e-6
-        np.testing.assert_allclose(x, y, rtol=error, atol=error)
+        least = 1e-12 if x.dtype == np.float64 else 2e-6
+        np.testing.assert_allclose(x, y, rtol=error or least, atol=error or least)
 
 
-def both(f: Any, *args: Any, **options: Any) -> None:
-    close(jax.jit(f, outline=True, **options)(*args), jax.jit(f, outline=False, **options)(*args))
+def both(f: Any, *args: Any, error: float | None = None, **options: Any) -> None:
+    found, expected = (jax.jit(f, outline=mode, **options)(*args) for mode in (True, False))
+    close(found, expected, error)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +456,9 @@ def test_programs_give_the_same(f: Any, transform: Any) -> None:
         if "vmap" in transform.__code__.co_names:
             x = np.stack([x, x + 1])
         w = [w.astype(np.float64) for w in LAYERS] if f is network else LAYERS[0].astype(np.float64)
-        both(transform(f), x, w)
+        # The last bit of an x changes these results by 1e-10, and with outline=False tanh is XLA's,
+        # which is 7 units off.
+        both(transform(f), x, w, error=1e-8)
 
 
 def test_random_numbers_and_keys() -> None:
