@@ -15,6 +15,7 @@ import pytest
 import teucer as jax
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._arrays import transfer
 from teucer._base import config
 from teucer._derived.remat import name_p
 from teucer.ad_checkpoint import checkpoint_name
@@ -650,3 +651,15 @@ def test_functions_are_let_go_with_their_program():
     jax.clear_caches()
     gc.collect()
     assert gone() is None
+
+
+def test_constants_of_programs_with_callbacks_are_put_on_devices_once(monkeypatch):
+    weights, brought = np.arange(3, dtype=np.float32), []
+    to_sharding = transfer.to_sharding
+    monkeypatch.setattr(
+        transfer, "to_sharding", lambda x, *rest: brought.append(x) or to_sharding(x, *rest)
+    )
+    f = jax.jit(lambda x: jax.pure_callback(lambda y: y, x, x * weights))
+    for n in range(4):
+        np.testing.assert_array_equal(f(jnp.full(3, n, np.float32)), weights * n)
+    assert sum(x is weights for x in brought) == 1

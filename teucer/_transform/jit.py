@@ -425,7 +425,7 @@ def call_jitted(
         note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
     program = program_for(job_of(staged, call, options))
     fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
-    outs = execute(program, staged.jaxpr, leaves)
+    outs = execute(program, staged.jaxpr, leaves, 0 if fast else len(staged.consts))
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
+from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
@@ -78,12 +80,17 @@ class Inline(enum.Enum):
     AUTO = "auto"
 
 
-def execute(program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
+def execute(
+    program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value], n_consts: int = 0
+) -> list[Any]:
     """Run the program of a jaxpr.
 
+    n_consts: how many of the first arguments are the same at each call, and stay on its devices.
     A value that jax_debug_nans refuses is traced to the primitive that makes it; where memory runs
     out, the error says for what.
     """
+    if n_consts:
+        args = (*_placed(program, jaxpr, args[:n_consts]), *args[n_consts:])
     try:
         return run.execute(program, args)
     except XlaRuntimeError as err:
@@ -96,6 +103,20 @@ def execute(program: Program, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list
         ):  # as donated ones are after the first run
             provided.blame(jaxpr, args)
         raise
+
+
+def _placed(program: Program, jaxpr: ClosedJaxpr, consts: Sequence[Value]) -> tuple[Value, ...]:
+    """The first arguments of a program on its devices, kept for its next calls."""
+    found = jaxpr.cache.get((_placed, program))
+    if found is None or not all(map(operator.is_, found[0], consts)):
+        shardings = iter(program.in_shardings)
+        wanted = [next(shardings) if kept else None for kept in program.kept[: len(consts)]]
+        there = tuple(
+            x if sharding is None or type(x) is ArrayImpl else transfer.to_sharding(x, sharding)
+            for x, sharding in zip(consts, wanted, strict=True)
+        )
+        found = jaxpr.cache[_placed, program] = consts, there
+    return cast(tuple[Any, ...], found[1])
 
 
 def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
