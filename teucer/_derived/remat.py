@@ -26,7 +26,6 @@ from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, current_trace
-from teucer._core.types import high_types
 from teucer._dynamic import dynamic
 from teucer._executables import compilations
 from teucer._lower import hlo
@@ -158,7 +157,7 @@ def _staged_body(
         # What the values of a high type consist of may change.
         if (
             key is not None
-            and not high_types
+            and not found[0].jaxpr.is_high
             and not any(isinstance(c, Tracer) for c in consts)
             and not dynamic.finds_sizes(found[0])
         ):

@@ -221,7 +221,7 @@ class VJP:
         >>> total = jax.new_ref(1.)
         >>> _, pull = jax.vjp(lambda x: 2. * x, 3.)
         >>> pull.with_refs(total)(1.), total
-        ((GradRef(),), Ref(3., dtype=float32, weak_type=True))
+        ((GradRef(),), Ref(3., dtype=float32))
         """
         return pytrees.Partial(_pull_into, self, refs)
 

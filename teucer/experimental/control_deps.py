@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from teucer._base.lazy import listing
 from teucer._core.typing import ArrayLike
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._foreign import ffi_call
 
 __all__ = ["control_dep", "schedule"]
+__dir__ = listing(__name__, __all__)
 
 
 def control_dep(src: ArrayLike, dst: ArrayLike) -> None:

@@ -57,7 +57,7 @@ def discharge_state(
     >>> import teucer as jax, teucer.numpy as jnp
     >>> closed = jax.make_jaxpr(lambda ref: ref.addupdate(1.))(jax.new_ref(2.))
     >>> discharge_state(closed.jaxpr)[0]
-    { lambda ; a:f32[]. let b:f32[] = add_any a 1.0:f32[] in (b,) }
+    { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
     """
     chosen = (
         [should_discharge] * len(jaxpr.invars)

@@ -71,8 +71,8 @@ _ROOMS = {
         "all any argmax argmin count_nonzero max mean min prod ptp std sum var"
     ),
     "teucer.numpy._rows": (
-        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p log2 "
-        "nextafter sin sinh sqrt square tan tanh"
+        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
+        "sin sinh sqrt square tan tanh"
     ),
     "teucer.numpy._select": "choose compress extract piecewise select",
     "teucer.numpy._sets": (
@@ -97,7 +97,7 @@ _ROOMS = {
     ),
     "teucer.numpy._ufuncs": (
         "abs bitwise_count bitwise_not ceil conj deg2rad divide equal fabs floor greater "
-        "greater_equal imag isfinite isinf isnan left_shift less less_equal log10 logical_not "
+        "greater_equal imag isfinite isinf isnan left_shift less less_equal log10 log2 logical_not "
         "not_equal positive rad2deg real reciprocal right_shift rint sign trunc"
     ),
     "teucer.numpy._vectorize": "apply_along_axis apply_over_axes vectorize",

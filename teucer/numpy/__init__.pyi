@@ -303,6 +303,7 @@ from teucer.numpy._ufuncs import left_shift as left_shift
 from teucer.numpy._ufuncs import less as less
 from teucer.numpy._ufuncs import less_equal as less_equal
 from teucer.numpy._ufuncs import log10 as log10
+from teucer.numpy._ufuncs import log2 as log2
 from teucer.numpy._ufuncs import logical_not as logical_not
 from teucer.numpy._ufuncs import not_equal as not_equal
 from teucer.numpy._ufuncs import positive as positive
@@ -404,7 +405,6 @@ invert = _invert
 iterable: Any
 log: Unary
 log1p: Unary
-log2: Unary
 mod = _mod
 nan: Any
 ndarray = _ndarray

@@ -296,7 +296,7 @@ def freeze(ref: Any) -> Any:
     >>> ref = jax.new_ref(1.)
     >>> ref[...] = 2.
     >>> jax.freeze(ref)
-    Array(2., dtype=float32, weak_type=True)
+    Array(2., dtype=float32)
     """
     return _references.freeze_p.call(_reference("freeze", ref))[0]
 

@@ -19,8 +19,8 @@ from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 _ROOMS = {
     "teucer.lax._arithmetic": "nextafter square",
     "teucer.lax._elementwise": (
-        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p log2 sin "
-        "sinh sqrt tan tanh"
+        "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p sin sinh "
+        "sqrt tan tanh"
     ),
 }
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}

@@ -44,6 +44,7 @@ __all__ = [
     "less",
     "less_equal",
     "log10",
+    "log2",
     "logical_not",
     "not_equal",
     "positive",
@@ -127,7 +128,14 @@ def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
 # Reciprocal, logarithms, angles
 
 reciprocal = unary("reciprocal", INEXACT, lax.reciprocal, "Reciprocal 1 / x.")
-log10 = unary("log10", INEXACT, lambda x: lax.log10_p.call(x)[0], "Logarithm to base 10.")
+
+
+def _strong(y: Any) -> Any:
+    return lax.convert_element_type(y, y.dtype)  # as JAX 0.10 has logarithms of numbers
+
+
+log2 = unary("log2", INEXACT, lambda x: _strong(lax.log2(x)), "Logarithm to base 2.")
+log10 = unary("log10", INEXACT, lambda x: _strong(lax.log10_p.call(x)[0]), "Logarithm to base 10.")
 deg2rad = unary(
     "deg2rad", INEXACT, lambda x: lax.mul(x, constant(x, math.pi / 180)), "Degrees as radians."
 )

@@ -106,7 +106,7 @@ def when(condition: Any) -> Callable[[Callable[[], Any]], Any]:
     ... def _():
     ...     ref[...] = 1
     >>> ref
-    Ref(1, dtype=int32, weak_type=True)
+    Ref(1, dtype=int32)
     """
 
     def run(f: Callable[[], Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from teucer.experimental.pallas._triton.text import (
     is_signed,
     type_text,
 )
-from teucer.lax import _conversion, _polynomial, _structure
+from teucer.lax import _conversion, _elementwise, _polynomial, _structure
 
 __all__ = ["convert"]
 
@@ -409,6 +410,7 @@ for _p, _f in {
     lax.sign_p: _sign,
     lax.integer_pow_p: _integer_power,
     lax.clamp_p: _clamped,
+    _elementwise.log10_p: lambda e, x: [lax.mul(lax.log2(x), _like(x, math.log10(2)))],
     _polynomial.one_minus_square_p: lambda e, x: [lax.sub(_like(x, 1), lax.mul(x, x))],
 }.items():
     TRITON[_p] = by_program(_f)
