@@ -397,7 +397,8 @@ def compute_on2(
         )
     if compiler_options is not None:
         raise NotImplementedError(
-            f"compute_on2: compiler_options are of compilers of TPUs, got {compiler_options}."
+            f"compute_on2: compiler_options are of compilers of TPUs, got {compiler_options}.\n"
+            "  Leave them out; options of the whole program are those of `jax.jit`."
         )
     called = _metadata_call(f, meta=compute_on(compute_type).said)
 

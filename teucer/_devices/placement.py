@@ -265,7 +265,8 @@ def _partly_abstract(args: Sequence[Any], abstract: Sequence[NamedSharding | Non
     other = next((mesh for mesh in found if mesh.size != first.size), None)
     if other is not None:
         raise ValueError(
-            f"AbstractMesh should be of the same size across all shardings. Got {first} and {other}"
+            "AbstractMesh should be of the same size across all shardings. "
+            f"Got {first} and {other}\n  Lay all arguments over meshes of one size."
         )
     own = next((s for x in args if isinstance(s := sharding_of(x), NamedSharding)), None)
     if own is None:
@@ -274,7 +275,8 @@ def _partly_abstract(args: Sequence[Any], abstract: Sequence[NamedSharding | Non
     if len(devices) != first.size:
         raise ValueError(
             f"AbstractMesh size: {first.size} does not match the device assignment size: "
-            f"{len(devices)}\n    mesh: {first}\n    another argument: {own}"
+            f"{len(devices)}\n    mesh: {first}\n    another argument: {own}\n"
+            "  Lay all arguments over as many devices."
         )
     return spread(args, [with_assigned(s, devices) for s in abstract])
 
@@ -290,7 +292,7 @@ def assigned(mesh: meshes.AbstractMesh, devices: Sequence[Any]) -> Mesh:
     if mesh.size != len(devices):
         raise ValueError(
             f"The size of abstract mesh {mesh.size} in {mesh} must match the length of device "
-            f"assignment: {len(devices)}"
+            f"assignment: {len(devices)}\n  Pass as many devices as the mesh has places."
         )
     grid = np.empty(mesh.size, object)
     grid[:] = devices
