@@ -95,13 +95,7 @@ docs: .venv/.docs-installed
 	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
 	@touch $@
 
-# cosmic-ray makes the changes that are not listed; it is no dependency of the tests.
-.venv-mutants/.installed: $(SETUP_INPUTS)
-	"$(PYTHON)" -m venv .venv-mutants
-	.venv-mutants/bin/python $(PIP_INSTALL) 'cosmic-ray>=8.4'
-	@touch $@
-
-mutants: .venv/.installed $(if $(TESTS),.venv-mutants/.installed)
+mutants: .venv/.installed
 	$(BIN)/python tools/mutants.py $(FILE) $(TESTS) $(if $(TESTS),-n $(or $(NUMBER),40))
 
 bench: .venv/.installed .venv-jax/.installed
@@ -140,7 +134,7 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-jax .venv-jax-0.12 .venv-jaxlib-* .venv-mutants build dist *.egg-info
+	rm -rf .venv .venv-jax .venv-jax-0.12 .venv-jaxlib-* build dist *.egg-info
 	rm -rf docs/_build docs/reference benchmarks/results
 	rm -rf .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,20 +29,42 @@ def test_a_change_that_no_longer_fits_is_named():
         mutant.changed("text")
 
 
+UNSEEN = '''"""1 + 1"""
+from typing import TYPE_CHECKING, Literal
+if TYPE_CHECKING:
+    from a import b
+__slots__ = ("a", "b", "c")
+Key = int | None
+@cache(size=3)
+def f(x: int | None, *args, **more) -> tuple[int, int, int]:
+    """2 + 2"""
+    raise ValueError(f"{x + 1}", 1)
+    assert x == 1
+    zip(x, x, strict=True)
+'''
+SEEN = """if a < b and not c:
+    x = f(a + 1,
+          key=2)
+"""
+
+
+def test_changes_are_of_what_tests_can_notice():
+    # The two statements can be left out, and that is all.
+    assert [[c.new for c in found] for found in mutants.changes(UNSEEN).values()] == [
+        ["pass"],
+        ["pass"],
+    ]
+    made = {" ".join(c.new.split()) for found in mutants.changes(SEEN).values() for c in found}
+    assert {"(False)", "(True)", "(a < b or not c)", "(a <= b)", "(a < b)", "(c)", "(a - 1)"} < made
+    assert "(f(a + 1) )" in made
+
+
 def test_one_change_is_drawn_at_each_place():
-    lines = ["x = a * b + c", "def f(x: int | None, *args): pass", "zip(a, strict=True)", "@final"]
-    places = [
-        ("Mul_Add", 1, 6, 7),
-        ("Mul_Sub", 1, 6, 7),
-        ("Add_Sub", 1, 10, 11),
-        ("BitOr_Add", 2, 13, 14),
-        ("Mul_Add", 2, 21, 22),
-        ("TrueWithFalse", 3, 14, 18),
-        ("Decorator", 4, 0, 6),
-    ]
-    jobs = [
-        (str(i), f"core/ReplaceBinaryOperator_{name}", *place)
-        for i, (name, *place) in enumerate(places)
-    ]
-    assert mutants.drawn(jobs, lines, 40, seed=0) in ({"0", "2"}, {"1", "2"})
-    assert len(mutants.drawn(jobs, lines, 1, seed=0)) == 1
+    drawn = mutants.drawn(SEEN, 40, seed=0)
+    assert len({(c.start, c.end) for c in drawn}) == len(drawn) == len(mutants.changes(SEEN))
+    assert len(mutants.drawn(SEEN, 1, seed=0)) == 1
+    assert drawn == mutants.drawn(SEEN, 40, seed=0)
+    for change in drawn:
+        text = change.made(SEEN)
+        assert text != SEEN
+        assert text.count("\n") == SEEN.count("\n")  # no change moves a line
