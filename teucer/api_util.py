@@ -7,7 +7,7 @@ from typing import Any
 
 from teucer._base.lazy import listing
 from teucer._core import calls
-from teucer._core.stage import DebugInfo
+from teucer._core.debug_info import DebugInfo
 from teucer._core.trace import typeof
 from teucer._trees import pytrees
 from teucer.extend.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2

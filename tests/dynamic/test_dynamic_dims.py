@@ -15,7 +15,7 @@ import teucer.numpy as jnp
 from teucer import errors
 from teucer._base import config
 from teucer._executables.compile import clear_memory
-from teucer._programs import compile
+from teucer._programs import compiler
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(3, 4)).astype(np.float32)
@@ -71,9 +71,9 @@ def test_one_trace_for_all_sizes() -> None:
 
 def test_one_compilation_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    original = compile.compile_module
+    original = compiler.compile_module
     monkeypatch.setattr(
-        compile,
+        compiler,
         "compile_module",
         lambda text, *a, **k: compiled.append(text) or original(text, *a, **k),
     )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, is_own, where
+from teucer._core.debug_info import DebugInfo
 from teucer._core.high_types import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
 from teucer._core.references import types as references
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees

@@ -15,8 +15,8 @@ from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
 
 if TYPE_CHECKING:
+    from teucer._core.debug_info import DebugInfo
     from teucer._core.primitive import Primitive
-    from teucer._core.stage import DebugInfo
     from teucer._core.typing import Aval, Params, Source, Value
 
 __all__ = [

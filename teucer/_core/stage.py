@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._base import config, functions
-from teucer._base.source import here, is_internal
+from teucer._base import config
+from teucer._base.source import here
 from teucer._core import high_types as high
 from teucer._core.checker import check_jaxpr
+from teucer._core.debug_info import DebugInfo, origin_of, reason_for
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
+from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
-from teucer._core.trace import Trace, Tracer, check_alive, check_leaks, current_trace, end, using
+from teucer._core.trace import Trace, Tracer, current_trace, end, using
 from teucer._core.types import (
     aval_of,
     aval_rules,
@@ -29,120 +30,15 @@ from teucer._core.types import (
     varying,
 )
 from teucer._dimensions.dimensions import Dimension
-from teucer._trees import pytrees
 from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["DebugInfo", "StageTrace", "StageTracer", "is_written", "stage_flat", "stage_jaxpr"]
+__all__ = ["StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
 
 _LITERAL_TYPES = frozenset({int, float, complex, bool})
-
-
-class DebugInfo:
-    """For messages: what is being traced, and how its flat arguments are called. Looked up when a
-    message needs it.
-
-    The function is referred to weakly: what was traced of it is kept as long as it lives. Its code
-    says its place and its parameters when it is gone.
-    """
-
-    __slots__ = ("_arg_names", "_code", "_fun", "name", "out_tree", "seconds", "transform")
-
-    def __init__(
-        self,
-        fun: Callable[..., object] | str,
-        arg_names: Sequence[str] | Callable[[Callable[..., object]], Sequence[str]] = (),
-        transform: str = "jit",
-    ) -> None:
-        self.name = fun if isinstance(fun, str) else functions.fun_name(fun)
-        self._arg_names, self.transform = arg_names, transform
-        self.out_tree: Any = None  # of what the function returned, once it is known
-        self.seconds = 0.0  # that tracing took
-        self._code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
-        try:
-            self._fun: Callable[[], Any] = weakref.ref(fun)  # a str cannot be
-        except TypeError:
-            self._fun = _nothing
-
-    def _described(self) -> Any:
-        """The function, or one of its code that only has its signature; None if nothing is
-        known."""
-        fun = self._fun()
-        return functions.of_code(self._code) if fun is None else fun
-
-    @property
-    def where(self) -> str:
-        """File and line of the function; '' if they are not known."""
-        fun = self._described()
-        return "" if fun is None else functions.where(fun)
-
-    # The same under JAX's names.
-    @property
-    def func_name(self) -> str:
-        return self.name
-
-    @property
-    def traced_for(self) -> str:
-        return self.transform
-
-    @property
-    def func_filename(self) -> str | None:
-        return self.where.rpartition(":")[0] or None
-
-    @property
-    def func_lineno(self) -> int | None:
-        line = self.where.rpartition(":")[2]
-        return int(line) if line.isdigit() else None
-
-    @property
-    def func_src_info(self) -> str:
-        return f"{self.name} at {self.where}" if self.where else self.name
-
-    @property
-    def arg_names(self) -> Sequence[str]:
-        """What the user calls the flat arguments."""
-        if not callable(self._arg_names):
-            return self._arg_names
-        fun = self._described()
-        return () if fun is None else self._arg_names(fun)
-
-    @property
-    def result_paths(self) -> tuple[str, ...] | None:
-        """Where the flat results are in what the function returned, as `result['x'][0]`; None
-        before it has returned."""
-        tree = self.out_tree
-        return (
-            None
-            if tree is None
-            else tuple([f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(tree)])
-        )
-
-    def safe_arg_names(self, expected_size: int) -> tuple[str, ...]:
-        """Names of so many arguments: '' for each if others are known."""
-        names = tuple(self.arg_names)
-        return names if len(names) == expected_size else ("",) * expected_size
-
-    def safe_result_paths(self, expected_size: int) -> tuple[str, ...]:
-        """Paths of so many results: '' for each if others are known."""
-        paths = self.result_paths or ()
-        return paths if len(paths) == expected_size else ("",) * expected_size
-
-    def resolve_result_paths(self) -> DebugInfo:
-        """This: paths are worked out when they are asked for."""
-        return self
-
-    def __repr__(self) -> str:
-        return (
-            f"DebugInfo(traced_for={self.traced_for!r}, func_src_info={self.func_src_info!r}, "
-            f"arg_names={self.arg_names!r}, result_paths={self.result_paths!r})"
-        )
-
-
-def _nothing() -> None:
-    return None
 
 
 @final
@@ -156,10 +52,10 @@ class StageTracer(Tracer):
         self._trace, self._var, self.aval = trace, var, var.aval
 
     def origin(self) -> str:
-        return self._trace.origin_of(self._var)  # type: ignore[attr-defined, no-any-return]
+        return origin_of(self._trace, self._var)  # type: ignore[arg-type]
 
     def reason(self) -> str:
-        return self._trace.reason_for(self._var)  # type: ignore[attr-defined, no-any-return]
+        return reason_for(self._trace, self._var)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"JitTracer({self.aval})"
@@ -298,65 +194,9 @@ class StageTrace(Trace):
             check_jaxpr(jaxpr)
         return jaxpr, consts
 
-    def origin_of(self, var: Atom) -> str:
-        """Where the equation that defines `var` stands in the user's program; '' for an
-        argument."""
-        for i, v in enumerate(self.invars):
-            if v is var:
-                return f"argument {self._arg_name(i)}" + (
-                    f" of {self.debug_info.name}" if self.debug_info else ""
-                )
-        for eqn in reversed(self.eqns):
-            if any(v is var for v in eqn.outvars):
-                return eqn.where("")
-        return ""
-
-    def reason_for(self, var: Atom) -> str:
-        """Which arguments the value of `var` depends on, so that it is not known."""
-        d, needed = self.debug_info, {id(var)}
-        for eqn in reversed(self.eqns):
-            if any(id(v) in needed for v in eqn.outvars):
-                needed.update(map(id, eqn.invars))
-        names_ = [self._arg_name(i) for i, v in enumerate(self.invars) if id(v) in needed]
-        if d is None:
-            return ""
-        why = (
-            "Constants are traced too: compute with NumPy, or under "
-            "jax.ensure_compile_time_eval(), what must be known."
-        )
-        if names_:
-            s, listed = (
-                "s" * (len(names_) > 1),
-                " and ".join(filter(None, (", ".join(names_[:-1]), names_[-1]))),
-            )
-            why = (
-                "This concrete value was not available in Python because it depends on "
-                f"the value{s} of the argument{s} {listed}."
-            )
-        place = "" if not d.where or is_internal(d.where.rpartition(":")[0]) else f" at {d.where}"
-        return (
-            f"The error occurred while tracing the function {d.name}{place} for {d.transform}.\n"
-            f"{why}"
-        )
-
-    def _arg_name(self, i: int) -> str:
-        names_ = self.debug_info.arg_names if self.debug_info else ()
-        return names_[i] if i < len(names_) else str(i)
-
     def __repr__(self) -> str:
         d = self.debug_info
         return f"{d.name} being traced for {d.transform}" if d else "a function being traced"
-
-
-def is_written(ref: StageTracer) -> bool:
-    """Whether the program being recorded changes the array of a reference."""
-    eqns: list[Eqn] = ref._trace.eqns  # type: ignore[attr-defined]
-    return any(
-        eqn.invars[i] is ref._var
-        for eqn in eqns
-        if eqn.effects
-        for i in references.touched(eqn.effects).written
-    )
 
 
 def _mark_unused(eqns: list[Eqn], outvars: Sequence[Atom]) -> None:

@@ -7,40 +7,24 @@ run with the parent as the current trace.
 
 from __future__ import annotations
 
-import gc
 import operator
 import threading
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._base import config, errors, source
+from teucer._base import config, errors
 from teucer._core.provided import provided
-from teucer._core.types import aval_of, aval_rules, register_aval_of
-from teucer._xla.arrays import Array, ArrayImpl
+from teucer._core.stand_ins import plain_classes
+from teucer._core.types import aval_of, register_aval_of
+from teucer._xla.arrays import Array
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = [
-    "EVAL",
-    "EvalTrace",
-    "Trace",
-    "Tracer",
-    "check_alive",
-    "check_leaks",
-    "current_trace",
-    "end",
-    "has_stand_in",
-    "leak_message",
-    "plain_classes",
-    "stood_in",
-    "typeof",
-    "using",
-]
+__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "current_trace", "end", "typeof", "using"]
 
 typeof = aval_of
 
@@ -136,47 +120,6 @@ class using:
         saved = _current.trace = self.saved
         if (saved is EVAL) is not (self.trace is EVAL):
             _tracing.set_local(saved is not EVAL)
-
-
-# Classes whose objects stand for themselves as operands. Others are asked each time: users' classes
-# come and go.
-plain_classes: set[type] = {
-    ArrayImpl,
-    np.ndarray,
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    tuple,
-    list,
-    dict,
-    slice,
-    type(None),
-}
-
-
-def has_stand_in(x: object) -> bool:
-    """Whether x is an object of a user's class with `__jax_array__`, for which an array stands."""
-    kind = type(x)
-    if hasattr(kind, "__jax_array__") and not any(base in aval_rules for base in kind.__mro__):
-        return True
-    if kind.__module__.startswith(("teucer.", "numpy")):  # classes that live as long as the process
-        plain_classes.add(kind)
-    return False
-
-
-def stood_in(
-    args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments in which arrays stand for objects of users' classes with `__jax_array__`."""
-
-    def itself_or_array(x: Any) -> Any:
-        return x.__jax_array__() if has_stand_in(x) else x
-
-    return tuple(map(itself_or_array, args)), {
-        name: itself_or_array(x) for name, x in kwargs.items()
-    }
 
 
 class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
@@ -340,62 +283,6 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
         return self
 
 
-def check_alive(x: Value) -> None:
-    """Raise UnexpectedTracerError if `x` is a tracer whose trace has ended."""
-    if isinstance(x, Tracer) and not x._trace.alive:
-        raise errors.UnexpectedTracerError(leak_message(x))
-
-
-def leak_message(x: Tracer) -> str:
-    """What to say of a tracer found outside the function that made it."""
-    made = x.origin()
-    on_line = "as" if made.startswith("argument ") else "on line"
-    where = f"\n    it was created {on_line} {made}" if made else ""
-    used = f"\n    and is used at {source.describe(source.here())}"
-    return (
-        "Encountered an unexpected tracer. A function transformed by JAX had a side effect, "
-        f"allowing for a reference to an intermediate value with type {x.aval.str_short()} "
-        f"wrapped in a {type(x).__name__} to escape the scope of the transformation.\n"
-        f"    leaked from {x._trace}{where}{used}\n  A function that is transformed must return "
-        "what it computes and not save it to global state, an attribute, a closure or a list.\n"
-        "  To find where the value escapes, run with jax.checking_leaks()."
-    )
-
-
 def end(trace: Trace) -> None:
     """End `trace`: its tracers mean nothing from now on."""
     trace.alive = False
-
-
-def check_leaks(trace: Trace) -> None:
-    """With the option jax_check_tracer_leaks, raise if a tracer of an ended trace is still referred
-    to.
-
-    The caller must have let go of its own references to tracers.
-    """
-    if not config.check_tracer_leaks.value:
-        return
-    gc.collect()
-    leaked = [x for x in gc.get_objects() if isinstance(x, Tracer) and x._trace is trace]
-    if leaked:
-        listed = "".join(
-            [
-                f"\n    {x.aval.str_short(short_dtypes=True)}, made at "
-                f"{x.origin() or 'an unknown place'}; kept by {_keepers(x, leaked)}"
-                for x in leaked[:5]
-            ]
-        )
-        raise Exception(
-            f"Leaked trace {trace}. Leaked tracer(s): {len(leaked)}{listed}\n"
-            "  Return what the function computes; do not keep it in a global, an attribute, a "
-            "closure or a list."
-        )
-
-
-def _keepers(x: Tracer, leaked: list[Tracer]) -> str:
-    kinds = {
-        type(r).__name__
-        for r in gc.get_referrers(x)
-        if r is not leaked and not isinstance(r, FrameType)
-    }
-    return ", ".join(sorted(kinds)) or "a C++ object"

@@ -249,14 +249,7 @@ class ShapedArray(Aval):
         return self
 
     def __reduce__(self) -> Any:
-        return _remake, (
-            self.shape,
-            self.dtype,
-            self.weak_type,
-            self.partition,
-            self.vma,
-            self.memory_space,
-        )
+        return _remake, tuple([getattr(self, name) for name in _Key._fields])
 
     @property
     def sharding(self) -> Any:

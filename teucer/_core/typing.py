@@ -5,7 +5,7 @@ Modules of the core and above import these for type checkers alone, under `if TY
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from teucer._base.source import Place
     from teucer._core.array_type import Array as Array
     from teucer._core.jaxpr import Atom as Atom
+    from teucer._core.specs import PartitionSpec
     from teucer._core.types import Aval as Aval
     from teucer._core.types import ShapedArray, Zero
     from teucer._dimensions.dimensions import Dimension
@@ -28,12 +29,15 @@ __all__ = [
     "Avals",
     "Axes",
     "Axis",
+    "AxisName",
     "Binary",
     "Cotangent",
     "DType",
     "DTypeLike",
     "Dim",
     "Dims",
+    "Groups",
+    "OutSharding",
     "Params",
     "Partition",
     "Shape",
@@ -84,6 +88,13 @@ DTypeLike: TypeAlias = np.dtype | type | str | _HasDType
 Shape: TypeAlias = "int | Sequence[Size]"
 # An axis, several, or None for all.
 Axis: TypeAlias = int | Sequence[int] | None
+# The name of an axis that `vmap` or a mesh maps over, or several.
+AxisName: TypeAlias = Hashable | Sequence[Hashable]
+# The groups of indices among which a collective works, each apart; None for one group of all.
+Groups: TypeAlias = Sequence[Sequence[int]] | None
+# How a result lies over a mesh: a sharding, or its spec over the mesh in force. None leaves it to
+# the operands.
+OutSharding: TypeAlias = "Partition | PartitionSpec | None"
 
 
 class Stated:

@@ -11,9 +11,10 @@ import numpy as np
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, flatten_call, flatten_results, fun_name
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._derived.custom_calls import RULE_SETTERS, OutDims, batched, resolve_kwargs

@@ -9,10 +9,10 @@ from typing import Any, final
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
 from teucer._core.primitive import Undefined
-from teucer._core.stage import DebugInfo
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._derived.custom_calls import (

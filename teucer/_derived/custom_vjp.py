@@ -11,12 +11,13 @@ import numpy as np
 from teucer._base import config, dtypes, errors, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import flatten_results, fun_name, leaf_names
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._derived.custom_calls import (

@@ -14,8 +14,9 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes
+from teucer._core.debug_info import DebugInfo
 from teucer._core.provided import provided
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.placement import Placement, placement_of, spread

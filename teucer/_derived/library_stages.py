@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from teucer._transform.jit import LIBRARY_MEMBERS
+from teucer._transform.dispatching import LIBRARY_MEMBERS
 from teucer._trees import pytrees
 
 __all__ = ["with_stages"]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from teucer._core.typing import Atom, Aval
     from teucer._devices.chosen import GSPMDSharding
     from teucer._devices.meshes import BaseMesh
-    from teucer._lower.context import Context, Module
+    from teucer._lower.context import Context
+    from teucer._lower.module import Module
 
     Sharding = NamedSharding | GSPMDSharding | None
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._base import config, errors, memo
+from teucer._core.debug_info import DebugInfo
 from teucer._core.high_types import is_high
 from teucer._core.jaxpr import Jaxpr
+from teucer._core.leaks import leak_message
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
-from teucer._core.stage import DebugInfo, stage_flat
-from teucer._core.trace import Tracer, leak_message, typeof
+from teucer._core.stage import stage_flat
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import high_types
 from teucer._devices.placement import IncompatibleDevices, placement_of
 from teucer._optimize.high import evaluate_high

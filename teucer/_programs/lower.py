@@ -31,7 +31,7 @@ from teucer._programs.job import Job
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
-    from teucer._lower.context import Module
+    from teucer._lower.module import Module
 
 __all__ = ["Lowering", "lower", "trace_time"]
 

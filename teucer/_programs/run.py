@@ -12,8 +12,9 @@ import numpy as np
 from teucer._arrays import formats, transfer
 from teucer._arrays.arrays import ArrayImpl, check_live
 from teucer._base import config, dtypes
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import Jaxpr
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices.placement import spread

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import (
-    Trace,
-    Tracer,
-    check_alive,
-    check_leaks,
-    current_trace,
-    end,
-    typeof,
-    using,
-)
+from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray, float0
 from teucer._optimize.discharge import without_references
 

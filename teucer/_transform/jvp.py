@@ -9,18 +9,10 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import (
-    Trace,
-    Tracer,
-    check_alive,
-    check_leaks,
-    current_trace,
-    end,
-    typeof,
-    using,
-)
+from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._optimize.discharge import without_references
 

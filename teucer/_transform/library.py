@@ -11,8 +11,11 @@ from typing import Any, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core.calls import static_by_name
-from teucer._core.trace import EVAL, current_trace, has_stand_in, plain_classes, stood_in
-from teucer._transform.jit import JitOptions, call_jitted, dispatching
+from teucer._core.stand_ins import has_stand_in, plain_classes, stood_in
+from teucer._core.trace import EVAL, current_trace
+from teucer._transform.dispatching import dispatching
+from teucer._transform.jit import call_jitted
+from teucer._transform.jit_options import JitOptions
 from teucer._transform.templates import Templates
 
 __all__ = ["library"]

@@ -14,22 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import config, memo
 from teucer._base.source import here
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.names import JVP, _names, within
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
-from teucer._core.stage import DebugInfo, StageTrace, StageTracer
-from teucer._core.trace import (
-    EVAL,
-    Trace,
-    Tracer,
-    check_alive,
-    check_leaks,
-    current_trace,
-    end,
-    typeof,
-    using,
-)
+from teucer._core.stage import StageTrace, StageTracer
+from teucer._core.trace import EVAL, Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero, float0
 from teucer._optimize.dce import dce_jaxpr, filtered
 from teucer._programs.eager import runner

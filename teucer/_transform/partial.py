@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.names import _names, apart, without
 from teucer._core.places import NOWHERE
 from teucer._core.provided import provided
-from teucer._core.stage import DebugInfo, StageTrace, StageTracer
+from teucer._core.stage import StageTrace, StageTracer
 from teucer._core.trace import EVAL, Trace, current_trace, using
 
 if TYPE_CHECKING:

@@ -20,11 +20,12 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config, tracebacks
 from teucer._base.lazy import listing
+from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
 from teucer._core.specs import PartitionSpec
-from teucer._core.stage import DebugInfo, stage_jaxpr
+from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.custom_batching import custom_vmap_call_p

@@ -17,16 +17,8 @@ from teucer._base.lazy import listing
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
-from teucer._core.trace import (
-    Trace,
-    Tracer,
-    check_alive,
-    check_leaks,
-    current_trace,
-    end,
-    typeof,
-    using,
-)
+from teucer._core.leaks import check_alive, check_leaks
+from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._trees import pytrees
 from teucer.lax import _structure

@@ -13,7 +13,7 @@ from typing import Any, final
 
 from teucer._base import config, memo
 from teucer._base.lazy import listing
-from teucer._core.stage import DebugInfo
+from teucer._core.debug_info import DebugInfo
 
 __all__ = [
     "Callable",

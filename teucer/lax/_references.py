@@ -20,7 +20,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, float0
 from teucer._optimize.discharge import Cell
 from teucer._transform.batch import batch_flat, unmapped_aval
-from teucer._transform.jit import JitOptions, make_jit
+from teucer._transform.jit import make_jit
+from teucer._transform.jit_options import JitOptions
 from teucer._xla.arrays import ArrayImpl
 from teucer.lax import _conversion
 from teucer.lax._reference_parts import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._base import lazy
 from teucer._derived.library_stages import with_stages as _with_stages
-from teucer._transform.jit import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
+from teucer._transform.dispatching import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
 from teucer.numpy import _array_methods
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from teucer._base import tracebacks
 from teucer._core import trace
 from teucer._core.high_types import as_array
-from teucer._core.trace import plain_classes, stood_in
+from teucer._core.stand_ins import plain_classes, stood_in
 from teucer._core.types import high_types
 from teucer._transform.library import library
 from teucer._transform.templates import Templates

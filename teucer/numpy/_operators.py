@@ -17,7 +17,8 @@ from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer
 from teucer._core.types import high_types, is_valid_type
 from teucer._programs.run import shard_arg_fallback
-from teucer._transform.jit import JitOptions, call_jitted
+from teucer._transform.jit import call_jitted
+from teucer._transform.jit_options import JitOptions
 from teucer._xla.dispatcher import dispatcher
 from teucer.lax import _elementwise as lax
 from teucer.numpy import _arithmetic, _linear, _ufuncs

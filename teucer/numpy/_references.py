@@ -16,9 +16,10 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
 from teucer._core.high_types import is_mutable
 from teucer._core.high_types import member_of as of_high
+from teucer._core.leaks import check_alive
 from teucer._core.references.cells import Ref
 from teucer._core.references.types import HighRef, RefType
-from teucer._core.trace import EVAL, Tracer, check_alive, current_trace, typeof
+from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer.lax import _reference_parts, _references
 from teucer.numpy._index_keys import Key, out_of_bounds, parse

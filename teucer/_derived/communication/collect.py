@@ -14,7 +14,7 @@ from teucer._base import tracebacks
 from teucer._derived.communication import hlo
 from teucer._derived.communication.table import Collective, Communication
 from teucer._derived.stages import jit
-from teucer._programs.compile import located
+from teucer._programs.compiler import located
 
 __all__ = ["communication"]
 

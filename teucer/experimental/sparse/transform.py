@@ -18,9 +18,10 @@ from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.calls import FlatFunction
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret
+from teucer._core.leaks import check_alive
 from teucer._core.primitive import MissingRule, Primitive
 from teucer._core.stage import stage_flat
-from teucer._core.trace import Trace, Tracer, check_alive, current_trace, end, typeof, using
+from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from teucer._core import stage
+from teucer._core import debug_info
 
 __all__ = ["DebugInfo"]
 
@@ -18,11 +18,11 @@ class _EveryDebugInfo(type):
     them."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, stage.DebugInfo)
+        return isinstance(instance, debug_info.DebugInfo)
 
 
 @final
-class DebugInfo(stage.DebugInfo, metaclass=_EveryDebugInfo):
+class DebugInfo(debug_info.DebugInfo, metaclass=_EveryDebugInfo):
     """Names for messages about a program.
 
     traced_for: the transformation, such as 'jit'. func_src_info: the function, as 'name' or 'name

@@ -16,12 +16,13 @@ import numpy as np
 from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
 from teucer._core.calls import flatten_results, fun_name, where
+from teucer._core.debug_info import DebugInfo
 from teucer._core.effects import Effect
 from teucer._core.high_types import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
-from teucer._core.stage import DebugInfo, stage_flat
+from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, high_types, is_valid_type
 from teucer._devices.placement import placement_of, spread

@@ -12,8 +12,9 @@ from teucer._base import config, dtypes, errors, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
-from teucer._core.stage import is_written, stage_jaxpr
+from teucer._core.stage import StageTracer, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform.batch import mapped_aval
@@ -170,7 +171,7 @@ def _scan_references(
             ),
         )
         for i, ref in own.items():
-            if is_written(ref):
+            if _is_written(ref):
                 xs[i][at] = array_ops.read_reference(ref)
         return out
 
@@ -491,3 +492,13 @@ def _dynamic_fori(
         call=step,
         what="fori_loop",
     )[2]
+
+
+def _is_written(ref: StageTracer) -> bool:
+    """Whether the program being recorded changes the array of a reference."""
+    return any(
+        eqn.invars[i] is ref._var
+        for eqn in ref._trace.eqns  # type: ignore[attr-defined]
+        if eqn.effects
+        for i in references.touched(eqn.effects).written
+    )

@@ -1,0 +1,153 @@
+"""A module of StableHLO being written: its functions, its meshes, and its device."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import Any, final
+
+from teucer._devices import meshes
+from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.shardings import NamedSharding
+from teucer._lower import text
+
+__all__ = ["Module"]
+
+# A mesh without axes: of the first device.
+_FIRST = ((), "first")
+
+
+@final
+class Module:
+    """A module being written: its functions, and which jaxprs they came from."""
+
+    def __init__(self, *, locations: bool = False, abstract: bool = False) -> None:
+        # Whether operations say where in the user's program they come from, and how.
+        self.locations: Any = None
+        if locations:
+            from teucer._lower.locations import Locations  # for texts to be read, and profiles
+
+            self.locations = Locations()
+        self.functions: list[str] = []
+        # Whether sizes are symbolic somewhere, so that it is to be refined before it is compiled.
+        self.polymorphic = False
+        # A jaxpr is emitted once however often it is called; it is kept so that its identity stays
+        # its own.
+        self.emitted: dict[Any, tuple[str, Any]] = {}
+        self.names: dict[str, int] = {}
+        self.host_callbacks: list[Any] = []
+        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met
+        # that has some, or need not.
+        self.meshes: dict[tuple[tuple[tuple[Any, int], ...], Any], str] = {}
+        self.mesh: Any = None
+        self.abstract = abstract
+        self.groups = itertools.count()  # the numbers of groups of values that lie alike
+        self.inspections: list[Any] = []  # calls to be made with the device, once it is known
+        # The one device that the program names, and where it does.
+        self.device: Any = None
+        self.device_named = ""
+
+    def sharding(
+        self,
+        sharding: NamedSharding | GSPMDSharding,
+        ndim: int,
+        *,
+        of_type: bool = False,
+        by: str = "a result",
+    ) -> str:
+        """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
+        axes alone. by: what has it."""
+        if isinstance(sharding, GSPMDSharding):  # of tiles in any order
+            sharding, by = sharding.named(ndim), ""
+        symbol = self.mesh_symbol(sharding.mesh, by)
+        return text.partition(symbol, sharding, ndim, of_type=of_type)
+
+    def name_device(self, device: object, by: str) -> None:
+        """Say that the program runs on a device.
+
+        Raises ValueError if it was said to run on another.
+        """
+        if self.device not in (None, device):
+            raise ValueError(
+                "Received incompatible devices for jitted computation: the program runs on one "
+                f"device.\n    {self.device_named}\n    {by}"
+            )
+        self.device, self.device_named = device, by
+
+    def mesh_symbol(self, mesh: Any, by: str) -> str:
+        """The symbol of a mesh.
+
+        by: what messages call the one that speaks of it; '' where devices may have another order
+        than those of the program. Raises ValueError for other devices, or another order.
+        """
+        order: Any = getattr(mesh, "flat_devices", None)
+        if self.mesh is None:
+            self.mesh = (
+                mesh
+                if order is not None
+                else meshes.with_devices(mesh) or (mesh if self.abstract else None)
+            )
+        own = getattr(self.mesh, "flat_devices", order)
+        moved = order is not None and order != own
+        if moved and (by or set(order) != set(own)):
+            raise ValueError(
+                "Received incompatible devices for jitted computation. Got a program over device "
+                f"ids {[d.id for d in own]} and {by} with device ids "
+                f"{[d.id for d in order]} on platform {order[0].platform.upper()}.\n"
+                "  Lay values over one mesh, or move them with jax.device_put outside of jit."
+            )
+        key = mesh.shape_tuple, order if moved else None
+        symbol = self.meshes.get(key)
+        if symbol is None:
+            symbol = self.meshes[key] = self.unique_name("mesh")
+        return symbol
+
+    def on_first_device(self, n_results: int) -> str:
+        """The attribute of an operation that one device is to run for all, as a call of the host;
+        '' where there is one."""
+        if self.mesh is None:
+            return ""
+        symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
+        return (
+            "sdy.sharding = "
+            f"#sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
+        )
+
+    def definitions(self) -> tuple[str, str]:
+        """The attributes of the module, and the definitions of its meshes."""
+        attributes = [text.POLYMORPHIC] if self.polymorphic else []
+        if self.mesh is None:
+            if self.meshes:
+                raise ValueError(
+                    f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
+                    "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
+                )
+            return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
+        n = self.mesh.size
+        lines = []
+        for (shape, order), symbol in self.meshes.items():
+            if order == _FIRST[1]:
+                lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
+                continue
+            if math.prod(size for _, size in shape) != n:
+                raise ValueError(
+                    "Received incompatible devices for jitted computation: the program has "
+                    f"shardings over the mesh {dict(shape)} and over {self.mesh}.\n"
+                    "  Move the arguments with jax.device_put."
+                )
+            place = {} if order is None else {d: i for i, d in enumerate(self.mesh.flat_devices)}
+            lines.append(text.mesh(symbol, shape, [place[d] for d in order or ()]))
+        attributes += [f"mhlo.num_partitions = {n} : i32", "mhlo.num_replicas = 1 : i32"]
+        return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
+
+    def unique_name(self, name: str) -> str:
+        """A symbol name not used before, made of `name`."""
+        base = (
+            name
+            if name.isascii() and name.isidentifier()
+            else re.sub(r"[^A-Za-z0-9_.$]", "_", name) or "f"
+        )
+        n = self.names.get(base, 0)
+        self.names[base] = n + 1
+        return base if n == 0 else self.unique_name(f"{base}_{n}")

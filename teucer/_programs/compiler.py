@@ -1,0 +1,51 @@
+"""A job in XLA's hands: lowered, and compiled as one executable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from teucer._executables.compile import Executable, Source, compile_module
+from teucer._programs.job import Job
+from teucer._programs.lower import Lowering, lower
+from teucer._programs.prepare import prepared
+from teucer._targets.table import target_of
+
+__all__ = ["compiler", "located", "prepared_executable", "whole_executable"]
+
+
+def located(job: Job) -> tuple[Lowering, Executable]:
+    """A job lowered, and compiled as one executable, whose instructions say where in the user's
+    program they come from."""
+    lowering = lower(prepared(job)._replace(quiet=True), locations=True)
+    return lowering, compiler(lowering, job.options)()[0]
+
+
+def prepared_executable(job: Job) -> Executable:
+    return whole_executable(prepared(job))
+
+
+def whole_executable(job: Job) -> Executable:
+    """The one executable of a prepared job."""
+    return compiler(lower(job._replace(quiet=True)), job.options)()[0]
+
+
+def compiler(
+    lowering: Lowering,
+    options: Sequence[tuple[str, object]],
+    *,
+    lean: bool = False,
+) -> Callable[[], tuple[Executable, Source]]:
+    """What compiles a lowered jaxpr; lean: quickly rather than well."""
+    placement = lowering.placement
+    return functools.partial(
+        compile_module,
+        lowering.text,
+        placement.devices,
+        use_shardy=placement.mesh is not None,
+        overrides=dict(options),
+        callbacks=lowering.callbacks,
+        switches=target_of(placement.platform).switches(
+            lowering.jaxpr, lean=lean, parts=len(placement.devices)
+        ),
+    )

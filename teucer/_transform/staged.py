@@ -1,0 +1,146 @@
+"""A function traced for a signature: what it is given, and where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from teucer._arrays.formats import at_boundary, check_argument
+from teucer._arrays.prefixes import Prefix, check_fit
+from teucer._core.calls import FlatCall, fun_name, leaf_names
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
+from teucer._executables import preload
+from teucer._programs.references.programs import arrays, needs_low, refuse_aliases
+from teucer._transform.jit_options import JitOptions
+from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+
+__all__ = [
+    "Staged",
+    "check_in_shardings",
+    "placement_for",
+    "prefixed",
+    "refuse_given_twice",
+    "unhashable",
+]
+
+
+class Staged(NamedTuple):
+    """A function traced for a signature: a jaxpr whose constants are its first inputs, their
+    values, and the results' tree.
+
+    forecast: what an earlier process recorded of its program.
+    """
+
+    jaxpr: ClosedJaxpr
+    consts: tuple[Any, ...]
+    out_tree: Any
+    debug_info: Any
+    donated: tuple[bool, ...]
+    forecast: preload.Forecast | None
+
+
+def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Staged) -> None:
+    """Raise ValueError if one reference is several arguments, or an argument and closed over."""
+    info = staged.debug_info
+    refuse_aliases(
+        staged.jaxpr.in_avals[len(staged.consts) :],
+        call.leaves,
+        staged.consts,
+        f"{info.name} at {info.where}",
+        "jit",
+        lambda: info.arg_names,
+    )
+
+
+def prefixed(
+    staged: Staged, call: FlatCall, for_ins: Prefix | None, for_outs: Prefix | None
+) -> tuple[list[Any], list[Any]]:
+    """What `jit` was given for the arguments, constants first, and for the results; None for those
+    it was not."""
+    ins: list[Any] = [None] * (len(staged.consts) + len(call.leaves))
+    outs: list[Any] = [None] * staged.out_tree.num_leaves
+    if for_ins is not None:
+        ins[len(staged.consts) :] = for_ins.spread(pytrees.treedef_children(call.tree)[0])
+    if for_outs is not None:
+        outs = for_outs.spread(staged.out_tree)
+        check_fit(
+            "outputs",
+            lambda: staged.debug_info.safe_result_paths(len(outs)),
+            outs,
+            staged.jaxpr.out_avals,
+        )
+    return ins, outs
+
+
+def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
+    """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
+    if needs_low(staged.jaxpr.jaxpr):
+        if options.in_shardings is not None or options.out_shardings is not None:
+            raise NotImplementedError(
+                f"jit of {staged.debug_info.name}: in_shardings and out_shardings are not known "
+                "to take values of high types apart.\n  Put the arrays that they are made of "
+                "where they are to be."
+            )
+        return placement_of((), options.device)
+    leaves = arrays((*staged.consts, *call.leaves))
+    try:
+        if options.device is not None or (
+            options.in_shardings is None and options.out_shardings is None
+        ):
+            placement = placement_of(leaves, options.device)
+        else:
+            ins, outs = prefixed(staged, call, options.in_shardings, options.out_shardings)
+            placement = spread(leaves, ins, outs)
+    except IncompatibleDevices as err:
+        info, n = staged.debug_info, len(staged.consts)
+        names = [
+            *["that is closed over"] * n,
+            *(f"{name} of {info.name}" for name in info.arg_names),
+        ]
+        raise err.naming(leaves, names) from None
+    own = [getattr(x, "_layout", None) for x in leaves]  # of a ShapeDtypeStruct
+    if options.in_layouts is None and options.out_layouts is None and not any(own):
+        return placement
+    given, wanted = prefixed(staged, call, options.in_layouts, options.out_layouts)
+    layouts = [
+        layout if layout is not None else mine for layout, mine in zip(given, own, strict=True)
+    ]
+    for x, layout in zip(leaves, layouts, strict=True):
+        check_argument(x, layout)
+    return placement._replace(
+        in_layouts=at_boundary(layouts, staged.jaxpr.in_avals, "jit arguments"),
+        out_layouts=at_boundary(wanted, staged.jaxpr.out_avals, "jit outputs"),
+    )
+
+
+def check_in_shardings(
+    fun: Callable[..., object], call: FlatCall, in_shardings: Prefix, avals: Sequence[ShapedArray]
+) -> None:
+    args, kwargs = pytrees.treedef_children(call.tree)
+    if kwargs.num_leaves:
+        raise ValueError("pjit does not support kwargs when in_shardings is specified.")
+    check_fit(
+        "arguments",
+        lambda: leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]),
+        in_shardings.spread(args),
+        avals,
+    )
+
+
+def unhashable(fun: Callable[..., object], call: FlatCall, err: TypeError) -> ValueError:
+    for group in call.statics:
+        for where, value in group:
+            try:
+                hash(value)
+            except TypeError:
+                return ValueError(
+                    f"Non-hashable static arguments are used in a jit function: {fun_name(fun)}, "
+                    f"static argument {where!r} of type {type(value)}: {value!r:.100}.\n"
+                    "  Static arguments must be hashable: pass a tuple for a list, or make the "
+                    "argument dynamic."
+                )
+    return ValueError(f"jit: the signature of {fun_name(fun)} is not hashable: {err}")
