@@ -528,7 +528,8 @@ def all_gather(
     if cast_p is not None and (groups is not None or not named.manual_axes().issuperset(names)):
         raise NotImplementedError(
             f"all_gather: to={to!r} is of axes of a mesh alone, without axis_index_groups.\n"
-            f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}"
+            f"    axis_name: {axis_name}, axis_index_groups: {axis_index_groups}\n"
+            "  Leave it out, or call it in jax.shard_map over these axes."
         )
     size = group_size(names, groups)
 

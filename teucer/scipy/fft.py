@@ -98,7 +98,9 @@ def _along(
     transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int, norm: str | None
 ) -> Any:
     if type != 2:
-        raise NotImplementedError("Only DCT type 2 is implemented.")
+        raise NotImplementedError(
+            "Only DCT type 2 is implemented.\n  Use scipy.fft outside of jit for others."
+        )
     if norm not in (None, "backward", "ortho"):
         raise ValueError(f"Invalid norm value {norm!r}; should be None, 'backward' or 'ortho'.")
     x = jnp.asarray(x)

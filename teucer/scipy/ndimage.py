@@ -50,7 +50,8 @@ def map_coordinates(
     """
     if order not in (0, 1):
         raise NotImplementedError(
-            f"map_coordinates: order must be 0 or 1, got {order}: requires order<=1"
+            f"map_coordinates: order must be 0 or 1, got {order}: requires order<=1.\n"
+            "  Interpolate splines by scipy.ndimage, outside of jit."
         )
     if mode not in _INSIDE:
         raise NotImplementedError(

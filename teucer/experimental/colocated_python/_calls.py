@@ -162,7 +162,8 @@ def _check_devices(name: str, said: _Specialization, leaves: Sequence[Any]) -> N
         )
     if "proxy" in getattr(devices[0].client, "runtime_type", ""):
         raise NotImplementedError(
-            f"colocated_python: the devices of {devices[0].client.runtime_type} are elsewhere."
+            f"colocated_python: the devices of {devices[0].client.runtime_type} are elsewhere.\n"
+            "  Call Python from a program: jax.pure_callback, or jax.experimental.io_callback."
         )
 
 

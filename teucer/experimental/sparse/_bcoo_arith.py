@@ -52,7 +52,8 @@ def bcoo_dot_general(
     """
     if out_sharding is not None:
         raise NotImplementedError(
-            f"bcoo_dot_general: out_sharding is not supported, got {out_sharding}."
+            f"bcoo_dot_general: out_sharding is not supported, got {out_sharding}.\n"
+            "  Lay the result out: jax.reshard(result, out_sharding)."
         )
     given = {
         "dimension_numbers": dimension_numbers,

@@ -54,7 +54,8 @@ def bcoo_conv_general_dilated(
     """
     if feature_group_count != 1 or batch_group_count != 1 or out_sharding is not None:
         raise NotImplementedError(
-            "bcoo_conv_general_dilated: groups and out_sharding are not supported."
+            "bcoo_conv_general_dilated: groups and out_sharding are not supported.\n"
+            "  Convolve each group by itself, and concatenate; lay the result out by jax.reshard."
         )
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     out_shape = _out_shape(

@@ -341,7 +341,8 @@ def bcoo_reshape(
             raise NotImplementedError(
                 "reshape of arrays with broadcasted batch dimensions.\n"
                 f"    data: {mat.data.shape}\n    indices: {mat.indices.shape}\n"
-                f"    shape: {mat.shape}"
+                f"    shape: {mat.shape}\n"
+                "  Make the batch dimensions sparse first: update_layout(n_batch=0)."
             )
         data, indices = full_batch(mat)
     else:
@@ -419,5 +420,6 @@ def _moved_places(indices: Any, old: Sequence[int], new: Sequence[int]) -> Any:
 def _no_sharding(op: str, sharding: Any) -> None:
     if sharding is not None:
         raise NotImplementedError(
-            f"{op}: sparse arrays have no sharding of their own.\n    sharding: {sharding}"
+            f"{op}: sparse arrays have no sharding of their own.\n    sharding: {sharding}\n"
+            "  Leave it out, and lay out the buffers: mat.data and mat.indices."
         )

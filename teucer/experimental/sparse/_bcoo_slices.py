@@ -184,11 +184,13 @@ def bcoo_gather(
     wanted = GatherScatterMode.from_any(mode)
     if fill_value not in (None, 0) and wanted is GatherScatterMode.FILL_OR_DROP:
         raise NotImplementedError(
-            f"bcoo_gather: what is not stored is 0; got fill_value={fill_value}."
+            f"bcoo_gather: what is not stored is 0; got fill_value={fill_value}.\n"
+            "  Leave it out, or gather from todense()."
         )
     if d.operand_batching_dims or d.start_indices_batching_dims:
         raise NotImplementedError(
-            f"bcoo_gather: batching dimensions are not supported.\n    dimension_numbers: {d}"
+            f"bcoo_gather: batching dimensions are not supported.\n    dimension_numbers: {d}\n"
+            "  Gather from todense()."
         )
     starts = jnp.asarray(start_indices)
     batch = starts.shape[:-1]

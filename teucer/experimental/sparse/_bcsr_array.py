@@ -139,7 +139,8 @@ class BCSR(JAXSparse):
         """
         if arr.n_sparse != 2:
             raise NotImplementedError(
-                f"BCSR.from_bcoo requires n_sparse=2; got n_sparse={arr.n_sparse} of {arr!r}."
+                f"BCSR.from_bcoo requires n_sparse=2; got n_sparse={arr.n_sparse} of {arr!r}.\n"
+                "  Change the kinds of its axes by update_layout, or keep the BCOO array."
             )
         if not arr.indices_sorted:
             arr = bcoo_sort_indices(arr)

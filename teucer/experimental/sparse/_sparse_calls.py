@@ -127,7 +127,8 @@ def _cond(
 ) -> Values:
     if index.is_sparse():
         raise NotImplementedError(
-            "sparse rule for cond with a sparse predicate is not implemented."
+            "sparse rule for cond with a sparse predicate is not implemented.\n"
+            "  Pass predicate.todense()."
         )
     arrays = _arrays(spenv, values)
     made = [_on_buffers(evaluate, branch, arrays, plain=True) for branch in branches]
@@ -215,7 +216,8 @@ def _scan(
     states, outputs = tree.children()[:num_carry], tree.children()[num_carry:]
     if any(out.num_leaves != 1 for out in outputs):
         raise NotImplementedError(
-            "sparse rule for scan with sparse results for each step is not implemented."
+            "sparse rule for scan with sparse results for each step is not implemented.\n"
+            "  Return todense() of them, or carry a sparse array."
         )
     carried = [pytrees.tree_unflatten(state, [0] * state.num_leaves) for state in states]
     _check_carry("scan", carry, body.out_avals[:n], pytrees.tree_structure(carried))

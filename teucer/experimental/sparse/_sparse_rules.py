@@ -63,7 +63,7 @@ def first_sparse(f: Callable[..., Any]) -> Rule:
         if any(v.is_sparse() for v in spvalues[1:]):
             raise NotImplementedError(
                 f"sparse rule for {f.__name__} is implemented where the first operand alone is "
-                "sparse."
+                "sparse.\n  Pass todense() of the others."
             )
         return on_arrays(f)(spenv, *spvalues, **params)
 
@@ -203,7 +203,8 @@ def _add(spenv: SparsifyEnv, x: SparsifyValue, y: SparsifyValue) -> Sequence[Spa
     if x.is_sparse() and y.is_sparse():
         if x.shape != y.shape:
             raise NotImplementedError(
-                f"Addition between sparse matrices of different shapes, {x.shape} and {y.shape}."
+                f"Addition between sparse matrices of different shapes, {x.shape} and {y.shape}.\n"
+                "  Broadcast one of them first, by sparse.bcoo_broadcast_in_dim."
             )
         if x.indices_ref == y.indices_ref and x.indptr_ref == y.indptr_ref:
             return (with_data(spenv, x, lax.add(spenv.data(x), spenv.data(y))),)

@@ -50,7 +50,10 @@ class gaussian_kde:
     ) -> None:
         (dataset,) = matrices("gaussian_kde", dataset)
         if jnp.iscomplexobj(dataset):
-            raise NotImplementedError("gaussian_kde does not support complex data")
+            raise NotImplementedError(
+                "gaussian_kde does not support complex data.\n"
+                "  Stack the real and imaginary parts as two rows."
+            )
         if dataset.ndim > 2:
             raise ValueError(
                 f"gaussian_kde: `dataset` must have one or two axes, got shape {dataset.shape}."
