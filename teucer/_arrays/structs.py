@@ -128,7 +128,7 @@ class ShapeDtypeStruct:
 
     @property
     def sharding(self) -> Any:
-        """How the array lies, or None; a PartitionSpec that was given speaks of the mesh in force.
+        """How the array lies, or None; a PartitionSpec that was given names the mesh in force.
 
         Raises TypeError for a PartitionSpec without a mesh.
         """

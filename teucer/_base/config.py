@@ -68,7 +68,7 @@ class Option(cells.Config):  # type: ignore[misc]  # jaxlib's classes are untype
         )
         self.default = self._from_environment(name, default)
         self.set_global(self.default)
-        # jaxlib goes on reading a cell that is let go of, and crashes.
+        # jaxlib goes on reading a cell that was freed, and crashes.
         _kept.append(self)
 
     def __call__(self, new_val: Any = cells.unset) -> Setting:
@@ -388,8 +388,8 @@ persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches"
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
 cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")
 preload = _o("teucer_preload", bool, True, help="while a function is traced, load from disk what its program was in an earlier process")
-keep_memory = _early("teucer_keep_memory", bool, True, help="memory that arrays on the host let go (of up to 32 MB each) stays with the process, to be used again without page faults (Linux with glibc)")
-max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are let go (they come back when used); -1: three quarters of what the system allows")
+keep_memory = _early("teucer_keep_memory", bool, True, help="memory that arrays on the host free (of up to 32 MB each) stays with the process, to be used again without page faults (Linux with glibc)")
+max_memory_maps = _o("teucer_max_memory_maps", int, -1, help="memory maps of the process at which executables are evicted (they are loaded again when used); -1: three quarters of what the system allows")
 cache_wait = _o("teucer_cache_wait", int, 300, help="seconds that a process waits for another that compiles the same program; 0: it compiles at once")
 cache_max_bytes = _o("teucer_cache_max_bytes", int, 4 << 30, help="size at which the least recently used entries go")
 

@@ -67,7 +67,7 @@ def _is_users(fun: Any) -> bool:
 
 
 def fun_text(fun: Callable[..., Any]) -> str:
-    """A function as error messages speak of it."""
+    """A function as error messages name it."""
     if not hasattr(fun, "__code__"):
         return repr(fun)
     place = where(fun)

@@ -408,7 +408,7 @@ class FlatFunction:
         self.fun, self.in_tree, self.what, self.has_aux = fun, in_tree, what, has_aux
         self.tree: Any = None
         self.aux: Any = None
-        # Messages speak of the function that the user gave.
+        # Messages name the function that the user gave.
         self.info = DebugInfo(fun if named is None else named, (), what)
 
     def __call__(self, *leaves: Value) -> list[Any]:

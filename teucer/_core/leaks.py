@@ -41,7 +41,7 @@ def check_leaks(trace: Trace) -> None:
     """With the option jax_check_tracer_leaks, raise if a tracer of an ended trace is still referred
     to.
 
-    The caller must have let go of its own references to tracers.
+    The caller must have dropped its own references to tracers.
     """
     if not config.check_tracer_leaks.value:
         return

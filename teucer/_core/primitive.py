@@ -66,49 +66,49 @@ NO_EFFECTS: frozenset[Any] = frozenset()
 class Primitive:
     """An operation of the language of jaxprs.
 
-    Rules, each overridden where it exists:
+    Rules, each overridden where it exists (docs/rules.md):
 
-    types(*avals, **params) -> avals                       result types; raises on bad operands
-    lower(ctx, *values, **params) -> values                StableHLO text, through
-    `teucer._lower.hlo`
-    jvp(primals, tangents, **params) -> outs, tangents     tangents may be Zero
-    transpose(cts, *args, **params) -> cts of args         linear operands come as Undefined; None
-    for the others
-    batch(axis, args, dims, **params) -> outs, dims        a dim is an int or None; `axis` has size
-    and name
-    partial_eval(trace, args, params) -> outs              where the default (all results unknown)
-    will not do
-    stage(trace, args, params) -> outs                     where recording one equation will not do
-    evaluate(*args, **params) -> outs                      where running it as a program of its own
-    will not do
-    shard(*avals, **params) -> Labels                      which axes of operands and results lie
-    over the same mesh axes;
-                                                           None where `types` says it
-    varies(vma, *avals, **params) -> frozenset             the manual mesh axes over which results
-    vary, where these are not
-                                                           `vma`, those over which some operand does
-
-    padded(sizes, args, avals, outs, **params) -> outs     on buffers longer than their arrays
-    (`_dynamic.padding`)
-    effects(*avals, **params) -> frozenset                 what the primitive does besides computing
-    its results
+    types(*avals, **params) -> avals
+        The types of the results. Raises for bad operands.
+    lower(ctx, *values, **params) -> values
+        Writes StableHLO text, by the functions of `teucer._lower.hlo`.
+    jvp(primals, tangents, **params) -> outs, tangents
+        Tangents may be `Zero`.
+    transpose(cts, *args, **params) -> cts of args
+        The operands in which it is linear come as `Undefined`. The others get None.
+    batch(axis, args, dims, **params) -> outs, dims
+        A dim is an int or None. `axis` has the size and the name of the mapped axis.
+    partial_eval(trace, args, params) -> outs
+        For primitives some of whose results are known though operands are unknown.
+    stage(trace, args, params) -> outs
+        For primitives that record something else than one equation.
+    evaluate(*args, **params) -> outs
+        For primitives that do not run as programs of their own.
+    shard(*avals, **params) -> Labels
+        Which axes of operands and results lie over the same mesh axes. None where `types` says it.
+    varies(vma, *avals, **params) -> frozenset
+        The manual mesh axes over which results vary, where these are not `vma`, the union of those
+        of the operands.
+    padded(sizes, args, avals, outs, **params) -> outs
+        The primitive on buffers that are longer than their arrays (`_dynamic.padding`).
+    effects(*avals, **params) -> frozenset
+        What the primitive does besides computing its results.
 
     Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the
     primitives that have one:
 
-    simplify(known, *operands, **params) -> atom | call    the operand that the result is, bit for
-    bit; or a shorter `Call`
-    fold(*arrays, **params) -> array | None                a result of scalars as NumPy computes it;
-    None if XLA may differ
-    inlined(operands, params) -> (closed, operands) | None the jaxpr that lowering writes in the
-    place of the call
-    forward(eqn) -> eqn, atoms                             for each result the operand or literal
-    that it is, or None
-    dce(eqn, used) -> eqn                                  the equation with those of its results
-    only that are used
-
-    saving(eqn, used, cut) -> Saving | None is that of `checkpoint` for primitives with bodies
-    (`teucer._derived.remat`).
+    simplify(known, *operands, **params) -> atom | call
+        The operand that the result is, bit for bit; or a shorter `Call`.
+    fold(*arrays, **params) -> array | None
+        The result for scalars, computed by NumPy. None if XLA may differ.
+    inlined(operands, params) -> (closed, operands) | None
+        The jaxpr that lowering writes in place of the call.
+    forward(eqn) -> eqn, atoms
+        For each result the operand or literal that it is, or None.
+    dce(eqn, used) -> eqn
+        The equation with the results that are used, and no others.
+    saving(eqn, used, cut) -> Saving | None
+        The rule of `checkpoint` for primitives with bodies (`teucer._derived.remat`).
     """
 
     __slots__ = ("__dict__",)
@@ -125,8 +125,7 @@ class Primitive:
     # says otherwise.
     pure: ClassVar[bool] = True
     standalone: ClassVar[bool] = True
-    # Whether operands that differ in the manual mesh axes over which they vary are cast to vary
-    # over those of all.
+    # Whether operands that vary over different manual mesh axes are cast to vary over all of these.
     alike: ClassVar[bool] = True
     # In which operands, taken together, the primitive is linear: all ("sum"), all but the first
     # ("cases"), each by itself ("product"), or those at some positions. None: it is not. Parts of a
@@ -146,24 +145,24 @@ class Primitive:
     relocates: ClassVar[bool] = False
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
-    # The dtypes of an operand of which a target may ask for a series, by the parameter `series`, in
-    # the place of the compiler's operation.
+    # The dtypes of operands for which a target may ask for a series (the parameter `series`) in
+    # place of the compiler's operation.
     series: frozenset[str] = frozenset()
 
-    # Whether operands may be references; whether results are, so that rules of transformations are
-    # asked even where no operand takes part; whether they are references of tangents, which partial
-    # evaluation does not know.
+    # Whether operands may be references.
+    # Whether results are references: then transformations ask its rules though no operand takes
+    # part.
+    # Whether results are references of tangents, which are unknown to partial evaluation.
     takes_references: ClassVar[bool] = False
     makes_references: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
-    # Whether its transpose rule is a user's function, which is called even where no cotangent
-    # comes: what it returns need not be linear (running statistics, say).
+    # Whether its transpose rule is a user's function. It is called even where no cotangent comes,
+    # since its results need not be linear (running statistics, say).
     pulls_zeros: ClassVar[bool] = False
-    # Whether it is an operation of a library on high types, or is made of several: lowering
+    # Whether it is an operation of a library on high types, or consists of several. Lowering
     # evaluates it (`_optimize.high`).
     high: ClassVar[bool] = False
-    # Whether its rules under transformations are functions of Python, which do with references what
-    # they want.
+    # Whether its rules are Python functions, which may read and write references themselves.
     keeps_references: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -263,9 +262,9 @@ class Primitive:
     # them.
     lower_extended: Any = None
     # within(params): a `with` block in which the named axes are in force that jaxprs among the
-    # parameters speak of.
+    # parameters name.
     within: Any = None
-    # For collectives: uses_axis(name, params) says whether a call speaks of the named axis.
+    # For collectives: uses_axis(name, params) says whether a call uses the named axis.
     uses_axis: Any = None
     # discharge(cells, *operands, **params) -> outs: on arrays in the place of references
     # (`_optimize.discharge`).

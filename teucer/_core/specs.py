@@ -71,7 +71,7 @@ class PartitionSpec:
         return self
 
     def names(self) -> list[Any]:
-        """The mesh axes that it speaks of, in order."""
+        """The mesh axes that it names, in order."""
         return [name for entry in self.partitions for name in entry_names(entry)]
 
     def update(

@@ -144,7 +144,7 @@ class CustomVmapCall(Primitive):
         return tuple(outs), tuple(0 if b else None for b in out_batched)
 
     def _along_name(self, axis: Any, args: Any, call: Any, rule: Any, params: Any) -> Any:
-        """The rule speaks of batched arguments. Where only collectives in the function depend on
+        """The rule names batched arguments. Where only collectives in the function depend on
         the axis, it is mapped itself."""
         dims = (None,) * len(args)
         out_dims = OutDims(dims)

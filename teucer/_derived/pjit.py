@@ -1,4 +1,4 @@
-"""`pjit`: `jit` that heeds the mesh of a `with mesh:` block, for programs older than `set_mesh`."""
+"""`pjit`: `jit` over the mesh of a `with mesh:` block, for programs older than `set_mesh`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pjit(
     JAX.
 
     fun, options: as of `jit`. in_shardings, out_shardings: as of `jit`, too; within the block
-    PartitionSpecs speak of its mesh, and None means that each device has the whole.
+    PartitionSpecs name its mesh, and None means that each device has the whole.
     Raises ValueError within the block where `device` or `backend` is given.
 
     >>> import teucer as jax, teucer.numpy as jnp, warnings

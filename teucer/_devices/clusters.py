@@ -183,7 +183,7 @@ METHODS: dict[str, Callable[[Environment], Cluster | None]] = {
 
 
 def find(method: str | None, env: Environment) -> Cluster | None:
-    """The cluster that the environment speaks of; None if it speaks of none.
+    """The cluster that the environment names; None if it names none.
 
     method: one of METHODS or 'mpi4py', to look for that alone; 'deactivate', to look for none.
     Raises ValueError for another method, RuntimeError if the method that is named finds nothing.

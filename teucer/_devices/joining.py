@@ -315,7 +315,7 @@ def _at_exit() -> None:
     assert state.watch is not None
     failure = getattr(sys, "last_value", None)
     if failure is not None:  # the others end when they read of it
-        # XLA may wait for a collective that will not come when the interpreter lets go of its
+        # XLA may wait for a collective that will not come when the interpreter frees its
         # clients.
         faulthandler.dump_traceback_later(config.collective_timeout.value, exit=True)
         state.watch.tell_failure(failure)

@@ -473,7 +473,7 @@ def left_out(mesh: BaseMesh) -> frozenset[Any]:
 
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
-    """The devices of a mesh that a type speaks of: those of the mesh in force, else of the only
+    """The devices of a mesh that a type names: those of the mesh in force, else of the only
     mesh like it that there is; of several, of that which has the devices in their usual order."""
     in_force = mesh_in_force()
     alike = (
@@ -488,7 +488,7 @@ def with_devices(abstract: AbstractMesh) -> Mesh | None:
 
 
 def mesh_of_specs() -> BaseMesh | None:
-    """The mesh that bare PartitionSpecs speak of; None where there is none."""
+    """The mesh that bare PartitionSpecs name; None where there is none."""
     found = _cell.value
     return None if found is None else found.abstract or found.mesh
 
@@ -523,7 +523,7 @@ def get_abstract_mesh() -> AbstractMesh:
 class set_mesh:
     """Set the mesh of this thread, at once; as a context manager, until the end of the block.
 
-    Programs run over its devices, bare PartitionSpecs speak of its axes, and types show partitions
+    Programs run over its devices, bare PartitionSpecs name its axes, and types show partitions
     over its Explicit ones.
 
     >>> with set_mesh(make_mesh((1,), ("x",))):
@@ -579,7 +579,7 @@ class use_abstract_mesh:
 
 
 def check_spec(mesh: Any, spec: Any) -> None:
-    """Check that a spec speaks of axes that a mesh has, of each once, and of types that allow it.
+    """Check that a spec names axes that a mesh has, of each once, and of types that allow it.
 
     Raises TypeError for what is no mesh or no spec, ValueError and DuplicateSpecError as said.
     """

@@ -335,7 +335,7 @@ def on_assigned(placement: Placement, devices: Sequence[Any]) -> Placement:
 
 
 def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int) -> Placement:
-    """The placement of a program that itself speaks of a mesh, whose arguments are on no devices in
+    """The placement of a program that itself names a mesh, whose arguments are on no devices in
     particular."""
     if isinstance(mesh, meshes.AbstractMesh):
         return placement._replace(

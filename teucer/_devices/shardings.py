@@ -153,7 +153,7 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
         return ()
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
-        """Raise ValueError if the sharding speaks of more axes than an array of this shape has."""
+        """Raise ValueError if the sharding partitions more axes than an array of this shape has."""
 
     def with_memory_kind(self, kind: str) -> Self:
         """The same layout in another memory of the devices."""

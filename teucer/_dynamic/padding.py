@@ -327,12 +327,12 @@ class Sizes:
 
 
 def is_dynamic(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr speaks of sizes that are not known."""
+    """Whether a jaxpr has sizes that are not known."""
     return bool(_variables(jaxpr))
 
 
 def _variables(jaxpr: Jaxpr) -> frozenset[str]:
-    """The names of the sizes that a jaxpr speaks of, anywhere in it."""
+    """The names of the sizes in a jaxpr, anywhere in it."""
     found: frozenset[str] | None = jaxpr.cache.get("variables")
     if found is None:
         names = set(

@@ -104,7 +104,7 @@ def _solve(
     values: list[Any] = []
 
     def check(x: Any, relation: str, y: Any, what: str) -> None:
-        """`what` may speak of x and y, as {0} and {1}; after them come the sizes found so far."""
+        """`what` may name x and y, as {0} and {1}; after them come the sizes found so far."""
         told = " ".join(
             part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story
         )

@@ -73,7 +73,7 @@ class Module(NamedTuple):
 
 @final
 class Executable:
-    """A compiled module. Its machine code is let go when the process has no room for more, and
+    """A compiled module. Its machine code is evicted when the process has no room for more, and
     comes back at its next use."""
 
     __slots__ = (
@@ -248,7 +248,7 @@ class OnDemand:
     a whole.
 
     code: what was loaded for it before it was made, to be run; only who reads it, or runs it when
-    that was let go, has it made.
+    that was evicted, has it made.
     """
 
     __slots__ = ("_made", "_code", "__weakref__")

@@ -267,7 +267,7 @@ def _save_counts(folder: Path, looked_through: bool = False) -> UseCounts:
         )  # bytes of chance may be in a damaged file
         return total
     finally:
-        os.close(handle)  # lets go of it
+        os.close(handle)  # releases the lock
 
 
 def _unpacked(data: bytes) -> UseCounts:

@@ -5,7 +5,7 @@ optimised and lowered. What an earlier process needed at this place is known bef
 **forecast**, under the function's place and name, the types of its arguments, and how many such
 functions were traced before it. A thread loads what the forecast names, since XLA does that without
 the interpreter. If the forecast has the **fingerprint** of the program as it is written, that is
-what runs. Else the text has the last word: what no program asks for is let go, and the forecast
+what runs. Else the text has the last word: what no program asks for is dropped, and the forecast
 written anew.
 """
 

@@ -2,7 +2,7 @@
 the cache.
 
 A process that compiles locks a file beside the entry, and removes it when it has ended. If it dies,
-the system lets go of the lock and the file stays: then one of those that wait is next. Nobody waits
+the system releases the lock and the file stays: then one of those that wait is next. Nobody waits
 longer than teucer_cache_wait seconds. Without locks (some network file systems, Windows) nobody
 waits.
 """

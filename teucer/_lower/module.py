@@ -37,7 +37,7 @@ class Module:
         self.emitted: dict[Any, tuple[str, Any]] = {}
         self.names: dict[str, int] = {}
         self.host_callbacks: list[Any] = []
-        # Symbols of the meshes that shardings speak of; over the devices of `mesh`, the first met
+        # Symbols of the meshes that shardings name; over the devices of `mesh`, the first met
         # that has some, or need not.
         self.meshes: dict[tuple[tuple[tuple[Any, int], ...], Any], str] = {}
         self.mesh: Any = None
@@ -78,7 +78,7 @@ class Module:
     def mesh_symbol(self, mesh: Any, by: str) -> str:
         """The symbol of a mesh.
 
-        by: what messages call the one that speaks of it; '' where devices may have another order
+        by: what messages call the one that names it; '' where devices may have another order
         than those of the program. Raises ValueError for other devices, or another order.
         """
         order: Any = getattr(mesh, "flat_devices", None)

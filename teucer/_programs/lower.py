@@ -65,8 +65,8 @@ class _Main(NamedTuple):
     """The main function of a module: the live equations, the arguments that it takes, how its
     results are laid out.
 
-    consts: values of its first arguments, which are written into it. names: what messages call the
-    others; named: the user does, too.
+    consts: values of its first arguments, which are written into it.
+    names: what messages call the other arguments; named: whether the user calls them so.
     """
 
     name: str
@@ -113,8 +113,8 @@ def lower(
     """Lower the jaxpr of a job as it is, with the shardings of its placement, for its platform or
     for others.
 
-    A program that itself speaks of a mesh or a device is for that. locations: with the places that
-    operations come from.
+    A program that itself names a mesh or a device is lowered for that.
+    locations: whether operations say which lines they come from.
     consts: values of its first arguments, to be written into the program.
     arg_names: what messages about symbolic dimensions call the other arguments.
     """
@@ -124,7 +124,7 @@ def lower(
         discharged = discharge(lower_high(job.jaxpr))
         if discharged is not job.jaxpr:
             job = job._replace(jaxpr=discharged)
-        # A program that nobody is to run may be for a mesh without devices.
+        # A program that will not run may be for a mesh without devices.
         platform, abstract = job.placement.platform, platforms is not None
         if platforms is None:
             platforms = (platform,)

@@ -68,7 +68,7 @@ def pieces_of(job: Job) -> Pieces | None:
     }
     named = {lowering.placement for lowering in lowerings.values()} - {placement}
     where = next(iter(named), placement)
-    # What speaks of a mesh runs over it as a whole; of a device, all pieces run there.
+    # What names a mesh runs over it as a whole; of a device, all pieces run there.
     if len(named) > 1 or where.mesh is not None or where.platform != placement.platform:
         return None
     lowerings = {piece: lowering._replace(placement=where) for piece, lowering in lowerings.items()}

@@ -25,7 +25,7 @@ __all__ = ["Program", "Step", "Steps"]
 
 
 class Step(NamedTuple):
-    """A piece of a program: which values it reads, which nobody needs after it, and which of those
+    """A piece of a program: which values it reads, which are dead after it, and which of those
     are donated arguments."""
 
     program: Program

@@ -122,8 +122,8 @@ def fast_path(
     """What the C++ dispatcher needs to run the program itself next time; None where Python must see
     each call.
 
-    args: of this call, constants first, before it deletes those that are donated. C++ takes their
-    layouts for a part of the signature, and does not change them.
+    args: the arguments of this call, constants first, before donated ones are deleted. For C++
+    their layouts are a part of the signature; it does not change them.
     """
     if (
         program.has_effects
@@ -162,8 +162,8 @@ def fast_path(
 
 
 def _lies_as_wanted(x: Value, sharding: object) -> bool:
-    """Whether C++ may take an argument that the program wants laid out so: of a NamedSharding it
-    takes the shards as they are."""
+    """Whether the C++ dispatcher may take an argument for which the program wants this sharding. It
+    takes the shards of a NamedSharding as they are."""
     if (
         type(x) is not ArrayImpl
         or type(x._sharding) is not NamedSharding

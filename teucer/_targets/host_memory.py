@@ -1,4 +1,4 @@
-"""Host memory: pages that arrays have let go stay with the process, to be used again.
+"""Host memory: pages that arrays have freed stay with the process, to be used again.
 
 XLA takes the memory of results and temporaries from malloc at every call. glibc maps large blocks
 anew each time and unmaps them when they are freed, and each page of a new map costs a fault: a

@@ -94,7 +94,7 @@ class Target:
         return ""
 
     def keep_memory(self, *, of_threads: bool = False) -> None:
-        """Have the process keep the pages that arrays let go, or those of the heaps of threads too,
+        """Have the process keep the pages that arrays free, or those of the heaps of threads too,
         if it keeps pages."""
         if of_threads:
             host_memory.keep_heaps()

@@ -94,7 +94,7 @@ def jit(
     function is compiled once:
         {argument, by position or name: {axis: size}}, where a size is the bound, or (least,
         greatest), or "power of two" for the next power of two, one compilation each; a size alone
-        speaks of axis 0. It holds for all arrays of an argument. Axes that have one range and, in a
+        means axis 0. It holds for all arrays of an argument. Axes that have one range and, in a
         call, one size are one dimension inside the function.
     dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size
         depends on values; an int also bounds sizes that nothing else bounds, such as that of

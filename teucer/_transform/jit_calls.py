@@ -399,7 +399,7 @@ class SizedCall(ProgramCall):
     """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all
     sizes of its variables.
 
-    (C2) sizes gives the size of every variable that the types of operands speak of.
+    (C2) sizes gives the size of every variable that the types of operands name.
     """
 
     __slots__ = ()
@@ -409,7 +409,7 @@ class SizedCall(ProgramCall):
     def for_staged(
         self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]
     ) -> dict[str, Any]:
-        # The staged part may speak of sizes that the known part has found.
+        # The staged part may name sizes that the known part has found.
         return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
 
     def types(
@@ -474,7 +474,7 @@ sized_call_p = SizedCall()
 
 
 def jaxpr_uses_axis(jaxpr: Jaxpr, name: object) -> bool:
-    """Whether a jaxpr speaks of a named axis."""
+    """Whether a jaxpr uses a named axis."""
     return any(
         eqn.primitive.uses_axis is not None and eqn.primitive.uses_axis(name, eqn.params)
         for eqn in jaxpr.eqns

@@ -2,9 +2,9 @@
 
 A function's value at a point, and its derivative there as a linear jaxpr over residuals.
 
-It is the jvp trace over partial evaluation: primal values are known, tangents are not, and the
-record is linear. What that makes of a call of a primitive is the same for all operands of the same
-types, so that it is worked out once for calls that come often.
+It is the jvp trace over partial evaluation. Primal values are known, tangents are not, and the
+record is linear. Linearizing a call of a primitive gives the same equations for all operands of the
+same types. So for frequent calls they are computed once and cached.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class RefAccum(GradAccum):
 
 @final
 class NullAccum(GradAccum):
-    """Of an argument that is not differentiated: cotangents are let go."""
+    """Of an argument that is not differentiated: cotangents are dropped."""
 
     def accum(self, x: Any) -> None:
         """Let a cotangent go."""

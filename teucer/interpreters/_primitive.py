@@ -36,7 +36,7 @@ def _is_of_library(primitive: Primitive) -> bool:
 class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of a library, whose rules are registered one by one.
 
-    multiple_results: whether `bind` and the rules speak of sequences of results; set it on the
+    multiple_results: whether `bind` and the rules give sequences of results; set it on the
     primitive.
 
     >>> from teucer.extend.core import Primitive

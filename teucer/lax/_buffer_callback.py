@@ -148,7 +148,7 @@ def buffer_callback(
         trees of Buffers; it writes into the results and returns nothing. `numpy.asarray` looks at
         a Buffer on the CPU without a copy, DLPack on every device. Buffers are gone after the call.
     result_shape_dtypes: the results' tree, of objects that have shape and dtype.
-    has_side_effect: it is called even if nobody uses the results.
+    has_side_effect: it is called even if its results are not used.
     vmap_method: as of `pure_callback`.
     input_output_aliases: which argument gives its buffer to which result, by their places as
     leaves.

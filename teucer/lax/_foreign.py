@@ -242,7 +242,7 @@ def ffi_call(
     which it is registered.
 
     result_shape_dtypes: what has shape and dtype, or a sequence of such, for the results.
-    has_side_effect: the call is made even if nobody uses its results.
+    has_side_effect: the call is made even if its results are not used.
     vmap_method: as of `pure_callback`; by default `vmap` is refused.
     input_layouts, output_layouts: for each array the order of its axes in memory, the slowest
         first, as a Layout or a sequence of ints; None is row by row.

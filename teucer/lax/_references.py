@@ -424,7 +424,7 @@ class TangentRef(_NewRef):
 
 @final
 class EmptyRef(_Making):
-    """A reference to an array whose elements nobody has written."""
+    """A reference to an array whose elements are not written yet."""
 
     __slots__ = ()
     name = "empty_ref"

@@ -61,7 +61,7 @@ class Collective(Primitive):
     cost = STILL
 
     def names(self, params: Any) -> tuple[Any, ...]:
-        """The axes that a call speaks of."""
+        """The axes that a call uses."""
         return names_of(params["axis_name"])
 
     def uses_axis(self, name: Any, params: Any) -> bool:

@@ -304,7 +304,7 @@ def freeze(ref: Any) -> Any:
 
 @tracebacks.api_boundary
 def free_ref(ref: Any) -> None:
-    """End a reference and let go of its array."""
+    """End a reference and release its array."""
     _references.free_ref_p.call(_reference("free_ref", ref))
 
 

@@ -324,7 +324,7 @@ class ShardMap(Primitive):
         if axis.explicit is None and not set(over) <= params["newly_manual_axes"]:
             over = ()
         if any(jaxpr_uses_axis(jaxpr.jaxpr, name) for name in over):
-            # an operation that speaks of the axis is between parts of one element of the batch
+            # an operation that names the axis is between parts of one element of the batch
             over = ()
         over, rest = [
             tuple(n for n in over if (n in params["newly_manual_axes"]) is mine)

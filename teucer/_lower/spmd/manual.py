@@ -59,7 +59,7 @@ def manual_computation(
 ) -> tuple[Value, ...]:
     """Write what `body`, a function of each device's parts, does over manual mesh axes.
 
-    inner: the types of the parts of arguments; avals: those of results. The specs speak of the
+    inner: the types of the parts of arguments; avals: those of results. The specs name the
     manual axes alone.
     """
     outer = ctx.manual

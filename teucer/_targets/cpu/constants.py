@@ -84,29 +84,30 @@ OUTLINE_ROUNDS = 4
 # "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
 PERIODS = 4
 
-# Equations between a value and a use that are far: more than a few lines of a program, fewer than a
-# layer; equations that compute one value again, at most; how many times smaller than the value an
-# array is that is kept in its place. Measured: outlining.md, "Cheap values computed again".
+# Recomputation. A use is far if so many equations lie between it and the value: more than a few
+# lines of a program, fewer than a layer. At most so many equations compute a value again. The array
+# that is kept in its place is so many times smaller. Measured:
+# outlining.md, "Cheap values computed again".
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
 
-# Elements of an expensive result that take longer to compute than a call (7 ns each), and the bytes
-# that malloc keeps for the next step (`host_memory`). Measured: outlining.md, "Expensive values".
+# An expensive result of so many elements takes longer to compute than a call (7 ns each). malloc
+# keeps so many bytes for the next step (`host_memory`). Measured: outlining.md, "Expensive values".
 EXPENSIVE_LEAST, EXPENSIVE_MOST = 1 << 12, 1 << 25
-# Elements of random bits that one loop reads up to which another pass over memory costs less than
-# it saves compilation.
+# Up to so many elements of random bits in one loop, another pass over memory costs less time than
+# it saves in compilation.
 # Measured: outlining.md, "Random bits", jaxlib 0.12.0.1.
 LONG_MOST = 1 << 17
 
 
-# Elements that divisors are repeated to from which on a reciprocal of them pays for another loop.
+# A reciprocal of a divisor pays for another loop if the divisor is broadcast to so many elements.
 # Measured: corpus.md, "Quotients".
 DIVIDED_LEAST = 1 << 10
 
 
 # --- Lean code (docs/outlining.md). Measured: outlining.md, "Lean code" ---------------------------
 
-# Steps of the innermost loop, which runs over the last axis: from here on, vector instructions are
-# unrolling enough.
+# From so many steps of the innermost loop (that over the last axis), vector instructions are enough
+# unrolling.
 PLAIN_STEPS = 8
 # Elements of an array whose loops take next to no time, whatever they are; of one that cache holds
 # while it is transposed.
@@ -135,8 +136,8 @@ ROWS_SHORT, ROWS_NARROW, ROWS_LONG = 8, 16, 32
 # Products that are written out one by one; planes that are. Measured: convolutions.md, "Rewritten
 # convolutions".
 CONVOLUTION_TERMS, CONVOLUTION_PLANES = 128, 8
-# Where Eigen loses: products that take no time count for nothing; of fewer features than a vector
-# has, and so many elements of the kernel for each of them, it takes up to 7 times as long.
+# Where Eigen loses. Smaller products take no time and are not counted. With fewer features than a
+# vector holds, and so many elements of the kernel for each, Eigen takes up to 7 times as long.
 # Measured: convolutions.md, "YNNPACK and Eigen".
 EIGEN_FEW, EIGEN_FEATURES, EIGEN_LONG = 1 << 21, 8, 256
 # How many times over the products count that Eigen loses: of windows that do not overlap, and of
@@ -149,6 +150,6 @@ EIGEN_CLEAR = 3 / 4
 
 # --- Executables ----------------------------------------------------------------------------------
 
-# Bytes of executables from which on a stripped form, which loads in half of the time
-# (docs/configuration.md, "Stripped forms"), gains something: less is loaded in a few milliseconds.
+# Executables of at least so many bytes are stripped, which halves their loading time
+# (docs/configuration.md, "Stripped forms"). Smaller ones load in a few milliseconds anyway.
 STRIPPED_LEAST = 1 << 16

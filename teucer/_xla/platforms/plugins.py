@@ -39,7 +39,7 @@ def plugin_libraries() -> dict[str, str]:
 
 
 def _may_name_plugins(folder: str) -> bool:
-    """Whether a distribution in a folder of modules speaks of plugins in its entry points; True for
+    """Whether a distribution in a folder of modules names plugins in its entry points; True for
     archives."""
     try:
         names = os.listdir(folder or ".")

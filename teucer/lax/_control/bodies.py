@@ -358,7 +358,7 @@ def _component(name: str, path: Any) -> str:
 
 
 def kind_text(kind: str) -> str:
-    """A node of a tree as messages speak of it, without an article."""
+    """A node of a tree as messages name it, without an article."""
     return "pytree leaf" if kind == "a leaf" else kind.removeprefix("a ")
 
 
@@ -500,7 +500,7 @@ def without_dead(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def jaxprs_use_axis(jaxprs: Iterator[Any] | Sequence[Any], name: str) -> bool:
-    """Whether closed jaxprs speak of a named axis."""
+    """Whether closed jaxprs use a named axis."""
     return name is not None and any(jaxpr_uses_axis(closed.jaxpr, name) for closed in jaxprs)
 
 
