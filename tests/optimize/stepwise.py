@@ -5,6 +5,7 @@ What no compiler has rearranged.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,10 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
 from teucer._core.checker import check_jaxpr
-from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.trace import EVAL, typeof
-from teucer._optimize.passes import PASSES, Pass, optimize
+from teucer._optimize.dce import remove_dead
+from teucer._optimize.passes import PASSES, Pass, optimize, share
 from teucer._programs.lower import lower
 from teucer._programs.prepare import prepared
 
@@ -112,8 +114,25 @@ def bits(x: Any) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.tobytes()
 
 
+def check_nothing_dead(jaxpr: Jaxpr) -> None:
+    """Something uses a result of each equation without effects, at every depth."""
+    used = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal}
+    used.update(v for v in jaxpr.outvars if type(v) is not Literal)
+    for eqn in jaxpr.eqns:
+        assert eqn.effects or not used.isdisjoint(eqn.outvars), eqn
+        for inner in jaxprs_in_params(eqn.params):
+            check_nothing_dead(inner)
+
+
 def check_each_pass(jaxpr: Jaxpr, *args: Any) -> None:
-    """No pass changes a bit of the results, nor do all together."""
+    """No pass changes a bit of the results, nor do all together. Where nothing is dead or equal,
+    the equations stay the same objects."""
+    live = remove_dead(jaxpr)
+    check_nothing_dead(live)
+    shared = share(jaxpr)
+    for before, after in ((live, remove_dead(live)), (shared, share(shared))):
+        assert all(map(operator.is_, before.eqns, after.eqns))
+        assert len(before.eqns) == len(after.eqns)
     with config.optimize_jaxprs(False):
         expected = list(map(bits, stepwise(jaxpr, *args)))
         for step in (*PASSES[0].parts, *PASSES, Pass("all", optimize)):

@@ -210,10 +210,18 @@ def literals(dtype: Any) -> list[Any]:
             }
         ]
     with np.errstate(over="ignore"):
+        if np.dtype(dtype).kind == "c":
+            return [
+                np.dtype(dtype).type(complex(a, b)) for a in NUMBERS[::2] for b in NUMBERS[1::3]
+            ]
         return [np.dtype(dtype).type(n) for n in NUMBERS]
 
 
+# Of complex numbers nothing is folded.
 DTYPES = [
+    np.complex64,
+    np.uint16,
+    np.uint64,
     np.bool_,
     np.int8,
     np.int32,
@@ -244,6 +252,7 @@ def test_folded_constants_are_what_xla_computes(name, dtype):
         result = np.asarray(expected)
         for row, right in zip(rows, result, strict=True):
             found = passes._fold(p, [Literal(x) for x in row], {}, result.dtype)
+            assert found is None or np.dtype(dtype).kind != "c"
             if found is None:
                 assert np.dtype(dtype).kind not in "biu"
             else:
@@ -723,6 +732,7 @@ BINARY = [
     lambda x, y: lax.select(lax.lt(x, y), x, y),
     jax.jit(lambda x, y: (x, x * y, y)[1]),
     lambda x, y: jax.jit(lambda x, y: (y, x + 1.0))(x, y)[0],
+    jax.jit(lambda x, y: (lax.neg(y), x * y)[1]),
     lambda x, y: lax.cond(jnp.all(x == x), lambda x, y: (x, y), lambda x, y: (x, -y), x, y)[1],
     lambda x, y: lax.fori_loop(0, 2, lambda i, c: (c[0], c[1] * c[0]), (x, y))[1],
     lambda x, y: lax.scan(

@@ -78,10 +78,10 @@ class ShapeDtypeStruct:
             )
         self._layout = layout
         self._sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref
-        self.vma = None if vma is None else frozenset(vma)
         self.manual_axis_type = manual_axis_type
         if manual_axis_type is not None and vma is None:
-            self.vma = manual_axis_type.varying
+            vma = manual_axis_type.varying
+        self.vma = None if vma is None else frozenset(vma)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if hasattr(self, name):

@@ -145,7 +145,14 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
                 for d in shardings.devices_of(sharding)
                 if d.process_index == d.client.process_index()
             ]
-            return xla.put(aval.carrier, sharding, [x] * len(own), own, committed=committed)
+            # A part that is x's own memory would change once a program that is given x reuses it.
+            (home,), apart = x.sharding.device_set, x
+            if home in own:
+                (apart,) = xla.copy_to_devices(
+                    [x], [shardings.device_list(x.sharding)], [x.sharding], copy=True
+                )
+            parts = [apart if d == home else x for d in own]
+            return xla.put(aval.carrier, sharding, parts, own, committed=committed)
         value = x._key_data() if dtypes.is_extended(aval.dtype) else to_numpy(x)
     else:
         value = host_value(x, aval)
@@ -153,7 +160,7 @@ def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = Fal
     _check_strings(aval, devices)
     if len(devices) == 1:
         return xla.put(aval.carrier, sharding, [value], devices, committed=committed)
-    if not isinstance(x, ArrayImpl):
+    if copy or not isinstance(x, ArrayImpl):
         value = value.copy()  # the shards are used in place, and the caller may write into x
     return from_parts(aval, sharding, lambda index: value[index], committed)
 

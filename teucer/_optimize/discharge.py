@@ -279,12 +279,7 @@ def without_references(
             refuse_call(primitive)
         cells = list({id(args[p]): args[p] for p in sorted(places)}.values())
         number = {id(r): g for g, r in enumerate(cells)}
-        groups = tuple(
-            [
-                number.get(id(x)) if type(a) is RefType else None
-                for x, a in zip(args, avals, strict=True)
-            ]
-        )
+        groups = tuple([number.get(id(x)) for x in args])
         given = [
             x if g is None else array_ops.read_reference(x)
             for x, g in zip(args, groups, strict=True)
