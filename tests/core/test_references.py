@@ -12,6 +12,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer import lax
 from teucer.test_util import check_grads
 
 
@@ -355,3 +356,57 @@ def test_the_dtype_of_a_reference_is_not_weak(x):
         return jax.new_ref(x)[...]
 
     assert not f(x).weak_type and f(x) == x
+
+
+def add_to(a, b):
+    a[...] += b[...]
+
+
+def with_rule(a, b):
+    f = jax.custom_vjp(lambda a, b, x: (add_to(a, b), x)[1])
+    f.defvjp(lambda a, b, x: (f(a, b, x), None), lambda _, ct: (None, None, ct))
+    return f(a, b, 1.0)
+
+
+# Functions that are given two references, and how they name these.
+GIVEN_TWO = {
+    "jit": (lambda a, b: jax.jit(add_to)(a, b), "a and b"),
+    "jit of trees": (lambda a, b: jax.jit(lambda r: add_to(*r))((a, b)), r"r\[0\] and r\[1\]"),
+    "vmap": (lambda a, b: jax.vmap(add_to)(a, b), "a and b"),
+    "vmap by name": (lambda a, b: jax.vmap(lambda a, *, b: add_to(a, b))(a, b=b), "a and b"),
+    "checkpoint": (lambda a, b: jax.checkpoint(add_to)(a, b), "a and b"),
+    "cond": (lambda a, b: lax.cond(True, add_to, add_to, a, b), "a and b"),
+    "switch": (lambda a, b: lax.switch(1, [add_to, add_to, add_to], a, b), "a and b"),
+    "scan": (
+        lambda a, b: lax.scan(lambda c, r: (c, add_to(*r)), 0.0, (a, b)),
+        r"r\[0\] and r\[1\]",
+    ),
+    "custom_vjp": (with_rule, "a and b"),
+}
+# Those that are given one, and close over the other.
+GIVEN_ONE = {
+    "jit": lambda a, b: jax.jit(lambda a: add_to(a, b))(a),
+    "checkpoint": lambda a, b: jax.checkpoint(lambda a: add_to(a, b))(a),
+    "cond": lambda a, b: lax.cond(True, lambda a: add_to(a, b), lambda a: None, a),
+    "switch": lambda a, b: lax.switch(0, [lambda a: None, lambda a: add_to(a, b)], a),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", GIVEN_TWO)
+def test_a_reference_given_twice_is_refused(name, wrap):
+    call, named = GIVEN_TWO[name]
+    refs = [jax.new_ref(jnp.full(3, x)) for x in (1.0, 2.0)]
+    wrap(lambda: [call(*refs), None][1])()
+    np.testing.assert_array_equal(refs[0][...], 3)
+    with pytest.raises(ValueError, match=f"appeared at both {named}"):
+        wrap(lambda: [call(refs[0], refs[0]), None][1])()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", GIVEN_ONE)
+def test_a_reference_given_and_closed_over_is_refused(name, wrap):
+    refs = [jax.new_ref(jnp.full(3, x)) for x in (1.0, 2.0)]
+    wrap(lambda: GIVEN_ONE[name](*refs))()
+    with pytest.raises(ValueError, match="closed over and passed as the argument a"):
+        wrap(lambda: GIVEN_ONE[name](refs[0], refs[0]))()

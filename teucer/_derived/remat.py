@@ -18,12 +18,15 @@ from teucer._core.calls import (
     check_callable,
     check_leaves,
     flatten_call,
+    fun_name,
+    leaf_names,
     stage_user,
 )
 from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
+from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, current_trace
 from teucer._dynamic import dynamic
@@ -31,6 +34,7 @@ from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._optimize.unchanged import forward_call
+from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
@@ -119,7 +123,17 @@ def checkpoint(
                 f"but got {numbers}, while `len(args)` = {len(args)}"
             )
         call = flatten_call(args, kwargs, numbers, names)
-        jaxpr, consts, out_tree = _staged_body(fun, call, check_leaves(call, fun, "checkpoint"))
+        avals = check_leaves(call, fun, "checkpoint")
+        jaxpr, consts, out_tree = _staged_body(fun, call, avals)
+        if references.made:
+            refuse_aliases(
+                avals,
+                call.leaves,
+                consts,
+                fun_name(fun),
+                "checkpoint / remat",
+                lambda: leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]),
+            )
         outs = remat_p.call(
             *consts,
             *call.leaves,

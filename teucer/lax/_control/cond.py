@@ -678,8 +678,10 @@ def switch(
     if config.disable_jit.value and is_concrete(index):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     flat, tree = pytrees.tree_flatten(operands)
-    avals = avals_of("switch", flat)
+    refuse_shared(branches[0], "switch", tree, avals := avals_of("switch", flat), flat)
     bodies = [stage_body(fun, "switch", tree, avals) for fun in branches]
+    consts = [c for body in bodies for c in body.consts]
+    refuse_shared(branches[0], "switch", tree, avals, flat, consts)
     check_branches("switch", branches, tuple(f"branch {i}" for i in range(len(branches))), bodies)
     return bind_branches(_clamped(index, aval, len(branches)), bodies, flat)
 

@@ -94,16 +94,17 @@ def run_scan(
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
     flat_init, init_tree = pytrees.tree_flatten(init)
-    x_avals = avals_of("scan", flat_xs)
+    x_avals, init_avals = avals_of("scan", flat_xs), avals_of("scan", flat_init)
+    in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
+    flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
+    refuse_shared(f, what, in_tree, avals, flat)
     if any(map(is_reference, x_avals)):
         return _scan_references(
             call, init, flat_xs, xs_tree, x_avals, (length, reverse, unroll, what)
         )
-    init_avals = avals_of("scan", flat_init)
     length = _length(x_avals, xs_tree, length)
     if config.disable_jit.value:
         return _python_scan(call, init, flat_xs, xs_tree, length, reverse)
-    in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
     for a in x_avals:
         if not a.is_high and a.partition is not None and a.partition.spec[0] is not None:
             raise ValueError(
@@ -116,9 +117,6 @@ def run_scan(
         for a in x_avals
     ]
     name = next(iter(parameter_names(f)), "carry")
-
-    flat, avals = [*flat_init, *flat_xs], [*init_avals, *x_avals]
-    refuse_shared(f, what, in_tree, avals, flat)
 
     def check(body: Body) -> None:
         refuse_shared(f, what, in_tree, avals, flat, body.consts)
