@@ -5,7 +5,7 @@ Values, gradients and vmap alone: tests/optable.
 
 import numpy as np
 import pytest
-from lax.control_laws import assert_close as assert_trees_close
+from optable.compare import assert_trees_close
 
 import teucer as jax
 import teucer.numpy as jnp

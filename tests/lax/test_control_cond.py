@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from lax.control_laws import assert_close, check_gradients, check_jit, check_vmap
+from optable.compare import assert_trees_close as assert_close
+from optable.laws import SECOND, assert_derivatives, assert_jit, assert_vmap
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -94,15 +95,15 @@ def test_branches_without_results():
 
 
 def test_eager_is_jit():
-    check_jit(choose, True, 2.0)
-    check_jit(pick, 1, 2.0, 3.0)
+    assert_jit(choose, True, 2.0)
+    assert_jit(pick, 1, 2.0, 3.0)
 
 
 def test_gradients():
     for p in (True, False):
-        check_gradients(lambda x: choose(p, x), 0.7)
+        assert_derivatives(lambda x: choose(p, x), 0.7, laws=SECOND)
     for i in range(3):
-        check_gradients(lambda x, y: pick(i, x, y), 0.7, 0.9)
+        assert_derivatives(lambda x, y: pick(i, x, y), 0.7, 0.9, laws=SECOND)
 
 
 def test_gradients_under_jit():
@@ -115,8 +116,8 @@ def test_gradient_of_closed_over_values():
     def f(p):
         return lambda a, b: lax.cond(p, lambda: a * jnp.sin(b), lambda: a * a)
 
-    check_gradients(f(True), 0.7, 0.9)
-    check_gradients(f(False), 0.7, 0.9)
+    assert_derivatives(f(True), 0.7, 0.9, laws=SECOND)
+    assert_derivatives(f(False), 0.7, 0.9, laws=SECOND)
 
 
 def test_branch_that_does_not_depend():
@@ -179,18 +180,18 @@ def test_key_that_one_branch_makes_is_a_residual():
 def test_vmap(in_axes):
     p = True if in_axes[0] is None else np.array([True, False, True])
     x = 0.7 if in_axes[1] is None else np.linspace(0, 1, 3)
-    check_vmap(choose, p, x, in_axes=in_axes)
+    assert_vmap(choose, p, x, in_axes=in_axes)
 
 
 @pytest.mark.parametrize("in_axes", [(0, 0, 0), (0, None, None), (None, None, 0), (0, None, 0)])
 def test_vmap_of_switch(in_axes):
     args = [np.arange(-1, 4), np.linspace(0, 1, 5), np.linspace(1, 2, 5)]
     args = [x[1] if a is None else x for x, a in zip(args, in_axes, strict=True)]
-    check_vmap(pick, *args, in_axes=in_axes)
+    assert_vmap(pick, *args, in_axes=in_axes)
 
 
 def test_vmap_of_both_of_different_ranks():
-    check_vmap(
+    assert_vmap(
         lambda p, x: lax.cond(p, lambda x: (x, lax.reduce_sum(x, (0,))), lambda x: (x * 2, 1.0), x),
         np.array([True, False]),
         np.arange(6.0).reshape(2, 3),
@@ -211,7 +212,7 @@ def test_grad_of_vmap():
     def f(i, xs):
         return lax.reduce_sum(jax.vmap(lambda i, x: sum(pick(i, x, x)))(i, xs), (0,))
 
-    check_gradients(lambda xs: f(np.array([0, 1, 2]), xs), np.linspace(0.1, 1, 3))
+    assert_derivatives(lambda xs: f(np.array([0, 1, 2]), xs), np.linspace(0.1, 1, 3), laws=SECOND)
 
 
 def test_nested():
@@ -224,8 +225,8 @@ def test_nested():
         )
 
     for p in (True, False):
-        check_gradients(lambda x: f(p, 1, x), 0.8)
-    check_vmap(f, np.array([True, False, True]), np.array([0, 1, 1]), np.linspace(0, 1, 3))
+        assert_derivatives(lambda x: f(p, 1, x), 0.8, laws=SECOND)
+    assert_vmap(f, np.array([True, False, True]), np.array([0, 1, 1]), np.linspace(0, 1, 3))
 
 
 def test_jvp_of_while_in_cond():

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from lax.control_laws import assert_close, check_gradients, check_jit, check_vmap
+from optable.compare import assert_trees_close as assert_close
+from optable.laws import SECOND, assert_derivatives, assert_jit, assert_vmap
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -35,9 +36,9 @@ def test_map_transformed(batch_size):
     def f(xs):
         return lax.map(lambda x: x * jnp.sin(x), xs, batch_size=batch_size)
 
-    check_gradients(f, XS)
-    check_vmap(f, np.stack([XS, XS + 1]))
-    check_jit(f, XS)
+    assert_derivatives(f, XS, laws=SECOND)
+    assert_vmap(f, np.stack([XS, XS + 1]))
+    assert_jit(f, XS)
 
 
 @pytest.mark.parametrize("batch_size", [None, 3])
@@ -98,9 +99,9 @@ def test_associative_scan_transformed():
     def f(xs):
         return lax.associative_scan(lambda a, b: a * b, xs)
 
-    check_gradients(f, XS)
-    check_vmap(f, np.stack([XS, XS + 1]))
-    check_jit(f, XS)
+    assert_derivatives(f, XS, laws=SECOND)
+    assert_vmap(f, np.stack([XS, XS + 1]))
+    assert_jit(f, XS)
 
 
 def test_associative_scan_errors():
@@ -129,8 +130,8 @@ def test_platform_dependent():
     for h, expected in ((f, np.sin), (g, np.exp)):
         assert_close(h(0.5), expected(0.5))
         assert_close(jax.jit(h)(0.5), expected(0.5))
-        check_gradients(jax.jit(h), 0.5)
-        check_vmap(jax.jit(h), XS)
+        assert_derivatives(jax.jit(h), 0.5, laws=SECOND)
+        assert_vmap(jax.jit(h), XS)
 
 
 def test_platform_dependent_without_a_branch():
@@ -164,9 +165,9 @@ def test_optimization_barrier():
     def f(x, y):
         return lax.optimization_barrier((x * y, jnp.sin(x)))
 
-    check_gradients(f, 0.4, 0.6)
-    check_vmap(f, XS, XS + 1)
-    check_vmap(f, XS, 2.0, in_axes=(0, None))
+    assert_derivatives(f, 0.4, 0.6, laws=SECOND)
+    assert_vmap(f, XS, XS + 1)
+    assert_vmap(f, XS, 2.0, in_axes=(0, None))
 
 
 def test_optimization_barrier_of_keys_and_integers():

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from lax.control_laws import assert_close, check_jit, check_vmap
+from optable.compare import assert_trees_close as assert_close
+from optable.laws import assert_jit, assert_vmap
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -34,7 +35,7 @@ def test_values():
 
 
 def test_eager_is_jit():
-    check_jit(squared, 1.5)
+    assert_jit(squared, 1.5)
 
 
 def test_trees_and_closures():
@@ -203,22 +204,22 @@ def test_reverse_mode_past_a_loop_that_does_not_move():
 
 
 def test_vmap_of_the_condition():
-    check_vmap(squared, np.linspace(1.1, 4, 5))
-    check_vmap(collatz, np.arange(1, 9))
+    assert_vmap(squared, np.linspace(1.1, 4, 5))
+    assert_vmap(collatz, np.arange(1, 9))
 
 
 def test_vmap_of_the_body_only():
     def f(x):
         return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2, s[2]), (0, x, x))
 
-    check_vmap(f, np.arange(4.0))
+    assert_vmap(f, np.arange(4.0))
     jaxpr = jax.make_jaxpr(jax.vmap(f))(np.arange(4.0))
     (eqn,) = [e for e in jaxpr.eqns if e.primitive.name == "while"]
     assert [v.aval.shape for v in eqn.outvars] == [(), (4,), (4,)]
 
 
 def test_vmap_of_what_the_condition_closes_over():
-    check_vmap(
+    assert_vmap(
         lambda n, x: lax.while_loop(
             lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + jnp.arange(2)), (0, x)
         )[1],
@@ -237,12 +238,12 @@ def test_vmap_with_keys():
             )[1]
         )
 
-    check_vmap(f, np.arange(3))
+    assert_vmap(f, np.arange(3))
 
 
 def test_vmap_twice():
     f = jax.vmap(squared)
-    check_vmap(f, np.linspace(1.1, 4, 6).reshape(2, 3))
+    assert_vmap(f, np.linspace(1.1, 4, 6).reshape(2, 3))
 
 
 def test_jvp_of_vmap():

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.signal
-from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
+from optable.entries_contractions import correlated
+from optable.trees import normal
 
 import teucer as jax
 from teucer._base import config
@@ -24,121 +24,6 @@ from teucer.lax._convolution.shapes import (
 
 rng = np.random.default_rng(0)
 NHWC = ("NHWC", "HWIO", "NHWC")
-# options, shape of lhs, shape of rhs
-CASES = {
-    "same": ({"padding": "SAME", "window_strides": (1, 1)}, (2, 3, 5, 4), (4, 3, 3, 2)),
-    "valid": ({"padding": "VALID", "window_strides": (2, 3)}, (2, 3, 7, 6), (4, 3, 3, 2)),
-    "same_lower": (
-        {"padding": "SAME_LOWER", "window_strides": (2, 1), "rhs_dilation": (2, 1)},
-        (2, 3, 7, 4),
-        (2, 3, 3, 2),
-    ),
-    "dilated": (
-        {"padding": [(1, 2), (-1, 0)], "window_strides": (2, 1), "lhs_dilation": (2, 3)},
-        (2, 3, 5, 4),
-        (2, 3, 3, 2),
-    ),
-    "negative": (
-        {
-            "padding": [(-2, 3), (1, -1)],
-            "window_strides": (3, 2),
-            "lhs_dilation": (2, 1),
-            "rhs_dilation": (1, 2),
-        },
-        (2, 3, 5, 4),
-        (2, 3, 3, 2),
-    ),
-    "negative beyond the image": (
-        {"padding": [(-2, 4), (3, -2)], "window_strides": (1, 1), "lhs_dilation": (2, 1)},
-        (2, 3, 1, 1),
-        (4, 3, 3, 2),
-    ),
-    "feature_groups": (
-        {"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2},
-        (2, 6, 5, 4),
-        (4, 3, 3, 2),
-    ),
-    "batch_groups": (
-        {"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2},
-        (4, 3, 5, 4),
-        (6, 3, 3, 2),
-    ),
-    "channels_last": (
-        {
-            "padding": "SAME",
-            "window_strides": (2, 1),
-            "feature_group_count": 2,
-            "dimension_numbers": ("NHWC", "HWIO", "NWCH"),
-        },
-        (2, 5, 4, 6),
-        (3, 2, 3, 4),
-    ),
-    "mixed_axes": (
-        {
-            "padding": "SAME",
-            "window_strides": (2, 1),
-            "batch_group_count": 2,
-            "dimension_numbers": ("HNCW", "OHWI", "CNHW"),
-        },
-        (5, 4, 3, 4),
-        (6, 3, 2, 3),
-    ),
-    "depthwise": (
-        {
-            "padding": "SAME",
-            "window_strides": (2, 1),
-            "feature_group_count": 3,
-            "rhs_dilation": (1, 2),
-        },
-        (2, 3, 5, 4),
-        (3, 1, 3, 2),
-    ),
-    "depthwise, several each": (
-        {
-            "padding": [(2, 1)],
-            "window_strides": (1,),
-            "feature_group_count": 3,
-            "lhs_dilation": (2,),
-            "dimension_numbers": ("NWC", "WIO", "NWC"),
-        },
-        (2, 5, 3),
-        (3, 1, 6),
-    ),
-    "group by group": (
-        {
-            "padding": "SAME",
-            "window_strides": (1,),
-            "feature_group_count": 2,
-            "dimension_numbers": ("WNC", "OWI", "CWN"),
-        },
-        (6, 2, 80),
-        (4, 5, 40),
-    ),
-    "batch_groups of one": (
-        {
-            "padding": [(1, 1), (0, 0)],
-            "window_strides": (1, 2),
-            "batch_group_count": 3,
-            "rhs_dilation": (2, 1),
-            "dimension_numbers": ("CHWN", "IHWO", "NHWC"),
-        },
-        (2, 6, 5, 3),
-        (2, 3, 3, 3),
-    ),
-    "kernel over image": (
-        {"padding": "SAME", "window_strides": (1, 1), "dimension_numbers": NHWC},
-        (2, 2, 2, 3),
-        (3, 3, 3, 4),
-    ),
-    "kernel over dilated image": (
-        {"padding": [(2, 3)], "window_strides": (2,), "lhs_dilation": (2,), "rhs_dilation": (2,)},
-        (2, 3, 3),
-        (4, 3, 4),
-    ),
-    "0d": ({"padding": [], "window_strides": ()}, (2, 3), (4, 3)),
-    "1d": ({"padding": "SAME", "window_strides": (1,)}, (2, 3, 5), (4, 3, 2)),
-    "3d": ({"padding": "SAME", "window_strides": (1, 2, 1)}, (1, 2, 4, 3, 3), (2, 2, 2, 1, 3)),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -147,121 +32,13 @@ def x64():
         yield
 
 
-def _spread(x, axis, factor):
-    """x with factor - 1 zeros between neighbours along an axis."""
-    shape = list(x.shape)
-    shape[axis] = (shape[axis] - 1) * factor + 1
-    out = np.zeros(shape, x.dtype)
-    out[(slice(None),) * axis + (slice(None, None, factor),)] = x
-    return out
-
-
-def _reference(
-    x,
-    w,
-    *,
-    window_strides,
-    padding,
-    lhs_dilation=None,
-    rhs_dilation=None,
-    dimension_numbers=None,
-    feature_group_count=1,
-    batch_group_count=1,
-):
-    """The convolution by SciPy's correlate, channel by channel."""
-    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
-    x, w = x.transpose(numbers.lhs_spec), w.transpose(numbers.rhs_spec)
-    rank = x.ndim - 2
-    for i in range(rank):
-        x = _spread(x, i + 2, (lhs_dilation or (1,) * rank)[i])
-        w = _spread(w, i + 2, (rhs_dilation or (1,) * rank)[i])
-    for i, stride in enumerate(window_strides):
-        n, k = x.shape[i + 2], w.shape[i + 2]
-        total = max((-(-n // stride) - 1) * stride + k - n, 0)
-        low, high = (
-            {
-                "VALID": (0, 0),
-                "SAME": (total // 2, total - total // 2),
-                "SAME_LOWER": (total - total // 2, total // 2),
-            }[padding]
-            if isinstance(padding, str)
-            else padding[i]
-        )
-        width = [(0, 0)] * x.ndim
-        width[i + 2] = (max(low, 0), max(high, 0))
-        x = np.pad(x, width)
-        x = x[(slice(None),) * (i + 2) + (slice(max(-low, 0), x.shape[i + 2] - max(-high, 0)),)]
-    groups = feature_group_count * batch_group_count
-    xs = np.split(x, groups, 0 if batch_group_count > 1 else 1)
-    ws = np.split(w, groups, 0)
-    parts = [
-        np.stack(
-            [
-                np.stack(
-                    [
-                        sum(
-                            scipy.signal.correlate(image[c], kernel[c].conj(), "valid")
-                            if rank
-                            else image[c] * kernel[c]
-                            for c in range(len(kernel))
-                        )
-                        for kernel in w
-                    ]
-                )
-                for image in x
-            ]
-        )
-        for x, w in zip(xs, ws, strict=True)
-    ]
-    out = np.concatenate(parts, 1)[
-        (slice(None),) * 2 + tuple(slice(None, None, s) for s in window_strides)
-    ]
-    return out.transpose(np.argsort(numbers.out_spec))
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex128", "int32"])
-@pytest.mark.parametrize("case", CASES)
-def test_conv_is_correlation(case, dtype):
-    options, lhs, rhs = CASES[case]
-    x, w = (
-        (4 * normal(rng, *s, dtype="complex128" if dtype == "complex128" else "float64")).astype(
-            dtype
-        )
-        for s in (lhs, rhs)
-    )
-    out = conv_general_dilated(x, w, **options)
-    assert out.dtype == dtype
-    np.testing.assert_allclose(out, _reference(x, w, **options), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("case", CASES)
-def test_conv_derivatives(case, dtype):
-    options, lhs, rhs = CASES[case]
-    assert_derivatives(
-        lambda x, w: conv_general_dilated(x, w, **options),
-        normal(rng, *lhs, dtype=dtype),
-        normal(rng, *rhs, dtype=dtype),
-    )
-
-
-@pytest.mark.parametrize(
-    "case", ["same", "negative", "feature_groups", "batch_groups", "mixed_axes", "0d"]
-)
-def test_conv_vmap(case):
-    options, lhs, rhs = CASES[case]
-    assert_vmap_is_stack(
-        lambda x, w: conv_general_dilated(x, w, **options), normal(rng, *lhs), normal(rng, *rhs)
-    )
-
-
 def test_conv_and_conv_with_general_padding():
     x, w = normal(rng, 1, 2, 6), normal(rng, 3, 2, 3)
     np.testing.assert_allclose(
-        conv(x, w, (1,), "SAME"), _reference(x, w, window_strides=(1,), padding="SAME")
+        conv(x, w, (1,), "SAME"), correlated(x, w, window_strides=(1,), padding="SAME")
     )
     out = conv_with_general_padding(x, w, (2,), [(1, 1)], (2,), (3,))
-    expected = _reference(
+    expected = correlated(
         x, w, window_strides=(2,), padding=[(1, 1)], lhs_dilation=(2,), rhs_dilation=(3,)
     )
     np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9)

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from lax.linear_laws import assert_derivatives, assert_vmap_is_stack, normal
 
 from teucer._base import config
 from teucer.lax._fft import FftType, fft
 
 rng = np.random.default_rng(0)
-LENGTHS = [(5,), (6,), (3, 4), (2, 3, 5), (1,), (2,)]
 
 
 @pytest.fixture(autouse=True)
@@ -17,29 +15,9 @@ def x64():
         yield
 
 
-def _input(kind, lengths):
-    last = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
-    return normal(
-        rng, 2, *lengths[:-1], last, dtype=np.float64 if kind == "RFFT" else np.complex128
-    )
-
-
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
-def test_fft_is_numpys(kind, lengths):
-    x = _input(kind, lengths)
-    axes = tuple(range(-len(lengths), 0))
-    expected = getattr(np.fft, kind.lower() + "n")(x, lengths, axes=axes)
-    np.testing.assert_allclose(fft(x, kind, lengths), expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(fft(x, FftType[kind], lengths), expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
-def test_fft_laws(kind, lengths):
-    x = _input(kind, lengths)
-    assert_derivatives(lambda x: fft(x, kind, lengths), x)
-    assert_vmap_is_stack(lambda x: fft(x, kind, lengths), x)
+def test_fft_types_have_names():
+    x = rng.normal(size=4) + 0j
+    np.testing.assert_array_equal(fft(x, FftType.IFFT, (4,)), fft(x, "ifft", (4,)))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._trees.pytrees import tree_leaves, tree_structure
 
 
 def assert_ulp(got: Any, expected: Any, ulp: float, what: str, *, each: bool) -> None:
@@ -61,3 +62,12 @@ def assert_close(got: Any, expected: Any, rtol: float, what: str) -> None:
         f"{what}: error {error:.3g} of the greatest element, allowed {rtol:.3g}\n got {got}\n"
         f" for {expected}"
     )
+
+
+def assert_trees_close(got: Any, expected: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
+    """Trees of arrays are equal but for rounding, each element, and so are their structures."""
+    assert tree_structure(got) == tree_structure(expected)
+    for y, z in zip(tree_leaves(got), tree_leaves(expected), strict=True):
+        y, z = np.asarray(y), np.asarray(z)
+        assert y.shape == z.shape
+        np.testing.assert_allclose(y, z, rtol=rtol, atol=atol)

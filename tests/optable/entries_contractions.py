@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import scipy.signal
 from optable.table import Draw, Op, Sample, bad, sample
 
 from teucer import lax
+from teucer.lax import conv_dimension_numbers
 
 F = np.float32
 NUMERIC = ("int32", "float32", "float64", "complex64", "complex128")
@@ -21,6 +23,11 @@ def dots(draw: Draw) -> Iterable[Sample]:
     yield sample(draw(5, 2, 3), draw(3, 5, 2), dimension_numbers=(((2,), (0,)), ((0,), (1,))))
     yield sample(draw(2, 3), draw(2, 3), dimension_numbers=(((0, 1), (0, 1)), ((), ())))
     yield sample(draw(2), draw(3), dimension_numbers=(((), ()), ((), ())))
+    yield sample(draw(3, 2), draw(2, 3), dimension_numbers=(((0,), (1,)), ((1,), (0,))))
+    yield sample(
+        draw(2, 2, 3, 4), draw(4, 2, 5, 3), dimension_numbers=(((3, 2), (0, 3)), ((0,), (1,)))
+    )
+    yield sample(draw(2, 3, 4), draw(4, 2, 3), dimension_numbers=(((1,), (2,)), ((2, 0), (0, 1))))
     yield sample(draw(2, 0), draw(0, 3), dimension_numbers=(((1,), (0,)), ((), ())))
 
 
@@ -41,104 +48,210 @@ def contracted(x: Any, y: Any, dimension_numbers: Any) -> Any:
     return np.einsum(f"{''.join(of_x)},{''.join(of_y)}->{''.join(out)}", x, y)
 
 
-FORMS: dict[str, dict[str, Any]] = {
-    "plain": {"window_strides": (1, 1), "padding": "VALID"},
-    "same": {"window_strides": (2, 1), "padding": "SAME"},
-    "general": {
-        "window_strides": (1, 2),
-        "padding": ((1, 0), (0, 2)),
-        "lhs_dilation": (2, 1),
-        "rhs_dilation": (1, 2),
-    },
-    "negative padding": {"window_strides": (1, 1), "padding": ((-1, 1), (0, -1))},
-    "grouped": {"window_strides": (1, 1), "padding": "VALID", "feature_group_count": 2},
-    "batch groups": {"window_strides": (1, 1), "padding": "VALID", "batch_group_count": 2},
-    "channels last": {
-        "window_strides": (1, 1),
-        "padding": "VALID",
-        "dimension_numbers": ("NHWC", "HWIO", "NHWC"),
-    },
-}
-SHAPES = {
-    "grouped": ((1, 4, 4, 3), (4, 2, 2, 2)),
-    "batch groups": ((2, 2, 4, 3), (4, 2, 2, 2)),
-    "channels last": ((1, 4, 5, 2), (2, 2, 2, 3)),
+# Options, shape of the left and of the right operand.
+FORMS: dict[str, tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]] = {
+    "same": ({"padding": "SAME", "window_strides": (1, 1)}, (2, 3, 5, 4), (4, 3, 3, 2)),
+    "valid": ({"padding": "VALID", "window_strides": (2, 3)}, (2, 3, 7, 6), (4, 3, 3, 2)),
+    "same_lower": (
+        {"padding": "SAME_LOWER", "window_strides": (2, 1), "rhs_dilation": (2, 1)},
+        (2, 3, 7, 4),
+        (2, 3, 3, 2),
+    ),
+    "dilated": (
+        {"padding": [(1, 2), (-1, 0)], "window_strides": (2, 1), "lhs_dilation": (2, 3)},
+        (2, 3, 5, 4),
+        (2, 3, 3, 2),
+    ),
+    "negative": (
+        {
+            "padding": [(-2, 3), (1, -1)],
+            "window_strides": (3, 2),
+            "lhs_dilation": (2, 1),
+            "rhs_dilation": (1, 2),
+        },
+        (2, 3, 5, 4),
+        (2, 3, 3, 2),
+    ),
+    "negative beyond the image": (
+        {"padding": [(-2, 4), (3, -2)], "window_strides": (1, 1), "lhs_dilation": (2, 1)},
+        (2, 3, 1, 1),
+        (4, 3, 3, 2),
+    ),
+    "feature_groups": (
+        {"padding": "SAME", "window_strides": (2, 1), "feature_group_count": 2},
+        (2, 6, 5, 4),
+        (4, 3, 3, 2),
+    ),
+    "batch_groups": (
+        {"padding": "SAME", "window_strides": (2, 1), "batch_group_count": 2},
+        (4, 3, 5, 4),
+        (6, 3, 3, 2),
+    ),
+    "channels_last": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "feature_group_count": 2,
+            "dimension_numbers": ("NHWC", "HWIO", "NWCH"),
+        },
+        (2, 5, 4, 6),
+        (3, 2, 3, 4),
+    ),
+    "mixed_axes": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "batch_group_count": 2,
+            "dimension_numbers": ("HNCW", "OHWI", "CNHW"),
+        },
+        (5, 4, 3, 4),
+        (6, 3, 2, 3),
+    ),
+    "depthwise": (
+        {
+            "padding": "SAME",
+            "window_strides": (2, 1),
+            "feature_group_count": 3,
+            "rhs_dilation": (1, 2),
+        },
+        (2, 3, 5, 4),
+        (3, 1, 3, 2),
+    ),
+    "depthwise, several each": (
+        {
+            "padding": [(2, 1)],
+            "window_strides": (1,),
+            "feature_group_count": 3,
+            "lhs_dilation": (2,),
+            "dimension_numbers": ("NWC", "WIO", "NWC"),
+        },
+        (2, 5, 3),
+        (3, 1, 6),
+    ),
+    "group by group": (
+        {
+            "padding": "SAME",
+            "window_strides": (1,),
+            "feature_group_count": 2,
+            "dimension_numbers": ("WNC", "OWI", "CWN"),
+        },
+        (6, 2, 80),
+        (4, 5, 40),
+    ),
+    "batch_groups of one": (
+        {
+            "padding": [(1, 1), (0, 0)],
+            "window_strides": (1, 2),
+            "batch_group_count": 3,
+            "rhs_dilation": (2, 1),
+            "dimension_numbers": ("CHWN", "IHWO", "NHWC"),
+        },
+        (2, 6, 5, 3),
+        (2, 3, 3, 3),
+    ),
+    "kernel over image": (
+        {
+            "padding": "SAME",
+            "window_strides": (1, 1),
+            "dimension_numbers": ("NHWC", "HWIO", "NHWC"),
+        },
+        (2, 2, 2, 3),
+        (3, 3, 3, 4),
+    ),
+    "kernel over dilated image": (
+        {"padding": [(2, 3)], "window_strides": (2,), "lhs_dilation": (2,), "rhs_dilation": (2,)},
+        (2, 3, 3),
+        (4, 3, 4),
+    ),
+    "0d": ({"padding": [], "window_strides": ()}, (2, 3), (4, 3)),
+    "1d": ({"padding": "SAME", "window_strides": (1,)}, (2, 3, 5), (4, 3, 2)),
+    "3d": ({"padding": "SAME", "window_strides": (1, 2, 1)}, (1, 2, 4, 3, 3), (2, 2, 2, 1, 3)),
 }
 
 
 def convolve(x: Any, y: Any, form: str) -> Any:
-    return lax.conv_general_dilated(x, y, **FORMS[form])
+    return lax.conv_general_dilated(x, y, **FORMS[form][0])
 
 
 def convolutions(draw: Draw) -> Iterable[Sample]:
-    for form in FORMS:
-        a, b = SHAPES.get(form, ((2, 2, 5, 4), (3, 2, 2, 2)))
-        yield sample(draw(*a), draw(*b), form=form)
+    for form, (_, lhs, rhs) in FORMS.items():
+        yield sample(draw(*lhs), draw(*rhs), form=form)
 
 
-def dilated(x: Any, dilation: Any) -> Any:
-    shape = (*x.shape[:2], *((n - 1) * d + 1 for n, d in zip(x.shape[2:], dilation, strict=True)))
-    y = np.zeros(shape, x.dtype)
-    y[:, :, :: dilation[0], :: dilation[1]] = x
-    return y
+def spread(x: Any, axis: int, factor: int) -> Any:
+    """x with factor - 1 zeros between neighbours along an axis."""
+    shape = list(x.shape)
+    shape[axis] = (shape[axis] - 1) * factor + 1
+    out = np.zeros(shape, x.dtype)
+    out[(slice(None),) * axis + (slice(None, None, factor),)] = x
+    return out
 
 
-def ends(n: int, w: int, stride: int, padding: Any) -> tuple[int, int]:
-    if padding == "VALID":
-        return 0, 0
-    if padding == "SAME":
-        total = max((-(-n // stride) - 1) * stride + w - n, 0)
-        return total // 2, total - total // 2
-    return padding
+def correlated(
+    x: Any,
+    w: Any,
+    *,
+    window_strides: Any,
+    padding: Any,
+    lhs_dilation: Any = None,
+    rhs_dilation: Any = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+) -> Any:
+    """The convolution by SciPy's correlate, channel by channel."""
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    x, w = x.transpose(numbers.lhs_spec), w.transpose(numbers.rhs_spec)
+    rank = x.ndim - 2
+    for i in range(rank):
+        x = spread(x, i + 2, (lhs_dilation or (1,) * rank)[i])
+        w = spread(w, i + 2, (rhs_dilation or (1,) * rank)[i])
+    for i, stride in enumerate(window_strides):
+        n, k = x.shape[i + 2], w.shape[i + 2]
+        total = max((-(-n // stride) - 1) * stride + k - n, 0)
+        low, high = (
+            {
+                "VALID": (0, 0),
+                "SAME": (total // 2, total - total // 2),
+                "SAME_LOWER": (total - total // 2, total // 2),
+            }[padding]
+            if isinstance(padding, str)
+            else padding[i]
+        )
+        width = [(0, 0)] * x.ndim
+        width[i + 2] = (max(low, 0), max(high, 0))
+        x = np.pad(x, width)
+        x = x[(slice(None),) * (i + 2) + (slice(max(-low, 0), x.shape[i + 2] - max(-high, 0)),)]
+    groups = feature_group_count * batch_group_count
+    xs = np.split(x, groups, 0 if batch_group_count > 1 else 1)
+    ws = np.split(w, groups, 0)
+    parts = [
+        np.stack(
+            [
+                np.stack(
+                    [
+                        sum(
+                            scipy.signal.correlate(image[c], kernel[c].conj(), "valid")
+                            if rank
+                            else image[c] * kernel[c]
+                            for c in range(len(kernel))
+                        )
+                        for kernel in w
+                    ]
+                )
+                for image in x
+            ]
+        )
+        for x, w in zip(xs, ws, strict=True)
+    ]
+    out = np.concatenate(parts, 1)[
+        (slice(None),) * 2 + tuple(slice(None, None, s) for s in window_strides)
+    ]
+    return out.transpose(np.argsort(numbers.out_spec))
 
 
 def convolved(x: Any, y: Any, form: str) -> Any:
-    """By the definition, window after window."""
-    options = FORMS[form]
-    if form == "channels last":
-        return convolved(x.transpose(0, 3, 1, 2), y.transpose(3, 2, 0, 1), "plain").transpose(
-            0, 2, 3, 1
-        )
-    if form == "batch groups":
-        parts = [
-            convolved(a, b, "plain") for a, b in zip(np.split(x, 2), np.split(y, 2), strict=True)
-        ]
-        return np.concatenate(parts, 1)
-    if form == "grouped":
-        parts = [
-            convolved(a, b, "plain") for a, b in zip(np.split(x, 2, 1), np.split(y, 2), strict=True)
-        ]
-        return np.concatenate(parts, 1)
-    x, y = (
-        dilated(x, options.get("lhs_dilation", (1, 1))),
-        dilated(y, options.get("rhs_dilation", (1, 1))),
-    )
-    strides, padding = options["window_strides"], options["padding"]
-    for axis in (2, 3):
-        low, high = ends(
-            x.shape[axis],
-            y.shape[axis],
-            strides[axis - 2],
-            padding if isinstance(padding, str) else padding[axis - 2],
-        )
-        width = [(0, 0)] * 4
-        width[axis] = (max(low, 0), max(high, 0))
-        x = np.pad(x, width)
-        x = x[(slice(None),) * axis + (slice(max(-low, 0), x.shape[axis] - max(-high, 0)),)]
-    h, w = y.shape[2:]
-    return np.stack(
-        [
-            np.stack(
-                [
-                    np.einsum("nihw,oihw->no", x[:, :, i : i + h, j : j + w], y)
-                    for j in range(0, x.shape[3] - w + 1, strides[1])
-                ],
-                -1,
-            )
-            for i in range(0, x.shape[2] - h + 1, strides[0])
-        ],
-        -2,
-    )
+    return correlated(x, y, **FORMS[form][0])
 
 
 def transposed(x: Any, y: Any, strides: Any, padding: str) -> Any:
@@ -150,19 +263,29 @@ def transposed(x: Any, y: Any, strides: Any, padding: str) -> Any:
     return full
 
 
-def transform(
-    kind: str, reference: Callable[..., Any], dtypes: Any, length: int, **options: Any
-) -> Op:
+# Of a batch of two: the lengths of the axes that are transformed, the last of which is odd or even.
+LENGTHS = (5,), (6,), (1,), (2,), (3, 4), (2, 3, 5)
+
+
+def transform(kind: str, reference: Callable[..., Any], dtypes: Any) -> Op:
     def samples(draw: Draw) -> Iterable[Sample]:
-        n = length // 2 + 1 if kind == "IRFFT" else length
-        yield sample(draw(n), fft_type=kind, fft_lengths=(length,))
-        yield sample(draw(2, 3, n), fft_type=kind, fft_lengths=(length,))
-        yield sample(draw(2, 4, n), fft_type=kind, fft_lengths=(4, length))
+        for lengths in LENGTHS:
+            n = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
+            yield sample(draw(2, *lengths[:-1], n), fft_type=kind, fft_lengths=lengths)
 
     def expected(x: Any, fft_type: str, fft_lengths: Any) -> Any:
         return reference(x, fft_lengths, axes=tuple(range(-len(fft_lengths), 0)))
 
-    return Op(kind.lower(), "lax.fft", samples, dtypes, reference=expected, ulp=SUM, **options)
+    return Op(
+        kind.lower(),
+        "lax.fft",
+        samples,
+        dtypes,
+        reference=expected,
+        ulp=SUM,
+        vmap_calls=len(LENGTHS),
+        gradient_calls=len(LENGTHS),
+    )
 
 
 def patches(x: Any, filter_shape: Any, window_strides: Any, padding: str) -> Any:
@@ -179,6 +302,8 @@ OPS = [
         NUMERIC,
         reference=contracted,
         ulp=SUM,
+        vmap_calls=7,
+        gradient_calls=7,
         errors=[
             bad(
                 TypeError,
@@ -274,26 +399,26 @@ OPS = [
         "conv_general_dilated",
         convolve,
         convolutions,
-        INEXACT,
-        quick=("float32", "complex64"),
+        NUMERIC,
+        quick=("float32", "complex64", "int32"),
         reference=convolved,
         ulp=2 * SUM,
-        vmap_calls=7,
-        gradient_calls=7,
+        vmap_calls=len(FORMS),
+        gradient_calls=len(FORMS),
         errors=[
             bad(
                 (TypeError, ValueError),
                 "(?s)conv_general_dilated.*(feature|channel)",
                 np.ones((1, 2, 4, 4), F),
                 np.ones((3, 3, 2, 2), F),
-                form="plain",
+                form="same",
             ),
             bad(
                 TypeError,
                 "(?s)conv.*ndim.*3 and 4",
                 np.ones((1, 4, 4), F),
                 np.ones((3, 4, 2, 2), F),
-                form="plain",
+                form="same",
             ),
         ],
     ),
@@ -342,24 +467,8 @@ OPS = [
         ("float32", "float64"),
         reference=patches,
     ),
-    transform("FFT", np.fft.fftn, ("complex64", "complex128"), 6),
-    transform("IFFT", np.fft.ifftn, ("complex64", "complex128"), 5),
-    transform("RFFT", np.fft.rfftn, ("float32", "float64"), 6),
-    transform("IRFFT", np.fft.irfftn, ("complex64", "complex128"), 6),
-    Op(
-        "irfft_odd",
-        lambda x: lax.fft(x, "IRFFT", (5,)),
-        lambda draw: [sample(draw(2, 3))],
-        ("complex64", "complex128"),
-        reference=lambda x: np.fft.irfft(x, 5),
-        ulp=SUM,
-    ),
-    Op(
-        "rfft_odd",
-        lambda x: lax.fft(x, "RFFT", (5,)),
-        lambda draw: [sample(draw(2, 5))],
-        ("float32", "float64"),
-        reference=lambda x: np.fft.rfft(x, 5),
-        ulp=SUM,
-    ),
+    transform("FFT", np.fft.fftn, ("complex64", "complex128")),
+    transform("IFFT", np.fft.ifftn, ("complex64", "complex128")),
+    transform("RFFT", np.fft.rfftn, ("float32", "float64")),
+    transform("IRFFT", np.fft.irfftn, ("complex64", "complex128")),
 ]

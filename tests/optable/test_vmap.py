@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from optable.compare import assert_ulp
+from optable.laws import axes_of
 from optable.table import Op, all_ops, precision_of
 from optable.trees import flat_call
 
@@ -17,26 +16,6 @@ from teucer._transform.jit import jit
 from teucer._transform.vmap import vmap
 
 SIZE = 2
-
-
-def axes_of(shapes: list[tuple[int, ...]], thorough: bool) -> Iterator[tuple[int | None, ...]]:
-    """Choices of in_axes: every operand alone along every axis, all together along the first and
-    along the last axis;
-    thorough: every combination."""
-    if thorough and len(shapes) < 4:
-        yield from (
-            c
-            for c in itertools.product(*((None, *range(len(s) + 1)) for s in shapes))
-            if set(c) != {None}
-        )
-        return
-    seen = set()
-    for i, shape in enumerate(shapes):
-        for axis in range(len(shape) + 1):
-            seen.add(tuple(axis if j == i else None for j in range(len(shapes))))
-    seen.add((0,) * len(shapes))
-    seen.add(tuple(len(s) for s in shapes))
-    yield from sorted(seen, key=str)
 
 
 def check(op: Op, dtype: str, thorough: bool) -> None:

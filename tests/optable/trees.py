@@ -70,3 +70,11 @@ def strided(x: Any) -> Any:
     spread = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
     spread[..., ::2] = x
     return np.asfortranarray(x) if x.ndim > 1 and x.shape[-1] % 2 else spread[..., ::2]
+
+
+def normal(rng: np.random.Generator, *shape: int, dtype: Any = np.float64) -> Any:
+    """Normally distributed numbers of a dtype, complex ones in both parts."""
+    x = rng.normal(size=shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.normal(size=shape)
+    return np.asarray(x).astype(dtype)
