@@ -10,7 +10,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._core import names
-from teucer._core.jaxpr import subjaxprs
+from teucer._core.jaxpr import jaxprs_in_params, subjaxprs
 from teucer.experimental.xla_metadata import set_xla_metadata
 from teucer.extend import source_info_util
 
@@ -73,6 +73,35 @@ def lines(f, *args):
 )
 def test_stacks_of_equations(f, expected):
     assert [s for s in stacks(f, jnp.ones(2)) if s or expected == [""]] == expected
+
+
+WITHIN = {
+    "jit": jax.jit(scoped),
+    "scan": lambda x: lax.scan(lambda c, _: (scoped(c), None), x, None, length=2)[0],
+    "cond": lambda x: lax.cond(x[0] > 0, scoped, lambda x: x, x),
+    "checkpoint": jax.checkpoint(scoped),
+    "jit in scan": lambda x: lax.scan(lambda c, _: (jax.jit(scoped)(c), None), x, None, length=2)[
+        0
+    ],
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_stacks_within_are_those_of_a_call_and_its_own(name):
+    """Products of a scope, within an operation that carries a jaxpr, say the scope in the forward
+    and in the backward pass."""
+
+    def visit(jaxpr, head):
+        for eqn in jaxpr.eqns:
+            stack = "/".join(filter(None, (head, str(eqn.source_info.name_stack))))
+            for inner in jaxprs_in_params(eqn.params):
+                yield from visit(inner, stack)
+            if eqn.primitive.name == "mul":
+                yield stack
+
+    f = jax.named_scope("o")(WITHIN[name])
+    found = set(visit(jax.make_jaxpr(lambda x: jax.vjp(f, x)[1](x))(jnp.ones(2)).jaxpr, ""))
+    assert found == {"jvp(o)/a/b", "transpose(jvp(o))/a/b"}
 
 
 def test_the_linear_program_of_linearize_does_not_say_what_is_around_it():

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from optable.laws import assert_vmap_is_loop
 
 import teucer as jax
 import teucer.numpy as jnp
@@ -332,3 +333,79 @@ def test_pullback_of_a_mapped_linearization(
     for y, rows, axis in zip(found, each, (x_axis, w_axis), strict=True):
         expected = sum(rows) if axis is None else np.stack(rows, axis)
         np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+# Sizes that all differ, so that no axis can be taken for another; batches are of 3.
+W, V = np.linspace(-1, 1, 20).reshape(4, 5), np.linspace(0.1, 1, 10).reshape(5, 2)
+CT = np.linspace(1, 2, 8).reshape(4, 2)
+
+
+def product(w: Any, v: Any) -> Any:
+    return jnp.sin(w @ v) * v[0]
+
+
+def by_custom_vjp(w: Any, v: Any) -> Any:
+    """Its residuals have other axes than its arguments."""
+    f = jax.custom_vjp(product)
+    f.defvjp(
+        lambda w, v: (product(w, v), (w.T, jnp.cos(w @ v)[:, None], v, jnp.sin(w @ v)[0])),
+        lambda r, ct: (
+            (ct * r[2][0] * r[1][:, 0]) @ r[2].T,
+            r[0] @ (ct * r[2][0] * r[1][:, 0])
+            + jnp.zeros_like(r[2]).at[0].set((ct * jnp.sin(r[0].T @ r[2])).sum(0) + 0 * r[3]),
+        ),
+    )
+    return f(w, v)
+
+
+def by_custom_jvp(w: Any, v: Any) -> Any:
+    f = jax.custom_jvp(product)
+    f.defjvp(lambda xs, ts: jax.jvp(product, xs, ts))
+    return f(w, v)
+
+
+def by_scan(w: Any, v: Any) -> Any:
+    return lax.scan(lambda c, row: (c, product(row[None], c)[0]), v, w)[1]
+
+
+RESIDUALS: dict[str, Callable[[Any, Any], Any]] = {
+    "as it is": product,
+    "jit": jax.jit(product),
+    "checkpoint": jax.checkpoint(product),
+    "checkpoint in jit": jax.jit(jax.checkpoint(product)),
+    "custom_vjp": by_custom_vjp,
+    "custom_vjp in jit": jax.jit(by_custom_vjp),
+    "custom_jvp": by_custom_jvp,
+    "cond": lambda w, v: lax.cond(w[0, 0] < 9, product, lambda w, v: w @ v, w, v),
+    "scan": by_scan,
+    "map": lambda w, v: lax.map(lambda row: product(row[None], v)[0], w),
+    "vmap": lambda w, v: jax.vmap(lambda row: product(row[None], v)[0])(w),
+}
+
+
+@pytest.mark.parametrize("name", RESIDUALS)
+def test_residuals_of_batches(name: str) -> None:
+    """Backward functions map, and backward functions of mapped functions sum over the batch what
+    all of it shares, along whatever axes."""
+    f = RESIDUALS[name]
+
+    def pulled(w: Any, v: Any, ct: Any) -> Any:
+        return jax.vjp(f, w, v)[1](ct)
+
+    with jax.enable_x64(True):
+        assert_vmap_is_loop(jax.jit(pulled), W, V, CT)
+        scale = 1 + np.arange(3) / 4
+        cts = np.stack([CT * k for k in scale])
+        for axes in ((0, None), (1, None), (2, None), (None, 0), (None, 1), (None, 2), (2, 1)):
+            batches = [
+                x if a is None else np.stack([x * k for k in scale], a)
+                for x, a in zip((W, V), axes, strict=True)
+            ]
+            rows = [
+                pulled(*(x if a is None else x * k for x, a in zip((W, V), axes, strict=True)), ct)
+                for k, ct in zip(scale, cts, strict=True)
+            ]
+            got = jax.jit(lambda *xs: jax.vjp(jax.vmap(f, axes), *xs)[1](cts))(*batches)
+            for y, a, *each in zip(got, axes, *rows, strict=True):
+                expected = sum(map(np.asarray, each)) if a is None else np.stack(each, a)
+                np.testing.assert_allclose(y, expected, rtol=1e-9, atol=1e-9)

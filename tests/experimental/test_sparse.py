@@ -462,10 +462,17 @@ def test_vmap_maps_over_batch_dimensions(rng):
         assert (x.shape, x.n_batch) == ((4, 5), 0)
         return x @ v, 2 * x
 
-    product, doubled = jax.vmap(f)(mat, v)
-    assert (doubled.shape, doubled.n_batch) == ((3, 4, 5), 1)
-    np.testing.assert_allclose(product, np.einsum("bij,bj->bi", mat.todense(), v), 1e-5)
-    np.testing.assert_array_equal(doubled.todense(), 2 * mat.todense())
+    calls = (
+        lambda: jax.vmap(f)(mat, v),
+        lambda: jax.vmap(f)(x=mat, v=v),
+        lambda: jax.vmap(f)(mat, v=v),
+        lambda: jax.vmap(lambda v, *, x: f(*x, v))(v, x=[mat]),
+    )
+    for call in calls:  # by position and by name
+        product, doubled = call()
+        assert (doubled.shape, doubled.n_batch) == ((3, 4, 5), 1)
+        np.testing.assert_allclose(product, np.einsum("bij,bj->bi", mat.todense(), v), 1e-5)
+        np.testing.assert_array_equal(doubled.todense(), 2 * mat.todense())
     columns = jax.vmap(lambda v: random_array(rng, (4, 5), 0, 0) @ v, out_axes=1)(v)
     assert columns.shape == (4, 3)
 

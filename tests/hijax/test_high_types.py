@@ -215,6 +215,65 @@ def test_pairs_in_while_and_cond():
     np.testing.assert_array_equal(out.second, 2 * B)
 
 
+def total(values):
+    """The sum of numbers, and of pairs, whose second parts count twice."""
+    return sum(first(v) + 2 * second(v) if type(v) is not Number else v.x for v in values)
+
+
+@dataclass(frozen=True)
+class Number:
+    """An array among pairs."""
+
+    x: Any
+
+
+def closing_while(of_first, of_second):
+    return lax.while_loop(
+        lambda c: c[0] + total(of_first) < 40.0,
+        lambda c: (c[0] + 1.0, swapped(c[1]), c[2] + total(of_second)),
+        (0.0, Pair(1.0, 2.0), 0.0),
+    )
+
+
+def closing_cond(of_first, of_second):
+    return [
+        lax.cond(p, lambda x: x + total(of_first), lambda x: x - total(of_second), 1.0)
+        for p in (jnp.asarray(True), jnp.asarray(False))
+    ]
+
+
+def closing_scan(of_first, of_second):
+    def step(c, x):
+        return (c[0] * total(of_first) + x, swapped(c[1])), c[0] + total(of_second)
+
+    return lax.scan(step, (1.0, Pair(1.0, 2.0)), jnp.arange(3.0))
+
+
+@pytest.mark.parametrize("of_second", ["", "p", "np", "pn"])
+@pytest.mark.parametrize("of_first", ["", "n", "p", "np"])
+def test_bodies_close_over_pairs_and_arrays(of_first, of_second):
+    """Each body has its constants, whatever their number and kinds, and gives what it gives of
+    numbers known before."""
+
+    def made(x, kinds):
+        return [
+            Number(x * (i + 3)) if k == "n" else pair(x * i, x + i) for i, k in enumerate(kinds)
+        ]
+
+    def f(x):
+        a, b = made(x, of_first), made(x, of_second)
+        outs = [loop(a, b) for loop in (closing_while, closing_cond, closing_scan)]
+        parts = lambda y: (first(y), second(y)) if type(jax.typeof(y)) is PairType else y
+        return jax.tree.map(parts, outs)
+
+    got = jax.jit(f)(0.5)
+    with jax.disable_jit():
+        expected = f(0.5)
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    for y, z in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-6)
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_derivatives_ask_the_rules(jit):
     def f(x, y):

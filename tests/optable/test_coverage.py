@@ -1,15 +1,21 @@
-"""Every primitive has an entry in the operation table."""
+"""Every primitive has an entry in the operation table, and says rightly where it is linear."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pytest
+from optable.laws import direction
 from optable.primitives import primitives
 from optable.table import Op, all_ops, precision_of
-from optable.trees import along, flat_call, moving
+from optable.trees import along, flat_call, is_inexact, moving
 
-from teucer._core.jaxpr import Jaxpr, subjaxprs
+from teucer._base import config
+from teucer._core.jaxpr import Eqn, Jaxpr, subjaxprs
+from teucer._core.primitive import Primitive
 from teucer._transform.forward import jvp
 from teucer._transform.staging import make_jaxpr
 from teucer._transform.vjp import vjp
@@ -71,11 +77,10 @@ ELSEWHERE: dict[str, str] = {
 }
 
 
-def used(jaxpr: Jaxpr) -> Iterator[Any]:
-    for eqn in jaxpr.eqns:
-        yield eqn.primitive
+def equations(jaxpr: Jaxpr) -> Iterator[Eqn]:
+    yield from jaxpr.eqns
     for inner in subjaxprs(jaxpr):
-        yield from used(inner)
+        yield from equations(inner)
 
 
 def programs(op: Op) -> Iterator[Any]:
@@ -96,18 +101,82 @@ def programs(op: Op) -> Iterator[Any]:
                     yield make_jaxpr(lambda *v, g=g: vjp(g, *v)[1](g(*v)))(*xs).jaxpr
 
 
-def test_every_primitive_has_an_entry() -> None:
-    """Each primitive occurs in the jaxpr of a call of the table, or of its derivatives."""
-    met: set[Any] = set()
+@functools.cache
+def met() -> dict[Primitive, list[Eqn]]:
+    """The equations of each primitive in all programs of the table, of as many types as operands
+    have."""
+    found: dict[Primitive, dict[Any, Eqn]] = {}
     for op in all_ops().values():
         try:
             for jaxpr in programs(op):
-                met.update(used(jaxpr))
+                for eqn in equations(jaxpr):
+                    dtypes = tuple(getattr(x.aval, "dtype", None) for x in eqn.invars)
+                    found.setdefault(eqn.primitive, {}).setdefault(dtypes, eqn)
         except Exception:  # reported by the laws of this operation
             continue
+    return {p: list(eqns.values()) for p, eqns in found.items()}
+
+
+def test_every_primitive_has_an_entry() -> None:
+    """Each primitive occurs in the jaxpr of a call of the table, or of its derivatives."""
     missing = {
         f"{p.name} of {module}"
         for module, p in primitives()
-        if p not in met and p.name not in ELSEWHERE
+        if p not in met() and p.name not in ELSEWHERE
     }
     assert not missing, f"primitives without an entry in tests/optable: {sorted(missing)}"
+
+
+# What numbers of a few bits lose, where a primitive converts to them.
+ROUNDING = 0.03
+
+
+def together(primitive: Primitive, n: int) -> list[list[int]]:
+    """The sets of operands in which a primitive says that it is linear."""
+    among = primitive.linear_in
+    if among == "product":
+        return [[i] for i in range(n)]
+    return [list({"sum": range(n), "cases": range(1, n)}.get(among, among))]  # type: ignore[arg-type,call-overload]
+
+
+def is_linear(eqn: Eqn, among: Sequence[int]) -> bool:
+    """Whether the results for a sum of operands are the sum of the results, for some numbers."""
+    rng = np.random.default_rng(0)
+    rest = [np.zeros(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    rest = [direction(rng, x) if is_inexact(x) else x for x in rest]
+
+    def at(values: Sequence[Any]) -> Any:
+        args = list(rest)
+        for i, x in zip(among, values, strict=True):
+            args[i] = x
+        return eqn.primitive.call(*args, **eqn.params)
+
+    xs, ys = ([direction(rng, rest[i]) for i in among] for _ in range(2))
+    sums = at([x + y for x, y in zip(xs, ys, strict=True)])
+    return all(
+        np.allclose(z, np.asarray(x) + np.asarray(y), ROUNDING, ROUNDING)
+        for z, x, y in zip(sums, at(xs), at(ys), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "primitive",
+    [
+        pytest.param(p, id=p.name)
+        for _, p in primitives()
+        if p.linear_in and not p.higher_order and p.name not in ELSEWHERE
+    ],
+)
+def test_linear_operands_are_those_said(primitive: Primitive) -> None:
+    """The results are linear in the operands of `linear_in`, taken together; and no longer with
+    one more."""
+    for eqn in met()[primitive]:
+        exact = {i for i, x in enumerate(eqn.invars) if not is_inexact(x.aval)}
+        if len(exact) == len(eqn.invars) or not all(is_inexact(y.aval) for y in eqn.outvars):
+            continue
+        for among in together(primitive, len(eqn.invars)):
+            assert exact.isdisjoint(among), f"{primitive} in operands {among}: one has no sums"
+            with config.enable_x64(True):
+                assert is_linear(eqn, among), f"{primitive} in operands {among}"
+                for i in {*range(len(eqn.invars))} - {*among} - exact:
+                    assert not is_linear(eqn, [*among, i]), f"{primitive} in operand {i} as well"

@@ -584,3 +584,14 @@ def test_reshard_takes_a_spec_that_says_nothing_of_more_axes(mesh):
         assert taken.sharding.spec == P("x") and (np.asarray(taken) == np.arange(0, 32, 4)).all()
         with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
             jax.reshard(jnp.ones(2), P(None, "x"))
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_vmap_refuses_partitions_that_differ(n):
+    """However many there are, each is named."""
+    mesh = jax.make_mesh((2, 2, 2), ("x", "y", "z"))
+    xs = [jax.device_put(np.ones((2, 2)), NamedSharding(mesh, P(name))) for name in "xyz"[:n]]
+    with pytest.raises(ValueError, match=" ?vs ?|, ".join(f"'{name}'" for name in "xyz"[:n])):
+        jax.vmap(lambda *xs: sum(xs))(*xs)
+    with jax.set_mesh(mesh):
+        assert jax.typeof(jax.vmap(lambda x: x)(xs[0])).sharding.spec == P("x", None)
