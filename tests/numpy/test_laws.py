@@ -211,8 +211,22 @@ def test_polynomials_with_arrays_as_coefficients(f: Any) -> None:
     np.testing.assert_array_equal(f(a, b), a + padded if f is jnp.polyadd else a - padded)
     last = np.array([[0.0], [2.0]])
     np.testing.assert_array_equal(f(a, last[1]), f(a, last + 0 * a))
-    with pytest.raises(ValueError, match="different shapes"):
+    with pytest.raises(ValueError, match=r"different shapes: \(3,\), \(\)\."):
         f(a, np.ones(3))
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_roots_with_zeros_before_and_behind(before: int, behind: int) -> None:
+    """Within a program each zero before is a root that is NaN, the last ones; known, it is none."""
+    p = np.float32([0] * before + [2, -3, 5, 1] + [0] * behind)
+    expected = np.sort_complex(np.roots(p))
+    known, traced = jnp.roots(p), jax.jit(lambda p: jnp.roots(p, strip_zeros=False))(p)
+    n = len(expected)
+    assert known.shape == (n,) and traced.shape == (n + before,)
+    assert np.isnan(traced[n:]).all()
+    for found in (known, traced[:n]):
+        np.testing.assert_allclose(np.sort_complex(found), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("fill", [2.5, 7, 1 + 2j, np.float16(2.5), True])

@@ -76,6 +76,10 @@ SMOOTH = {
         )
         for mode in ("reflect", "symmetric")
     },
+    **{
+        f"pad by {widths}": (lambda m, x, widths=widths: m.pad(x, widths), X)
+        for widths in (2, (2,), (1, 2), ((1, 2),), ((1, 2), (0, 3)))
+    },
     "pad values": (lambda m, x: m.pad(x, 1, constant_values=((1, 2), (3, 4))), X),
     "pad part": (lambda m, x: m.pad(x, 2, mode="mean", stat_length=((1, 2), (3, 2))), X),
     **{
