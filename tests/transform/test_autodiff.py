@@ -300,3 +300,24 @@ def test_the_tangent_of_an_array_is_an_array(x):
         y, t = jax.jvp(as_array, (x,), (x,))
         assert isinstance(y, jax.Array) and isinstance(t, jax.Array)
         assert isinstance(jax.vjp(as_array, x)[0], jax.Array)
+
+
+def test_tracers_say_what_they_hold():
+    """A program that linearize records has no tangent yet, but its type."""
+    seen = []
+
+    def f(x):
+        seen.append(repr(x))
+        return x * x
+
+    one, float32 = "primal=1.0", "typeof(tangent)=f32[]"
+    jax.jvp(f, (1.0,), (2.0,))
+    jax.grad(f)(1.0)
+    jax.jvp(jax.grad(f), (1.0,), (1.0,))
+    jax.vmap(jax.grad(f))(jnp.ones(2))
+    assert seen == [
+        f"JVPTracer({one}, tangent=2.0)",
+        f"GradTracer({one}, {float32})",
+        f"GradTracer(primal=JVPTracer({one}, tangent=1.0), {float32})",
+        f"GradTracer(primal=VmapTracer(aval=float32[], batched=float32[2]), {float32})",
+    ]
