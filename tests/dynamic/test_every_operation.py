@@ -31,26 +31,10 @@ from teucer._transform.vmap import vmap
 # How a program that cannot be done with a dynamic dimension is refused while it is traced.
 REFUSALS = (NotImplementedError, InconclusiveDimensionOperation, TypeError, ValueError, IndexError)
 
-# Operations that are refused for a batch of dynamic size, with the reason; so are all convolutions.
-# All others are done.
-GROUPS = (
-    "kernels that differ from one element of the batch to the next are groups of features, whose "
-    "number is static"
-)
-DRAWN = "its numbers depend on how many are drawn"
-REFUSED_BATCH = {
-    "conv": GROUPS,
-    "conv_general_dilated": GROUPS,
-    "conv_transpose": GROUPS,
-    "conv_without_space": GROUPS,
-    "pure_callback": "a callback would see the buffer",
-    "rng_bit_generator": DRAWN,
-}
-# Primitives without a rule for padded arrays: refused wherever a dynamic dimension comes up.
+# Primitives without a rule for padded arrays, and without an entry that says why: refused wherever
+# a dynamic dimension comes up.
 WITHOUT_RULE = {
-    **dict.fromkeys(
-        ("debug_callback", "io_callback", "pure_callback"), "a callback would see the buffer"
-    ),
+    **dict.fromkeys(("debug_callback", "io_callback"), "a callback would see the buffer"),
     **dict.fromkeys(("buffer_callback", "ffi_call"), "code of others would see the buffer"),
     **dict.fromkeys(
         ("addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "swap"),
@@ -59,7 +43,7 @@ WITHOUT_RULE = {
     **dict.fromkeys(
         ("all_gather_invariant", "psum_invariant", "pvary"), "within shard_map sizes are known"
     ),
-    **dict.fromkeys(("rng_bit_generator", "rng_uniform"), DRAWN),
+    "rng_uniform": "its numbers depend on how many are drawn",
     **dict.fromkeys(("ragged_dot_general", "scaled_dot"), "not done yet"),
     **dict.fromkeys(("after_all", "create_token", "precv", "psend"), "a token has no size"),
     "composite": "a compiler that knows the operation knows nothing of padding",
@@ -212,13 +196,6 @@ def ulp_of(op: Op, dtype: str) -> float:
     return max(op.ulp_of.get(dtype, op.ulp), 16 if op.elementwise else 128)
 
 
-def is_refused(op: Op) -> bool:
-    """Whether a batch of it is refused; of the convolutions those are done that are made of other
-    operations."""
-    made = op.name in ("convolution: conv_patches", "convolution: conv_local")
-    return op.name in REFUSED_BATCH or (op.name.startswith("convolution:") and not made)
-
-
 def is_quick(op: Op) -> bool:
     """Whether the quick suite tests it: one rule serves all elementwise operations, those that move
     elements have one each."""
@@ -235,7 +212,9 @@ THOROUGH = [pytest.param(op, id=str(op), marks=pytest.mark.slow) for op in all_o
 
 
 def test_every_primitive_has_a_rule_or_a_reason() -> None:
-    assert {str(p.name) for _, p in primitives() if p.padded is None} == set(WITHOUT_RULE)
+    without = {str(p.name) for _, p in primitives() if p.padded is None}
+    said = {op.name for op in all_ops().values() if "dynamic" in op.exceptions}
+    assert without - said == set(WITHOUT_RULE)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -243,7 +222,7 @@ def test_dynamic_batch(op: Op) -> None:
     with precision_of(op.vmap_dtype):
         found = list(by_batch(op, op.vmap_dtype, 1))
     refused = [f for f in found if f.startswith("refused")]
-    assert bool(refused) == is_refused(op), refused
+    assert bool(refused) == ("dynamic" in op.exceptions), refused
 
 
 @pytest.mark.slow
@@ -268,7 +247,7 @@ def test_derivative_of_dynamic_batch(op: Op) -> None:
     with precision_of(op.gradient_dtypes[0]):
         found = list(by_batch(op, op.gradient_dtypes[0], op.gradient_calls, derivative=True))
     refused = [f for f in found if f.startswith("refused")]
-    assert bool(refused) == is_refused(op), refused
+    assert bool(refused) == ("dynamic" in op.exceptions), refused
 
 
 @pytest.mark.slow

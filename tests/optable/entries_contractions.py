@@ -16,6 +16,10 @@ F = np.float32
 NUMERIC = ("int32", "float32", "float64", "complex64", "complex128")
 INEXACT = ("float32", "float64", "complex64", "complex128")
 SUM = 8  # a sum of a dozen products, in any order
+GROUPS = {
+    "dynamic": "kernels that differ from one element of the batch to the next are groups of "
+    "features, whose number is static"
+}
 
 
 def dots(draw: Draw) -> Iterable[Sample]:
@@ -421,6 +425,7 @@ OPS = [
                 form="same",
             ),
         ],
+        exceptions=GROUPS,
     ),
     Op(
         "conv",
@@ -431,6 +436,7 @@ OPS = [
         reference=lambda x, y: np.stack(
             [np.einsum("niw,oiw->no", x[:, :, i : i + 2], y) for i in range(4)], -1
         ),
+        exceptions=GROUPS,
     ),
     Op(
         "conv_without_space",
@@ -439,6 +445,7 @@ OPS = [
         ("float32", "float64", "complex64", "int32"),
         ulp=SUM,
         reference=lambda x, y: x @ y.T,
+        exceptions=GROUPS,
     ),
     Op(
         "conv_general_dilated_local",
@@ -457,6 +464,7 @@ OPS = [
         ("float32", "float64"),
         reference=transposed,
         ulp=SUM,
+        exceptions=GROUPS,
     ),
     Op(
         "conv_general_dilated_patches",

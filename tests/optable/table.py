@@ -203,7 +203,9 @@ class Op:
         )
 
 
-LAWS = frozenset({"value", "gradient", "forward", "reverse", "second", "vmap", "sharding"})
+LAWS = frozenset(
+    {"value", "gradient", "forward", "reverse", "second", "vmap", "sharding", "dynamic"}
+)
 
 
 def resolve(fn: str | Callable[..., Any]) -> Callable[..., Any]:
