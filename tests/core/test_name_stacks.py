@@ -280,3 +280,34 @@ def test_texts_say_who_called():
         assert "callsite" not in outer.lower(0.0).as_text(debug_info=True)
     with config.traceback_in_locations_limit(2):
         assert outer.lower(0.0).as_text(debug_info=True).count("callsite") == 3
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1, 2, 3, 100])
+def test_texts_say_as_many_calls_as_options_say(limit):
+    def innermost(x):
+        return lax.sin(x)
+
+    def inner(x):
+        return innermost(x)
+
+    def outer(x):
+        return inner(x)
+
+    def calls():
+        """The functions that the location of the sine names, the innermost first."""
+        module = jax.jit(lambda x: outer(x)).lower(1.0).compiler_ir()
+        (main,) = module.body.operations
+        (sine,) = (op for op in main.regions[0].blocks[0].operations if "sine" in op.name)
+        return [
+            name.rpartition(".")[2]
+            for name in re.findall(r'"([^"]*)"\("[^"]*":\d', str(sine.location))
+        ]
+
+    with config.include_full_tracebacks_in_locations(False):
+        alone = calls()
+    assert alone == ["innermost"]
+    with config.traceback_in_locations_limit(limit):
+        found = calls()
+    every = ["innermost", "inner", "outer"]
+    assert found[:3] == (every if limit < 0 else every[:limit])
+    assert limit < 0 or len(found) <= limit

@@ -473,3 +473,52 @@ def test_methods_of_jitted_functions():
     assert str(increment.trace(1.0).jaxpr).count("add") == 1
     increment.clear_cache()
     assert thrice(increment, 1.0) == 2
+
+
+TRANSFORMED = {
+    "make_jaxpr": lambda f: jax.make_jaxpr(f),
+    "jit": lambda f: jax.jit(f),
+    "eval_shape": lambda f: functools.partial(jax.eval_shape, f),
+    "grad": lambda f: jax.grad(f),
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "linearize": lambda f: functools.partial(jax.linearize, f),
+    "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x])),
+    "checkpoint": lambda f: jax.jit(jax.checkpoint(f)),
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2),
+    "none": lambda f: f,
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("inner", TRANSFORMED)
+@pytest.mark.parametrize("outer", TRANSFORMED)
+def test_cpp_answers_while_nothing_is_traced(outer, inner, fails):
+    """It is told whether something is: within every transformation in every other, after it, and
+    after one that failed."""
+
+    def told():
+        return jax._core.trace._tracing.value is (current_trace() is not EVAL)
+
+    def f(x):
+        assert told()
+        with jax.ensure_compile_time_eval():
+            assert told()
+            assert jnp.sin(1.0) > 0
+        assert told()
+        if fails:
+            raise KeyError
+        return x * 2.0
+
+    def g(x):
+        y = TRANSFORMED[inner](f)(x)
+        assert told()
+        del y
+        return x
+
+    try:
+        TRANSFORMED[outer](g)(jnp.float32(1))
+        assert not fails
+    except KeyError:
+        assert fails
+    assert jax._core.trace._tracing.value is False
+    assert current_trace() is EVAL

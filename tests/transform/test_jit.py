@@ -1,10 +1,14 @@
 """`jit`: signatures, static and donated arguments, caching, nesting, stages, placement."""
 
+import collections
 import contextlib
 import functools
 import gc
+import itertools
+import math
 import pickle
 import sys
+import warnings
 import weakref
 
 import numpy as np
@@ -483,3 +487,57 @@ def test_inline_is_a_bool_or_a_choice():
 def test_effort_of_the_compiler():
     effort = {"optimization_level": jax.CompilerEffortLevel.O1}
     assert jax.jit(lambda x: x + 1, compiler_options=effort)(1.0) == 2.0
+
+
+@pytest.mark.parametrize("kind", ["static", "donate"])
+@pytest.mark.parametrize("how", ["argnums", "argnames"])
+def test_a_function_without_a_signature(kind, how):
+    """Arguments are told by number. It has no names, and donation by name says so."""
+
+    class Unsigned:
+        __name__ = "unsigned"
+
+        @property
+        def __signature__(self):
+            raise ValueError("no signature")
+
+        def __call__(self, x, n):
+            return x * n
+
+    option = {f"{kind}_{how}": 1 if how == "argnums" else "n"}
+    x = jnp.ones(3)
+    if how == "argnums":
+        n = 2 if kind == "static" else jnp.full(3, 2.0)
+        np.testing.assert_array_equal(jax.jit(Unsigned(), **option)(x, n), 2 * np.ones(3))
+        assert kind == "static" or n.is_deleted()
+    elif kind == "donate":
+        with pytest.raises(ValueError, match="Getting the signature .* Pass donate_argnums"):
+            jax.jit(Unsigned(), **option)
+    else:
+        f = jax.jit(lambda x, n=0: x * n, **option)
+        np.testing.assert_array_equal(f(x, n=2), 2 * np.ones(3))
+        np.testing.assert_array_equal(jax.jit(Unsigned(), **option)(x, 2.0), 2 * np.ones(3))
+
+
+SIZES = [(2,), (3,), (2, 2)]
+
+
+@pytest.mark.parametrize("given", list(itertools.product(SIZES, repeat=2)), ids=str)
+@pytest.mark.parametrize("returned", list(itertools.product(SIZES, repeat=2)), ids=str)
+def test_donated_buffers_without_a_result_are_named(given, returned):
+    """As many as are left when each result of their size, of any dtype, has taken one."""
+
+    def f(*args):
+        total = sum(x.sum() for x in args)
+        return [jnp.full(shape, total.astype("float32")) for shape in returned]
+
+    left = collections.Counter(map(math.prod, given)) - collections.Counter(
+        map(math.prod, returned)
+    )
+    args = [jnp.ones(shape, "int32") for shape in given]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        jax.jit(f, donate_argnums=(0, 1)).lower(*args)
+    texts = [str(w.message) for w in said if "donated buffers" in str(w.message)]
+    assert len(texts) == bool(left)
+    assert sum(text.count("int32[") for text in texts) == left.total()
