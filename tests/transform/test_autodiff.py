@@ -8,6 +8,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._transform import linearize
 from teucer.dtypes import float0
+from teucer.experimental import sparse
 
 
 def f(x):
@@ -88,6 +89,32 @@ def test_python_control_flow_under_eager_grad():
     # A Python float of a value being differentiated would lose the derivative.
     with pytest.raises(jax.errors.ConcretizationTypeError):
         jax.grad(lambda x: x * float(x))(3.0)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [jax.grad, jax.value_and_grad, jax.jacfwd, jax.jacrev, jax.hessian, sparse.grad, sparse.jacrev],
+    ids=lambda of: f"{of.__module__}.{of.__name__}",
+)
+def test_ways_to_say_argnums(of):
+    """An index is whatever has `__index__`; whatever else gives indices is a sequence of them."""
+    f = lambda x, y: x * y * y
+    for number in (1, np.uint8(1), np.array(1), True, -1):
+        assert of(f, number)(2.0, 3.0) == of(lambda y: f(2.0, y))(3.0)
+    both = jax.tree.map(float, of(f, (0, 1))(2.0, 3.0))
+    for numbers in ([0, 1], range(2), np.array([0, 1]), {0: "x", 1: "y"}, (np.int64(-2), True)):
+        found = of(f, numbers)(2.0, 3.0)
+        assert jax.tree.map(float, found) == both
+    one = of(f, range(1, 2))(2.0, 3.0)
+    assert jax.tree.structure(one) == jax.tree.structure(of(f, (1,))(2.0, 3.0))
+    assert jax.tree.leaves(one) == jax.tree.leaves(of(f, 1)(2.0, 3.0))
+
+
+def test_argnums_of_two_passes():
+    f = lambda x, y: x * y * y
+    for argnums, expected in ((range(2), (9.0, 12.0)), (np.array(1), 12.0), ([1], (12.0,))):
+        fwd, bwd = jax.fwd_and_bwd(f, argnums)
+        assert bwd(fwd(2.0, 3.0)[1], 1.0) == expected
 
 
 def test_argnums_and_trees():

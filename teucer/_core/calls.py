@@ -6,8 +6,9 @@ Arguments as flat values, static ones apart, and what a function is called in me
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from teucer._base import errors
 from teucer._base.collection import rarely_collected
@@ -286,15 +287,23 @@ def as_indices(
     """
     if x is None:
         return ()
-    if type(x) is int:
-        return (x,)
-    items = x if isinstance(x, Iterable) else (x,)
+    if is_index(x):
+        return (operator.index(x),)
     try:
-        return tuple(i.__index__() for i in items)
-    except AttributeError:
+        return tuple(operator.index(i) for i in (x if isinstance(x, Iterable) else (x,)))
+    except TypeError:
         raise errors.type_error(
             op, f"{name} must be an int or a sequence of ints, got {x!r}"
         ) from None
+
+
+def is_index(x: object) -> TypeGuard[SupportsIndex]:
+    """Whether x is one index, an array of no axes among others, and no sequence of indices."""
+    try:
+        operator.index(x)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
 
 
 def as_names(x: Any, name: str, op: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name
+from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, is_index
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
@@ -94,7 +94,7 @@ def _jacobian(
     op: str,
     allow_int: bool = False,
 ) -> Callable[..., Any]:
-    single = not isinstance(argnums, tuple | list)
+    single = is_index(argnums)
     numbers = as_indices(argnums, "argnums", op)
     columns = _columns if op == "jacfwd" else _rows
 

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import FlatFunction, as_indices, check_callable
+from teucer._core.calls import FlatFunction, as_indices, check_callable, is_index
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
@@ -110,7 +110,7 @@ def fwd_and_bwd(
     cotangent) gives the cotangents of the arguments `argnums`.
     """
     check_callable(fun, "fwd_and_bwd")
-    single = not isinstance(argnums, tuple | list)
+    single = is_index(argnums)
     numbers = as_indices(argnums, "argnums", "fwd_and_bwd")
 
     def fwd(*args: Any, **kwargs: Any) -> Any:

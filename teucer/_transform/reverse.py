@@ -13,7 +13,7 @@ import numpy as np
 from teucer._arrays.arrays import Array
 from teucer._base import dtypes, tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, where
+from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_name, is_index, where
 from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.references.types import RefType
@@ -251,7 +251,7 @@ def _differentiated(
     """The function (args, kwargs) -> (value, gradient) behind `grad` and `value_and_grad`."""
     check_callable(fun, op)
     refuse_reduce_axes(reduce_axes, op)
-    single = not isinstance(argnums, tuple | list)
+    single = is_index(argnums)
     numbers = as_indices(argnums, "argnums", op)
 
     def value_and_gradient(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:

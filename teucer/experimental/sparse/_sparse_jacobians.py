@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import dtypes, tracebacks
-from teucer._core.calls import as_indices
+from teucer._core.calls import as_indices, is_index
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._derived.stages import jit
@@ -48,7 +48,7 @@ def sparse_jacobian(
 
     forward: whether columns are computed, by jvp, or rows, by vjp.
     """
-    single = not isinstance(argnums, tuple | list)
+    single = is_index(argnums)
     plans: dict[Any, tuple[Plan, Any, Any]] = {}
 
     @tracebacks.boundary_of(fun)

@@ -11,7 +11,7 @@ import numpy as np
 from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer._base.lazy import listing
-from teucer._core.calls import as_indices
+from teucer._core.calls import as_indices, is_index
 from teucer._derived import jacobians
 from teucer._transform import reverse
 from teucer._trees import pytrees
@@ -49,7 +49,7 @@ def flatten_fun_for_sparse_ad(
     Returns (fun_flat, argnums, args_flat, postprocess): in the arguments of args_flat that argnums
     names, each sparse array is its data; postprocess makes sparse arrays of derivatives by them.
     """
-    single = not isinstance(argnums, tuple | list)
+    single = is_index(argnums)
     positions = [i % len(args) for i in as_indices(argnums, "argnums", "grad")]
     trees = {i: pytrees.tree_flatten(args[i], is_leaf=is_sparse) for i in positions}
     given = [
