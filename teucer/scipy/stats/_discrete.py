@@ -90,6 +90,7 @@ GEOM = Discrete(
     logpmf=lambda k, p: special.xlog1py(k - 1, -p) + jnp.log(p),
     cdf=lambda k, p: -jnp.expm1(special.xlog1py(k, -p)),
     sf=lambda k, p: jnp.exp(special.xlog1py(k, -p)),
+    logsf=lambda k, p: special.xlog1py(k, -p),
     shown={
         "cdf": 0.25,
         "logcdf": -1.386,

@@ -144,7 +144,8 @@ class Discrete:
 
     shapes, example, shown: as of `Continuous`. low, high: the least and the greatest integer, None
     where there is none.
-    logpmf, cdf, sf: functions of k and the shape parameters. ppf: of a probability q and these.
+    logpmf, cdf, sf: functions of k and the shape parameters. logsf: another, or the logarithm of sf
+    does. ppf: of a probability q and these.
     valid: where shape parameters are those of a distribution; elsewhere results are nan.
     """
 
@@ -152,6 +153,7 @@ class Discrete:
     logpmf: Function
     cdf: Function | None = None
     sf: Function | None = None
+    logsf: Function | None = None
     ppf: Function | None = None
     shapes: str
     low: float = 0.0
@@ -203,7 +205,9 @@ class Discrete:
         return self._at("sf", self.sf, k, parameters, 1.0, 0.0)
 
     def _logsf(self, k: Any, *parameters: Any) -> Any:
-        return jnp.log(self._sf(k, *parameters))
+        if self.logsf is None:
+            return jnp.log(self._sf(k, *parameters))
+        return self._at("logsf", self.logsf, k, parameters, 0.0, -jnp.inf)
 
     def _ppf(self, q: Any, *parameters: Any) -> Any:
         assert self.ppf is not None
