@@ -75,6 +75,25 @@ def test_mask_of_a_batch():
     np.testing.assert_allclose(found, nn.softmax(FINITE, where=masks), **CLOSE)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "logmeanexp"])
+def test_what_a_mask_leaves_out_is_not_read(name):
+    """Whatever stands there, values and derivatives are those of the array without it."""
+    f, mask = getattr(nn, name), np.array([True, False, True, True, False])
+    weights, kept = np.array([1.0, 9.0, -2.0, 3.0, 9.0], "float32"), np.float32([0.5, 2.0, -1.0])
+    alone = lambda x: jnp.sum(f(x) * (weights[mask] if f(x).ndim else 1.0))
+    with_others = lambda x: jnp.sum(
+        jnp.where(mask, f(x, where=mask), 0.0) * weights if f(kept).ndim else f(x, where=mask)
+    )
+    value, slope = jax.value_and_grad(alone)(kept)
+    others = np.float32([[np.nan, np.inf], [-np.inf, 3e38], [-3e38, 200.0]])
+    x = np.zeros((3, 5), "float32")
+    x[:, mask], x[:, ~mask] = kept, others
+    found, slopes = jax.vmap(jax.value_and_grad(with_others))(x)
+    np.testing.assert_allclose(found, [value] * 3, rtol=1e-6)
+    np.testing.assert_allclose(slopes[:, mask], [slope] * 3, **CLOSE)
+    np.testing.assert_array_equal(slopes[:, ~mask], np.zeros((3, 2)))
+
+
 def test_derivatives_of_higher_order():
     x = jnp.asarray([1.0, -2.0, 3.0])
     p = np.asarray(nn.softmax(x), np.float64)

@@ -69,12 +69,21 @@ def test_two_axes(mode, f, boundary, shape):
         (((5, 4), (2, 4)), 0),
         (((5, 4), (1, 3)), [-1]),
         (((2, 5, 4), (2, 3, 2)), (2, 1)),
+        (((), ()), None),
     ],
 )
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_fftconvolve(mode, shapes, axes, kind):
     x, y = numbers(shapes[0], "real"), numbers(shapes[1], kind)
     close(signal.fftconvolve(x, y, mode, axes), reference.fftconvolve(x, y, mode, axes))
+
+
+@pytest.mark.parametrize("f", [signal.convolve, signal.correlate])
+def test_the_method_says_how_a_convolution_is_computed(f):
+    x = np.ones(9)
+    for method in ("auto", "direct", "fft"):
+        program = str(jax.make_jaxpr(lambda x: f(x, x, method=method))(x))
+        assert ("fft[" in program) == (method == "fft") != ("conv_general_dilated[" in program)
 
 
 def test_convolutions_are_differentiable():

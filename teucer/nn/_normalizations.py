@@ -122,8 +122,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
 @functools.partial(custom_jvp, nondiff_argnums=(2,))
 def _softmax(x: Any, where: Any, axis: Any) -> Any:
     largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
-    safe = x if where is None else jnp.where(where, x, -jnp.inf)
-    powers = jnp.exp(safe - largest)
+    powers = jnp.exp(x - largest)
     result = powers / jnp.sum(powers, axis, where=where, keepdims=True)
     return result if where is None else jnp.where(where, result, 0)
 
