@@ -1,4 +1,4 @@
-"""Eager calls of functions of `jnp` on small arrays, Teucer beside JAX.
+"""Eager calls on small arrays, functions of `jnp` and other everyday ones, Teucer beside JAX.
 
     python benchmarks/eager.py --jax JAX/bin/python --teucer TEUCER/bin/python
 
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import numpy as np
 
 # x, y: 16 numbers; a, b: 4 x 4; i: 16 integers; m: 16 booleans.
 CALLS = """
@@ -37,13 +39,29 @@ trapezoid(x) tril(a) triu(a) unwrap(x) vander(x,3) var(x) vdot(x,y) vstack((x,y)
 zeros((16,)) zeros_like(x) linalg.norm(x) linalg.det(a) linalg.inv(a) linalg.solve(a,b)
 """
 
+# Calls that are no functions of jnp. v: 1.0; h: x as a NumPy array; t: {"x": x, "y": y}; k: a key.
+OTHERS = """
+x[0]; x[1:3]; x.at[0].set(1.0); float(v); x + 1; -x; a @ b; x + y; x * 2.0; x.sum(); x.T; a.T;
+x.reshape(4, 4); np.asarray(x); jnp.array([1.0, 2.0]); jnp.asarray(h); jnp.array(h);
+jax.random.split(k); jax.random.normal(k, (4,)); jax.nn.relu(x); jax.nn.softmax(x); lax.add(x, y);
+lax.sin(x); jax.tree.map(jnp.add, t, t); jax.device_put(x); jax.device_put(h); x > 0.5
+"""
+EVERYDAY = [call.strip() for call in OTHERS.split(";")]
+
 
 def measure(library: str, calls: list[str]) -> None:
     jax = importlib.import_module(library)
     jnp = importlib.import_module(f"{library}.numpy")
     x, y = jnp.linspace(0.1, 0.9, 16), jnp.linspace(0.2, 0.8, 16)
     names = {
+        "jax": jax,
         "jnp": jnp,
+        "lax": jax.lax,
+        "np": np,
+        "v": jnp.asarray(1.0),
+        "h": np.asarray(x),
+        "t": {"x": x, "y": y},
+        "k": jax.random.key(0),
         "x": x,
         "y": y,
         "a": x.reshape(4, 4) + jnp.eye(4),
@@ -51,7 +69,9 @@ def measure(library: str, calls: list[str]) -> None:
         "i": jnp.arange(16),
         "m": x > 0.5,
     }
-    functions = [eval(f"lambda: jnp.{call}", names) for call in calls]
+    functions = [
+        eval(f"lambda: {call if call in EVERYDAY else f'jnp.{call}'}", names) for call in calls
+    ]
     for f in functions:
         jax.block_until_ready([f(), f(), f()])
     for _ in sys.stdin:
@@ -78,7 +98,11 @@ def main() -> None:
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else []
-    calls = [call for call in CALLS.split() if not wanted or call.partition("(")[0] in wanted]
+    calls = [
+        call
+        for call in [*CALLS.split(), *EVERYDAY]
+        if not wanted or call.partition("(")[0] in wanted
+    ]
     if options.measure:
         measure(options.measure, calls)
         return
@@ -108,8 +132,8 @@ def main() -> None:
         print(f"{call:28} JAX {a:8.1f}  Teucer {b:8.1f}  {ratio:.2f}")
     ratios = [row[0] for row in rows]
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
-    slow = sum(ratio > 0.8 for ratio in ratios)
-    print(f"{len(rows)} calls: geometric mean {mean:.2f}, {slow} above 0.8")
+    slow, slower = (sum(ratio > bound for ratio in ratios) for bound in (0.8, 1.1))
+    print(f"{len(rows)} calls: geometric mean {mean:.2f}, {slow} above 0.8, {slower} above 1.1")
 
 
 if __name__ == "__main__":

@@ -174,7 +174,10 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
         raise NotImplementedError(
             "Ravel not implemented for order='K'.\n  Arrays have no order in memory: use C or F."
         )
-    return reshape(x, (math.prod(x.shape),), order, out_sharding=out_sharding)
+    size = (math.prod(x.shape),)
+    if order == "C" and out_sharding is None:
+        return _structure.reshape(x, size)
+    return reshape(x, size, order, out_sharding=out_sharding)
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
@@ -370,7 +373,7 @@ def atleast_2d(*arys: Any) -> Array | tuple[Array, ...]:
     (1, 3)
     """
     return _at_least(
-        "atleast_2d", lambda x: _shapes.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x, arys
+        "atleast_2d", lambda x: expand_dims(x, tuple(range(2 - x.ndim))) if x.ndim < 2 else x, arys
     )
 
 
@@ -382,9 +385,7 @@ def atleast_3d(*arys: Any) -> Array | tuple[Array, ...]:
     ((1, 3, 1), (2, 3, 1))
     """
     new = ((0, 1, 2), (0, 2), (2,))
-    return _at_least(
-        "atleast_3d", lambda x: _shapes.expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys
-    )
+    return _at_least("atleast_3d", lambda x: expand_dims(x, new[x.ndim]) if x.ndim < 3 else x, arys)
 
 
 @at_once(static=("axis",))
