@@ -3,6 +3,8 @@
 Values against NumPy, with and without a fixed size; errors for traced arrays without one.
 """
 
+import re
+
 import hypothesis
 import numpy as np
 import pytest
@@ -77,6 +79,34 @@ def test_searchsorted_is_numpys(a, v, side, method):
     np.testing.assert_array_equal(
         jnp.searchsorted(a, v, side, method=method), np.searchsorted(a, v, side)
     )
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("method", ["scan", "compare_all"])
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float16", "bfloat16", "float32", "float64"])
+def test_searchsorted_among_zeros_nans_and_subnormals(dtype, method, side):
+    with jax.enable_x64(dtype == "float64"):
+        dtype = jnp.dtype(dtype)
+        tiny = float(jnp.finfo(dtype).smallest_subnormal)
+        v = np.array([np.nan, -0.0, tiny, -tiny, 0.0, 2, -2, np.inf, -np.inf, -np.nan], dtype)
+        exact = v.astype(np.float64)
+        for a in (exact, exact[1:-1]):  # with NaN, and without
+            a = np.sort(a)
+            np.testing.assert_array_equal(
+                jnp.searchsorted(a.astype(dtype), v, side, method=method),
+                np.searchsorted(a, exact, side),
+            )
+
+
+def test_the_loop_of_a_histogram_carries_no_cases():
+    # Each would be a loop that is compiled, before the search.
+    def counts(x):
+        return jax.vmap(lambda column: jnp.histogram(column, 20, range=(-3, 3))[0], 1)(x)
+
+    text = jax.jit(counts).lower(np.zeros((5000, 20), np.float32)).compile().as_text()
+    carried = " ".join(re.findall(r"= \((.*)\) while\(", text))
+    assert "s32[20,5000]" in carried
+    assert "pred[20,5000]" not in carried and "f32[20,5000]" not in carried
 
 
 @pytest.mark.parametrize("right", [False, True])

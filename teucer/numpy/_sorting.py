@@ -12,7 +12,7 @@ from teucer._base import dtypes
 from teucer._core.trace import Tracer
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions import dimensions
-from teucer.lax import _elementwise, _joining, _shapes, _sorting, _structure
+from teucer.lax import _conversion, _elementwise, _joining, _shapes, _sorting, _structure
 from teucer.lax._control.iteration import fori_loop
 from teucer.lax._indexing import gather as _gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers
@@ -242,8 +242,8 @@ def _search(x: Any, v: Any, right: bool, method: str, dtype: Any) -> Any:
         out = _search_by_sort(x, v, right)
     elif method == "compare_all":
         pairs = _precedes(
-            _shapes.broadcast_in_dim(x, (*v.shape, n), (v.ndim,)),
-            _shapes.broadcast_in_dim(v, (*v.shape, n), range(v.ndim)),
+            _shapes.broadcast_in_dim(_ordered(x), (*v.shape, n), (v.ndim,)),
+            _shapes.broadcast_in_dim(_ordered(v), (*v.shape, n), range(v.ndim)),
             right,
         )
         out = _structure.reduce_sum(_structure.convert_element_type(pairs, np.int32), [v.ndim])
@@ -252,10 +252,27 @@ def _search(x: Any, v: Any, right: bool, method: str, dtype: Any) -> Any:
     return _structure.convert_element_type(out, dtype)
 
 
+def _ordered(x: Any) -> Any:
+    """Numbers of the order of sorted arrays, in which NaN stands after all others; complex numbers
+    as they are.
+
+    Floats are integers here: their comparison needs no cases, of which XLA would make loops.
+    """
+    if not dtypes.issubdtype(x.dtype, np.floating):
+        return x
+    if dtypes.bit_width(x.dtype) < 16:
+        x = _structure.convert_element_type(x, np.float32)
+    kind = np.dtype(f"int{dtypes.bit_width(x.dtype)}")
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    bits = _conversion.bitcast_convert_type(x, kind)
+    # Of negative floats the greater has the lesser bits. Both zeros are 0.
+    return where(_ufuncs.isnan(x), kind.type(most), where(bits < 0, kind.type(least) - bits, bits))
+
+
 def _precedes(x: Any, v: Any, right: bool) -> Any:
-    """Whether elements stand before the place of v; NaN stands after all numbers."""
+    """Whether elements stand before the place of v, both of them `_ordered`."""
     before = _elementwise.bitwise_not(_ufuncs.less(v, x)) if right else _ufuncs.less(x, v)
-    if not dtypes.issubdtype(x.dtype, np.inexact):
+    if not dtypes.issubdtype(x.dtype, np.complexfloating):
         return before
     nan_x, nan_v = _ufuncs.isnan(x), _ufuncs.isnan(v)
     if right:
@@ -267,6 +284,7 @@ def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
     n = x.shape[0]
     # Of steps too many the last ones change nothing.
     steps = int(min(dimensions.bounds(n).high, 2**31 - 1)).bit_length()
+    wanted = _ordered(v)
 
     def step(_: Any, bounds: Any) -> Any:
         low, high = bounds
@@ -278,7 +296,7 @@ def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
             (1,),
             mode="clip",
         )
-        go = _elementwise.bitwise_and(_precedes(element, v, right), low < high)
+        go = _elementwise.bitwise_and(_precedes(_ordered(element), wanted, right), low < high)
         return where(go, middle + 1, low), where(go, high, where(low < high, middle, high))
 
     bounds = tuple(
