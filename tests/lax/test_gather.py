@@ -8,6 +8,7 @@ import pytest
 from optable.table import numpy_dtype
 
 import teucer as jax
+import teucer.numpy as jnp
 from teucer import lax
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -193,3 +194,63 @@ ONES = np.ones((3, 3), np.float32)
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+ONE_OF_EACH_ROW = {
+    "along the last axis": lambda x, i: jnp.take_along_axis(x, i[..., None], -1),
+    "along the first axis": lambda x, i: jnp.take_along_axis(
+        x.T, i[None], 0, mode="promise_in_bounds"
+    ),
+    "out of bounds as nan": lambda x, i: jnp.take_along_axis(x, i[:, None] + 3, 1, mode="fill"),
+    "out of bounds clipped": lambda x, i: jnp.take_along_axis(x, i[:, None] + 3, 1, mode="clip"),
+    "rows of rows": lambda x, i: jax.vmap(lambda r, j: r[j])(x.reshape(4, 3, 2), i % 3),
+    "columns of rows": lambda x, i: jax.vmap(lambda r, j: r[:, j], (1, 0))(
+        x.reshape(3, 4, 2), i % 2
+    ),
+    "one of a matrix": lambda x, i: jax.vmap(lambda r, j: r[j, 2 - j])(x.reshape(4, 2, 3), i % 2),
+    "batches of batches": lambda x, i: jax.vmap(jax.vmap(lambda r, j: r[j]))(
+        x.reshape(2, 2, 6), i.reshape(2, 2)
+    ),
+    "of bytes": lambda x, i: jnp.take_along_axis(x, i.astype(np.uint8)[:, None], 1),
+}
+
+
+@pytest.mark.parametrize("take", ONE_OF_EACH_ROW.values(), ids=ONE_OF_EACH_ROW)
+def test_one_of_each_row_is_transposed_to_a_choice(take):
+    # No scatter, which XLA does not fuse with what reads it.
+    x, i = np.arange(24.0, dtype=np.float32).reshape(4, 6), np.array([0, 5, 2, 2], np.int32)
+    i = i % 6
+
+    def loss(x):
+        return jnp.sum(jnp.nan_to_num(take(x, i)) ** 2)
+
+    assert "scatter" not in str(jax.make_jaxpr(jax.grad(loss))(x))
+    np.testing.assert_array_equal(
+        jax.jacrev(take)(x, i), np.nan_to_num(jax.jacfwd(take)(x, i), nan=0.0)
+    )
+    np.testing.assert_array_equal(
+        jax.vmap(jax.grad(loss))(np.stack([x, -x])), [jax.grad(loss)(x), jax.grad(loss)(-x)]
+    )
+    np.testing.assert_array_equal(jax.jacrev(jax.grad(loss))(x), jax.jacfwd(jax.grad(loss))(x))
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda x, i: jnp.take_along_axis(x, jnp.stack([i, i], 1), 1),  # several of a row
+        lambda x, i: x[i],
+        lambda x, i: jax.vmap(lambda r, j: jax.lax.dynamic_slice_in_dim(r, j, 2))(x, i),
+        # Bytes cannot number an axis so long.
+        lambda x, i: lax.gather(
+            jnp.pad(x, ((0, 0), (0, 300))),
+            i.astype(np.uint8)[:, None],
+            G((), (1,), (1,), (0,), (0,)),
+            (1, 1),
+        ),
+    ],
+)
+def test_other_gathers_are_transposed_to_sums_by_place(take):
+    x, i = np.arange(24.0, dtype=np.float32).reshape(4, 6), np.array([0, 5, 2, 2], np.int32)
+    i = i % 4
+    assert "scatter" in str(jax.make_jaxpr(jax.grad(lambda x: jnp.sum(take(x, i) ** 2)))(x))
+    np.testing.assert_array_equal(jax.jacrev(take)(x, i), jax.jacfwd(take)(x, i))

@@ -27,6 +27,7 @@ from teucer.lax._indexing.numbers import (
     ScatterDimensionNumbers,
 )
 from teucer.lax._indexing.padded import bounds, inside, wide
+from teucer.lax._indexing.places import chosen_places
 from teucer.lax._reductions import check_computation, scalar_body, scalar_computation
 
 if TYPE_CHECKING:
@@ -151,10 +152,14 @@ class Gather(Primitive):
         unique_indices: object,
     ) -> Any:
         d = dimension_numbers
-        ct = scatter_add_p.call(
+        (ct,) = cts
+        placed = chosen_places(x.aval, indices, ct, d, slice_sizes, mode)
+        if placed is not None:
+            return placed, None
+        (placed,) = scatter_add_p.call(
             _structure.zeros(x.aval.strengthen()),
             indices,
-            *cts,
+            ct,
             update_jaxpr=None,
             update_consts=(),
             mode=mode,
@@ -168,7 +173,7 @@ class Gather(Primitive):
                 d.start_indices_batching_dims,
             ),
         )
-        return ct[0], None
+        return placed, None
 
     def batch(
         self,
