@@ -140,7 +140,7 @@ class Gather(Primitive):
 
     def transpose(
         self,
-        cts: Tangents,
+        cts: Arrays,
         x: Array,
         indices: ArrayLike,
         *,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Axes
 
-__all__ = ["chosen_places"]
-
 
 def chosen_places(
     aval: ShapedArray,
