@@ -184,6 +184,14 @@ def test_raw_keys_give_raw_keys():
     np.testing.assert_array_equal(jax.jit(random.split)(raw), random.split(raw))
 
 
+@pytest.mark.parametrize("num", [(2, 3), [2, 3], range(2, 4)], ids=repr)
+def test_keys_are_split_into_a_shape(num):
+    keys = random.split(random.key(0), num)
+    assert keys.shape == (2, 3)
+    flat = random.split(random.key(0), 6)
+    np.testing.assert_array_equal(random.key_data(keys).reshape(6, -1), random.key_data(flat))
+
+
 def test_options():
     with jax.default_prng_impl("rbg"):
         assert random.key(0).dtype.name == "key<rbg>"

@@ -255,7 +255,7 @@ def split(key: Any, num: Any = 2) -> Array:
     (2,)
     """
     typed, was_words = one_key("split", key)
-    shape = tuple(num) if isinstance(num, tuple | list) else (num,)
+    shape = tuple(num) if isinstance(num, Sequence) else (num,)
     return _as_given(
         random_split_p.call(typed, shape=_structure.canonical_shape(shape, "split"), **as_drawn())[
             0
