@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 # Functions of trees, whose results are trees like these; of dtypes; those whose number of results
 # depends on values.
@@ -176,5 +178,32 @@ def test_parameters_of_the_core_say_what_they_take():
     assert share_of_any(paths) < 0.03
 
 
-def test_most_parameters_in_lax_say_what_they_take():
-    assert share_of_any(sorted((ROOT / "teucer" / "lax").rglob("*.py"))) < 0.2
+# The share of parameters that may say `Any` in the other rooms. It only goes down.
+MOST_ANY = {
+    "lax": 0.14,
+    "numpy": 0.22,
+    "scipy": 0.13,
+    "random": 0.21,
+    "nn": 0.18,
+    "image": 0.2,
+    "ops": 0.1,
+    "sharding": 0.33,
+    "experimental": 0.25,
+    "extend": 0.24,
+    "interpreters": 0.22,
+    "compat": 0.43,
+    "debug": 0.12,
+    "_arrays": 0.46,
+    "_derived": 0.28,
+    "_devices": 0.18,
+    "_dynamic": 0.28,
+    "_executables": 0.17,
+    "_export": 0.38,
+    "_targets": 0.33,
+    "_trees": 0.16,
+}
+
+
+@pytest.mark.parametrize("room", MOST_ANY)
+def test_most_parameters_say_what_they_take(room):
+    assert share_of_any(sorted((ROOT / "teucer" / room).rglob("*.py"))) < MOST_ANY[room]

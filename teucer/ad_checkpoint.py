@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._core.calls import flatten_call, leaf_names
@@ -26,6 +26,10 @@ from teucer._transform.linearize import linearize_flat
 from teucer._trees import pytrees
 from teucer.lax import conv_general_dilated_p, dot_general_p
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
+
 __all__ = [
     "Offloadable",
     "Recompute",
@@ -44,22 +48,22 @@ __dir__ = listing(__name__, __all__)
 Policy = Callable[..., Any]
 
 
-def everything_saveable(*_: Any, **__: Any) -> bool:
+def everything_saveable(*_: Value, **__: object) -> bool:
     """Keep all values."""
     return True
 
 
-def nothing_saveable(*_: Any, **__: Any) -> bool:
+def nothing_saveable(*_: Value, **__: object) -> bool:
     """Keep no value: as without a policy."""
     return False
 
 
-def dots_saveable(prim: Any, *_: Any, **__: Any) -> bool:
+def dots_saveable(prim: object, *_: Value, **__: object) -> bool:
     """Keep the results of matrix products and convolutions."""
     return prim in (dot_general_p, conv_general_dilated_p)
 
 
-def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
+def dots_with_no_batch_dims_saveable(prim: object, *_: Value, **params: object) -> bool:
     """Keep the results of matrix products without batch dimensions."""
     if prim is not dot_general_p:
         return False
@@ -70,7 +74,7 @@ def dots_with_no_batch_dims_saveable(prim: Any, *_: Any, **params: Any) -> bool:
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """Offload the results of matrix products without batch dimensions."""
 
-    def policy(prim: Any, *avals: Any, **params: Any) -> Any:
+    def policy(prim: object, *avals: ShapedArray, **params: object) -> Any:
         saves = dots_with_no_batch_dims_saveable(prim, *avals, **params)
         return Offloadable(offload_src, offload_dst) if saves else Recompute
 
@@ -80,7 +84,7 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Keep all values but those named by `checkpoint_name` with one of these names."""
 
-    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+    def policy(prim: object, *_: Value, **params: object) -> bool:
         return not (prim is name_p and params["name"] in names_not_to_save)
 
     return policy
@@ -89,7 +93,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """Keep values named by `checkpoint_name`, but not those with one of these names."""
 
-    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+    def policy(prim: object, *_: Value, **params: object) -> bool:
         return prim is name_p and params["name"] not in names_not_to_save
 
     return policy
@@ -98,7 +102,7 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """Keep values named by `checkpoint_name` with one of these names."""
 
-    def policy(prim: Any, *_: Any, **params: Any) -> bool:
+    def policy(prim: object, *_: Value, **params: object) -> bool:
         return prim is name_p and params["name"] in names_which_can_be_saved
 
     return policy
@@ -106,8 +110,8 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 def save_and_offload_only_these_names(
     *,
-    names_which_can_be_saved: Any,
-    names_which_can_be_offloaded: Any,
+    names_which_can_be_saved: object,
+    names_which_can_be_offloaded: object,
     offload_src: str,
     offload_dst: str,
 ) -> Policy:
@@ -123,7 +127,7 @@ def save_and_offload_only_these_names(
             f"{sorted(both)}"
         )
 
-    def policy(prim: Any, *_: Any, **params: Any) -> Any:
+    def policy(prim: object, *_: Value, **params: object) -> Any:
         if prim is name_p and params["name"] in names_which_can_be_offloaded:
             return Offloadable(offload_src, offload_dst)
         return (
@@ -136,7 +140,7 @@ def save_and_offload_only_these_names(
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     """Keep what either policy keeps."""
 
-    def policy(prim: Any, *args: Any, **params: Any) -> bool:
+    def policy(prim: object, *args: object, **params: object) -> bool:
         return bool(policy_1(prim, *args, **params) or policy_2(prim, *args, **params))
 
     return policy
@@ -159,11 +163,13 @@ class checkpoint_policies:
     save_and_offload_only_these_names = staticmethod(save_and_offload_only_these_names)
 
 
-def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+def saved_residuals(
+    f: Callable[..., object], *args: object, **kwargs: object
+) -> list[tuple[Any, str]]:
     """The values that the backward pass of `f` keeps: their types, and where they come from."""
     call = flatten_call(args, kwargs)
 
-    def residuals(*xs: Any) -> list[Any]:
+    def residuals(*xs: Value) -> list[Any]:
         return linearize_flat(lambda *ys: pytrees.tree_leaves(call.apply(f, ys)), xs).residuals
 
     jaxpr, _ = stage_flat(residuals, [typeof(x) for x in call.leaves])
@@ -186,7 +192,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     ]
 
 
-def _maker(eqn: Any, i: int) -> str:
+def _maker(eqn: object, i: int) -> str:
     """What made the i-th result of an equation, and where, for `saved_residuals`."""
     if eqn.primitive is remat_p:
         inner = eqn.params["jaxpr"].jaxpr
@@ -203,7 +209,7 @@ def _maker(eqn: Any, i: int) -> str:
     return what + eqn.where(" from ")
 
 
-def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def print_saved_residuals(f: Callable[..., object], *args: object, **kwargs: object) -> None:
     """Print the values that the backward pass of `f` keeps."""
     for aval, made in saved_residuals(f, *args, **kwargs):
         print(f"{aval.str_short(short_dtypes=True)} {made}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._core import calls
@@ -11,6 +11,10 @@ from teucer._core.debug_info import DebugInfo
 from teucer._core.trace import typeof
 from teucer._trees import pytrees
 from teucer.extend.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
     "argnums_partial",
@@ -50,7 +54,9 @@ def debug_info(
 
 
 @transformation_with_aux2
-def flatten_fun(f: Callable[..., Any], store: Store, in_tree: Any, *args_flat: Any) -> list[Any]:
+def flatten_fun(
+    f: Callable[..., object], store: Store, in_tree: PyTreeDef, *args_flat: Value
+) -> list[Any]:
     """flatten_fun(fun, in_tree) -> (a function of the leaves of (args, kwargs), the reader of the
     tree of its results).
 
@@ -69,7 +75,7 @@ def flatten_fun(f: Callable[..., Any], store: Store, in_tree: Any, *args_flat: A
 
 @transformation_with_aux2
 def flatten_fun_nokwargs(
-    f: Callable[..., Any], store: Store, in_tree: Any, *args_flat: Any
+    f: Callable[..., object], store: Store, in_tree: PyTreeDef, *args_flat: Value
 ) -> list[Any]:
     """As `flatten_fun`, where in_tree is the tree of the positional arguments alone."""
     leaves, tree = pytrees.tree_flatten(f(*pytrees.tree_unflatten(in_tree, args_flat)))
@@ -78,7 +84,7 @@ def flatten_fun_nokwargs(
 
 
 def flatten_axes(
-    name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False
+    name: str, treedef: Any, axis_tree: object, *, kws: bool = False, tupled_args: bool = False
 ) -> list[Any]:
     """A prefix tree such as in_axes as one entry a leaf of treedef; None is an entry, for its whole
     subtree.
@@ -95,11 +101,11 @@ def flatten_axes(
 
 @transformation2
 def _with_fixed(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     dyn_argnums: Sequence[int],
-    fixed: Sequence[Any],
-    *dyn_args: Any,
-    **kwargs: Any,
+    fixed: Sequence[object],
+    *dyn_args: Value,
+    **kwargs: object,
 ) -> Any:
     args: list[Any] = [None] * (len(dyn_argnums) + len(fixed))
     for i, x in zip(dyn_argnums, dyn_args, strict=True):
@@ -111,7 +117,7 @@ def _with_fixed(
 def argnums_partial(
     f: WrappedFun,
     dyn_argnums: int | Sequence[int],
-    args: Sequence[Any],
+    args: Sequence[Value],
     require_static_args_hashable: bool = True,
 ) -> tuple[WrappedFun, tuple[Any, ...]]:
     """The function of the arguments in dyn_argnums, the others fixed at what args holds; and those
@@ -149,7 +155,10 @@ def _hashable(x: Any) -> bool:
 
 
 def donation_vector(
-    donate_argnums: Sequence[int], donate_argnames: Iterable[str], in_tree: Any, kws: bool = True
+    donate_argnums: Sequence[int],
+    donate_argnames: Iterable[str],
+    in_tree: PyTreeDef,
+    kws: bool = True,
 ) -> tuple[bool, ...]:
     """Whether each leaf is donated, of in_tree, the tree of (positional arguments, keyword
     arguments) or, without kws, of args.
@@ -186,7 +195,7 @@ def rebase_donate_argnums(
     return tuple(sorted(i - sum(s < i for s in static_argnums) for i in donate_argnums))
 
 
-def safe_map(f: Callable[..., Any], *xs: Iterable[Any]) -> list[Any]:
+def safe_map(f: Callable[..., object], *xs: Iterable[Any]) -> list[Any]:
     """The list of f(x, y, ...) for sequences of one length.
 
     Raises ValueError if the lengths differ.
@@ -197,7 +206,7 @@ def safe_map(f: Callable[..., Any], *xs: Iterable[Any]) -> list[Any]:
     return [f(*x) for x in zip(*xs, strict=True)]
 
 
-def shaped_abstractify(x: Any) -> Any:
+def shaped_abstractify(x: Value) -> Any:
     """The type of an array, a number, or what has a shape and a dtype.
 
     Raises TypeError for anything else.

@@ -14,7 +14,7 @@ __all__ = ["custom_vmap", "sequential_vmap"]
 __dir__ = listing(__name__, __all__)
 
 
-def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
+def sequential_vmap(f: Callable[..., object]) -> custom_vmap:
     """`f`, which `vmap` runs on one element after the other (`lax.map`).
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -24,7 +24,7 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     custom = custom_vmap(f)
 
     @custom.def_vmap
-    def rule(axis_size: Any, in_batched: Sequence[Any], *args: Any) -> Any:
+    def rule(axis_size: object, in_batched: Sequence[object], *args: object) -> Any:
         leaves, tree = pytrees.tree_flatten(args)
         batched = pytrees.tree_leaves(in_batched)
         mapped = [x for x, b in zip(leaves, batched, strict=True) if b]

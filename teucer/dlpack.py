@@ -1,6 +1,8 @@
 """Arrays shared with other libraries by the DLPack protocol."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,11 +10,14 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._base.lazy import listing
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
+
 __all__ = ["from_dlpack", "is_supported_dtype"]
 __dir__ = listing(__name__, __all__)
 
 
-def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(external_array: Any, device: object = None, copy: bool | None = None) -> Any:
     """The array that another library's array is, as `jax.numpy.from_dlpack`, which says more.
 
     >>> from_dlpack(np.float32([1, 2]))
@@ -21,7 +26,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     return jnp.from_dlpack(external_array, device=device, copy=copy)
 
 
-def is_supported_dtype(dtype: Any) -> bool:
+def is_supported_dtype(dtype: DTypeLike) -> bool:
     """Whether other libraries know a dtype: all of whole bytes but floats of one.
 
     Raises TypeError for what is not a dtype of numbers or booleans.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._xla.platforms import foreign
 from teucer._xla.platforms.foreign import include_dir
 from teucer.lax._foreign import ffi_call
 from teucer.lax._foreign_lowering import ffi_lowering
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "abstract_token",  # noqa: F822  # made on first use
@@ -37,7 +40,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def pycapsule(funcptr: Any) -> Any:
+def pycapsule(funcptr: object) -> Any:
     """A PyCapsule around a function of a shared library that ctypes has loaded, for
     `register_ffi_target`.
 
@@ -47,7 +50,7 @@ def pycapsule(funcptr: Any) -> Any:
 
 
 def register_ffi_target(
-    name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any
+    name: str, fn: object, platform: str = "cpu", api_version: int = 1, **kwargs: object
 ) -> None:
     """Make a foreign function known under a name, by which `ffi_call` calls it.
 
@@ -70,7 +73,7 @@ def register_ffi_target(
     foreign.register_target(name, fn, platform, api_version, **kwargs)
 
 
-def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") -> None:
+def register_ffi_type(name: str, type_registration: object, platform: str = "cpu") -> None:
     """Make a type of state, which a foreign function keeps from call to call, known under a name.
 
     type_registration: a dict of PyCapsules, 'type_id' and 'type_info'.
@@ -78,7 +81,7 @@ def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") 
     foreign.register_type(name, type_registration, platform)
 
 
-def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+def register_ffi_type_id(name: str, obj: object, platform: str = "cpu") -> None:
     """Make a type of state known under a name by its id alone; use `register_ffi_type` where the
     state is to be deleted too.
 
@@ -97,5 +100,5 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     foreign.register_batch_partitionable(name)
 
 
-def _is_capsule(x: Any) -> bool:
+def _is_capsule(x: Value) -> bool:
     return type(x).__name__ == "PyCapsule"

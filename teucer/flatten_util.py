@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+
 __all__ = ["ravel_pytree"]
 __dir__ = listing(__name__, __all__)
 
 
-def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def ravel_pytree(pytree: object) -> tuple[Any, Callable[[Any], Any]]:
     """A pytree of arrays as one vector, and the function that makes the pytree of such a vector.
 
     The vector's dtype is that to which the leaves promote; the function gives each leaf its own
@@ -78,7 +81,7 @@ class _Unravel:
         )
 
 
-def _as_leaf(part: Any, aval: Any) -> Any:
+def _as_leaf(part: object, aval: ShapedArray) -> Any:
     """A part of the vector as the leaf that it was; of complex numbers a real leaf is the real
     part."""
     x = jnp.reshape(part, aval.shape)

@@ -13,7 +13,6 @@ the cache on disk had it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from teucer._base.lazy import listing
 from teucer._executables import events
@@ -36,22 +35,24 @@ __all__ = [
 __dir__ = listing(__name__, __all__)
 
 
-def record_event(event: str, **kwargs: Any) -> None:
+def record_event(event: str, **kwargs: object) -> None:
     """Tell the listeners for events that one happened."""
     events.event(event, **kwargs)
 
 
-def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> None:
+def record_event_duration_secs(event: str, duration: float, **kwargs: object) -> None:
     """Tell the listeners for durations how many seconds something took."""
     events.duration(event, duration, **kwargs)
 
 
-def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: Any) -> None:
+def record_event_time_span(
+    event: str, start_time: float, end_time: float, **kwargs: object
+) -> None:
     """Tell the listeners for spans when something began and ended, in seconds since 1970."""
     events.span(event, start_time, end_time, **kwargs)
 
 
-def record_scalar(event: str, value: float, **kwargs: Any) -> None:
+def record_scalar(event: str, value: float, **kwargs: object) -> None:
     """Tell the listeners for scalars a number."""
     events.scalar(event, value, **kwargs)
 

@@ -78,12 +78,12 @@ class TraceAnnotation(TraceMe):
 class StepTraceAnnotation(TraceAnnotation):
     """A name in the trace for a step, such as one of training, which `step_num` counts."""
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str, **kwargs: object) -> None:
         super().__init__(name, _r=1, **kwargs)
 
 
 def annotate_function(
-    func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any
+    func: Callable[P, R], name: str | None = None, **decorator_kwargs: object
 ) -> Callable[P, R]:
     """The function, whose calls have a name in the trace, by default its own.
 
@@ -113,7 +113,7 @@ class ProfileSession:
         log_dir: os.PathLike[str] | str | None = None,
         create_perfetto_link: bool = False,
         create_perfetto_trace: bool = False,
-        profiler_options: Any = None,
+        profiler_options: object = None,
     ) -> None:
         self._options = {
             "create_perfetto_link": create_perfetto_link,
@@ -193,7 +193,7 @@ def start_trace(
     log_dir: os.PathLike[str] | str,
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
-    profiler_options: Any = None,
+    profiler_options: object = None,
 ) -> None:
     """Begin to take a trace, which `stop_trace` ends and writes to a folder.
 
@@ -222,7 +222,7 @@ def trace(
     log_dir: os.PathLike[str] | str | None = None,
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
-    profiler_options: Any = None,
+    profiler_options: object = None,
 ) -> Iterator[ProfileSession]:
     """Take a trace of what happens in a `with` block. Arguments as of `start_trace`; without a
     folder it is kept in memory.
@@ -276,7 +276,7 @@ def _exporter(session_id: str | None) -> Any:
 
 
 def _export(
-    session: Any,
+    session: object,
     data: bytes,
     log_dir: os.PathLike[str] | str,
     *,

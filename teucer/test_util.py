@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from teucer._core.types import float0
 from teucer._transform.forward import jvp
 from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, Tangents, Value
+    from teucer._xla.pytree import PyTree
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 __dir__ = listing(__name__, __all__)
@@ -29,8 +33,8 @@ Tolerance = float | Mapping[Any, float] | None
 
 
 def check_grads(
-    f: Callable[..., Any],
-    args: Sequence[Any],
+    f: Callable[..., object],
+    args: Sequence[Value],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
     atol: Tolerance = None,
@@ -63,9 +67,9 @@ def check_grads(
 
 
 def check_jvp(
-    f: Callable[..., Any],
-    f_jvp: Callable[..., Any],
-    args: Sequence[Any],
+    f: Callable[..., object],
+    f_jvp: Callable[..., object],
+    args: Sequence[Value],
     atol: Tolerance = None,
     rtol: Tolerance = None,
     eps: float | None = None,
@@ -96,9 +100,9 @@ def check_jvp(
 
 
 def check_vjp(
-    f: Callable[..., Any],
-    f_vjp: Callable[..., Any],
-    args: Sequence[Any],
+    f: Callable[..., object],
+    f_vjp: Callable[..., object],
+    args: Sequence[Value],
     atol: Tolerance = None,
     rtol: Tolerance = None,
     eps: float | None = None,
@@ -146,11 +150,11 @@ def _with_steps(eps: float | None, check: Callable[[float | None], None]) -> Non
         check(_STEP_OF_JAX)
 
 
-def _random_like(tree: Any, seed: int) -> Any:
+def _random_like(tree: PyTree, seed: int) -> Any:
     """Random tangents of the values of a tree."""
     draw = np.random.RandomState(seed).randn
 
-    def leaf(x: Any) -> Any:
+    def leaf(x: Value) -> Any:
         aval = typeof(x).tangent_aval()
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
@@ -162,7 +166,9 @@ def _random_like(tree: Any, seed: int) -> Any:
     return pytrees.tree_map(leaf, tree)
 
 
-def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | None) -> Any:
+def _difference(
+    f: Callable[..., object], args: Sequence[Value], tangents: Tangents, eps: float | None
+) -> Any:
     """The central difference of `f` along a direction."""
     moving = [x.dtype for x in pytrees.tree_leaves(tangents) if x.dtype != float0]
     step = eps or max((_by_bytes(_STEPS, d) for d in moving), default=1.0)
@@ -179,7 +185,7 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
         for s in (step, -step)
     )
 
-    def leaf(y: Any, z: Any) -> Any:
+    def leaf(y: Value, z: Value) -> Any:
         aval = typeof(y).tangent_aval()
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
@@ -191,7 +197,7 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
     return pytrees.tree_map(leaf, ahead, behind)
 
 
-def _inner(xs: Any, ys: Any) -> float:
+def _inner(xs: Sequence[Value], ys: object) -> float:
     """The real part of the sum of products, which differentiation keeps."""
     pairs = zip(*(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (xs, ys)), strict=True)
     return float(
@@ -203,7 +209,7 @@ def _inner(xs: Any, ys: Any) -> float:
     )
 
 
-def _compare(got: Any, wanted: Any, atol: Tolerance, rtol: Tolerance, what: str) -> None:
+def _compare(got: object, wanted: object, atol: Tolerance, rtol: Tolerance, what: str) -> None:
     for x, y in zip(
         *(map(np.asarray, pytrees.tree_leaves(tree)) for tree in (got, wanted)), strict=True
     ):
@@ -227,6 +233,6 @@ def _tolerance(given: Tolerance, dtype: Any) -> float:
     return _by_bytes(_TOLERANCES, dtype) if given is None else given
 
 
-def _by_bytes(table: dict[int, float], dtype: Any) -> float:
+def _by_bytes(table: dict[int, float], dtype: DTypeLike) -> float:
     size = np.dtype(dtype).itemsize // (2 if dtypes.issubdtype(dtype, np.complexfloating) else 1)
     return table[max(size, min(table))]

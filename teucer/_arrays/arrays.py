@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_o
 from teucer._devices import backends, processes, shardings
 from teucer._xla import arrays as xla
 from teucer._xla.client import XlaRuntimeError, platform_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, Value
 
 __all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
@@ -45,7 +48,9 @@ class Shard:
 
     __slots__ = ("data", "device", "index", "replica_id")
 
-    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int, data: Any) -> None:
+    def __init__(
+        self, device: object, index: tuple[slice, ...], replica_id: int, data: Value
+    ) -> None:
         self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
 
     def __repr__(self) -> str:
@@ -55,7 +60,7 @@ class Shard:
         )
 
 
-def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+def to_numpy(x: Value) -> np.ndarray[Any, Any]:
     """The values of an array on the host, read-only; waits for them, and raises what their
     computation raised."""
     x_ = check_live(x)
@@ -148,12 +153,12 @@ def check_live(x: Any) -> Any:
 _MEMBERS: dict[str, Any] = {}
 
 
-def _member(f: Callable[..., Any]) -> Callable[..., Any]:
+def _member(f: Callable[..., object]) -> Callable[..., Any]:
     _MEMBERS[f.__name__] = f
     return f
 
 
-def _property(f: Callable[..., Any]) -> Callable[..., Any]:
+def _property(f: Callable[..., object]) -> Callable[..., Any]:
     _MEMBERS[f.__name__] = property(f)
     return f
 
@@ -162,7 +167,7 @@ def _checked(name: str, doc: str) -> Callable[..., Any]:
     """A method of C++ that does not look whether the buffer is there."""
     method = getattr(ArrayImpl, name)
 
-    def checked(x: Any) -> Any:
+    def checked(x: Value) -> Any:
         return method(check_live(x))
 
     checked.__name__, checked.__doc__ = name, doc
@@ -185,7 +190,7 @@ _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 
 @_property
-def _value(x: Any) -> np.ndarray[Any, Any]:
+def _value(x: Value) -> np.ndarray[Any, Any]:
     """The values on the host; jaxlib from 0.11 on asks for them by this name."""
     return to_numpy(x)
 
@@ -353,7 +358,9 @@ def copy_to_host_async(x: Any) -> None:
 
 
 @_member
-def __array__(x: Any, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
+def __array__(
+    x: Value, dtype: DTypeLike | None = None, context: object = None, copy: bool | None = None
+) -> Any:
     value = to_numpy(x)
     if dtype is not None and np.dtype(dtype) != value.dtype:
         return np.array(value, dtype=dtype)
@@ -361,7 +368,7 @@ def __array__(x: Any, dtype: Any = None, context: Any = None, copy: bool | None 
 
 
 @_member
-def item(x: Any, *args: int) -> Any:
+def item(x: Value, *args: int) -> Any:
     """An element as a Python scalar; of an array of one element, that one.
 
     Raises ValueError if there are several elements and no index is given.
@@ -370,13 +377,13 @@ def item(x: Any, *args: int) -> Any:
 
 
 @_member
-def tolist(x: Any) -> Any:
+def tolist(x: Value) -> Any:
     """The values as nested Python lists, or a scalar for an array without axes."""
     return to_numpy(x).tolist()
 
 
 @_member
-def tobytes(x: Any, order: str = "C") -> bytes:
+def tobytes(x: Value, order: str = "C") -> bytes:
     """The values as bytes."""
     return to_numpy(x).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the order
 
@@ -456,7 +463,7 @@ def array_text(value: np.ndarray[Any, Any], name: str) -> str:
 
 
 @_member
-def __str__(x: Any) -> str:
+def __str__(x: Value) -> str:
     return str(to_numpy(x)) if _is_plain(x) else repr(x)
 
 
@@ -494,7 +501,7 @@ def _unpickle_keys(words: Any, dtype: Any) -> Any:
     return retyped(array, ShapedArray(shape, dtype).carrier)
 
 
-def _unpickle(value: Any, weak: bool) -> Any:
+def _unpickle(value: Value, weak: bool) -> Any:
     return provided.put(value, None, aval=aval_of(value).update(weak_type=weak))
 
 

@@ -88,7 +88,7 @@ _CAPSULES: tuple[tuple[bytes, bytes, type[_Managed] | type[_Versioned]], ...] = 
 )
 
 
-def host_view(capsule: Any) -> np.ndarray[Any, Any]:
+def host_view(capsule: object) -> np.ndarray[Any, Any]:
     """A NumPy array of the memory that a capsule names. The memory lives as long as the array.
 
     The array is read-only where the capsule says so. The capsule is used up.

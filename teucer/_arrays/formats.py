@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from teucer._xla.arrays import Sharding
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval, ShapedArray
+    from teucer._core.typing import Array
 
 __all__ = [
     "Format",
@@ -108,7 +112,7 @@ def order_of(x: Any) -> tuple[int, ...] | None:
     return order_by(x._pjrt_layout)
 
 
-def order_by(layout: Any) -> tuple[int, ...] | None:
+def order_by(layout: object) -> tuple[int, ...] | None:
     """As `order_of`, of arrays of a layout as the runtime has it."""
     try:
         return _orders[layout]
@@ -118,7 +122,7 @@ def order_by(layout: Any) -> tuple[int, ...] | None:
         return found
 
 
-def order_in(layout: Any, aval: Any) -> tuple[int, ...] | None:
+def order_in(layout: Any, aval: Aval) -> tuple[int, ...] | None:
     """As `order_of`, of arrays of a type in a layout that is not left to the compiler."""
     if layout is None:
         return None
@@ -127,7 +131,7 @@ def order_in(layout: Any, aval: Any) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def at_boundary(layouts: Sequence[Any], avals: Sequence[Any], what: str) -> tuple[Any, ...]:
+def at_boundary(layouts: Sequence[Any], avals: Sequence[Aval], what: str) -> tuple[Any, ...]:
     """What a program is told of the layouts of its arguments or results: nothing, (), if all lie
     row by row.
 
@@ -156,7 +160,7 @@ def at_boundary(layouts: Sequence[Any], avals: Sequence[Any], what: str) -> tupl
     return told if any(layout is not None for layout in told) else ()
 
 
-def check_argument(x: Any, layout: Any) -> None:
+def check_argument(x: Array, layout: object) -> None:
     """Raise ValueError if a committed array lies otherwise than `jit` was told."""
     if layout is not None and getattr(x, "_committed", False):
         found = order_of(x)
@@ -170,7 +174,7 @@ def check_argument(x: Any, layout: Any) -> None:
             )
 
 
-def mode(layout: Any, aval: Any) -> str | None:
+def mode(layout: object, aval: ShapedArray) -> str | None:
     """A layout as XLA's attribute of arguments and results says it."""
     if not isinstance(layout, Layout):
         return None if layout is None else "auto"

@@ -81,7 +81,10 @@ def _for_arguments(name: str, prefix: Any, full: Any, err: ValueError) -> ValueE
 
 
 def check_fit(
-    what: str, names: Callable[[], Sequence[str]], given: Sequence[Any], avals: Sequence[Any]
+    what: str,
+    names: Callable[[], Sequence[str]],
+    given: Sequence[object],
+    avals: Sequence[ShapedArray],
 ) -> None:
     """Check that the shardings given for arguments or results, None for those without, suit their
     types.
@@ -103,7 +106,7 @@ def check_fit(
             shardings.check_shape(sharding, aval.shape)
 
 
-def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
+def prefixes(name: str, prefix: object) -> tuple[Prefix | None, Prefix | None]:
     """What `jit` was given as shardings, and the layouts in it."""
     prefix = tuple(prefix) if type(prefix) is list and name == "in_shardings" else prefix
     leaves, tree = pytrees.tree_flatten(prefix)
@@ -130,7 +133,7 @@ def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     ) else None
 
 
-def place_of(device: Any, backend: Any) -> Any:
+def place_of(device: object, backend: object) -> Any:
     """The one device that `device` or `backend` of `jit` names; None where they name none."""
     if device is not None and backend is not None:
         raise ValueError(
@@ -140,6 +143,6 @@ def place_of(device: Any, backend: Any) -> Any:
     return device if backend is None else backends.client_of(backend).local_devices()[0]
 
 
-def everywhere(name: str, sharding: Any) -> Prefix:
+def everywhere(name: str, sharding: object) -> Prefix:
     """What `jit` would have been given if all were to have one sharding."""
     return Prefix(name, pytrees.tree_structure(sharding), (sharding,))

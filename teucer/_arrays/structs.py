@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import NamedSharding, as_named, typed
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import Array, DTypeLike, Value
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 
@@ -48,11 +52,11 @@ class ShapeDtypeStruct:
     def __init__(
         self,
         shape: Any,
-        dtype: Any,
+        dtype: DTypeLike,
         *,
         sharding: Any = None,
         weak_type: bool = False,
-        vma: Any = None,
+        vma: frozenset[str] | None = None,
         is_ref: bool = False,
         manual_axis_type: Any = None,
     ) -> None:
@@ -83,7 +87,7 @@ class ShapeDtypeStruct:
             vma = manual_axis_type.varying
         self.vma = None if vma is None else frozenset(vma)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Array) -> None:
         if hasattr(self, name):
             raise RuntimeError(
                 f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n"
@@ -92,7 +96,7 @@ class ShapeDtypeStruct:
         super().__setattr__(name, value)
 
     @classmethod
-    def like(cls, x: Any) -> ShapeDtypeStruct:
+    def like(cls, x: Value) -> ShapeDtypeStruct:
         """The struct of an array, a traced value, a number, or whatever has shape and dtype.
 
         Of an array that is committed to where it lies, with its format. Raises TypeError for
@@ -155,7 +159,7 @@ class ShapeDtypeStruct:
         """Number of axes."""
         return len(self.shape)
 
-    def update(self, **changes: Any) -> ShapeDtypeStruct:
+    def update(self, **changes: object) -> ShapeDtypeStruct:
         """The struct with some of its fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
         given = changes.get("sharding")
@@ -210,7 +214,7 @@ class ShapeDtypeStruct:
 register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
 
 
-def _without_values(x: Any) -> Any:
+def _without_values(x: Array) -> Any:
     raise TypeError(
         f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an "
         "array, and has no values.\n  Give an array; the struct is for eval_shape, export, and "
@@ -221,7 +225,7 @@ def _without_values(x: Any) -> Any:
 host_rules[ShapeDtypeStruct] = _without_values
 
 
-def as_struct(aval: Any) -> Any:
+def as_struct(aval: Aval) -> Any:
     """The struct of a type; high types are their own."""
     if aval.is_high:
         return aval
@@ -241,7 +245,7 @@ def described(call: FlatCall) -> FlatCall:
     return call._replace(leaves=[_duck(x) for x in call.leaves])
 
 
-def _duck(x: Any) -> Any:
+def _duck(x: Value) -> Any:
     known = isinstance(
         x, int | float | complex | np.ndarray | np.generic | ShapeDtypeStruct
     ) or hasattr(x, "aval")

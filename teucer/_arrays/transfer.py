@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, placement, shardings
 from teucer._xla import arrays as xla
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
 
 __all__ = [
     "as_sharding",
@@ -28,7 +31,7 @@ __all__ = [
 ]
 
 
-def _canonical(x: Any) -> np.ndarray[Any, Any]:
+def _canonical(x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval_of(np.asarray(x)).dtype)
 
 
@@ -37,7 +40,7 @@ def _canonical(x: Any) -> np.ndarray[Any, Any]:
 host_rules: dict[type, Callable[[Any], Any]] = {np.ndarray: _canonical}
 
 
-def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+def host_value(x: Value, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """A host value as a NumPy array of the dtype of its type.
 
     Raises OverflowError if a Python integer does not fit.
@@ -58,7 +61,7 @@ def host_value(x: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
 
 
 def put(
-    x: Any, device: Any, *, committed: bool | None = None, aval: ShapedArray | None = None
+    x: Value, device: object, *, committed: bool | None = None, aval: ShapedArray | None = None
 ) -> Any:
     """A host value as an array on `device`, or on the default device, where it is not committed,
     for None.
@@ -116,7 +119,7 @@ def put_view(x: np.ndarray[Any, Any]) -> Any:
     )
 
 
-def put_array(x: Any, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
+def put_array(x: Value, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
     """A value, of host or device, as an array laid out by `sharding`.
 
     Raises ValueError if the sharding does not fit the value's shape.
@@ -229,7 +232,7 @@ def same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
     )
 
 
-def as_sharding(where: Any) -> Any:
+def as_sharding(where: object) -> Any:
     """A device, a sharding, a spec over the mesh in force or a layout-like object with a sharding,
     as a sharding."""
     where = shardings.as_named(
@@ -253,7 +256,7 @@ def as_sharding(where: Any) -> Any:
     return shardings.single_device_sharding(where)
 
 
-def to_sharding(x: Any, sharding: Any) -> Any:
+def to_sharding(x: Value, sharding: object) -> Any:
     """Bring an argument of an executable to the sharding that it was compiled for; keeps whether it
     is committed."""
     committed = isinstance(x, ArrayImpl) and x._committed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from teucer._derived.moves import in_layout
 from teucer._devices import shardings
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "make_array_from_callback",
@@ -131,7 +134,7 @@ def make_array_from_callback(
     return made if layout is None else in_layout(made, layout, "make_array_from_callback results")
 
 
-def _placed(name: str, where: Any) -> tuple[Any, Layout | None]:
+def _placed(name: str, where: object) -> tuple[Any, Layout | None]:
     """A sharding, or that of a Format, and its layout.
 
     Raises TypeError for a Format without one, or with a layout that is left to the compiler.
@@ -149,7 +152,7 @@ def _placed(name: str, where: Any) -> tuple[Any, Layout | None]:
 
 
 def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Any = None
+    sharding: object, local_data: object, global_shape: object = None
 ) -> Any:
     """Arrays of the values that each process has: with one process, `device_put` of the whole.
 
@@ -189,7 +192,7 @@ def make_array_from_process_local_data(
     return tree.unflatten(made)
 
 
-def _of_local(x: Any, sharding: Any, global_shape: Sequence[int | None] | None) -> Any:
+def _of_local(x: Value, sharding: Any, global_shape: Sequence[int | None] | None) -> Any:
     """An array of which this process has the parts that its devices hold, or the whole along some
     axes."""
     data = np.asarray(x)

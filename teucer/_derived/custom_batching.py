@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat, split_tangents
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params, Size, Value
+
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 
 
@@ -38,13 +42,13 @@ class CustomVmapCall(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call.out_avals)
 
-    def effects(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return call.effects
 
-    def evaluate(self, *args: Any, call: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Any, call: Any, **params: object) -> Any:
         return tuple(call(*args))
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
@@ -54,7 +58,7 @@ class CustomVmapCall(Primitive):
         jaxpr, consts = stage_flat(call, [typeof(x) for x in args])
         k = len(consts)
 
-        def rule_wider(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+        def rule_wider(size: Size, in_batched: Sequence[bool], *values: Value) -> Any:
             return rule(size, in_batched[k:], *values[k:])
 
         return trace.record(
@@ -63,13 +67,15 @@ class CustomVmapCall(Primitive):
             {**params, "call": hoist_consts(jaxpr), "rule": rule_wider if k else rule},
         )
 
-    def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: object) -> Any:
         return ctx.inline(call, *values)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return params["call"], operands
 
-    def jvp(self, primals: Any, tangents: Any, *, call: Any, rule: Any, name: str) -> Any:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Any, *, call: Any, rule: Any, name: str
+    ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         n = len(primals)
 
@@ -111,7 +117,7 @@ class CustomVmapCall(Primitive):
         half = len(outs) // 2
         return outs[:half], outs[half:]
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: Any, args: Sequence[Value], params: Params) -> Any:
         """The derivative is that of the function itself: a linear map has no use for the rule."""
         jaxpr, consts = stage_flat(params["call"], [typeof(x) for x in args])
         operands = (*consts, *args)
@@ -128,13 +134,15 @@ class CustomVmapCall(Primitive):
             },
         )
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         call = params["call"]
         return name is not None and (
             not isinstance(call, ClosedJaxpr) or jaxpr_uses_axis(call.jaxpr, name)
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, call: Any, rule: Any, **params: Any) -> Any:
+    def batch(
+        self, axis: Any, args: Sequence[Value], dims: Any, *, call: object, rule: Any, **params: Any
+    ) -> Any:
         if all(d is None for d in dims):
             return self._along_name(axis, args, call, rule, params)
         moved = [
@@ -167,7 +175,14 @@ class CustomVmapCall(Primitive):
         return outs, tuple(out_dims.dims)
 
     def padded(
-        self, sizes: Any, args: Any, avals: Any, outs: Any, *, call: ClosedJaxpr, **params: Any
+        self,
+        sizes: Any,
+        args: Any,
+        avals: Sequence[ShapedArray],
+        outs: Any,
+        *,
+        call: ClosedJaxpr,
+        **params: object,
     ) -> Any:
         return sizes.evaluate(call, args)
 
@@ -193,7 +208,7 @@ class custom_vmap:
     Array([2., 2.], dtype=float32)
     """
 
-    def __init__(self, fun: Callable[..., Any]) -> None:
+    def __init__(self, fun: Callable[..., object]) -> None:
         check_callable(fun, "custom_vmap")
         functools.update_wrapper(self, fun)
         self.fun = fun
@@ -204,7 +219,7 @@ class custom_vmap:
             return getattr(self.fun, name)
         raise AttributeError(f"'custom_vmap' object has no attribute {name!r}")
 
-    def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
+    def def_vmap(self, vmap_rule: Callable[..., object]) -> Callable[..., Any]:
         """Set the rule."""
         self.vmap_rule = vmap_rule
         return vmap_rule
@@ -221,12 +236,12 @@ class custom_vmap:
         info = DebugInfo(self.fun, (), "custom_vmap")
         out_tree: list[Any] = []
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Value) -> list[Any]:
             outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_vmap", info)
             out_tree[:] = [tree]
             return outs
 
-        def rule(size: Any, in_batched: Sequence[bool], *leaves: Any) -> Any:
+        def rule(size: int, in_batched: Sequence[bool], *leaves: Value) -> Any:
             if self.vmap_rule is None:
                 raise AttributeError(
                     f"No batching rule defined for custom_vmap function {name} using def_vmap."
@@ -241,7 +256,7 @@ class custom_vmap:
 
 
 def _check_result(
-    result: Any, name: str, out_tree: list[Any], size: int
+    result: object, name: str, out_tree: list[Any], size: int
 ) -> tuple[list[Any], list[bool]]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(

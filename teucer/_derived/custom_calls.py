@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from teucer._core import array_ops
 from teucer._core.calls import (
@@ -30,6 +30,11 @@ from teucer._optimize.discharge import discharged
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import Params, Value
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "CustomCall",
@@ -58,7 +63,7 @@ class CustomFunction:
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[..., object],
         nondiff_argnums: Sequence[int],
         nondiff_argnames: Sequence[str],
     ) -> None:
@@ -69,7 +74,7 @@ class CustomFunction:
         self.nondiff_argnums = as_indices(nondiff_argnums, "nondiff_argnums", kind)
         self.nondiff_argnames = as_names(nondiff_argnames, "nondiff_argnames", kind)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __getattr__(self, name: str) -> Any:
@@ -79,7 +84,7 @@ class CustomFunction:
             return getattr(self.fun, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def flatten_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FlatCall:
+    def flatten_call(self, args: tuple[object, ...], kwargs: Params) -> FlatCall:
         """A call with the arguments that are not differentiated as static ones, all by position."""
         args = resolve_kwargs(self.fun, args, kwargs, type(self).__name__)
         fixed = {i % len(args) for i in self.nondiff_argnums if -len(args) <= i < len(args)}
@@ -90,7 +95,7 @@ class CustomFunction:
 
 
 def resolve_kwargs(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], kind: str
+    fun: Callable[..., object], args: tuple[object, ...], kwargs: Params, kind: str
 ) -> tuple[Any, ...]:
     """All arguments by position, defaults filled in: custom rules take their arguments by position.
 
@@ -131,11 +136,11 @@ class OutTypes:
         self.tree: Any = None
         self.avals: list[Any] = []
 
-    def saw(self, tree: Any, outs: Sequence[Any]) -> None:
+    def saw(self, tree: PyTree, outs: Sequence[Value]) -> None:
         """Note what the function returned."""
         self.tree, self.avals = tree, [typeof(y) for y in outs]
 
-    def check(self, tree: Any, outs: Sequence[Any], head: str, function: str) -> None:
+    def check(self, tree: Any, outs: Sequence[Value], head: str, function: str) -> None:
         """Raise TypeError if a rule returned something else. head: what is said of the rule
         first."""
         if self.tree is None:
@@ -159,7 +164,7 @@ class OutTypes:
             )
 
 
-def _types(tree: Any, avals: Sequence[Any]) -> str:
+def _types(tree: PyTree, avals: Sequence[ShapedArray]) -> str:
     return str(pytrees.tree_unflatten(tree, [_Shown(a.str_short()) for a in avals]))
 
 
@@ -176,11 +181,11 @@ class SymbolicZero:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: Aval) -> None:
         self.aval = aval
 
     @classmethod
-    def from_primal_value(cls, val: Any) -> SymbolicZero:
+    def from_primal_value(cls, val: Value) -> SymbolicZero:
         """The zero among the tangents of `val`."""
         return cls(typeof(val).tangent_aval())
 
@@ -200,7 +205,7 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
 
-def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: Value, symbolic_zeros: bool = False) -> Any:
     """The zero among the tangents of a tree of arrays: arrays, of dtype float0 for integers, or
     SymbolicZeros.
 
@@ -232,7 +237,7 @@ class Subfunction:
 
     __slots__ = ("__weakref__", "call_wrapped")
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., object]) -> None:
         self.call_wrapped = call
 
 
@@ -246,41 +251,48 @@ class CustomCall(Primitive):
     # The parameters that are functions.
     functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
 
-    def bind(self, *args: Any, subfuns: Sequence[Any] | None = None, **params: Any) -> list[Any]:
+    def bind(self, *args: object, subfuns: Sequence[Any] | None = None, **params: Any) -> list[Any]:
         """Apply the primitive. subfuns: its functions as `get_bind_params` gives them."""
         if subfuns is not None:
             params |= zip(self.functions, (f.call_wrapped for f in subfuns), strict=True)
         return list(self.call(*args, **params))
 
-    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+    def get_bind_params(self, params: Params) -> dict[str, Any]:
         """The parameters with which an interpreter of jaxprs calls `bind`: the functions stand in
         `subfuns`."""
         rest = {name: value for name, value in params.items() if name not in self.functions}
         return {**rest, "subfuns": tuple(Subfunction(params[name]) for name in self.functions)}
 
-    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr.out_avals)
 
-    def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(call_jaxpr.effects, call_jaxpr.jaxpr.invars)
 
     def on_values(
-        self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+        self, operands: Sequence[Value], groups: Any, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         # Its derivative has been taken, or nobody asks for one.
         inner = discharged(call_jaxpr, groups)
         return inner.split(inner.jaxpr(*operands))
 
-    def on_low(self, operands: Any, avals: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_low(
+        self,
+        operands: Sequence[Value],
+        avals: Sequence[ShapedArray],
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         return tuple(call_jaxpr(*operands))
 
-    def evaluate(self, *args: Any, call_jaxpr: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return ctx.inline(call_jaxpr, *values)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return params["call_jaxpr"], operands
 
     def uses_axis(self, name: Any, params: Any) -> bool:
@@ -292,11 +304,11 @@ class CustomCall(Primitive):
         self,
         sizes: Any,
         args: Any,
-        avals: Any,
+        avals: Sequence[ShapedArray],
         outs: Any,
         *,
         call_jaxpr: ClosedJaxpr,
-        **params: Any,
+        **params: object,
     ) -> Any:
         # Derivatives have been taken, so that only the function itself is left.
         return sizes.evaluate(call_jaxpr, args)
@@ -317,7 +329,7 @@ class OutDims:
         self.dims: list[int | None] = []
 
     def kept(
-        self, outs: Sequence[Any], found: Sequence[int | None], axis: Any, parts: int = 1
+        self, outs: Sequence[Value], found: Sequence[int | None], axis: Any, parts: int = 1
     ) -> list[Any]:
         """Results with the batch dimensions found, in front where they are kept; `parts` lists of
         results one after another."""
@@ -363,7 +375,7 @@ def batched(
     return on_batch
 
 
-def unbatched_zero(x: Any, dim: int | None) -> Any:
+def unbatched_zero(x: Value, dim: int | None) -> Any:
     if type(x) is not Zero or dim is None:
         return x
     return Zero(mapped_aval(x.aval, dim))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -27,6 +27,10 @@ from teucer._derived.custom_calls import (
 )
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.typing import Array, Value
 
 __all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
 
@@ -63,7 +67,7 @@ class CustomJVPCall(CustomCall):
         primals: Any,
         tangents: Any,
         *,
-        call_jaxpr: Any,
+        call_jaxpr: Jaxpr,
         jvp: Any,
         num_consts: int,
         symbolic_zeros: bool,
@@ -76,7 +80,7 @@ class CustomJVPCall(CustomCall):
         n = len(outs) // 2
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
 
-    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         """Of a linear program that calls the function: its derivative has no part in that, so the
         function itself is transposed."""
         linear = [type(x) is Undefined for x in args]
@@ -92,7 +96,14 @@ class CustomJVPCall(CustomCall):
         return tuple(next(found) if lin else None for lin in linear)
 
     def batch(
-        self, axis: Any, args: Any, dims: Any, *, call_jaxpr: Any, jvp: Any, **params: Any
+        self,
+        axis: Any,
+        args: Sequence[Array],
+        dims: Any,
+        *,
+        call_jaxpr: ClosedJaxpr,
+        jvp: object,
+        **params: object,
     ) -> Any:
         out_dims = OutDims(dims)
         call = batched(call_jaxpr, axis, dims, out_dims)
@@ -101,12 +112,12 @@ class CustomJVPCall(CustomCall):
         return outs, tuple(out_dims.dims)
 
 
-def _clean(t: Any, y: Any) -> Any:
+def _clean(t: Value, y: Value) -> Any:
     """An output tangent: Zero for float0 ones, which carry nothing."""
     return typeof(y).zero if type(t) is Zero or not typeof(t).moves else t
 
 
-def _ignoring_consts(rule: Callable[..., Any], n: int, n_args: int) -> Callable[..., Any]:
+def _ignoring_consts(rule: Callable[..., object], n: int, n_args: int) -> Callable[..., Any]:
     """A jvp rule for a call with n more leading operands, that it does not look at."""
 
     @functools.wraps(rule)
@@ -139,7 +150,7 @@ class custom_jvp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[..., object],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
@@ -147,7 +158,9 @@ class custom_jvp(CustomFunction):
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
 
-    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+    def defjvp(
+        self, jvp: Callable[..., object], symbolic_zeros: bool = False
+    ) -> Callable[..., Any]:
         """Set the rule: jvp(*nondiff_args, primals, tangents) -> (output, output tangent).
 
         symbolic_zeros: tangents known to be zero are given as SymbolicZero objects instead of
@@ -157,7 +170,7 @@ class custom_jvp(CustomFunction):
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
-    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+    def defjvps(self, *jvps: Callable[..., object] | None) -> None:
         """Set a rule for each argument: jvp(tangent, output, *primals) -> its part of the output
         tangent; None for zero."""
         if self.nondiff_argnums or self.nondiff_argnames:
@@ -165,7 +178,7 @@ class custom_jvp(CustomFunction):
                 "Can't use ``defjvps`` with ``nondiff_argnums``: give one rule with ``defjvp``."
             )
 
-        def jvp(primals: Any, tangents: Any) -> Any:
+        def jvp(primals: Sequence[Value], tangents: Any) -> Any:
             out = self(*primals)
             zeros = pytrees.tree_map(lambda y: array_ops.instantiate(typeof(y).zero), out)
             parts = [
@@ -194,7 +207,7 @@ class custom_jvp(CustomFunction):
         seen = OutTypes()
         info = DebugInfo(self.fun, (), "custom_jvp")
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Value) -> list[Any]:
             outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_jvp", info)
             out_tree[:] = [tree]
             seen.saw(tree, outs)
@@ -204,7 +217,7 @@ class custom_jvp(CustomFunction):
         nondiff = [v for _, v in call.statics[0]]
         n = len(leaves)
 
-        def rule(*values: Any) -> list[Any]:
+        def rule(*values: Value) -> list[Any]:
             primals, tangents = values[:n], values[n:]
             shown = [
                 _shown_tangent(p, t, self.symbolic_zeros)
@@ -228,7 +241,7 @@ class custom_jvp(CustomFunction):
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 
-def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
+def _shown_tangent(primal: object, t: Value, symbolic: bool) -> Any:
     """A tangent as a rule sees it."""
     if type(t) is Zero:
         return SymbolicZero(t.aval) if symbolic else array_ops.instantiate(t)
@@ -236,7 +249,7 @@ def _shown_tangent(primal: Any, t: Any, symbolic: bool) -> Any:
 
 
 def _check_jvp_result(
-    result: Any, name: str, rule: Any, seen: OutTypes
+    result: object, name: str, rule: Callable[..., object], seen: OutTypes
 ) -> tuple[list[Any], list[Any], Any]:
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise TypeError(

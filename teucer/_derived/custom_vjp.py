@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -36,6 +36,12 @@ from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Cotangent, Dims, Value
+    from teucer._xla.pytree import PyTree
+
 __all__ = [
     "CustomVJPPrimal",
     "custom_gradient",
@@ -51,11 +57,11 @@ class CustomVJPPrimal:
 
     __slots__ = ("value", "perturbed")
 
-    def __init__(self, value: Any, perturbed: bool) -> None:
+    def __init__(self, value: Value, perturbed: bool) -> None:
         self.value, self.perturbed = value, perturbed
 
 
-def custom_vjp_primal_tree_values(tree: Any) -> Any:
+def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
     """A tree of what a forward rule with symbolic_zeros=True is given, with the values alone.
 
     Raises TypeError for a leaf that is no CustomVJPPrimal.
@@ -94,7 +100,7 @@ class CustomVJPCall(CustomCall):
             def fwd_wider(*values: Any, moving: Any) -> Any:
                 return fwd(*values[k:], moving=moving[k:])
 
-            def bwd_wider(*values: Any) -> Any:
+            def bwd_wider(*values: Value) -> Any:
                 return [None] * k + list(bwd(*values))
 
             params = {
@@ -107,16 +113,16 @@ class CustomVJPCall(CustomCall):
 
     def jvp(
         self,
-        primals: Any,
+        primals: Sequence[Value],
         tangents: Any,
         *,
-        call_jaxpr: Any,
+        call_jaxpr: ClosedJaxpr,
         fwd_jaxpr_thunk: Any,
-        bwd: Any,
+        bwd: Callable[..., object],
         num_consts: int,
         name: str,
         symbolic_zeros: bool,
-        **params: Any,
+        **params: object,
     ) -> Any:
         moving = tuple(type(t) is not Zero for t in tangents)
         if any(moving[:num_consts]):
@@ -152,13 +158,13 @@ class CustomVJPCall(CustomCall):
     def batch(
         self,
         axis: Any,
-        args: Any,
+        args: Sequence[Array],
         dims: Any,
         *,
-        call_jaxpr: Any,
+        call_jaxpr: ClosedJaxpr,
         fwd_jaxpr_thunk: Any,
-        bwd: Any,
-        **params: Any,
+        bwd: Callable[..., object],
+        **params: object,
     ) -> Any:
         out_dims = OutDims(dims)
         call = batched(call_jaxpr, axis, dims, out_dims)
@@ -237,13 +243,13 @@ class CustomLin(Primitive):
     keeps_references = True
     pulls_zeros = True
 
-    def types(self, *avals: Any, out_avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, out_avals: Sequence[ShapedArray], **params: object) -> Any:
         return out_avals
 
     def stage(self, trace: Any, args: Any, params: Any) -> Any:
         return trace.record(self, args, params)
 
-    def evaluate(self, *args: Any, name: str, **params: Any) -> Any:
+    def evaluate(self, *args: Any, name: str, **params: object) -> Any:
         raise TypeError(
             "can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
             f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a "
@@ -274,15 +280,15 @@ class CustomLin(Primitive):
     def batch(
         self,
         axis: Any,
-        args: Any,
-        dims: Any,
+        args: Sequence[Array],
+        dims: Dims,
         *,
         num_res: int,
-        bwd: Any,
+        bwd: Callable[..., object],
         moving: Any,
         in_avals: Any,
-        out_avals: Any,
-        **params: Any,
+        out_avals: Sequence[ShapedArray],
+        **params: object,
     ) -> Any:
         res_dims = dims[:num_res]
         tangent_dims = iter(dims[num_res:])
@@ -327,7 +333,7 @@ class custom_vjp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[..., object],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
@@ -339,8 +345,8 @@ class custom_vjp(CustomFunction):
 
     def defvjp(
         self,
-        fwd: Callable[..., Any],
-        bwd: Callable[..., Any],
+        fwd: Callable[..., object],
+        bwd: Callable[..., object],
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
@@ -396,10 +402,10 @@ class custom_vjp(CustomFunction):
         return pytrees.tree_unflatten(rule.out_tree, outs)
 
 
-def _named(method: Callable[..., Any], fun: Callable[..., Any] | None) -> Callable[..., Any]:
+def _named(method: Callable[..., object], fun: Callable[..., object] | None) -> Callable[..., Any]:
     """`method` under the name of the user's function, by which jaxprs show it."""
 
-    def rule(*args: Any, **kwargs: Any) -> Any:
+    def rule(*args: object, **kwargs: object) -> Any:
         return method(*args, **kwargs)
 
     rule.__name__ = fun_name(fun) if fun is not None else "undefined"
@@ -426,7 +432,7 @@ class _VJPRule:
         self.seen.saw(self.out_tree, outs)
         return outs
 
-    def forward(self, *leaves: Any, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+    def forward(self, *leaves: Value, moving: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         fwd = self.custom.fwd
         assert fwd is not None
         shown = (
@@ -461,7 +467,9 @@ class _VJPRule:
             self._refuse_new(residuals, leaves, fwd)
         return outs, residuals
 
-    def _refuse_new(self, residuals: Sequence[Any], leaves: Sequence[Any], fwd: Any) -> None:
+    def _refuse_new(
+        self, residuals: Sequence[object], leaves: Sequence[Value], fwd: Callable[..., object]
+    ) -> None:
         for x in residuals:
             if (
                 is_valid_type(x)
@@ -475,7 +483,7 @@ class _VJPRule:
                     "given."
                 )
 
-    def backward(self, *values: Any) -> list[Any]:
+    def backward(self, *values: Value) -> list[Any]:
         n = self.res_tree.num_leaves
         residuals = pytrees.tree_unflatten(self.res_tree, values[:n])
         cts = [
@@ -585,7 +593,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         jaxpr, consts = stage_flat(flat, ct_avals, DebugInfo(fun, (), "custom_gradient"))
         return out, _Rule(jaxpr, consts, trees[0], len(args))
 
-    def bwd(rule: _Rule, ct: Any) -> Any:
+    def bwd(rule: _Rule, ct: Cotangent) -> Any:
         leaves = ClosedJaxpr(rule.jaxpr, rule.consts)(*pytrees.tree_leaves(ct))
         result = pytrees.tree_unflatten(rule.tree, leaves)
         return result if isinstance(result, tuple) else (result,)
@@ -597,7 +605,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 class _Rule:
     """A staged backward function of custom_gradient: a pytree whose leaves are its constants."""
 
-    def __init__(self, jaxpr: Any, consts: list[Any], tree: Any, n_args: int) -> None:
+    def __init__(self, jaxpr: Jaxpr, consts: list[Any], tree: PyTree, n_args: int) -> None:
         self.jaxpr, self.consts, self.tree, self.n_args = jaxpr, consts, tree, n_args
 
 

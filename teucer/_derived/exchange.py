@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute
 from teucer._xla import arrays as xla
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["exchanged"]
 
@@ -72,7 +75,7 @@ def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
     return _by_parts(x, sharding)
 
 
-def _sent(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
+def _sent(x: ArrayImpl, sharding: object, copy: bool = False) -> Any:
     """x with each part sent to another device. Guards are for what leaves its devices, not for what
     changes places on them."""
     stays = set(devices_of(x._sharding)) == set(devices_of(sharding))
@@ -84,7 +87,7 @@ def target_of(device: Any) -> Any:
     return provided.target(device.platform)
 
 
-def _by_program(x: ArrayImpl, sharding: Any) -> Any:
+def _by_program(x: ArrayImpl, sharding: object) -> Any:
     """x cut otherwise on the same devices."""
     return _run(lambda y: (y,), [x], spread([x], None, [sharding], anywhere=True))
 
@@ -151,7 +154,7 @@ def _joined(pieces: Sequence[ArrayImpl], places: Sequence[Bounds], wanted: Bound
         return pieces[0]
     whole = ShapedArray([hi - lo for lo, hi in wanted], pieces[0].dtype)
 
-    def join(*pieces: Any) -> tuple[Any]:
+    def join(*pieces: Value) -> tuple[Any]:
         y = provided.zeros(whole)
         for piece, bounds in zip(pieces, places, strict=True):
             y = provided.buffers.put(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,14 +23,17 @@ from teucer._transform.linearize import linearize_flat
 from teucer._transform.reverse import Pullback, check_grad_input, fix_other_arguments, positions_of
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
+
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 boundary = tracebacks.api_boundary
 
 
 def jacfwd(
-    fun: Callable[..., Any],
-    argnums: Any = 0,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
@@ -56,8 +59,8 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
-    argnums: Any = 0,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -87,7 +90,7 @@ jacobian = jacrev
 
 
 def _jacobian(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     argnums: Any,
     has_aux: bool,
     holomorphic: bool,
@@ -103,7 +106,7 @@ def _jacobian(
         f"Jacobian of {fun_name(fun)} with respect to positional argument(s) {argnums}. Takes its "
         "arguments and returns the derivatives of its results by these arguments.",
     )
-    def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
+    def jacobian_fun(*args: object, **kwargs: object) -> Any:
         positions = positions_of(numbers, args, fun, op)
         f_partial = fix_other_arguments(fun, args, kwargs, positions)
         chosen = args[positions[0]] if single else tuple(args[i] for i in positions)
@@ -112,7 +115,7 @@ def _jacobian(
             _check_jacobian_input(x, holomorphic, allow_int, op)
 
         @functools.wraps(fun)
-        def on_leaves(*leaves: Any) -> Any:
+        def on_leaves(*leaves: Value) -> Any:
             tree = pytrees.tree_unflatten(in_tree, leaves)
             return f_partial(tree) if single else f_partial(*tree)
 
@@ -126,7 +129,7 @@ def _jacobian(
     return jacobian_fun
 
 
-def _check_jacobian_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -> None:
+def _check_jacobian_input(x: Value, holomorphic: bool, allow_int: bool, op: str) -> None:
     if op != "jacfwd" or holomorphic or not is_valid_type(x):
         check_grad_input(x, holomorphic, allow_int, op)
     elif not dtypes.issubdtype(typeof(x).dtype, np.floating):
@@ -138,7 +141,7 @@ def _check_jacobian_input(x: Any, holomorphic: bool, allow_int: bool, op: str) -
         )
 
 
-def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
+def _check_jacobian_output(aval: ShapedArray, holomorphic: bool, op: str) -> None:
     if holomorphic and not dtypes.issubdtype(aval.dtype, np.complexfloating):
         raise TypeError(
             f"{op} with holomorphic=True requires outputs with complex dtype, but got "
@@ -153,7 +156,9 @@ def _check_jacobian_output(aval: Any, holomorphic: bool, op: str) -> None:
         )
 
 
-def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
+def _columns(
+    f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str
+) -> list[list[Any]]:
     lin = linearize_flat(f, flat, debug_info=f.info)
     avals = [typeof(x) for x in flat]
     out_avals = [typeof(y) for y in lin.outs]
@@ -163,7 +168,7 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
     for k, aval in enumerate(avals):
         basis = _basis(aval)
 
-        def push(t: Any, k: int = k) -> list[Any]:
+        def push(t: Value, k: int = k) -> list[Any]:
             tangents = [
                 t if i == k else array_ops.zeros(a.tangent_aval()) for i, a in enumerate(avals)
             ]
@@ -187,13 +192,13 @@ def _columns(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -
     return rows
 
 
-def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> list[list[Any]]:
+def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -> list[list[Any]]:
     pullback = Pullback(f, flat)
     rows = []
     for k, aval in enumerate(pullback.out_avals):
         _check_jacobian_output(aval, holomorphic, op)
 
-        def pull(ct: Any, k: int = k) -> list[Any]:
+        def pull(ct: Array, k: int = k) -> list[Any]:
             cts = [ct if i == k else a.zero_cotangent for i, a in enumerate(pullback.out_avals)]
             return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
 
@@ -213,13 +218,13 @@ def _rows(f: FlatFunction, flat: Sequence[Any], holomorphic: bool, op: str) -> l
     return rows
 
 
-def _as_weak_as(aval: Any, block: Any) -> Any:
+def _as_weak_as(aval: ShapedArray, block: object) -> Any:
     """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by
     (jacrev)."""
     return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
 
 
-def _basis(aval: Any) -> Any:
+def _basis(aval: ShapedArray) -> Any:
     """The standard basis of the tangents of a type, along a leading axis."""
     tangent = aval.tangent_aval()
     if tangent.dtype == float0:
@@ -235,8 +240,8 @@ def _basis(aval: Any) -> Any:
 
 
 def hessian(
-    fun: Callable[..., Any],
-    argnums: Any = 0,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
@@ -260,7 +265,7 @@ def hessian(
 
 
 def _sparse(
-    fun: Callable[..., Any], argnums: Any, has_aux: bool, others: bool, op: str
+    fun: Callable[..., object], argnums: object, has_aux: bool, others: bool, op: str
 ) -> Callable[..., Any]:
     if others:
         raise NotImplementedError(

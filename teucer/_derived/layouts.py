@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.formats import Layout, at_boundary, order_in
 from teucer._base import tracebacks
@@ -12,6 +12,12 @@ from teucer._core.types import Zero
 from teucer._derived.moves import device_put, in_layout
 from teucer._lower import hlo
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
 
 __all__ = ["layout_constraint_p", "with_layout_constraint"]
 
@@ -24,13 +30,13 @@ class LayoutConstraint(Primitive):
     name = "layout_constraint"
     mergeable = False
 
-    def types(self, x: Any, *, layout: Layout) -> Any:
+    def types(self, x: ShapedArray, *, layout: Layout) -> Any:
         at_boundary([layout], [x], "with_layout_constraint arguments")
         return (x,)
 
     shard = partition.aligned
 
-    def evaluate(self, x: Any, *, layout: Layout) -> Any:
+    def evaluate(self, x: Value, *, layout: Layout) -> Any:
         return (in_layout(device_put(x), layout, "with_layout_constraint arguments"),)
 
     def lower(self, ctx: Any, x: Any, *, layout: Layout) -> Any:
@@ -51,10 +57,10 @@ class LayoutConstraint(Primitive):
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, **params: object) -> Any:
         return self.call(*cts, **params)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, layout: Layout) -> Any:
+    def batch(self, axis: Any, args: Sequence[Value], dims: Any, *, layout: Layout) -> Any:
         (at,) = dims
         inner = tuple([i + (i >= at) for i in layout.major_to_minor])
         return self.call(*args, layout=Layout((at, *inner))), dims
@@ -66,7 +72,7 @@ layout_constraint_p = LayoutConstraint()
 
 
 @tracebacks.api_boundary
-def with_layout_constraint(x: Any, layouts: Any) -> Any:
+def with_layout_constraint(x: Value, layouts: object) -> Any:
     """A tree of arrays, unchanged, which the compiler keeps in memory as the layouts say.
 
     layouts: a Layout, or a tree prefix of them. Outside `jit`, arrays that lie so. The tangent and

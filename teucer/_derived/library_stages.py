@@ -6,10 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._transform.dispatching import LIBRARY_MEMBERS
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["with_stages"]
 
@@ -42,7 +45,7 @@ _STATIC = frozenset(
 )
 
 
-def with_stages(function: Any) -> Any:
+def with_stages(function: Callable[..., object]) -> Any:
     """Give a function of the library the members of jitted functions; anything else stays as it is.
 
     Arrays, and numbers that are operands, are arguments of the program; all else is a part of it.
@@ -53,7 +56,7 @@ def with_stages(function: Any) -> Any:
     return function
 
 
-def _member(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _member(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     if name == "clear_cache":
         _jitted.cache_clear()
         return None
@@ -77,13 +80,13 @@ def _member(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 @functools.lru_cache(maxsize=256)
-def _jitted(function: Callable[..., Any], nums: tuple[int, ...], names: tuple[str, ...]) -> Any:
+def _jitted(function: Callable[..., object], nums: tuple[int, ...], names: tuple[str, ...]) -> Any:
     from teucer._derived.stages import jit  # what few programs need; it has these members
 
     return jit(function, static_argnums=nums, static_argnames=names)
 
 
-def _is_operand(parameter: inspect.Parameter, value: Any) -> bool:
+def _is_operand(parameter: inspect.Parameter, value: Value) -> bool:
     leaves = pytrees.tree_leaves(value)
     if any(hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, type) for x in leaves):
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from teucer._transform.transpose import backward_pass
 from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.typing import Array, Value
+    from teucer._xla.pytree import PyTreeDef
+
 __all__ = ["closure_convert", "fwd_and_bwd", "linear_transpose", "saved_input_vjp"]
 
 boundary = tracebacks.api_boundary
@@ -31,7 +36,7 @@ boundary = tracebacks.api_boundary
 
 @boundary
 def linear_transpose(
-    fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()
+    fun: Callable[..., object], *primals: Value, reduce_axes: Any = ()
 ) -> Callable[..., Any]:
     """The transpose of a function that is linear: from cotangents of its results to cotangents of
     its arguments.
@@ -68,12 +73,12 @@ def linear_transpose(
 
 @boundary
 def _transposed(
-    jaxpr: Any,
+    jaxpr: Jaxpr,
     avals: tuple[Any, ...],
-    in_tree: Any,
-    out_tree: Any,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
     consts: tuple[Any, ...],
-    ct: Any,
+    ct: Array,
 ) -> Any:
     cts, tree = pytrees.tree_flatten(ct)
     if tree != out_tree:
@@ -91,7 +96,7 @@ def _transposed(
     return pytrees.tree_unflatten(in_tree, [array_ops.instantiate(c) for c in in_cts])
 
 
-def _as_aval(x: Any) -> Any:
+def _as_aval(x: Value) -> Any:
     if isinstance(x, ShapeDtypeStruct):
         return x.aval
     if not is_valid_type(x) and hasattr(x, "shape") and hasattr(x, "dtype"):
@@ -101,7 +106,7 @@ def _as_aval(x: Any) -> Any:
 
 @boundary
 def fwd_and_bwd(
-    fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
+    fun: Callable[..., object], argnums: Any, has_aux: bool = False, jitted: bool = True
 ) -> Any:
     """The forward and backward passes of a function as two functions, each of which can be jitted
     by itself.
@@ -113,7 +118,7 @@ def fwd_and_bwd(
     single = is_index(argnums)
     numbers = as_indices(argnums, "argnums", "fwd_and_bwd")
 
-    def fwd(*args: Any, **kwargs: Any) -> Any:
+    def fwd(*args: object, **kwargs: object) -> Any:
         positions = positions_of(numbers, args, fun, "fwd_and_bwd")
         f = fix_other_arguments(fun, args, kwargs, positions)
         return vjp(f, *(args[i] for i in positions), has_aux=has_aux)
@@ -126,7 +131,7 @@ def fwd_and_bwd(
 
 
 def closure_convert(
-    fun: Callable[..., Any], *example_args: Any
+    fun: Callable[..., object], *example_args: Value
 ) -> tuple[Callable[..., Any], list[Any]]:
     """A function whose closed-over traced arrays are arguments: (converted, values), called as
     converted(*args, *values).
@@ -142,7 +147,7 @@ def closure_convert(
     hoisted = [c for c, lift in zip(consts, lifted, strict=True) if lift]
     fixed = [c for c, lift in zip(consts, lifted, strict=True) if not lift]
 
-    def converted(*args: Any) -> Any:
+    def converted(*args: object) -> Any:
         n = len(args) - len(hoisted)
         flat_args, tree = pytrees.tree_flatten(args[:n])
         if tree != in_tree:
@@ -157,14 +162,14 @@ def closure_convert(
     return converted, hoisted
 
 
-def _may_be_differentiated(x: Any) -> bool:
+def _may_be_differentiated(x: Value) -> bool:
     return isinstance(x, Tracer) and dtypes.issubdtype(typeof(x).dtype, np.inexact)
 
 
 def saved_input_vjp(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     which: Sequence[bool],
-    *primals: Any,
+    *primals: Value,
     allow_unused: bool = True,
     allow_opaque: bool = True,
 ) -> Any:
@@ -181,7 +186,7 @@ def saved_input_vjp(
     kept = [None if id(r) in index else r for r in residuals]
     places = [index.get(id(r)) for r in residuals]
 
-    def vjp_fun(ct: Any, *args: Any) -> Any:
+    def vjp_fun(ct: Array, *args: object) -> Any:
         given = pytrees.tree_leaves(list(args))
         filled = [given[p] if p is not None else r for r, p in zip(kept, places, strict=True)]
         return pytrees.tree_unflatten(tree, filled)(ct)

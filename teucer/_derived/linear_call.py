@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -16,6 +16,12 @@ from teucer._core.types import Zero
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params, Value
 
 __all__ = ["linear_call", "linear_call_p"]
 
@@ -35,10 +41,10 @@ class LinearCall(Primitive):
     higher_order = True
     mergeable = False
 
-    def types(self, *avals: Any, callee: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, callee: ClosedJaxpr, **params: object) -> Any:
         return tuple(callee.out_avals)
 
-    def effects(self, *avals: Any, callee: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, callee: ClosedJaxpr, **params: object) -> Any:
         return callee.effects
 
     def evaluate(
@@ -47,7 +53,7 @@ class LinearCall(Primitive):
         callee: ClosedJaxpr,
         num_callee_consts: int,
         num_transpose_consts: int,
-        **params: Any,
+        **params: object,
     ) -> Any:
         return tuple(
             callee(*args[:num_callee_consts], *args[num_callee_consts + num_transpose_consts :])
@@ -60,7 +66,7 @@ class LinearCall(Primitive):
         callee: ClosedJaxpr,
         num_callee_consts: int,
         num_transpose_consts: int,
-        **params: Any,
+        **params: object,
     ) -> Any:
         return ctx.inline(
             callee, *values[:num_callee_consts], *values[num_callee_consts + num_transpose_consts :]
@@ -68,13 +74,13 @@ class LinearCall(Primitive):
 
     def jvp(
         self,
-        primals: Any,
+        primals: Sequence[Value],
         tangents: Any,
         *,
         num_callee_consts: int,
         num_transpose_consts: int,
         num_res: int,
-        **params: Any,
+        **params: object,
     ) -> Any:
         params.update(
             num_callee_consts=num_callee_consts,
@@ -162,7 +168,7 @@ class LinearCall(Primitive):
         )
         return outs, (0,) * len(outs)
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return name is not None and any(
             jaxpr_uses_axis(params[p].jaxpr, name) for p in ("callee", "transposed")
         )
@@ -173,7 +179,10 @@ linear_call_p = LinearCall()
 
 @tracebacks.api_boundary
 def linear_call(
-    fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
+    fun: Callable[..., object],
+    fun_transpose: Callable[..., object],
+    residual_args: object,
+    linear_args: object,
 ) -> Any:
     """fun(residual_args, linear_args), linear in linear_args, whose transpose is what
     `fun_transpose` says.

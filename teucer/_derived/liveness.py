@@ -9,7 +9,7 @@ last one that uses it, unless compilers fuse it into its use. Arguments stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
@@ -17,6 +17,9 @@ from teucer._core.names import TRANSPOSE
 from teucer._derived.remat import inline_calls
 from teucer._optimize.passes import optimize
 from teucer._transform.jit_calls import hoist_consts
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["Live", "Peak", "Saving", "bytes_of", "is_backward", "peak_of", "size_text"]
 
@@ -102,7 +105,7 @@ def size_text(size: float) -> str:
     return f"{size:.0f} {units[i]}" if i == 0 else f"{size:.1f} {units[i]}"
 
 
-def bytes_of(aval: Any) -> int:
+def bytes_of(aval: ShapedArray) -> int:
     """The bytes of a value; 0 for what has no place in memory, or none that is known."""
     physical = getattr(aval, "physical", None)
     if physical is None or aval.symbolic:

@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes, names
@@ -27,6 +27,10 @@ from teucer._transform.jit_calls import JaxprCall, ProgramCall, hoist_consts
 from teucer._trees import pytrees
 from teucer._xla import config as cells
 from teucer._xla.dispatcher import PjitFunction
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params, Value
 
 __all__ = [
     "compute_on",
@@ -53,10 +57,10 @@ class XlaMetadataValue(Primitive):
     mergeable = False
     shard = aligned
 
-    def types(self, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+    def types(self, x: ShapedArray, *, xla_metadata_kvs: Tags) -> Any:
         return (x,)
 
-    def evaluate(self, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+    def evaluate(self, x: Value, *, xla_metadata_kvs: Tags) -> Any:
         return (x,)
 
     def lower(self, ctx: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
@@ -75,7 +79,7 @@ class XlaMetadataValue(Primitive):
     def transpose(self, cts: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
         return (cts[0],)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Value], dims: Any, **params: Any) -> Any:
         return self.call(moveaxis(args[0], dims[0], 0), **params), (0,)
 
     padded = Primitive.through
@@ -112,16 +116,16 @@ class XlaMetadataCall(ProgramCall):
     multiple_results = True
     mergeable = False
 
-    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+    def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
         return params
 
     def for_staged(
-        self, params: dict[str, Any], avals: Sequence[Any], outs: Sequence[Any]
+        self, params: Params, avals: Sequence[ShapedArray], outs: Sequence[Value]
     ) -> dict[str, Any]:
         told = params["ad_metadata"]
         return params if told is None else {**params, "xla_metadata": told, "ad_metadata": None}
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
     def lower(
@@ -151,11 +155,11 @@ class XlaMetadataCall(ProgramCall):
 xla_metadata_call_p = XlaMetadataCall()
 
 
-def _tags(said: dict[str, Any]) -> Tags:
+def _tags(said: Params) -> Tags:
     return tuple((k, _value(v)) for k, v in said.items() if v is not None)
 
 
-def _value(value: Any) -> str:
+def _value(value: Value) -> str:
     """A value as the compiler is told it: true and false, and everything else as its text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -205,7 +209,7 @@ class _Nothing:
     """Stands for the value that is not given."""
 
 
-def set_xla_metadata(x: Any = _Nothing, **kwargs: Any) -> Any:
+def set_xla_metadata(x: Value = _Nothing, **kwargs: object) -> Any:
     """Tell the compiler something of operations, as attributes of the program, by name.
 
     Without x: of those in a `with` block, or of a function that it decorates. None as a value takes
@@ -226,7 +230,7 @@ def set_xla_metadata(x: Any = _Nothing, **kwargs: Any) -> Any:
     return pytrees.tree_map(lambda y: xla_metadata_value_p.call(y, xla_metadata_kvs=tags)[0], x)
 
 
-def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: Any) -> Callable[..., Any]:
+def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: object) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something.
 
     `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
@@ -243,11 +247,11 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: Any) -> Ca
 
 
 def xla_metadata_call2(
-    f: Any = None,
+    f: object = None,
     /,
     metadata: dict[str, Any] | None = None,
     *,
-    ad_metadata: Any = "same",
+    ad_metadata: object = "same",
 ) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something; a decorator
     where f is not given.
@@ -284,14 +288,14 @@ def xla_metadata_call2(
 
 
 def _metadata_call(
-    fun: Callable[..., Any], *, meta: dict[str, Any], of_derivatives: Tags | None = None
+    fun: Callable[..., object], *, meta: Params, of_derivatives: Tags | None = None
 ) -> Callable[..., Any]:
     check_callable(fun, "xla_metadata_call")
     # A function that is called twice on the same types is one function of the program.
     traced: dict[Any, Any] = {}
 
     @tracebacks.boundary_of(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: object) -> Any:
         call = flatten_call(args, kwargs, (), ())
         avals = check_leaves(call, fun, "xla_metadata_call")
         key = (call.tree, tuple(avals), config.trace_context(), axes.axis_key())
@@ -369,11 +373,11 @@ def compute_on(compute_type: str) -> Metadata:
 
 
 def compute_on2(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., object] | None = None,
     *,
     compute_type: str,
-    out_memory_spaces: Any,
-    compiler_options: dict[str, Any] | None = None,
+    out_memory_spaces: object,
+    compiler_options: Params | None = None,
 ) -> Callable[..., Any]:
     """f as a function of the program that is computed elsewhere, as of `compute_on`; a decorator
     where f is not given.
@@ -403,7 +407,7 @@ def compute_on2(
     called = _metadata_call(f, meta=compute_on(compute_type).said)
 
     @tracebacks.boundary_of(f)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: object) -> Any:
         outs, tree = pytrees.tree_flatten(called(*args, **kwargs))
         spaces = pytrees.flatten_axes("compute_on2 out_memory_spaces", tree, out_memory_spaces)
         return tree.unflatten(

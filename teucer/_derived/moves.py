@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -39,6 +39,10 @@ from teucer._xla import arrays as xla
 from teucer._xla.client import Device
 from teucer._xla.config import explicit_transfer
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
+
 __all__ = [
     "block_until_ready",
     "copy_to_host_async",
@@ -61,7 +65,7 @@ class DevicePut(Primitive):
     multiple_results = True
     relocates = True
 
-    def types(self, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
+    def types(self, x: ShapedArray, *, device: object, copy: bool, src: object = None) -> Any:
         if isinstance(device, MemorySpace):
             return (x.update(memory_space=device),)
         if not isinstance(device, NamedSharding):
@@ -73,13 +77,13 @@ class DevicePut(Primitive):
         check_shape(device, x.shape)
         return (sharded_aval(x, device),)
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return None
 
-    def evaluate(self, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
+    def evaluate(self, x: Value, *, device: object, copy: bool, src: object = None) -> Any:
         return (place(x, device, copy),)
 
-    def lower(self, ctx: Any, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
+    def lower(self, ctx: Any, x: Any, *, device: object, copy: bool, src: object = None) -> Any:
         space = ctx.avals_out[0].memory_space
         if isinstance(device, NamedSharding | SingleDeviceSharding):
             x = ctx.constrain(x, device)
@@ -101,7 +105,7 @@ class DevicePut(Primitive):
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, *, device: Any, copy: bool, src: Any = None) -> Any:
+    def transpose(self, cts: Any, x: Any, *, device: object, copy: bool, src: object = None) -> Any:
         own, (ct,) = x.aval.memory_space, cts
         if src is not None:
             return self.call(ct, device=src, copy=False)
@@ -122,7 +126,7 @@ class DevicePut(Primitive):
 device_put_p = DevicePut()
 
 
-def place(x: Any, where: Any, copy: bool = False) -> Any:
+def place(x: Value, where: object, copy: bool = False) -> Any:
     """A concrete value on a device or laid out by a sharding; None leaves it where it is, or
     uncommitted by default."""
     if where is None:
@@ -140,7 +144,7 @@ def place(x: Any, where: Any, copy: bool = False) -> Any:
     return transfer.put_array(x, sharding, copy=copy)
 
 
-def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
+def _in_memory(x: Value, space: MemorySpace, copy: bool) -> Any:
     """A concrete value where it is, in the memory of another space."""
     x = x if isinstance(x, ArrayImpl) else transfer.put(x, None)
     if space is MemorySpace.Any or (
@@ -153,7 +157,12 @@ def _in_memory(x: Any, space: MemorySpace, copy: bool) -> Any:
 
 @tracebacks.api_boundary
 def device_put(
-    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+    x: Value,
+    device: object = None,
+    *,
+    src: object = None,
+    donate: object = False,
+    may_alias: object = None,
 ) -> Any:
     """A pytree of arrays on a device.
 
@@ -215,7 +224,7 @@ def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:
     )
 
 
-def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
+def _put_leaf(x: Value, where: object, copy: bool) -> Any:
     strings = dtypes.is_string(getattr(x, "dtype", None)) and isinstance(x, ArrayImpl | np.ndarray)
     if not strings and not is_valid_type(x):
         raise TypeError(
@@ -248,7 +257,7 @@ def _put_leaf(x: Any, where: Any, copy: bool) -> Any:
     return in_layout(placed, layout, "device_put arguments")
 
 
-def _source(x: Tracer, device: Any) -> dict[str, Any]:
+def _source(x: Tracer, device: object) -> dict[str, Any]:
     """Where a value that is differentiated comes from, which goes to other devices, as a parameter
     of the primitive."""
     value = x.concrete()
@@ -265,7 +274,7 @@ def _source(x: Tracer, device: Any) -> dict[str, Any]:
     return {} if devices_of(value._sharding) == there else {"src": value._sharding}
 
 
-def filled_at(x: Any, where: Any) -> Any:
+def filled_at(x: Value, where: object) -> Any:
     """What has just been made of equal elements, on a device or laid out; a program makes it where
     it runs."""
     if where is None or (
@@ -275,7 +284,7 @@ def filled_at(x: Any, where: Any) -> Any:
     return device_put(x, where)
 
 
-def _stated(where: Any) -> Any:
+def _stated(where: object) -> Any:
     """What a sharding says: None for that of a type without a mesh, or over Manual axes alone."""
     if type(where) is NamedSharding and isinstance(where.mesh, AbstractMesh):
         return (
@@ -284,7 +293,7 @@ def _stated(where: Any) -> Any:
     return where
 
 
-def _place_of(where: Any) -> Any:
+def _place_of(where: object) -> Any:
     """Where to put a value, as a parameter of the primitive."""
     # A Device, other than its sharding, says nothing of where a program runs.
     if where is None or isinstance(where, Device | MemorySpace):
@@ -305,7 +314,7 @@ def in_layout(x: Any, layout: Layout, what: str) -> Any:
 
 
 @tracebacks.api_boundary
-def device_get(x: Any) -> Any:
+def device_get(x: Value) -> Any:
     """A pytree of arrays on the host: NumPy arrays in the place of device arrays; waits for them.
     Traced values stay.
 
@@ -321,13 +330,13 @@ def device_get(x: Any) -> Any:
         return pytrees.tree_map(_get_leaf, x)
 
 
-def _get_leaf(x: Any) -> Any:
+def _get_leaf(x: Value) -> Any:
     if isinstance(x, ArrayImpl):
         return x if dtypes.is_extended(x.dtype) else to_numpy(x)
     return x
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: Value) -> Any:
     """Wait until all arrays of a pytree are computed, raising what their computation raised;
     returns the pytree.
 
@@ -352,7 +361,7 @@ def block_until_ready(x: Any) -> Any:
     return x
 
 
-def copy_to_host_async(x: Any) -> Any:
+def copy_to_host_async(x: Value) -> Any:
     """Start copying all arrays of a pytree to the host; returns the pytree."""
     for leaf in pytrees.tree_leaves(x):
         if hasattr(leaf, "copy_to_host_async"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base import tracebacks
 from teucer._core.specs import DuplicateSpecError, PartitionSpec
@@ -13,6 +13,9 @@ from teucer._devices import meshes
 from teucer._devices.shardings import NamedSharding
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["pjit"]
 
@@ -71,10 +74,10 @@ def pjit(
     return wrapped
 
 
-def _over(name: str, prefix: Any, mesh: meshes.Mesh) -> Any:
+def _over(name: str, prefix: object, mesh: meshes.Mesh) -> Any:
     """What `pjit` was given as shardings, over the mesh of a block."""
 
-    def named(s: Any) -> Any:
+    def named(s: Value) -> Any:
         return (
             NamedSharding(mesh, s or PartitionSpec())
             if s is None or isinstance(s, PartitionSpec)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
@@ -38,6 +38,11 @@ from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Params, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "BodyCut",
@@ -81,7 +86,7 @@ def checkpoint(
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: Any = (),
-    static_argnames: Any = (),
+    static_argnames: object = (),
     concrete: bool = False,
 ) -> Any:
     """`fun`, whose intermediate values are computed again in the backward pass instead of being
@@ -115,7 +120,7 @@ def checkpoint(
     names = as_names(static_argnames, "static_argnames", "checkpoint")
 
     @tracebacks.boundary_of(fun)
-    def fun_remat(*args: Any, **kwargs: Any) -> Any:
+    def fun_remat(*args: object, **kwargs: object) -> Any:
         if not all(-len(args) <= i < len(args) for i in numbers):
             raise ValueError(
                 "the `static_argnums` argument to `jax.checkpoint` / `jax.remat` can only take "
@@ -152,7 +157,7 @@ _bodies = memo.Memo()
 
 
 def _staged_body(
-    fun: Callable[..., Any], call: FlatCall, avals: Sequence[Any]
+    fun: Callable[..., object], call: FlatCall, avals: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, Sequence[Any], Any]:
     """The jaxpr of a call of a function, without constants, these, and the tree of its results:
     traced, or found traced for such a call."""
@@ -189,7 +194,7 @@ class Remat(JaxprCall):
     multiple_results = True
     mergeable = False
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
     def lower(
@@ -199,7 +204,7 @@ class Remat(JaxprCall):
         jaxpr: ClosedJaxpr,
         prevent_cse: bool,
         differentiated: bool,
-        **params: Any,
+        **params: object,
     ) -> Any:
         if differentiated and prevent_cse:
             values = hlo.optimization_barrier(ctx, values)
@@ -233,7 +238,7 @@ class Remat(JaxprCall):
         known_outs, staged_outs = iter(outs[:n_known]), iter(staged)
         return tuple(next(staged_outs) if u else next(known_outs) for u in plan.unknown_outs)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         # What is computed again must not be merged with what has been computed.
         return None if params["differentiated"] else (params["jaxpr"], operands)
 
@@ -280,7 +285,7 @@ def _plan(closed: ClosedJaxpr, unknown: tuple[bool, ...], policy: Policy | None)
     constvars = known.invars[: len(known_consts)]
     recompute = Jaxpr(constvars, [*(inputs[i] for i in inputs_used), *saved], residuals, cut.again)
 
-    def rerun(*args: Any) -> list[Any]:
+    def rerun(*args: object) -> list[Any]:
         m = len(recompute.invars)
         n = m - len(saved)
         back = [
@@ -329,7 +334,7 @@ def _offloading(
     return stage_jaxpr(run, run_now.in_avals, run_now.jaxpr.debug_info)
 
 
-def _moved(x: Any, kind: str) -> Any:
+def _moved(x: Value, kind: str) -> Any:
     return array_ops.lay_out(x, space_of(kind))
 
 
@@ -368,7 +373,7 @@ class Saving(NamedTuple):
 CutBody = Callable[[ClosedJaxpr, Sequence[bool]], "BodyCut | None"]
 
 
-def _cut(known: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Cut:
+def _cut(known: Jaxpr, residuals: Sequence[object], policy: Policy | None) -> _Cut:
     """Which values to save, so that residuals can be computed from them and the inputs; by which
     equations."""
     needed = {v for v in residuals if isinstance(v, Var)}
@@ -486,10 +491,10 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     return made
 
 
-def _eval_inline(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def _eval_inline(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
     process = current_trace().process
 
-    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+    def handle(eqn: Eqn, operands: tuple[object, ...]) -> Sequence[Any]:
         if eqn.primitive is jit_p:
             return _eval_inline(eqn.params["jaxpr"], operands)
         return process(eqn.primitive, operands, eqn.params)
@@ -504,25 +509,25 @@ class Name(Primitive):
     __slots__ = ()
     name = "name"
 
-    def types(self, x: Any, *, name: str) -> Any:
+    def types(self, x: ShapedArray, *, name: str) -> Any:
         return (x,)
 
-    def evaluate(self, x: Any, *, name: str) -> Any:
+    def evaluate(self, x: Value, *, name: str) -> Any:
         return (x,)
 
-    def lower(self, ctx: Any, x: Any, *, name: str) -> Any:
+    def lower(self, ctx: Context, x: Value, *, name: str) -> Any:
         return (x,)
 
-    def jvp(self, primals: Any, tangents: Any, *, name: str) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, *, name: str) -> Any:
         return self.call(*primals, name=name), tuple(tangents)
 
     def transpose(self, cts: Any, x: Any, *, name: str) -> Any:
         return tuple(cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, *, name: str) -> Any:
         return self.call(*args, name=name), dims
 
-    def simplify(self, known: Any, x: Any, *, name: str) -> Any:
+    def simplify(self, known: object, x: Value, *, name: str) -> Any:
         return x
 
     padded = Primitive.through
@@ -531,7 +536,7 @@ class Name(Primitive):
 name_p = Name()
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: Value, name: str) -> Any:
     """A pytree of arrays, named for policies of `checkpoint`: `save_only_these_names` and its kin.
 
     Derivatives of what is named have no name. `checkpoint_name_fwd` is the same.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
@@ -47,6 +47,13 @@ from teucer._transform.staged import Staged, prefixed
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import FastPath, dispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params, Value
+    from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
 
@@ -110,14 +117,14 @@ class Wrapped(Protocol):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function applied to arguments."""
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: Any, **kwargs: object) -> Traced:
         """The program for arguments of these types."""
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: Any, **kwargs: object) -> Lowered:
         """The program for arguments of these types, written for the compiler."""
 
 
-def _as_told(aval: Any, sharding: Any) -> Any:
+def _as_told(aval: ShapedArray, sharding: object) -> Any:
     """The type of an argument that lies as `in_shardings` says, as types say it over Explicit mesh
     axes."""
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
@@ -213,7 +220,7 @@ class Traced(Stage):
 
     @tracebacks.api_boundary
     def lower(
-        self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None
+        self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: object = None
     ) -> Lowered:
         """The program as StableHLO.
 
@@ -280,7 +287,7 @@ class Lowered(Stage):
     @tracebacks.api_boundary
     def compile(
         self,
-        compiler_options: dict[str, Any] | None = None,
+        compiler_options: Params | None = None,
         *,
         device_assignment: Sequence[Any] | None = None,
     ) -> Compiled:
@@ -390,10 +397,10 @@ class Compiled(Stage):
     def __init__(
         self,
         program: Program,
-        consts: Sequence[Any],
-        args_info: Any,
-        out_tree: Any,
-        out_avals: Sequence[Any],
+        consts: Sequence[Value],
+        args_info: object,
+        out_tree: PyTreeDef,
+        out_avals: Sequence[ShapedArray],
         arg_names: Sequence[str],
         on_arrays: OnArrays | None = None,
         low: OnLow | None = None,
@@ -415,7 +422,7 @@ class Compiled(Stage):
         )  # no cycle, so that the executable goes with its last user
 
         @tracebacks.api_boundary
-        def miss(*args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
+        def miss(*args: object, **kwargs: object) -> tuple[Any, FastPath | None]:
             method = found()
             assert method is not None, "called through the object"
             return method(*args, **kwargs)
@@ -488,7 +495,7 @@ class Compiled(Stage):
         )
 
     @staticmethod
-    def _formats(tree: Any, layouts: Sequence[Any], shardings: Any) -> Any:
+    def _formats(tree: PyTree, layouts: Sequence[object], shardings: object) -> Any:
         flat = pytrees.tree_leaves(shardings, is_leaf=lambda s: s is None)
         return pytrees.tree_unflatten(
             tree,
@@ -501,7 +508,7 @@ class Compiled(Stage):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._calls(*args, **kwargs)
 
-    def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, FastPath | None]:
+    def _miss(self, *args: object, **kwargs: object) -> tuple[Any, FastPath | None]:
         """Results of a call that C++ cannot answer yet, and what it needs to answer the next
         one."""
         call = flatten_call(args, kwargs)
@@ -538,7 +545,7 @@ class Compiled(Stage):
         fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
         return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
 
-    def _check_places(self, leaves: Sequence[Any]) -> None:
+    def _check_places(self, leaves: Sequence[Value]) -> None:
         """Check that committed arguments lie as the program takes them.
 
         Raises ValueError which lists those that do not.
@@ -562,13 +569,13 @@ class Compiled(Stage):
                 + "\n  Move them with jax.device_put."
             )
 
-    def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
+    def _run(self, leaves: Sequence[Value]) -> Sequence[Any]:
         """The results on low values."""
         if self._on_arrays is None or not takes_references(leaves):
             return execute(self.program, leaves)
         return self._on_arrays.write(leaves, execute(self.program, arrays(leaves)))
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: Any, **kwargs: object) -> Any:
         """As calling the object."""
         return self(*args, **kwargs)
 
@@ -592,7 +599,7 @@ def _place(path: Any) -> str:
 
 @method
 @tracebacks.api_boundary
-def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Traced:
+def trace(jitted: object, fun: Any, options: JitOptions, *args: Any, **kwargs: object) -> Traced:
     """Trace the function for arguments of these types: arrays, ShapeDtypeStructs, or anything with
     shape and dtype."""
     call = described(flatten_call(args, kwargs, options.static_argnums, options.static_argnames))
@@ -601,14 +608,18 @@ def trace(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any)
 
 
 @method
-def lower(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Lowered:
+def lower(
+    jitted: object, fun: Callable[..., object], options: JitOptions, *args: Any, **kwargs: object
+) -> Lowered:
     """Lower the function for arguments of these types, as of `trace`, to StableHLO."""
     lowered: Lowered = trace(jitted, fun, options, *args, **kwargs).lower()
     return lowered
 
 
 @method
-def eval_shape(jitted: Any, fun: Any, options: JitOptions, *args: Any, **kwargs: Any) -> Any:
+def eval_shape(
+    jitted: object, fun: Callable[..., object], options: JitOptions, *args: object, **kwargs: object
+) -> Any:
     """Shapes and dtypes of the results for arguments of these types, as of `trace`, and where `jit`
     was told to lay them."""
     return trace(jitted, fun, options, *args, **kwargs).out_info

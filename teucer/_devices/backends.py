@@ -212,7 +212,7 @@ def clear_backends() -> None:
         _failures.clear()
 
 
-def devices(backend: Any = None) -> list[Any]:
+def devices(backend: object = None) -> list[Any]:
     """All devices of a platform, those of other processes included.
 
     backend: a platform name ('cpu', 'gpu', 'tpu', ...) or None for the default one.
@@ -224,13 +224,13 @@ def devices(backend: Any = None) -> list[Any]:
     return list(client_of(backend).devices())
 
 
-def device_count(backend: Any = None) -> int:
+def device_count(backend: object = None) -> int:
     """Number of devices of all processes."""
     return int(client_of(backend).device_count())
 
 
 def local_devices(
-    process_index: int | None = None, backend: Any = None, host_id: int | None = None
+    process_index: int | None = None, backend: object = None, host_id: int | None = None
 ) -> list[Any]:
     """The devices of one process, by default of this one.
 
@@ -249,22 +249,22 @@ def local_devices(
     return found
 
 
-def local_device_count(backend: Any = None) -> int:
+def local_device_count(backend: object = None) -> int:
     """Number of devices of this process."""
     return int(client_of(backend).local_device_count())
 
 
-def process_index(backend: Any = None) -> int:
+def process_index(backend: object = None) -> int:
     """The index of this process; 0 where there is one."""
     return int(client_of(backend).process_index())
 
 
-def process_count(backend: Any = None) -> int:
+def process_count(backend: object = None) -> int:
     """Number of processes that have devices."""
     return max(int(d.process_index) for d in client_of(backend).devices()) + 1
 
 
-def process_indices(backend: Any = None) -> list[int]:
+def process_indices(backend: object = None) -> list[int]:
     """The indices of all processes."""
     return list(range(process_count(backend)))
 
@@ -278,7 +278,7 @@ def default_backend() -> str:
     return "gpu" if platform in _ALIASES["gpu"] else platform
 
 
-def target_device(platform: Any = None) -> Any:
+def target_device(platform: object = None) -> Any:
     """The device on which uncommitted values live: the option jax_default_device, else the first
     device."""
     if platform is None:

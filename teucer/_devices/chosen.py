@@ -20,7 +20,9 @@ __all__ = ["GSPMDSharding", "from_hlo"]
 class GSPMDSharding(DeviceSharding):
     """A layout that the compiler chose and that no PartitionSpec over the program's mesh says."""
 
-    def __init__(self, devices: Any, op_sharding: Any, *, memory_kind: str | None = None) -> None:
+    def __init__(
+        self, devices: Any, op_sharding: object, *, memory_kind: str | None = None
+    ) -> None:
         super().__init__()
         self._internal_device_list = (
             devices if isinstance(devices, DeviceList) else DeviceList(tuple(devices))
@@ -95,7 +97,7 @@ def _tiles(hlo_sharding: Any, n: int) -> list[tuple[int, ...]]:
     return places
 
 
-def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: Any) -> Any:
+def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: object) -> Any:
     """The sharding that the compiler chose for an array, as a NamedSharding over `mesh` if one says
     it."""
     if hlo_sharding is None or hlo_sharding.is_replicated():

@@ -139,7 +139,7 @@ class BaseMesh:
     def __copy__(self) -> Any:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self
 
     def _axes_text(self) -> str:
@@ -152,7 +152,9 @@ def _types_text(types: Sequence[AxisType]) -> str:
     return f"({inner},)" if len(types) == 1 else f"({inner})"
 
 
-def _canonical_types(names: tuple[Any, ...], types: Any, default: AxisType) -> tuple[AxisType, ...]:
+def _canonical_types(
+    names: tuple[object, ...], types: Any, default: AxisType
+) -> tuple[AxisType, ...]:
     if types is None:
         return (default,) * len(names)
     given = (types,) if isinstance(types, AxisType) else tuple(types)
@@ -191,7 +193,7 @@ class AbstractMesh(BaseMesh):
         cls,
         axis_sizes: Any,
         axis_names: Any,
-        axis_types: Any = None,
+        axis_types: object = None,
         *,
         abstract_device: Any = None,
     ) -> AbstractMesh:
@@ -222,7 +224,11 @@ class AbstractMesh(BaseMesh):
         return self
 
     def update(
-        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any
+        self,
+        axis_sizes: object = None,
+        axis_names: object = None,
+        axis_types: object = None,
+        **kwargs: object,
     ) -> AbstractMesh:
         """The mesh with some of its fields changed."""
         return AbstractMesh(
@@ -258,7 +264,9 @@ class AbstractMesh(BaseMesh):
         return f"AbstractMesh({self._axes_text()}{device})"
 
 
-def _remake_abstract(sizes: Any, names: Any, types: Any, device: Any) -> AbstractMesh:
+def _remake_abstract(
+    sizes: Sequence[int], names: Sequence[str], types: object, device: object
+) -> AbstractMesh:
     return AbstractMesh(sizes, names, types, abstract_device=device)
 
 
@@ -281,7 +289,7 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
     _internal_device_list: Any
     flat_devices: tuple[Any, ...]
 
-    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+    def __new__(cls, devices: object, axis_names: object, axis_types: object = None) -> Mesh:
         grid = np.array(devices, dtype=object)
         names = _canonical_names(axis_names)
         if grid.ndim != len(names):
@@ -355,7 +363,9 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
             )
         return Mesh(part, self.axis_names, self.axis_types)
 
-    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+    def update(
+        self, devices: object = None, axis_names: object = None, axis_types: object = None
+    ) -> Mesh:
         """The mesh with some of its fields changed."""
         return Mesh(
             self.devices if devices is None else devices,
@@ -394,10 +404,10 @@ NO_MESH._set_axes((), (), ())
 
 def make_mesh(
     axis_shapes: Sequence[int],
-    axis_names: Sequence[Any],
-    axis_types: Any = None,
+    axis_names: Sequence[object],
+    axis_types: object = None,
     *,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
 ) -> Mesh:
     """A mesh of the first devices, by default of all that there are, in the order in which they are
     near each other.
@@ -549,7 +559,7 @@ class set_mesh:
     def __enter__(self) -> None:
         """The mesh is set already."""
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         _cell.set_local(self._saved)
 
 
@@ -574,7 +584,7 @@ class use_abstract_mesh:
         self._saved = _cell.swap_local(_in_force()._replace(abstract=self.mesh))
         return self.mesh
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         _cell.set_local(self._saved)
 
 

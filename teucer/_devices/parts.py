@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core.high_types import HighType
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.shardings import NamedSharding
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
 
 __all__ = ["low_specs", "named_here", "names_of_spec", "part_aval", "whole_aval"]
 
@@ -40,7 +43,7 @@ def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
     return [math.prod(mesh.sizes[name] for name in entry_names(entry)) for entry in entries]
 
 
-def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
+def part_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
     """The type of each device's part of a value."""
     if isinstance(aval, HighType):
         return aval if _is_whole(spec) else aval.shard(mesh, manual, check_vma, spec)
@@ -63,7 +66,7 @@ def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)
 
 
-def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
+def whole_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[object], check_vma: bool) -> Any:
     """The type of the value whose parts are of type `aval`. check_vma: whether types say over which
     axes parts differ."""
     if isinstance(aval, HighType):
@@ -92,7 +95,7 @@ def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vm
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma - manual)
 
 
-def _is_whole(spec: Any) -> bool:
+def _is_whole(spec: object) -> bool:
     """Whether a spec, of any type, says that each device has the whole."""
     return (
         isinstance(spec, PartitionSpec)

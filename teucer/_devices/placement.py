@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+    from teucer._devices.meshes import BaseMesh
 
 __all__ = [
     "IncompatibleDevices",
@@ -82,7 +86,10 @@ class Placement(NamedTuple):
         return platform_of(self.devices[0])
 
     def memories(
-        self, in_avals: Sequence[Any], kept: Sequence[bool], out_avals: Sequence[Any]
+        self,
+        in_avals: Sequence[ShapedArray],
+        kept: Sequence[bool],
+        out_avals: Sequence[ShapedArray],
     ) -> Memories:
         """Where the arguments that a program takes and its results are; where some are elsewhere,
         of all it is said."""
@@ -109,7 +116,7 @@ class Placement(NamedTuple):
         return f"Placement(mesh={self.mesh}, ins={self.ins}, outs={self.outs})"
 
 
-def placement_of(args: Sequence[Any], device: Any = None) -> Placement:
+def placement_of(args: Sequence[Value], device: object = None) -> Placement:
     """Where a program on these arguments runs: on `device`, else where its committed arguments are,
     else by default.
 
@@ -231,7 +238,7 @@ def _kinds(shardings: Sequence[Any]) -> tuple[str | None, ...]:
     return kinds if any(kinds) else ()
 
 
-def _kind_of(aval: Any) -> str | None:
+def _kind_of(aval: ShapedArray) -> str | None:
     """The kind of memory that a type says, other than that of the devices."""
     space = getattr(aval, "memory_space", None)  # a reference has none
     return None if space is None else space.kind
@@ -247,14 +254,14 @@ def _check_memory(x: Any, own: Any, wanted: Any) -> None:
         )
 
 
-def _abstract_of(x: Any) -> NamedSharding | None:
+def _abstract_of(x: Value) -> NamedSharding | None:
     """The sharding of a struct over a mesh without devices."""
     s = None if isinstance(x, ArrayImpl) else getattr(x, "sharding", None)
     stated = type(s) is NamedSharding and _is_abstract(s.mesh)
     return s if stated and not isinstance(x, Tracer) else None
 
 
-def _partly_abstract(args: Sequence[Any], abstract: Sequence[NamedSharding | None]) -> Placement:
+def _partly_abstract(args: Sequence[Value], abstract: Sequence[NamedSharding | None]) -> Placement:
     """The placement of a program that is lowered, and not run, for structs over meshes without
     devices: for no devices, or for those of the other arguments.
 
@@ -287,7 +294,7 @@ def with_assigned(where: Any, devices: Sequence[Any]) -> Any:
     return where.update(mesh=assigned(mesh, devices)) if _is_abstract(mesh) else where
 
 
-def assigned(mesh: meshes.AbstractMesh, devices: Sequence[Any]) -> Mesh:
+def assigned(mesh: meshes.AbstractMesh, devices: Sequence[object]) -> Mesh:
     """A mesh with devices. Raises ValueError if there are not as many as it has places."""
     if mesh.size != len(devices):
         raise ValueError(
@@ -299,7 +306,7 @@ def assigned(mesh: meshes.AbstractMesh, devices: Sequence[Any]) -> Mesh:
     return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
 
 
-def _is_abstract(mesh: Any) -> bool:
+def _is_abstract(mesh: BaseMesh) -> bool:
     return isinstance(mesh, meshes.AbstractMesh) and not mesh.empty
 
 
@@ -321,7 +328,7 @@ def to_be_lowered(placement: Placement, n_in: int) -> Placement:
     return over_mesh(placement, mesh, n_in) if alone else placement
 
 
-def on_assigned(placement: Placement, devices: Sequence[Any]) -> Placement:
+def on_assigned(placement: Placement, devices: Sequence[object]) -> Placement:
     """A placement over an AbstractMesh, with devices. Raises ValueError if there are not as many as
     the mesh has places."""
     ins, outs = (
@@ -352,7 +359,7 @@ def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int)
     )
 
 
-def on_device(placement: Placement, device: Any, named: str) -> Placement:
+def on_device(placement: Placement, device: object, named: str) -> Placement:
     """The placement of a program that itself names its device; named: where it does."""
     _check_free(placement, (device,), f"\n    {named}")
     return placement._replace(devices=(device,), committed=True)
@@ -368,7 +375,7 @@ def _check_free(placement: Placement, devices: tuple[Any, ...], named: str = "")
         )
 
 
-def sharding_of(x: Any) -> Any:
+def sharding_of(x: Value) -> Any:
     """The sharding that an argument is committed to; None if there is none."""
     if isinstance(x, ArrayImpl):
         return x._sharding if x._committed else None
@@ -385,7 +392,7 @@ def sharding_of(x: Any) -> Any:
     return s
 
 
-def _over_mesh(sharding: Any) -> Any:
+def _over_mesh(sharding: object) -> Any:
     """A sharding of an argument of a program over a mesh, which may be of one device."""
     if type(sharding) is SingleDeviceSharding:
         return NamedSharding(Mesh(shardings.devices_of(sharding), ("devices",)), PartitionSpec())
@@ -400,7 +407,10 @@ class IncompatibleDevices(ValueError):
     """
 
     def __init__(
-        self, placed: Sequence[tuple[Any, Any]], args: Sequence[Any] = (), names: Sequence[str] = ()
+        self,
+        placed: Sequence[tuple[Any, Any]],
+        args: Sequence[Value] = (),
+        names: Sequence[str] = (),
     ) -> None:
         self.placed = placed
         first, second = (self._said(x, s, args, names) for x, s in placed)
@@ -409,11 +419,11 @@ class IncompatibleDevices(ValueError):
             "  Move one with jax.device_put."
         )
 
-    def naming(self, args: Sequence[Any], names: Sequence[str]) -> IncompatibleDevices:
+    def naming(self, args: Sequence[Value], names: Sequence[str]) -> IncompatibleDevices:
         """The same, which names the arguments."""
         return IncompatibleDevices(self.placed, args, names)
 
-    def _said(self, x: Any, sharding: Any, args: Sequence[Any], names: Sequence[str]) -> str:
+    def _said(self, x: Value, sharding: object, args: Sequence[Value], names: Sequence[str]) -> str:
         devices = shardings.devices_of(sharding)
         where = (
             f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
@@ -427,7 +437,7 @@ class IncompatibleDevices(ValueError):
 
 
 def pinned(
-    placement: Placement, out_avals: Sequence[Any], handed_on: Sequence[Any]
+    placement: Placement, out_avals: Sequence[ShapedArray], handed_on: Sequence[object]
 ) -> tuple[Any, ...]:
     """The shardings of results that the program's author or the results' types say; None where the
     compiler chooses.
@@ -456,7 +466,7 @@ def pinned(
     return tuple(found)
 
 
-def _in_type(wanted: meshes.AbstractMesh, mesh: Any) -> Any:
+def _in_type(wanted: meshes.AbstractMesh, mesh: BaseMesh) -> Any:
     """The mesh of a type, over the devices of a program's mesh; a program may reshard to another
     than its own."""
     if (
@@ -468,7 +478,7 @@ def _in_type(wanted: meshes.AbstractMesh, mesh: Any) -> Any:
     return Mesh(mesh.devices.reshape(wanted.axis_sizes), wanted.axis_names, wanted.axis_types)
 
 
-def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any, ...]:
+def pinned_arguments(placement: Placement, in_avals: Sequence[ShapedArray]) -> tuple[Any, ...]:
     """The shardings of arguments that are said, or follow from their types where a program has sums
     that are still to be taken.
 
@@ -493,7 +503,7 @@ def pinned_arguments(placement: Placement, in_avals: Sequence[Any]) -> tuple[Any
 def chosen_by_compiler(
     given: Sequence[Any],
     chosen: Any,
-    avals: Sequence[Any],
+    avals: Sequence[ShapedArray],
     placement: Placement,
     like: Sequence[tuple[Any, Any]] = (),
 ) -> list[Any]:
@@ -507,7 +517,7 @@ def chosen_by_compiler(
     mesh: Any = placement.mesh
     read = [None] * len(given) if chosen is None else map(HloSharding.from_proto, chosen)
 
-    def found(hlo: Any, aval: Any) -> Any:
+    def found(hlo: object, aval: ShapedArray) -> Any:
         ndim = aval.ndim
         own = from_hlo(hlo, mesh, ndim, mesh.device_list)
         said = [s for a, s in like if a.ndim == ndim and isinstance(s, NamedSharding)]
@@ -530,7 +540,7 @@ def _parts() -> Any:
 provided.fill(parts=_parts)
 
 
-def with_devices(where: Any) -> Any:
+def with_devices(where: object) -> Any:
     """A sharding; one over an AbstractMesh with the devices of the mesh in force, if that is the
     same mesh."""
     mesh = meshes.mesh_in_force()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from teucer._xla.arrays import (
     first_named_sharding,
 )
 from teucer._xla.client import DeviceList
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import Size
 
 __all__ = [
     "IndivisibleError",
@@ -136,7 +140,7 @@ class DeviceSharding(Sharding):  # type: ignore[misc]  # jaxlib's classes are un
             d: index for d, index in whole.items() if d.process_index == d.client.process_index()
         }
 
-    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+    def is_equivalent_to(self, other: object, ndim: int) -> bool:
         """Whether both lay out an array of `ndim` axes alike: the same parts on the same devices,
         in the same order."""
         if self is other:
@@ -238,7 +242,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
             found = cls._made.setdefault((device, memory_kind), self)
         return found
 
-    def __init__(self, device: Any, memory_kind: str | None = None) -> None:
+    def __init__(self, device: object, memory_kind: str | None = None) -> None:
         """All is done by `__new__`, which may return a sharding made before."""
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
@@ -266,7 +270,7 @@ class SingleDeviceSharding(SingleDeviceShardingBase):  # type: ignore[misc]  # j
 
 
 def make_single_device_sharding(
-    device: Any, *, memory_kind: str | None = None
+    device: object, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
     """The sharding that puts all of an array on one device."""
     return SingleDeviceSharding(device, memory_kind)
@@ -302,7 +306,11 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     spec: PartitionSpec
 
     def __new__(
-        cls, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None
+        cls,
+        mesh: BaseMesh,
+        spec: object,
+        memory_kind: str | None = None,
+        _logical_device_ids: object = None,
     ) -> NamedSharding:
         key = (mesh, spec, memory_kind)
         found = cls._made.get(key)
@@ -315,7 +323,11 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         return found
 
     def __init__(
-        self, mesh: Any, spec: Any, memory_kind: str | None = None, _logical_device_ids: Any = None
+        self,
+        mesh: object,
+        spec: object,
+        memory_kind: str | None = None,
+        _logical_device_ids: object = None,
     ) -> None:
         """All is done by `__new__`, which may return a sharding made before."""
 
@@ -405,7 +417,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         """The same mesh with another spec."""
         return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
 
-    def left_free(self, partitions: Sequence[Any]) -> NamedSharding:
+    def left_free(self, partitions: Sequence[object]) -> NamedSharding:
         """A sharding over the same devices in which the compiler may partition the axes that are
         UNCONSTRAINED."""
         mesh = (
@@ -415,7 +427,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         )
         return NamedSharding(mesh, PartitionSpec(*partitions))
 
-    def shape_text(self, shape: tuple[Any, ...]) -> str:
+    def shape_text(self, shape: tuple[int, ...]) -> str:
         """Sizes with the mesh axes that partition them, as types show them: `8@x,4`."""
         axes = [
             f"@({','.join(map(str, names))})" if len(names) > 1 else f"@{names[0]}" if names else ""
@@ -423,7 +435,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         ]
         return ",".join(f"{size}{axis}" for size, axis in zip(shape, axes, strict=True))
 
-    def inserted(self, ndim: int, dim: int, entry: Any) -> NamedSharding:
+    def inserted(self, ndim: int, dim: int, entry: object) -> NamedSharding:
         """The sharding of a batch of arrays of `ndim` axes, whose batch dimension at `dim` has the
         given entry."""
         entries = [*self.spec.partitions, *[None] * (ndim - len(self.spec))]
@@ -477,7 +489,7 @@ def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> lis
 _single: dict[Any, SingleDeviceSharding] = {}
 
 
-def single_device_sharding(device: Any) -> SingleDeviceSharding:
+def single_device_sharding(device: object) -> SingleDeviceSharding:
     """The sharding for the default memory of `device`; one object a device."""
     found = _single.get(device)
     if found is None:
@@ -500,7 +512,7 @@ def make_device_list(devices: Any) -> Any:
     return DeviceList(tuple(devices))
 
 
-def as_named(where: Any, no_mesh: Exception, mesh: BaseMesh | None = None) -> Any:
+def as_named(where: object, no_mesh: Exception, mesh: BaseMesh | None = None) -> Any:
     """A sharding, or a PartitionSpec over the mesh in force, else over `mesh`, as a sharding.
 
     Raises `no_mesh` for a PartitionSpec without a mesh.
@@ -513,7 +525,7 @@ def as_named(where: Any, no_mesh: Exception, mesh: BaseMesh | None = None) -> An
     return NamedSharding(mesh, where)
 
 
-def is_of_no_mesh(where: Any) -> bool:
+def is_of_no_mesh(where: object) -> bool:
     """Whether a sharding is that of the type of an array without one: over a mesh without axes. It
     says nothing."""
     return (
@@ -523,7 +535,7 @@ def is_of_no_mesh(where: Any) -> bool:
     )
 
 
-def explicit_sharding(name: str, where: Any, ndim: int | None) -> Any:
+def explicit_sharding(name: str, where: object, ndim: int | None) -> Any:
     """What a user gives as the sharding of a result, over Explicit mesh axes, as a NamedSharding;
     None if it says nothing.
 
@@ -575,7 +587,7 @@ def _check_context(name: str, mesh: Mesh | AbstractMesh) -> None:
     )
 
 
-def typed(sharding: Any, ndim: int) -> Any:
+def typed(sharding: object, ndim: int) -> Any:
     """What the type of an array says of its sharding: its partition over Explicit mesh axes; None
     if there is none."""
     if type(sharding) is not NamedSharding:
@@ -602,7 +614,7 @@ def _typed(sharding: NamedSharding, ndim: int) -> Any:
     return NamedSharding(mesh.abstract_mesh, spec)
 
 
-def partition_of(sharding: Any, shape: tuple[Any, ...]) -> Any:
+def partition_of(sharding: Any, shape: tuple[Size, ...]) -> Any:
     """What a type of that shape says of a sharding that its maker gives: as `typed`.
 
     Raises ValueError for one over devices, for more axes, or for an axis that it does not divide.
@@ -638,7 +650,7 @@ def whole_sharding(ndim: int) -> NamedSharding:
 provided.fill(partition_of=partition_of, whole_sharding=whole_sharding)
 
 
-def sharded_aval(aval: Any, sharding: Any) -> Any:
+def sharded_aval(aval: Aval, sharding: Any) -> Any:
     """The type of an array of type `aval` that is laid out by `sharding`."""
     wanted, space = typed(sharding, aval.ndim), space_of(sharding._memory_kind)
     return (

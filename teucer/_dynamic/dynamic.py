@@ -14,7 +14,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -38,6 +38,11 @@ from teucer._dimensions.dimensions import (
 from teucer._dynamic import padding
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import Value
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "Ranges",
@@ -95,7 +100,7 @@ def scope_key() -> Any:
     return _ambient.scope, _ambient.bound
 
 
-def new_size(bound: Any = None) -> Any:
+def new_size(bound: object = None) -> Any:
     """A symbolic dimension for a size that depends on values, at most `bound`; None where the
     program allows no such size.
 
@@ -123,7 +128,7 @@ def finds_sizes(closed: ClosedJaxpr) -> bool:
     return not set(outs) <= set(ins)
 
 
-def ranges_of(fun: Callable[..., Any], dynamic_dims: Any) -> Ranges:
+def ranges_of(fun: Callable[..., object], dynamic_dims: object) -> Ranges:
     """`dynamic_dims` of jit as pairs of an argument, by position or name, and the ranges of its
     axes.
 
@@ -153,7 +158,7 @@ def ranges_of(fun: Callable[..., Any], dynamic_dims: Any) -> Ranges:
     return tuple(found)
 
 
-def _axis(axis: Any) -> int:
+def _axis(axis: int) -> int:
     if not isinstance(axis, int):
         raise TypeError(f"jit: an axis in dynamic_dims is an int, got {axis!r}.")
     return axis
@@ -184,7 +189,7 @@ class Symbolic(NamedTuple):
     sizes: tuple[tuple[str, int], ...]
 
     @contextlib.contextmanager
-    def explained(self, fun: Callable[..., Any], call: FlatCall) -> Iterator[None]:
+    def explained(self, fun: Callable[..., object], call: FlatCall) -> Iterator[None]:
         """Say of a question about sizes that has no answer which arguments they are sizes of."""
         try:
             yield
@@ -290,7 +295,7 @@ def _name(fun: Callable[..., Any], call: FlatCall, i: int) -> str:
 
 
 @functools.lru_cache(1024)
-def _leaf_ranges(tree: Any, static: tuple[int, ...], ranges: Ranges) -> tuple[Any, ...]:
+def _leaf_ranges(tree: PyTree, static: tuple[int, ...], ranges: Ranges) -> tuple[Any, ...]:
     """For each leaf of a call the ranges of its dynamic axes, counted as the user does."""
     asked = dict(ranges)
     n = len(static) + len(pytrees.treedef_children(pytrees.treedef_children(tree)[0]))
@@ -298,14 +303,14 @@ def _leaf_ranges(tree: Any, static: tuple[int, ...], ranges: Ranges) -> tuple[An
     return tuple(asked.get(arg, ()) for arg in leaf_arguments(tree, static))
 
 
-def to_buffers(args: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+def to_buffers(args: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Any]:
     """Arrays of true size padded to the bounds of their types."""
     return [
         _to_buffer(x, aval) if aval.symbolic else x for x, aval in zip(args, avals, strict=True)
     ]
 
 
-def _to_buffer(x: Any, aval: Any) -> Any:
+def _to_buffer(x: Any, aval: Aval) -> Any:
     shape = padding.bounded_aval(aval).shape
     size = np.shape(x)
     if size == shape:
@@ -331,7 +336,9 @@ def _on_host(x: Any) -> bool:
     )
 
 
-def true_arrays(outs: Sequence[Any], avals: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+def true_arrays(
+    outs: Sequence[Value], avals: Sequence[ShapedArray], sizes: Mapping[str, int]
+) -> list[Any]:
     """Results cut to their true size."""
     return [
         _true_array(y, aval, sizes) if aval.symbolic else y
@@ -339,7 +346,7 @@ def true_arrays(outs: Sequence[Any], avals: Sequence[Any], sizes: Mapping[str, i
     ]
 
 
-def _true_array(y: Any, aval: Any, sizes: Mapping[str, int]) -> Any:
+def _true_array(y: Any, aval: ShapedArray, sizes: Mapping[str, int]) -> Any:
     shape = tuple(substitute(n, sizes) for n in aval.shape)
     if shape == np.shape(y):
         return y
@@ -382,7 +389,7 @@ def found_sizes(found: Sequence[Dimension], values: Sequence[Any]) -> dict[str, 
 
 
 def sizes_of_results(
-    avals: Sequence[Any],
+    avals: Sequence[Aval],
     values: Sequence[Any],
     sizes: tuple[tuple[str, int], ...],
 ) -> tuple[tuple[str, int], ...]:
@@ -395,12 +402,12 @@ def sizes_of_results(
     return tuple(known.items())
 
 
-def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: Any) -> list[Any]:
+def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: object) -> list[Any]:
     """Evaluate a jaxpr under the current trace with sizes in the place of its symbolic
     dimensions."""
     process = current_trace().process
 
-    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+    def handle(eqn: Eqn, operands: tuple[object, ...]) -> Sequence[Any]:
         return process(
             eqn.primitive, operands, {k: specialized(p, sizes) for k, p in eqn.params.items()}
         )
@@ -408,7 +415,7 @@ def specialize(closed: ClosedJaxpr, sizes: Mapping[str, int], *args: Any) -> lis
     return interpret(closed, args, handle)
 
 
-def specialized(param: Any, sizes: Mapping[str, int]) -> Any:
+def specialized(param: object, sizes: Mapping[str, int]) -> Any:
     """A type or a parameter of an equation with sizes in the place of symbolic dimensions."""
     if isinstance(param, Dimension):
         return substitute(param, sizes)

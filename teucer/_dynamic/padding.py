@@ -12,7 +12,7 @@ rule of differentiation ever sees what is behind the elements.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import Dimension, bounds, is_symbolic, variables_of
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import ArrayLike, Size, Value
 
 __all__ = [
     "Padded",
@@ -56,7 +60,7 @@ def pad_jaxpr(closed: ClosedJaxpr, names: tuple[str, ...]) -> Padded:
 def _pad(closed: ClosedJaxpr, names: tuple[str, ...]) -> Padded:
     found: list[Dimension] = []
 
-    def on_buffers(*args: Any) -> list[Any]:
+    def on_buffers(*args: object) -> list[Any]:
         sizes = Sizes(dict(zip(names, args, strict=False)))
         outs = sizes.evaluate(closed, args[len(names) :])
         escaping = variables_of([_shape(v) for v in closed.jaxpr.outvars])
@@ -90,7 +94,7 @@ def extend(x: Any, shape: Sequence[int]) -> Any:
     )
 
 
-def cut(x: Any, shape: Sequence[int]) -> Any:
+def cut(x: Value, shape: Sequence[int]) -> Any:
     """The array of the given shape in a buffer."""
     return provided.buffers.window(x, (np.int32(0),) * len(shape), shape)
 
@@ -114,14 +118,14 @@ class Sizes:
         """The results of a jaxpr, padded, on padded arguments."""
         process = current_trace().process
 
-        def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+        def handle(eqn: Eqn, operands: tuple[object, ...]) -> Sequence[Any]:
             if next(_eqn_variables(eqn), None) is not None:
                 return self._padded(eqn, operands)  # type: ignore[no-any-return]
             return process(eqn.primitive, operands, eqn.params)
 
         return interpret(closed, args, handle)
 
-    def _padded(self, eqn: Eqn, operands: Sequence[Any]) -> Any:
+    def _padded(self, eqn: Eqn, operands: Sequence[Value]) -> Any:
         outer, self.eqn = self.eqn, eqn
         if eqn.primitive.padded is None:
             self.refuse("the primitive has no rule for padded arrays")
@@ -162,7 +166,7 @@ class Sizes:
             self.refuse("a size that is found in a branch or a loop goes out of it")
         return tuple(m.jaxpr for m in made), [self.known[n] for n in names]
 
-    def learn(self, outs: Sequence[Any], found: Sequence[Dimension]) -> Sequence[Any]:
+    def learn(self, outs: Sequence[Value], found: Sequence[Dimension]) -> Sequence[Any]:
         """Take the sizes that an inner jaxpr found, which are the last of its results; the other
         results."""
         n = len(outs) - len(found)
@@ -195,7 +199,7 @@ class Sizes:
 
         return size.fold(variable, np.int32, provided.buffers.value)
 
-    def bounded(self, params: Any) -> Any:
+    def bounded(self, params: object) -> Any:
         """Parameters with sizes replaced by their bounds."""
         if isinstance(params, Dimension):
             return bound_of(params)
@@ -221,7 +225,7 @@ class Sizes:
             self.inside_of[key] = found
         return self.inside_of[key]
 
-    def mask(self, x: Any, aval: Any, fill: Any, axes: Sequence[int] | None = None) -> Any:
+    def mask(self, x: Value, aval: Aval, fill: object, axes: Sequence[int] | None = None) -> Any:
         """A buffer with `fill`, a scalar, in the place of what is behind the elements along some or
         all axes."""
         inside = self.inside(aval.shape, axes)
@@ -231,16 +235,16 @@ class Sizes:
             inside, x, provided.buffers.fill(fill, self.bounded(aval.shape), aval.dtype)
         )
 
-    def fit(self, x: Any, shape: Sequence[Any]) -> Any:
+    def fit(self, x: Value, shape: Sequence[Size]) -> Any:
         """A buffer lengthened or cut to the bounds of `shape`."""
         return self.window(x, (0,) * len(shape), shape)
 
     def window(
         self,
-        x: Any,
-        starts: Sequence[Any],
-        shape: Sequence[Any],
-        fill: Any = 0,
+        x: Value,
+        starts: Sequence[object],
+        shape: Sequence[Size],
+        fill: ArrayLike = 0,
         *,
         fits: bool = False,
     ) -> Any:
@@ -264,14 +268,14 @@ class Sizes:
         x = self._reaching(x, starts, np.shape(update), 0)
         return self.fit(provided.buffers.put(x, update, [self._start(s) for s in starts]), shape)
 
-    def behind(self, x: Any, lows: Sequence[Any], fill: Any) -> Any:
+    def behind(self, x: Any, lows: Sequence[Any], fill: object) -> Any:
         """A longer buffer, in which as many scalars `fill` as `lows` say stand in front of x along
         each axis."""
         shape = tuple(n + self.bounded(low) for n, low in zip(np.shape(x), lows, strict=True))
         blank = provided.buffers.broadcast(fill, shape, x)
         return provided.buffers.put(blank, x, [self.value(low) for low in lows])
 
-    def _reaching(self, x: Any, starts: Sequence[Any], widths: Sequence[int], fill: Any) -> Any:
+    def _reaching(self, x: Any, starts: Sequence[Any], widths: Sequence[int], fill: object) -> Any:
         missing = [
             s + w - n if type(s) is int else w
             for s, w, n in zip(starts, widths, np.shape(x), strict=True)
@@ -281,11 +285,11 @@ class Sizes:
     def _start(self, start: Any) -> Any:
         return self.value(start) if isinstance(start, Dimension | int) else start
 
-    def take(self, x: Any, places: Any, axis: int) -> Any:
+    def take(self, x: Value, places: object, axis: int) -> Any:
         """The elements of a buffer at places along an axis, which are clamped."""
         return provided.buffers.take(x, places, axis)
 
-    def places(self, shape: Sequence[Any], target: Sequence[Any]) -> Any:
+    def places(self, shape: Sequence[Size], target: Sequence[object]) -> Any:
         """For each element of the flat buffer of an array of shape `target`, which of the flat
         buffer of the same elements in `shape` it is."""
         return provided.buffers.places(
@@ -293,14 +297,14 @@ class Sizes:
             [(self.bounded(n), self.value(n)) for n in target],
         )
 
-    def remainders(self, count: Any, size: Any) -> Any:
+    def remainders(self, count: Size, size: Size) -> Any:
         """i % size for the places i of an axis of `count`."""
         return provided.buffers.value(
             "mod", provided.buffers.iota((self.bounded(count),), 0), self.value(size)
         )
 
     def clamped(
-        self, starts: Sequence[Any], shape: Sequence[Any], widths: Sequence[Any]
+        self, starts: Sequence[object], shape: Sequence[Size], widths: Sequence[object]
     ) -> list[Any]:
         """Starts of a window of the given widths, moved so that it lies within an array of the
         given shape."""
@@ -321,7 +325,7 @@ class Sizes:
             else ops.select(inside, x, ops.identity(self.bounded(aval.shape), aval.dtype))
         )
 
-    def may_be_empty(self, size: Any) -> bool:
+    def may_be_empty(self, size: Size) -> bool:
         """Whether a size may be 0."""
         return bounds(size).low <= 0
 
@@ -355,7 +359,7 @@ def _shape(v: Any) -> Any:
     return getattr(v.aval, "shape", ())
 
 
-def _sizes_in(params: tuple[Any, ...]) -> Iterator[Any]:
+def _sizes_in(params: tuple[object, ...]) -> Iterator[Any]:
     for p in params:
         if isinstance(p, Dimension):
             yield p

@@ -11,7 +11,7 @@ shapes that are known in Python.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from teucer._dimensions.dimensions import (
 from teucer._lower import hlo
 from teucer._lower.context import Context, Value
 from teucer._lower.text import quoted
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Size
 
 __all__ = ["in_module", "on_shapes"]
 
@@ -45,14 +48,14 @@ class _Equation(NamedTuple):
 class _Algebra(Protocol):
     """How sizes are computed and checked: with numbers, or by operations of a module."""
 
-    def value(self, size: Any, known: dict[str, Any]) -> Any: ...
+    def value(self, size: Any, known: Params) -> Any: ...
     def difference(self, x: Any, y: Any) -> Any: ...
     def divmod(self, x: Any, n: int) -> tuple[Any, Any]: ...
     def check(self, x: Any, relation: str, y: Any, message: str, values: Sequence[Any]) -> None: ...
 
 
 def on_shapes(
-    specified: Sequence[Sequence[Any]], shapes: Sequence[Sequence[Any]], names: Sequence[str]
+    specified: Sequence[Sequence[object]], shapes: Sequence[Sequence[object]], names: Sequence[str]
 ) -> dict[str, Any]:
     """Values of the variables of the specified shapes, for shapes of arguments called `names`.
 
@@ -88,7 +91,7 @@ def in_module(ctx: Context, args: Sequence[Value], names: Sequence[str]) -> dict
 
 def _solve(
     equations: Sequence[_Equation],
-    specified: Sequence[Sequence[Any]],
+    specified: Sequence[Sequence[object]],
     names: Sequence[str],
     algebra: _Algebra,
 ) -> dict[str, Any]:
@@ -190,7 +193,7 @@ def _solve(
     return {name: known[name] for name in wanted}
 
 
-def _unknown(size: Any, known: dict[str, Any]) -> tuple[str, int]:
+def _unknown(size: Size, known: Params) -> tuple[str, int]:
     """The only unknown variable of a size and its coefficient, if the size is linear in it; else
     ("", 0)."""
     if not isinstance(size, Dimension):
@@ -207,7 +210,7 @@ def _unknown(size: Any, known: dict[str, Any]) -> tuple[str, int]:
 class _Numbers:
     """Sizes as numbers, or as symbolic dimensions of another program."""
 
-    def value(self, size: Any, known: dict[str, Any]) -> Any:
+    def value(self, size: Any, known: Params) -> Any:
         return substitute(size, known)
 
     def difference(self, x: Any, y: Any) -> Any:
@@ -234,7 +237,7 @@ class _Operations:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
 
-    def value(self, size: Any, known: dict[str, Any]) -> Value:
+    def value(self, size: Any, known: Params) -> Value:
         self.ctx.scalars = {**self.ctx.scalars, **known}
         return hlo.size(self.ctx, size)
 

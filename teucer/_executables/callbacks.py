@@ -44,7 +44,7 @@ class Trampoline:
 
     __slots__ = ("function",)
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function: Callable[..., Any] | None = function
 
     def __call__(self, *args: Any) -> Any:
@@ -58,7 +58,7 @@ class Trampoline:
         self.function = None
 
 
-def trampolines(owner: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Trampoline, ...]:
+def trampolines(owner: object, functions: Sequence[Callable[..., Any]]) -> tuple[Trampoline, ...]:
     """Trampolines of functions that are held as long as their owner."""
     made = tuple(map(Trampoline, functions))
     for trampoline in made:

@@ -13,12 +13,17 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, final, overload
 
 from teucer._base import config, source
 from teucer._core.trace import typeof
 from teucer._executables import events
 from teucer._executables.compile import Source
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
 
 __all__ = [
     "Compilation",
@@ -120,14 +125,14 @@ def _cells(row: Compilation) -> tuple[str, ...]:
     )
 
 
-def log(message: str, *args: Any) -> None:
+def log(message: str, *args: object) -> None:
     """Log a step of a compilation: with jax_log_compiles as a warning, else for debugging."""
     level = logging.WARNING if config.log_compiles.value else logging.DEBUG
     if _logger.isEnabledFor(level):
         _logger.log(level, message, *args)
 
 
-def log_begin(name: str, avals: Sequence[Any]) -> None:
+def log_begin(name: str, avals: Sequence[ShapedArray]) -> None:
     """Log that a program is about to be lowered."""
     log("Compiling jit(%s) with global shapes and types %s.", name, avals)
 
@@ -156,7 +161,7 @@ def record(row: Compilation) -> None:
     events.took(events.BACKEND_COMPILE, row.compile_time, fun_name=f"jit({row.function})")
 
 
-def log_residuals(inputs: Sequence[Any], intermediates: Sequence[Any]) -> None:
+def log_residuals(inputs: Sequence[object], intermediates: Sequence[object]) -> None:
     """Log what a checkpoint keeps for the backward pass."""
     for kind, values in (("inputs with shapes", inputs), ("these intermediates", intermediates)):
         if values:
@@ -164,7 +169,7 @@ def log_residuals(inputs: Sequence[Any], intermediates: Sequence[Any]) -> None:
             _logger.warning("remat-decorated function saving %s:%s", kind, shapes)
 
 
-def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
+def warn_of_constants(jaxpr: Jaxpr, consts: Sequence[Value]) -> None:
     """Warn of large arrays that a function closes over, as jax_captured_constants_warn_bytes
     asks."""
     most = config.captured_constants_warn_bytes.value
@@ -190,7 +195,7 @@ def warn_of_constants(jaxpr: Any, consts: Sequence[Any]) -> None:
     warnings.warn(text, stacklevel=source.user_stacklevel())
 
 
-def dump(name: str, jaxpr: Any, text: str) -> None:
+def dump(name: str, jaxpr: Jaxpr, text: str) -> None:
     """Write a program into the folder that jax_dump_ir_to names, in the forms of jax_dump_ir_modes.
 
     Raises ValueError for a form that is not known, OSError if the folder cannot be written.

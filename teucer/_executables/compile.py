@@ -107,7 +107,7 @@ class Executable:
             _note_loaded(self)
         return code
 
-    def _from_disk(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
+    def _from_disk(self, path: Path, client: object, devices: object, options: object) -> Any:
         """The machine code of an entry; None without one, or of one that does not load: that is
         compiled anew, and replaced."""
         found = disk_cache.read(path)
@@ -122,7 +122,7 @@ class Executable:
                 return code
         return None
 
-    def _compiled(self, path: Path, client: Any, devices: Any, options: Any) -> Any:
+    def _compiled(self, path: Path, client: Any, devices: object, options: object) -> Any:
         """The machine code from the compiler, which is also written to disk."""
         self.source, start = "compiled", time.perf_counter()
         code = xla.compile_text(client, self._module.text, devices, options)
@@ -133,7 +133,9 @@ class Executable:
                 self.size = len(content)
         return code
 
-    def _load_with_callbacks(self, module: Module, client: Any, devices: Any, options: Any) -> Any:
+    def _load_with_callbacks(
+        self, module: Module, client: Any, devices: object, options: Any
+    ) -> Any:
         """As `loaded_or_compiled`. The functions are no part of what is kept on disk: they are told
         when that is loaded."""
         path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
@@ -298,12 +300,12 @@ class LoadedCode(NamedTuple):
 
 def compile_module(
     text: str,
-    devices: Sequence[Any],
+    devices: Sequence[object],
     *,
     num_replicas: int = 1,
     use_shardy: bool = False,
     overrides: Mapping[str, Any] | None = None,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[object] = (),
     switches: Switches = NO_SWITCHES,
 ) -> tuple[Executable, Source]:
     """The executable of a StableHLO module on the given devices, and where it was found.
@@ -357,7 +359,7 @@ def named_as_written(text: str) -> str:
 
 
 def fingerprint(
-    text: str, devices: Sequence[Any], overrides: Mapping[str, Any], about: Sequence[Any]
+    text: str, devices: Sequence[object], overrides: Mapping[str, Any], about: Sequence[object]
 ) -> str:
     """What goes for one program only: its text as it is written, and all that has a say in how it
     is compiled, Teucer included.
@@ -485,7 +487,7 @@ def _turn(path: Path, module: Module) -> contextlib.AbstractContextManager[bool]
     return contextlib.nullcontext(False)
 
 
-def _path(module: Module, options: Any) -> Path | None:
+def _path(module: Module, options: object) -> Path | None:
     """Where it is kept on disk; None if it is not."""
     folder = disk_cache.cache_dir()
     text, (one, other) = module.text, xla.OF_THIS_PROCESS
@@ -496,7 +498,7 @@ def _path(module: Module, options: Any) -> Path | None:
     )
 
 
-def _file_name(module: Module, options: Any) -> str:
+def _file_name(module: Module, options: object) -> str:
     """The name of the entry in the cache."""
     return _digest(module, options) + disk_cache.SUFFIX
 

@@ -8,7 +8,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import config
 from teucer._devices import meshes
@@ -16,6 +16,9 @@ from teucer._devices.meshes import BaseMesh, Mesh
 from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "LeafNames",
@@ -51,7 +54,9 @@ class Signature(NamedTuple):
 LeafNames = Callable[[Callable[..., Any], Any, Sequence[int]], Sequence[str]]
 
 
-def differences(fun: Any, old: Signature, new: Signature, leaf_names: LeafNames) -> Iterator[str]:
+def differences(
+    fun: Callable[..., object], old: Signature, new: Signature, leaf_names: LeafNames
+) -> Iterator[str]:
     """What differs between two signatures of a function, a line each."""
     yield from _static_differences(fun, old, new)
     names = [leaves_of(fun, s, leaf_names) for s in (old, new)]
@@ -145,18 +150,18 @@ def _mesh_text(mesh: BaseMesh) -> str:
     return f"({axes})" + f" of devices {ids}" * (ids != list(range(len(ids))))
 
 
-def _change(old: Any, new: Any, text: Callable[[Any], str]) -> str:
+def _change(old: object, new: object, text: Callable[[Any], str]) -> str:
     """Two values that differ, by their texts; by all of them if these agree."""
     before, now = text(old), text(new)
     return f"was {before}, is {now}" if before != now else f"was {old!r}, is {new!r}"
 
 
-def _sharding_difference(old: Any, new: Any) -> str:
+def _sharding_difference(old: object, new: object) -> str:
     same_mesh = (
         isinstance(old, NamedSharding) and isinstance(new, NamedSharding) and old.mesh is new.mesh
     )
 
-    def text(sharding: Any) -> str:
+    def text(sharding: object) -> str:
         if sharding is None:
             return "none"
         if not isinstance(sharding, NamedSharding):
@@ -170,7 +175,7 @@ def _sharding_difference(old: Any, new: Any) -> str:
     return f"sharding {_change(old, new, text)}"
 
 
-def _donated_text(fun: Any, signature: Signature) -> str:
+def _donated_text(fun: Callable[..., object], signature: Signature) -> str:
     positions, by_name = signature.donated
     names = _parameters(fun)
     return (
@@ -196,11 +201,13 @@ def context_text(name: str, value: Any) -> str:
     return "none" if found is None else _mesh_text(found)
 
 
-def leaves_of(fun: Any, signature: Signature, leaf_names: LeafNames) -> Sequence[str]:
+def leaves_of(
+    fun: Callable[..., object], signature: Signature, leaf_names: LeafNames
+) -> Sequence[str]:
     return leaf_names(fun, signature.tree, [i for i, _ in signature.statics[0][0]])
 
 
-def static_values(fun: Any, signature: Signature) -> dict[str, Any]:
+def static_values(fun: Callable[..., object], signature: Signature) -> dict[str, Any]:
     """The static arguments by name."""
     by_position, by_name = signature.statics[0]
     names = _parameters(fun)
@@ -210,7 +217,7 @@ def static_values(fun: Any, signature: Signature) -> dict[str, Any]:
     }
 
 
-def _parameters(fun: Any) -> list[str]:
+def _parameters(fun: Callable[..., object]) -> list[str]:
     try:
         parameters = inspect.signature(fun).parameters.values()
     except (TypeError, ValueError):
@@ -218,7 +225,9 @@ def _parameters(fun: Any) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def _static_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
+def _static_differences(
+    fun: Callable[..., object], old: Signature, new: Signature
+) -> Iterator[str]:
     before, now = static_values(fun, old), static_values(fun, new)
     for name in dict.fromkeys((*before, *now)):
         if name not in now or name not in before:
@@ -268,7 +277,7 @@ def _parts(old: Any, new: Any) -> list[tuple[str, str, str]]:
     return [("", one, other)]
 
 
-def _children(value: Any) -> list[tuple[str, Any]]:
+def _children(value: Value) -> list[tuple[str, Any]]:
     """The fields or elements of a value, under what comes behind its name."""
     if dataclasses.is_dataclass(value):
         return [
@@ -281,7 +290,7 @@ def _children(value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def shorts(values: Sequence[Any]) -> list[str]:
+def shorts(values: Sequence[Value]) -> list[str]:
     """Values as text, cut; from where they begin to differ, if what is before that is long."""
     texts = [_short(value) for value in values]
     if len(set(texts)) == len(texts):
@@ -301,7 +310,7 @@ def cut(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def tree_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
+def tree_differences(fun: Callable[..., object], old: Signature, new: Signature) -> Iterator[str]:
     before, now = _given(fun, old), _given(fun, new)
     for name in dict.fromkeys((*before, *now)):
         if name not in now or name not in before:
@@ -317,7 +326,7 @@ def tree_differences(fun: Any, old: Signature, new: Signature) -> Iterator[str]:
                 yield f"argument {name}{pytrees.keystr(path)}: pytree was {one}, is {other}: {why}"
 
 
-def _given(fun: Any, signature: Signature) -> dict[str, tuple[str, Any]]:
+def _given(fun: Callable[..., object], signature: Signature) -> dict[str, tuple[str, Any]]:
     """How each dynamic argument is given, and its tree."""
     positional, named = pytrees.treedef_children(signature.tree)
     trees, names = pytrees.treedef_children(positional), _parameters(fun)

@@ -16,7 +16,7 @@ _running: collections.deque[tuple[Any, Any]] = collections.deque()
 _MANY = 1024
 
 
-def watch(token: Any, program: Any) -> None:
+def watch(token: object, program: object) -> None:
     """Remember a running program by its token, and keep it as long; of many, wait for the one that
     was started first."""
     with _lock:

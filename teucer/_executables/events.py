@@ -32,13 +32,13 @@ _lock = threading.Lock()
 _listeners: dict[str, tuple[Callable[..., Any], ...]] = {}
 
 
-def register(kind: str, listener: Callable[..., Any]) -> None:
+def register(kind: str, listener: Callable[..., object]) -> None:
     """Have a listener called for events of a kind."""
     with _lock:
         _listeners[kind] = (*_listeners.get(kind, ()), listener)
 
 
-def unregister(kind: str, listener: Callable[..., Any]) -> None:
+def unregister(kind: str, listener: Callable[..., object]) -> None:
     """No longer call a listener. Raises AssertionError if it is not registered, as in JAX."""
     with _lock:
         found = list(_listeners.get(kind, ()))
@@ -59,31 +59,31 @@ def clear() -> None:
         _listeners.clear()
 
 
-def event(name: str, **about: Any) -> None:
+def event(name: str, **about: object) -> None:
     """Tell that something happened."""
     for listener in _listeners.get("event", ()):
         listener(name, **about)
 
 
-def duration(name: str, seconds: float, **about: Any) -> None:
+def duration(name: str, seconds: float, **about: object) -> None:
     """Tell how long something took."""
     for listener in _listeners.get("duration", ()):
         listener(name, seconds, **about)
 
 
-def scalar(name: str, value: float, **about: Any) -> None:
+def scalar(name: str, value: float, **about: object) -> None:
     """Tell a number."""
     for listener in _listeners.get("scalar", ()):
         listener(name, value, **about)
 
 
-def span(name: str, start: float, end: float, **about: Any) -> None:
+def span(name: str, start: float, end: float, **about: object) -> None:
     """Tell when something began and ended, in seconds since 1970."""
     for listener in _listeners.get("span", ()):
         listener(name, start, end, **about)
 
 
-def took(name: str, seconds: float, **about: Any) -> None:
+def took(name: str, seconds: float, **about: object) -> None:
     """Report to listeners of every kind that something has just ended."""
     if not _listeners:
         return

@@ -31,6 +31,8 @@ from teucer._executables.differences import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from teucer._executables.misses import Count
 
 __all__ = ["call_site", "of_another", "of_the_first", "program", "summary"]
@@ -70,7 +72,7 @@ def call_site() -> str:
 
 
 def of_another(
-    fun: Any,
+    fun: Callable[..., object],
     place: str,
     signature: tuple[Any, ...],
     earlier: Collection[Any],
@@ -87,7 +89,13 @@ def of_another(
 
 
 def of_the_first(
-    fun: Any, place: str, seen: Count, *, new: bool, others: int, variant: str | None
+    fun: Callable[..., object],
+    place: str,
+    seen: Count,
+    *,
+    new: bool,
+    others: int,
+    variant: str | None,
 ) -> str:
     """Why a function of which no trace is there is traced.
 
@@ -114,7 +122,7 @@ def _indented(lines: Sequence[str]) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _made_anew(fun: Any) -> str:
+def _made_anew(fun: Callable[..., object]) -> str:
     if isinstance(fun, functools.partial):
         what = "a functools.partial made anew is another function"
         remedy = "Make it once, or jit the function itself and pass it the arguments."
@@ -142,7 +150,11 @@ def _made_anew(fun: Any) -> str:
 
 
 def summary(
-    fun: Any, place: str, keys: Sequence[tuple[Any, ...]], leaf_names: LeafNames, seen: Count
+    fun: Callable[..., object],
+    place: str,
+    keys: Sequence[tuple[Any, ...]],
+    leaf_names: LeafNames,
+    seen: Count,
 ) -> str:
     """What keeps changing in the calls of a function, and what to do. keys: what its traces are
     kept by."""
@@ -173,10 +185,10 @@ def summary(
 
 
 def _changes(
-    fun: Any,
+    fun: Callable[..., object],
     signatures: Sequence[Signature],
     leaf_names: LeafNames,
-    arguments: Sequence[tuple[Any, ...]],
+    arguments: Sequence[tuple[object, ...]],
 ) -> Iterator[str]:
     """What changes in signatures of a function, and in the types of arguments that others made at
     its place were traced for.

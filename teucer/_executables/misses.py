@@ -52,12 +52,12 @@ class Count:
         self.variants: dict[str, None] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
-    def knows(self, fun: Any) -> bool:
+    def knows(self, fun: Callable[..., object]) -> bool:
         """Whether a function has been added."""
         found = self._alive.get(id(fun))
         return found is not None and found() is fun
 
-    def add(self, fun: Any) -> bool:
+    def add(self, fun: Callable[..., object]) -> bool:
         """Whether a function is new here; one that cannot be referred to weakly always is."""
         if self.knows(fun):
             return False
@@ -74,7 +74,7 @@ class Count:
 
 
 def note(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     signature: tuple[Any, ...],
     earlier: Collection[Any],
     leaf_names: LeafNames,
@@ -122,7 +122,7 @@ def note(
             )
 
 
-def forget(fun: Callable[..., Any] | None = None) -> None:
+def forget(fun: Callable[..., object] | None = None) -> None:
     """The traces of a function are forgotten; those of all functions, if it is None."""
     for seen in list(_traced.values()):
         seen.forgotten |= fun is None or seen.knows(fun)
@@ -134,11 +134,11 @@ def one_of_several(fun: types.FunctionType, what: str) -> None:
     _variants[fun] = what
 
 
-def _variant(fun: Any) -> str | None:
+def _variant(fun: Callable[..., object]) -> str | None:
     return _variants.get(fun) if isinstance(fun, types.FunctionType) else None
 
 
-def _users(fun: Any) -> Any:
+def _users(fun: Callable[..., object]) -> Any:
     """The function that the user wrote, of one that Teucer's transformations have wrapped."""
     if not hasattr(fun, "__wrapped__"):
         return fun

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import config
 from teucer._base.functions import fun_name, where
@@ -26,6 +26,9 @@ from teucer._base.source import is_internal
 from teucer._devices import backends
 from teucer._executables import cpu_features, disk_cache, stored
 from teucer._xla import client as xla
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["Entry", "Forecast", "Foreseen", "Loaded", "forecast", "take"]
 
@@ -174,7 +177,7 @@ class Forecast:
             disk_cache.write(self._path, _encoded(known))
 
 
-def forecast(fun: Any, avals: Sequence[Any]) -> Forecast | None:
+def forecast(fun: Callable[..., object], avals: Sequence[ShapedArray]) -> Forecast | None:
     """What is known of the program of a function of the user's that is about to be traced, which
     begins to be loaded.
 

@@ -5,7 +5,7 @@ The primitive `call_exported`, which puts the exported module into the program.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
 from teucer._lower.context import Value
 from teucer._xla import mlir
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Dims
+    from teucer._lower.context import Context
 
 __all__ = ["call_exported_p"]
 
@@ -67,7 +71,7 @@ class CallExported(Primitive):
             for a in exported.out_avals
         )
 
-    def shard(self, *avals: Any, exported: Any) -> Any:
+    def shard(self, *avals: ShapedArray, exported: object) -> Any:
         return None
 
     def lower(self, ctx: Any, *args: Any, exported: Any) -> Any:
@@ -100,7 +104,7 @@ class CallExported(Primitive):
 
     lower_extended = lower
 
-    def batch(self, size: Any, xs: Any, dims: Any, *, exported: Any) -> Any:
+    def batch(self, size: Any, xs: Any, dims: Dims, *, exported: Any) -> Any:
         raise NotImplementedError(
             f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' "
             "was exported for arguments of fixed ranks.\n"
@@ -165,7 +169,7 @@ def _laid_out(ctx: Any, value: Any, sharding: Any) -> Any:
     return value if sharding is None else ctx.constrain(value, sharding)
 
 
-def _of_type(ctx: Any, value: Any, aval: Any) -> Any:
+def _of_type(ctx: Context, value: Any, aval: ShapedArray) -> Any:
     """A value as one of a type that differs in what is known of its sizes."""
     if aval.symbolic is value.aval.symbolic:
         return Value(value.name, aval)

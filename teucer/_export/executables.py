@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,11 @@ from teucer._targets.table import target_of
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params
+    from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = ["deserialize_and_load", "serialize"]
 
@@ -103,10 +108,10 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
 
 def deserialize_and_load(
     serialized: bytes,
-    in_tree: Any,
-    out_tree: Any,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
     backend: str | Any | None = None,
-    execution_devices: Sequence[Any] | None = None,
+    execution_devices: Sequence[object] | None = None,
 ) -> Compiled:
     """The compiled function that `serialize` wrote, loaded on devices; call it as it was.
 
@@ -180,7 +185,7 @@ def deserialize_and_load(
     )
 
 
-def _text_of(tree: Any) -> Any:
+def _text_of(tree: PyTree) -> Any:
     """A tree as `tree_text` writes it; None if it cannot, since who loads the function may have the
     tree."""
     try:
@@ -189,7 +194,7 @@ def _text_of(tree: Any) -> Any:
         return None
 
 
-def _tree_of(fields: dict[str, Any], name: str) -> Any:
+def _tree_of(fields: Params, name: str) -> Any:
     if fields[name] is None:
         raise ValueError(
             f"deserialize: {name} is not in the bytes, because it has nodes of classes not "
@@ -200,7 +205,7 @@ def _tree_of(fields: dict[str, Any], name: str) -> Any:
     return read_tree(fields[name])
 
 
-def _layout_text(sharding: Any, aval: Any, devices: Sequence[Any]) -> Any:
+def _layout_text(sharding: object, aval: ShapedArray, devices: Sequence[object]) -> Any:
     return sharding_text(
         sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices
     )
@@ -240,7 +245,7 @@ def _bytes_of(const: Any) -> bytes:
     return np.ascontiguousarray(const._key_data() if aval.extended else const).tobytes()
 
 
-def _value_of(data: bytes, aval: Any) -> Any:
+def _value_of(data: bytes, aval: ShapedArray) -> Any:
     physical = aval.physical
     words = np.frombuffer(data, physical.dtype).reshape(physical.shape)
     return wrap_key_data(words, impl=aval.dtype._impl.name) if aval.extended else words

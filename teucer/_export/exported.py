@@ -8,7 +8,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
@@ -27,6 +27,11 @@ from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import platform_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Tangents, Value
+    from teucer._devices.meshes import BaseMesh
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "DisabledSafetyCheck",
@@ -159,11 +164,11 @@ class Exported:
         names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
         return mlir.pretty(text, names)
 
-    def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+    def in_shardings_jax(self, mesh: BaseMesh) -> tuple[Any, ...]:
         """Shardings of the flat arguments on a mesh; None where the module leaves them open."""
         return tuple(map(functools.partial(_over, mesh), self._in_named_shardings))
 
-    def out_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+    def out_shardings_jax(self, mesh: BaseMesh) -> tuple[Any, ...]:
         """Shardings of the flat results on a mesh; None where the module leaves them open."""
         return tuple(map(functools.partial(_over, mesh), self._out_named_shardings))
 
@@ -199,7 +204,7 @@ class Exported:
         """
         return serialization.write(self, vjp_order)
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: Any, **kwargs: object) -> Any:
         """The function applied to arguments, also under `jit` and `grad`.
 
         Raises ValueError for arguments of another tree or type than it was exported for, or on
@@ -226,7 +231,7 @@ class Exported:
         return f"Exported(fun_name={self.fun_name}, ...)"
 
 
-def _over(mesh: Any, sharding: Any) -> Any:
+def _over(mesh: BaseMesh, sharding: object) -> Any:
     """A sharding of the same partition over another mesh; None for any that is not of named
     axes."""
     return NamedSharding(mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
@@ -238,7 +243,7 @@ def _abstract(sharding: Any) -> Any:
     return _over(sharding.mesh.abstract_mesh, sharding) if named else None
 
 
-def _arg_names(tree: Any) -> tuple[str, ...]:
+def _arg_names(tree: PyTree) -> tuple[str, ...]:
     paths = [pytrees.keystr(path) for path in pytrees.leaf_paths(tree)]
     return tuple(
         "args" + path[3:] if path.startswith("[0]") else "kwargs" + path[3:] for path in paths
@@ -246,14 +251,14 @@ def _arg_names(tree: Any) -> tuple[str, ...]:
 
 
 def _callable(exported: Exported) -> Callable[..., Any]:
-    def flat(*args: Any) -> Any:
+    def flat(*args: object) -> Any:
         return calls.call_exported_p.call(*args, exported=exported)
 
-    def forward(*args: Any) -> Any:
+    def forward(*args: object) -> Any:
         # Differentiable again: derivatives of higher order come here.
         return differentiable(*args), args
 
-    def backward(residuals: Any, cts: Any) -> Any:
+    def backward(residuals: Sequence[Value], cts: Tangents) -> Any:
         out = exported.vjp()
         filled = [
             array_ops.zeros(typeof(ct).tangent_aval()) if a.dtype == float0 else ct
@@ -266,7 +271,7 @@ def _callable(exported: Exported) -> Callable[..., Any]:
     differentiable.defvjp(forward, backward)
 
     @tracebacks.api_boundary
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: object) -> Any:
         leaves, tree = pytrees.tree_flatten((args, kwargs))
         if tree != exported.in_tree:
             told = "\n".join(
@@ -301,7 +306,7 @@ def export(
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
-    _override_lowering_rules: Any = None,
+    _override_lowering_rules: object = None,
 ) -> Callable[..., Exported]:
     """A function of argument types that gives `fun_jit` as a StableHLO module for them.
 
@@ -333,7 +338,7 @@ def export(
         )
 
     @tracebacks.api_boundary
-    def exporter(*args: Any, **kwargs: Any) -> Exported:
+    def exporter(*args: object, **kwargs: object) -> Exported:
         given, tree = pytrees.tree_flatten((args, kwargs))
         _check_scopes(fun_name(inspect.unwrap(fun_jit)), _arg_names(tree), given)
         return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks))

@@ -13,7 +13,7 @@ import json
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.pytree import is_namedtuple, is_node, make_treedef
 from teucer.random._keys import key_dtype
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "aval_of",
@@ -240,7 +244,7 @@ def unpack(what: str, data: bytes | bytearray | memoryview) -> list[bytes]:
     return sections
 
 
-def aval_text(aval: Any) -> dict[str, Any]:
+def aval_text(aval: ShapedArray) -> dict[str, Any]:
     """A type in a form that JSON can say."""
     dtype = (
         "float0"
@@ -258,7 +262,7 @@ def aval_text(aval: Any) -> dict[str, Any]:
     }
 
 
-def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
+def aval_of(text: Params, scope: SymbolicScope) -> ShapedArray:
     shape = tuple(
         symbolic_shape(n, scope=scope)[0] if isinstance(n, str) else int(n) for n in text["shape"]
     )
@@ -269,7 +273,7 @@ def aval_of(text: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     return ShapedArray(shape, dtype, text["weak_type"], sharding=sharding_of(text.get("sharding")))
 
 
-def sharding_text(sharding: Any, devices: Sequence[Any] = ()) -> Any:
+def sharding_text(sharding: Any, devices: Sequence[object] = ()) -> Any:
     """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by
     their places."""
     if sharding is None:
@@ -309,7 +313,7 @@ def sharding_of(text: Any, devices: Sequence[Any] = ()) -> Any:
     return NamedSharding(Mesh(own.reshape(sizes), names, types), spec, memory_kind=text["memory"])
 
 
-def tree_text(tree: Any) -> Any:
+def tree_text(tree: PyTree) -> Any:
     """The structure of a tree in a form that JSON can say.
 
     Raises ValueError for nodes of classes that are not registered for it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, source
@@ -16,6 +16,9 @@ from teucer._base.source import here
 from teucer._core.trace import typeof
 from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, min_dim
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "SymbolicScope",
@@ -26,7 +29,7 @@ __all__ = [
 ]
 
 
-def is_symbolic_dim(p: Any) -> bool:
+def is_symbolic_dim(p: Value) -> bool:
     """Whether a size is not a constant.
 
     >>> is_symbolic_dim(3), is_symbolic_dim(symbolic_shape("n")[0])
@@ -110,7 +113,7 @@ def symbolic_shape(
     *,
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
-    like: Sequence[Any] | None = None,
+    like: Sequence[object] | None = None,
 ) -> tuple[Any, ...]:
     """A shape of which some sizes are symbolic, for `ShapeDtypeStruct`s that functions are exported
     for.
@@ -141,8 +144,8 @@ def symbolic_shape(
 
 
 def symbolic_args_specs(
-    args: Any,
-    shapes_specs: Any,
+    args: Sequence[Value],
+    shapes_specs: object,
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
 ) -> Any:

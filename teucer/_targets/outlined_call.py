@@ -74,7 +74,7 @@ def _reorders(jaxpr: Jaxpr) -> bool:
     )
 
 
-def _row(aval: Any) -> Any:
+def _row(aval: ShapedArray) -> Any:
     return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,9 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._derived.stages import jit
 from teucer.debug._double import is_inexact, widened
 from teucer.debug._walk import inner_call, line_of, shown
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["Difference", "first_difference"]
 
@@ -55,9 +58,9 @@ class Difference(NamedTuple):
 
 def first_difference(
     closed: ClosedJaxpr,
-    args: Sequence[Any],
-    alone: Sequence[Any],
-    compiled: Sequence[Any],
+    args: Sequence[Value],
+    alone: Sequence[object],
+    compiled: Sequence[object],
     tolerance: float | None,
 ) -> Difference | None:
     """The first operation that differs beyond the tolerance, if a result does."""
@@ -78,7 +81,9 @@ def first_difference(
     )
 
 
-def _search(closed: ClosedJaxpr, args: Sequence[Any], tolerance: float | None) -> Difference | None:
+def _search(
+    closed: ClosedJaxpr, args: Sequence[Value], tolerance: float | None
+) -> Difference | None:
     """The first equation that differs in a program that gives the results of all of them."""
     jaxpr = closed.jaxpr
     every = [v for eqn in jaxpr.eqns for v in eqn.outvars]
@@ -86,7 +91,7 @@ def _search(closed: ClosedJaxpr, args: Sequence[Any], tolerance: float | None) -
     compiled = iter(jit(program.__call__)(*args))
     found: list[Difference] = []
 
-    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Any:
+    def handle(eqn: Eqn, operands: tuple[object, ...]) -> Any:
         outs = _alone(eqn, operands)
         others = [next(compiled) for _ in eqn.outvars]
         if not found:
@@ -100,7 +105,7 @@ def _search(closed: ClosedJaxpr, args: Sequence[Any], tolerance: float | None) -
     return found[0] if found else None
 
 
-def _alone(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
+def _alone(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
     """The results of an equation, those of a call operation by operation."""
     inner = inner_call(eqn, len(operands))
     if inner is not None:
@@ -110,7 +115,7 @@ def _alone(eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _within(
-    eqn: Eqn, operands: Sequence[Any], y: Any, other: Any, tolerance: float | None
+    eqn: Eqn, operands: Sequence[Value], y: Value, other: object, tolerance: float | None
 ) -> Difference:
     inner = inner_call(eqn, len(operands))
     deeper = _search(inner, operands, tolerance) if inner is not None else None
@@ -129,7 +134,7 @@ def _within(
     )
 
 
-def _excess(y: Any, other: Any, tolerance: float | None) -> float:
+def _excess(y: Any, other: object, tolerance: float | None) -> float:
     """How many times the tolerance two values differ."""
     if isinstance(getattr(y, "dtype", None), dtypes.ExtendedDType):
         return 0.0
@@ -139,7 +144,7 @@ def _excess(y: Any, other: Any, tolerance: float | None) -> float:
     return _difference(y, other) / allowed
 
 
-def _difference(y: Any, other: Any) -> float:
+def _difference(y: Value, other: object) -> float:
     """The largest difference beside the largest value; inf where one is not finite and the other
     is, or they are not numbers."""
     a, b = (np.asarray(x) for x in (y, other))

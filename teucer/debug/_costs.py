@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from teucer._base import dtypes
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._derived.liveness import bytes_of
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["bytes_moved", "count_text", "operations", "total_operations"]
 
@@ -118,5 +121,5 @@ def count_text(n: float) -> str:
     return f"{n:.0f}"
 
 
-def _size(aval: Any) -> int:
+def _size(aval: ShapedArray) -> int:
     return int(getattr(aval, "size", 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer._base import config, dtypes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret
 from teucer._core.stage import stage_jaxpr
 from teucer._core.types import ShapedArray
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, Params, Value
 
 __all__ = ["in_double", "is_inexact", "widened"]
 
@@ -26,7 +29,7 @@ def is_inexact(x: Any) -> bool:
     )
 
 
-def widened(dtype: Any) -> Any:
+def widened(dtype: DTypeLike) -> Any:
     """float64 for a floating dtype, complex128 for a complex one, others as they are.
 
     >>> widened(np.dtype("float32")), widened(np.dtype("int32"))
@@ -37,7 +40,7 @@ def widened(dtype: Any) -> Any:
     return np.dtype(np.complex128 if dtypes.issubdtype(dtype, np.complexfloating) else np.float64)
 
 
-def in_double(eqn: Eqn, operands: Sequence[Any]) -> list[Any] | None:
+def in_double(eqn: Eqn, operands: Sequence[Value]) -> list[Any] | None:
     """The results of an equation on operands of double precision; None where there is no such
     thing, such as for a kernel."""
     if str(eqn.primitive) in _OF_BITS:
@@ -52,11 +55,11 @@ def in_double(eqn: Eqn, operands: Sequence[Any]) -> list[Any] | None:
         return None  # it has no form of this precision
 
 
-def _params(params: dict[str, Any]) -> dict[str, Any]:
+def _params(params: Params) -> dict[str, Any]:
     return {name: _param(value) for name, value in params.items()}
 
 
-def _param(value: Any) -> Any:
+def _param(value: Value) -> Any:
     """A parameter for operands of double precision: dtypes and programs are those of double
     precision too."""
     if isinstance(value, np.dtype):
@@ -91,11 +94,11 @@ def _closed(closed: ClosedJaxpr) -> ClosedJaxpr:
     return made
 
 
-def _aval(aval: Any) -> Any:
+def _aval(aval: ShapedArray) -> Any:
     return aval.update(dtype=widened(aval.dtype)) if isinstance(aval, ShapedArray) else aval
 
 
-def _value(x: Any) -> Any:
+def _value(x: Value) -> Any:
     """A constant or literal in double precision; a traced value is it already."""
     if isinstance(x, float | complex | np.ndarray | np.generic):
         array = np.asarray(x)

@@ -9,7 +9,7 @@ import dataclasses
 import linecache
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 
@@ -21,6 +21,9 @@ from teucer._trees import pytrees
 from teucer.debug._compare import Difference, first_difference
 from teucer.debug._double import is_inexact
 from teucer.debug._walk import Fault, Loss, Walk
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["Explanation", "Line", "explain"]
 
@@ -106,7 +109,7 @@ class Explanation:
 
 @tracebacks.api_boundary
 def explain(
-    fun: Callable[..., Any], *args: Any, tolerance: float | None = None, **kwargs: Any
+    fun: Callable[..., object], *args: object, tolerance: float | None = None, **kwargs: object
 ) -> Explanation:
     """Where a program loses digits, makes a NaN or an infinity, or differs from its compiled form.
 
@@ -127,7 +130,7 @@ def explain(
     """
     leaves, tree = pytrees.tree_flatten((args, kwargs))
 
-    def flat(*values: Any) -> Any:
+    def flat(*values: Value) -> Any:
         given, named = pytrees.tree_unflatten(tree, values)
         return fun(*given, **named)
 
@@ -154,7 +157,7 @@ def explain(
     )
 
 
-def _possible(x: Any) -> float:
+def _possible(x: Value) -> float:
     """How many decimal digits the dtype of an array has."""
     return -math.log10(float(_eps(x)))
 
@@ -163,7 +166,7 @@ def _eps(x: Any) -> Any:
     return ml_dtypes.finfo(x.dtype).eps
 
 
-def _digits(error: float, x: Any) -> float:
+def _digits(error: float, x: Value) -> float:
     """How many decimal digits of an array of that relative error are right."""
     return (
         0.0

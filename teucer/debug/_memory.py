@@ -70,7 +70,9 @@ class Memory:
 
 
 @tracebacks.api_boundary
-def memory(fun: Callable[..., Any], *args: Any, compiled: bool = True, **kwargs: Any) -> Memory:
+def memory(
+    fun: Callable[..., object], *args: object, compiled: bool = True, **kwargs: object
+) -> Memory:
     """How much memory a program needs at once, and what that is, before it runs.
 
     args: arrays, or their types (ShapeDtypeStruct). compiled: whether the compiler is asked, too.

@@ -6,7 +6,7 @@ import builtins
 import logging
 import string
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from teucer._core.references import types as references
 from teucer._core.references.cells import Ref
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback as callback
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Value
 
 __all__ = ["log", "print"]
 
@@ -39,15 +44,19 @@ class _Checker(string.Formatter):
         if names:
             raise ValueError(f"Unused keyword arguments to `jax.debug.print`: {names}.{advice}")
 
-    def format_field(self, value: Any, spec: str) -> str:
+    def format_field(self, value: Value, spec: str) -> str:
         return ""
 
-    def convert_field(self, value: Any, conversion: Any) -> Any:
+    def convert_field(self, value: Value, conversion: object) -> Any:
         return value
 
 
 def _show(
-    out: Callable[[str], None], options: dict[str, bool], fmt: str | None, args: Any, kwargs: Any
+    out: Callable[[str], None],
+    options: dict[str, bool],
+    fmt: str | None,
+    args: Sequence[Value],
+    kwargs: dict[str, object],
 ) -> Any:
     """Have `out` called with the text; without a format, a function that takes it and its
     arguments."""
@@ -59,7 +68,7 @@ def _show(
                 "returns."
             )
 
-        def later(fmt: str, *args: Any, **kwargs: Any) -> None:
+        def later(fmt: str, *args: object, **kwargs: object) -> None:
             _show(out, options, fmt, args, kwargs)
 
         return later
@@ -80,7 +89,7 @@ def _show(
             ) from None
     printing = {k: v for k, v in np.get_printoptions().items() if k != "override_repr"}
 
-    def show(*args: Any, **kwargs: Any) -> None:
+    def show(*args: object, **kwargs: object) -> None:
         with np.printoptions(**printing):  # a thread of the runtime may have others
             out(fmt.format(*args, **kwargs))
 
@@ -94,11 +103,11 @@ def _show(
 
 def print(
     fmt: str | None = None,
-    *args: Any,
+    *args: object,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Print values while the program runs: `fmt.format(*args, **kwargs)` of the numbers.
 
@@ -124,11 +133,11 @@ def print(
 
 def log(
     fmt: str | None = None,
-    *args: Any,
+    *args: object,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """As `print`, to the logger 'teucer' at level INFO."""
     options = {

@@ -5,16 +5,19 @@ from __future__ import annotations
 import html
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.trace import Tracer
 from teucer._trees import pytrees
 from teucer.sharding._inspection import inspect_sharding_p
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
 __all__ = ["inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"]
 
 
-def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+def inspect_array_sharding(value: Value, *, callback: Callable[[Any], None]) -> None:
     """Call `callback` with the sharding of each array of a pytree.
 
     Within a program it is called while that is compiled, when the compiler has chosen; so each
@@ -137,7 +140,7 @@ def _extent(
     return widths, max(int(10 * scale / len(rows)) - 1, 1) if len(shape) == 2 else 1
 
 
-def _cells(shape: tuple[int, ...], sharding: Any, color_map: Any) -> list[list[_Cell]]:
+def _cells(shape: tuple[int, ...], sharding: Any, color_map: object) -> list[list[_Cell]]:
     """The parts of an array, row by row."""
     held: dict[tuple[int, ...], list[Any]] = {}
     parts = sharding.shard_shape(shape)

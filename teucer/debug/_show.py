@@ -54,7 +54,7 @@ class Picture:
 
 
 @tracebacks.api_boundary
-def show(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Picture:
+def show(fun: Callable[..., object], *args: object, **kwargs: object) -> Picture:
     """A program to be looked at: equations folded by function and by line, with shapes, bytes and
     operations.
 

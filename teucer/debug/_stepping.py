@@ -49,10 +49,10 @@ class Stepper:
         """Run on without stopping."""
         sys.settrace(self.before)
 
-    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _called(self, frame: FrameType, event: str, argument: object) -> Any:
         return self._line if _is_of_program(frame.f_code.co_filename) else None
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _line(self, frame: FrameType, event: str, argument: object) -> Any:
         if event == "line" and not self.busy:
             self.busy = True
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +19,10 @@ from teucer.lax._blame import mapped_values
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
 
 __all__ = ["Fault", "Loss", "Walk", "inner_call", "is_backward", "line_of", "shown"]
 
@@ -130,7 +134,7 @@ class Walk:
         """The results of a program on arguments."""
         return [self._pair(y) for y in interpret(closed, [_given(x) for x in args], self._equation)]
 
-    def _equation(self, eqn: Eqn, operands: tuple[Any, ...]) -> list[Pair]:
+    def _equation(self, eqn: Eqn, operands: tuple[object, ...]) -> list[Pair]:
         pairs = [self._pair(x) for x in operands]
         rule = _INSIDE.get(eqn.primitive)
         if rule is not None:
@@ -147,7 +151,7 @@ class Walk:
                 self._look_for_faults(one, Made(str(one.primitive)), given, found)
         return self._operation(eqn, pairs)
 
-    def _pair(self, x: Any) -> Pair:
+    def _pair(self, x: Value) -> Pair:
         if type(x) is Pair:
             return x
         constant = x if isinstance(x, int | float | complex | np.generic) else None
@@ -188,7 +192,7 @@ class Walk:
             self.losses.setdefault(line_of(eqn), []).append(loss)
 
     def _look_for_faults(
-        self, eqn: Eqn, made: Made, operands: Sequence[Any], outs: Sequence[Any]
+        self, eqn: Eqn, made: Made, operands: Sequence[Value], outs: Sequence[Value]
     ) -> None:
         if self.nan is None and _any(np.isnan, outs) and not _any(np.isnan, operands):
             self.nan = self._fault("nan", eqn, made, operands, outs)
@@ -197,7 +201,7 @@ class Walk:
             self.inf = self._fault("inf", eqn, made, operands, outs)
 
     def _fault(
-        self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Any], outs: Sequence[Any]
+        self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Value], outs: Sequence[Value]
     ) -> Fault:
         where = line_of(eqn)
         place = eqn.where("")
@@ -275,11 +279,11 @@ _INSIDE: dict[Any, Callable[[Walk, Eqn, list[Pair]], list[Pair]]] = {
 }
 
 
-def _given(x: Any) -> Pair:
+def _given(x: Value) -> Pair:
     return Pair(x, _double(x), 0.0, Made("argument"))
 
 
-def _double(x: Any) -> Any:
+def _double(x: Value) -> Any:
     """A value in double precision, on the device."""
     if isinstance(getattr(x, "dtype", None), dtypes.ExtendedDType) or not hasattr(
         np.asarray(x), "dtype"
@@ -292,7 +296,7 @@ def _double(x: Any) -> Any:
         return jnp.asarray(array.astype(widened(array.dtype)))
 
 
-def _stacked(column: list[Pair], aval: Any) -> Pair:
+def _stacked(column: list[Pair], aval: ShapedArray) -> Pair:
     if not column:
         empty = jnp.zeros(aval.shape, aval.dtype)
         return Pair(empty, _double(empty), 0.0, Made("scan"))
@@ -303,7 +307,7 @@ def _stacked(column: list[Pair], aval: Any) -> Pair:
     )
 
 
-def relative_error(y: Any, double: Any) -> float:
+def relative_error(y: Value, double: object) -> float:
     """The relative error of nine elements in ten, at most 1, which is also that of a number that is
     finite in one only."""
     b = np.asarray(double)
@@ -327,11 +331,11 @@ def _any(test: Callable[[Any], Any], values: Sequence[Any]) -> bool:
     )
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: Value) -> Any:
     array = np.asarray(x)
     return array.astype(widened(array.dtype))
 
 
-def _is_meant(eqn: Eqn, operands: Sequence[Any]) -> bool:
+def _is_meant(eqn: Eqn, operands: Sequence[Value]) -> bool:
     """Whether an infinity is written into the program, as the neutral element of a maximum is."""
     return str(eqn.primitive) in ("broadcast_in_dim", "full_like", "select_n") or not operands

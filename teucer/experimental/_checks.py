@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "EFFECTS",
@@ -83,7 +88,7 @@ class Site:
     ) -> None:
         self.category, self.message, self.place = category, message, place
 
-    def error(self, shown: Sequence[Any]) -> CheckifyError:
+    def error(self, shown: Sequence[object]) -> CheckifyError:
         """The exception that shows values, with the line as a note."""
         error = self.category(self.message(*shown))
         if self.place is not None:
@@ -167,10 +172,10 @@ class Check(Primitive):
     multiple_results = True
     mergeable = False
 
-    def types(self, *avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, **params: object) -> Any:
         return ()
 
-    def effects(self, *avals: Any, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, **params: object) -> Any:
         return EFFECTS
 
     def evaluate(self, *args: Any, sites: Any, counts: Any, debug: bool) -> Any:
@@ -181,7 +186,7 @@ class Check(Primitive):
             raise JaxRuntimeError("\n".join([message, *getattr(found, "__notes__", ())]))
         return ()
 
-    def lower(self, ctx: Any, *values: Any, sites: Any, counts: Any, debug: bool) -> Any:
+    def lower(self, ctx: Context, *values: Any, sites: object, counts: object, debug: bool) -> Any:
         if not debug:
             raise ValueError(
                 "Cannot abstractly evaluate a checkify.check which was not functionalized. This "
@@ -190,10 +195,10 @@ class Check(Primitive):
             )
         return ()
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Any, **params: object) -> Any:
         failed = args[0]  # a scalar of each element of the batch
         last = 0 if dims[0] is None else axis.size - 1 - jnp.argmax(failed[::-1])
         one = [
@@ -207,7 +212,7 @@ class Check(Primitive):
 check_p = Check()
 
 
-def state_of(flat: Sequence[Any], counts: Sequence[int]) -> State:
+def state_of(flat: Sequence[object], counts: Sequence[int]) -> State:
     rest = iter(flat[2:])
     return State(flat[0], flat[1], tuple(tuple(next(rest) for _ in range(n)) for n in counts))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from teucer.lax._composite import composite_p
 from teucer.lax._control.solves import linear_solve_p
 from teucer.lax._windows import select_and_scatter_p
 from teucer.sharding._manual_call import shard_map_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Params, Value
 
 __all__ = [
     "Error",
@@ -131,7 +134,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                 f"{x!r} of type {type(x)}."
             )
 
-    def message(*values: Any) -> str:
+    def message(*values: Value) -> str:
         args, kwargs = pytrees.tree_unflatten(tree, values)
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
@@ -142,13 +145,13 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
 
 @tracebacks.api_boundary
-def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+def debug_check(pred: Any, msg: str, *fmt_args: Value, **fmt_kwargs: Any) -> None:
     """As `check`, which does nothing where `checkify` is not around."""
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
 def checkify(
-    f: Callable[..., Any], errors: Iterable[type[CheckifyError]] = user_checks
+    f: Callable[..., object], errors: Iterable[type[CheckifyError]] = user_checks
 ) -> Callable[..., tuple[Error, Any]]:
     """A function that returns (Error, result of f) and raises nothing: what failed first, if
     anything, is in the Error.
@@ -194,7 +197,7 @@ def _in_force() -> Iterator[None]:
         config.checked.set_local(saved)
 
 
-def _checked(closed: ClosedJaxpr, wanted: frozenset[Any]) -> Checked:
+def _checked(closed: ClosedJaxpr, wanted: frozenset[object]) -> Checked:
     """A jaxpr that computes its State too."""
     found: list[Any] = []
 
@@ -259,7 +262,7 @@ class _Checks:
         return outs
 
     def fails(
-        self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Any
+        self, category: type[CheckifyError], failed: Any, message: Callable[..., str], *shown: Value
     ) -> None:
         self.join(
             State(failed, np.int32(0), (tuple(shown),)), (Site(category, message, self.place),)
@@ -290,7 +293,7 @@ class _Checks:
         first = jnp.argmax(wrong)
         which, index = first % len(axes), starts.reshape(-1)[first]
 
-        def message(index: Any, which: Any) -> str:
+        def message(index: Array, which: Any) -> str:
             axis = axes[int(which)]
             return (
                 f"out-of-bounds indexing for array of shape {shape}: index {int(index)} is out of "
@@ -301,7 +304,7 @@ class _Checks:
 
     # Programs within the program
 
-    def jitted(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def jitted(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
         program = inner[0]
 
         def call(*args: Any) -> Any:
@@ -310,12 +313,12 @@ class _Checks:
         call.__name__ = params["name"]
         return self.called(jit(call, inline=params["inline"]), program, args)
 
-    def recomputed(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def recomputed(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
         program = inner[0]
         call = checkpoint(program, policy=params["policy"], prevent_cse=params["prevent_cse"])
         return self.called(call, program, args)
 
-    def told(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def told(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
         program = inner[0]
         return self.called(
             xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}),
@@ -411,7 +414,7 @@ class _Checks:
         self.join(of_body, body.sites)
         return values
 
-    def branched(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def branched(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
         def branch(own: int) -> Callable[..., Any]:
             def run(*operands: Any) -> Any:
                 state, outs = inner[own](*operands)
@@ -444,7 +447,7 @@ def _of_devices(site: Site, number: int) -> Site:
     """A site of a program that each device runs: its message is that of each device which failed
     there."""
 
-    def message(failed: Any, code: Any, *shown: Any) -> str:
+    def message(failed: Any, code: Any, *shown: Value) -> str:
         where = np.flatnonzero(np.logical_and(failed, np.equal(code, number)))
         return "\n".join(
             f"at mapped index {i}: {site.message(*[np.asarray(x)[i] for x in shown])}"
@@ -454,7 +457,7 @@ def _of_devices(site: Site, number: int) -> Site:
     return Site(site.category, message)
 
 
-def _programs(params: dict[str, Any]) -> list[ClosedJaxpr]:
+def _programs(params: Params) -> list[ClosedJaxpr]:
     """The programs that an equation carries, in the order of its parameters."""
     items = [
         x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))

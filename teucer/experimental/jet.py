@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._trees import pytrees
 from teucer.lax import _structure
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params, Value
 
 __all__ = ["JetTrace", "JetTracer", "fact", "jet", "zero_series"]
 __dir__ = listing(__name__, __all__)
@@ -102,7 +105,7 @@ def jet(
     return pytrees.tree_unflatten(f.tree, outs), pytrees.tree_unflatten(f.tree, results)
 
 
-def _term(x: Any, term: Any, scale: int) -> Any:
+def _term(x: ArrayLike, term: object, scale: int) -> Any:
     """A coefficient, of the dtype of derivatives of the argument."""
     dtype = (
         typeof(x).dtype
@@ -137,7 +140,7 @@ class JetTracer(Tracer):
     __slots__ = ("aval", "primal", "terms")
     aval: Any
 
-    def __init__(self, trace: Trace, primal: Any, terms: list[Any]) -> None:
+    def __init__(self, trace: Trace, primal: object, terms: list[Any]) -> None:
         self._trace, self.primal, self.terms, self.aval = trace, primal, terms, typeof(primal)
 
     def origin(self) -> str:
@@ -196,9 +199,9 @@ class JetTrace(Trace):
 
 
 def _jet_flat(
-    f: Callable[..., Sequence[Any]],
+    f: Callable[..., Sequence[object]],
     order: int,
-    primals: Sequence[Any],
+    primals: Sequence[Value],
     series: Sequence[list[Any] | None],
 ) -> tuple[list[Any], list[list[Any] | None]]:
     """Results and their terms of a function of flat values; no terms where they are constant."""
@@ -235,7 +238,7 @@ _BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 
 def _series(
     primitive: Any,
-    params: dict[str, Any],
+    params: Params,
     order: int,
     primals: list[Any],
     series: list[list[Any] | None],
@@ -245,7 +248,7 @@ def _series(
     moving = [i for i, terms in enumerate(series) if terms is not None]
     inexact = all(dtypes.issubdtype(typeof(primals[i]).dtype, np.inexact) for i in moving)
 
-    def results(*xs: Any) -> Any:
+    def results(*xs: Value) -> Any:
         return current_trace().process(primitive, xs, params)
 
     def call(*xs: Any) -> Any:
@@ -285,7 +288,7 @@ def _linear(
 
 
 def _convolved(
-    call: Callable[..., Any], order: int, primals: list[Any], series: list[list[Any] | None]
+    call: Callable[..., object], order: int, primals: list[Any], series: list[list[Any] | None]
 ) -> tuple[Any, Any]:
     """Of a product each term is the sum of products of terms whose orders sum to its own."""
     x, y = ([primal, *(terms or ())] for primal, terms in zip(primals, series, strict=True))

@@ -52,7 +52,7 @@ def create_device_mesh(
 def create_hybrid_device_mesh(
     mesh_shape: Sequence[int],
     dcn_mesh_shape: Sequence[int],
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[object] | None = None,
     *,
     process_is_granule: bool = False,
     should_sort_granules_by_key: bool = True,

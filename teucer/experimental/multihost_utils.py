@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,12 @@ from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.processes import ProcessFailure
 from teucer._devices.shardings import NamedSharding
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from teucer._core.typing import Array
+    from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = [
     "ProcessFailureError",
@@ -69,13 +75,13 @@ def _one_a_process() -> NamedSharding:
     )
 
 
-def _everywhere(x: Any) -> np.ndarray[Any, Any]:
+def _everywhere(x: Array) -> np.ndarray[Any, Any]:
     """The values of an array over several processes, in each of them."""
     whole = NamedSharding(x.sharding.mesh, PartitionSpec())
     return np.asarray(jit(_same, out_shardings=whole)(x))
 
 
-def _same(x: Any) -> Any:
+def _same(x: Array) -> Any:
     return x
 
 
@@ -88,7 +94,7 @@ def _rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @tracebacks.api_boundary
-def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
     """The values that each process has, in all processes.
 
     in_tree: a pytree of arrays or numbers, T[shape] in each process; or arrays that lie over
@@ -102,7 +108,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     array([[0, 1, 2]])
     """
 
-    def gather(x: Any) -> np.ndarray[Any, Any]:
+    def gather(x: Array) -> np.ndarray[Any, Any]:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not tiled:
                 raise ValueError(
@@ -120,7 +126,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
 
 @tracebacks.api_boundary
-def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+def broadcast_one_to_all(in_tree: PyTreeDef, is_source: bool | None = None) -> Any:
     """The values of one process, in all processes.
 
     in_tree: a pytree of arrays or numbers, of the same shapes and dtypes in every process.
@@ -144,7 +150,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 
 @tracebacks.api_boundary
-def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
     """Raise AssertionError unless all processes have the same tree of values.
 
     in_tree: a pytree of arrays or numbers, of the same shapes and dtypes in every process.
@@ -176,7 +182,9 @@ def sync_global_devices(name: str) -> None:
 
 
 @tracebacks.api_boundary
-def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+def host_local_array_to_global_array(
+    local_inputs: object, global_mesh: Mesh, pspecs: object
+) -> Any:
     """Arrays over a mesh of all processes, of what each of them has.
 
     local_inputs: a pytree of arrays, T[shape] in each process. global_mesh: each process has a
@@ -190,7 +198,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     Array([0, 1], dtype=int32)
     """
 
-    def to_global(x: Any, spec: PartitionSpec) -> Any:
+    def to_global(x: Array, spec: PartitionSpec) -> Any:
         if isinstance(x, Tracer):
             raise TypeError(
                 "host_local_array_to_global_array: a traced value has no parts on the host: "
@@ -204,7 +212,9 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 
 @tracebacks.api_boundary
-def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+def global_array_to_host_local_array(
+    global_inputs: object, global_mesh: Mesh, pspecs: object
+) -> Any:
     """The parts of arrays that this process has, as arrays over its part of a mesh: the inverse of
     `host_local_array_to_global_array`.
 
@@ -212,7 +222,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     Raises ValueError for None as a spec.
     """
 
-    def to_local(x: Any, spec: PartitionSpec) -> Any:
+    def to_local(x: Array, spec: PartitionSpec) -> Any:
         sharding = NamedSharding(global_mesh, spec)
         if isinstance(x, ArrayImpl) and x.is_fully_addressable:
             return x
@@ -229,7 +239,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     return _with_specs("global_array_to_host_local_array", to_local, global_inputs, pspecs)
 
 
-def _with_specs(name: str, f: Any, tree: Any, specs: Any) -> Any:
+def _with_specs(name: str, f: Callable[..., object], tree: PyTree, specs: object) -> Any:
     if specs is None:
         raise ValueError(
             "`None` is not a valid input to the pspecs argument. Please use "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer._transform.vjp import vjp
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
 
 __all__ = [
     "abs2",
@@ -69,9 +72,9 @@ _MIDDLE = np.array(
 
 
 def odeint(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     y0: Any,
-    t: Any,
+    t: Array,
     *args: Any,
     rtol: float = 1.4e-8,
     atol: float = 1.4e-8,
@@ -104,7 +107,7 @@ def odeint(
     flat, unravel = ravel_pytree(y0)
     flat = flat if jnp.issubdtype(flat.dtype, np.inexact) else flat.astype(float)
 
-    def of_vector(y: Any, t: Any, *args: Any) -> Any:
+    def of_vector(y: Array, t: Array, *args: object) -> Any:
         return ravel_pytree(func(unravel(y), t, *args))[0].astype(y.dtype)
 
     t = jnp.asarray(t)
@@ -113,7 +116,7 @@ def odeint(
     leaves, tree = pytrees.tree_flatten((*args, *constants))
     moving = tuple(jnp.issubdtype(jnp.result_type(leaf), np.inexact) for leaf in leaves)
 
-    def of_leaves(y: Any, t: Any, *leaves: Any) -> Any:
+    def of_leaves(y: Array, t: Array, *leaves: Value) -> Any:
         return converted(y, t, *pytrees.tree_unflatten(tree, leaves))
 
     ys = _odeint(of_leaves, _Options(rtol, atol, mxstep, hmax, moving), flat, t, *leaves)
@@ -147,8 +150,8 @@ class _Step(NamedTuple):
 
 
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
-def _odeint(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args: Any) -> Any:
-    def slope_of(y: Any, t: Any) -> Any:
+def _odeint(func: Callable[..., object], options: _Options, y0: Any, ts: Any, *args: object) -> Any:
+    def slope_of(y: Any, t: Array) -> Any:
         return func(y, t, *args)
 
     def advance(step: _Step) -> _Step:
@@ -163,7 +166,7 @@ def _odeint(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args
         kept = [jnp.where(accepted, after, before) for before, after in zip(step, new, strict=True)]
         return _Step(*kept)._replace(dt=following, count=step.count + 1)
 
-    def to_time(step: _Step, target: Any) -> tuple[_Step, Any]:
+    def to_time(step: _Step, target: object) -> tuple[_Step, Any]:
         def unfinished(step: _Step) -> Any:
             return (step.t < target) & (step.count < options.mxstep) & (step.dt > 0)
 
@@ -190,7 +193,7 @@ def _odeint(func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args
 
 
 def _odeint_fwd(
-    func: Callable[..., Any], options: _Options, y0: Any, ts: Any, *args: Any
+    func: Callable[..., object], options: _Options, y0: Array, ts: object, *args: object
 ) -> tuple[Any, Any]:
     ys = _odeint(func, options, y0, ts, *args)
     return ys, (ys, ts, args)
@@ -294,7 +297,13 @@ def fit_4th_order_polynomial(
 
 
 def initial_step_size(
-    fun: Callable[[Any, Any], Any], t0: Any, y0: Any, order: int, rtol: float, atol: float, f0: Any
+    fun: Callable[[Any, Any], Any],
+    t0: object,
+    y0: Any,
+    order: int,
+    rtol: float,
+    atol: float,
+    f0: object,
 ) -> Any:
     """The length of a first step.
 
@@ -328,7 +337,7 @@ def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1:
 
 
 def optimal_step_size(
-    last_step: Any,
+    last_step: object,
     mean_error_ratio: Any,
     safety: float = 0.9,
     ifactor: float = 10.0,
@@ -349,7 +358,7 @@ def optimal_step_size(
     )
 
 
-def abs2(x: Any) -> Any:
+def abs2(x: Array) -> Any:
     """The square of the absolute value.
 
     >>> float(abs2(jnp.array(3 + 4j)))

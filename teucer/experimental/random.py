@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer._base.lazy import listing
 from teucer._core.trace import EVAL, current_trace
 from teucer._transform.batch import BatchTrace, BatchTracer
 from teucer._trees.registry import register_dataclass
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
 __dir__ = listing(__name__, __all__)
@@ -62,7 +65,7 @@ class StatefulPRNG:
         key, shape = random.fold_in(self._base_key, count), _shape(shape)
         return key if not shape else random.split(key, math.prod(shape)).reshape(shape)
 
-    def random(self, size: int | Sequence[int] | None = None, dtype: Any = float) -> Any:
+    def random(self, size: int | Sequence[int] | None = None, dtype: DTypeLike = float) -> Any:
         """Uniform floats from 0, included, to 1, excluded.
 
         >>> stateful_rng(42).random(3).shape
@@ -72,11 +75,11 @@ class StatefulPRNG:
 
     def uniform(
         self,
-        low: Any = 0,
-        high: Any = 1,
+        low: ArrayLike = 0,
+        high: object = 1,
         size: int | Sequence[int] | None = None,
         *,
-        dtype: Any = float,
+        dtype: DTypeLike = float,
     ) -> Any:
         """Uniform floats from low, included, to high, excluded.
 
@@ -87,11 +90,11 @@ class StatefulPRNG:
 
     def normal(
         self,
-        loc: Any = 0,
-        scale: Any = 1,
+        loc: ArrayLike = 0,
+        scale: object = 1,
         size: int | Sequence[int] | None = None,
         *,
-        dtype: Any = float,
+        dtype: DTypeLike = float,
     ) -> Any:
         """Normal floats of mean loc and standard deviation scale.
 
@@ -103,11 +106,11 @@ class StatefulPRNG:
 
     def integers(
         self,
-        low: Any,
-        high: Any = None,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
         size: int | Sequence[int] | None = None,
         *,
-        dtype: Any = int,
+        dtype: DTypeLike = int,
     ) -> Any:
         """Integers from low, included, to high, excluded; from 0 to low where high is None.
 
@@ -157,11 +160,11 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     return _generator(random.key(seed, impl=impl))
 
 
-def _generator(key: Any) -> StatefulPRNG:
+def _generator(key: object) -> StatefulPRNG:
     return StatefulPRNG(key, teucer.new_ref(0))
 
 
-def _refuse_shared(counter: Any) -> None:
+def _refuse_shared(counter: object) -> None:
     """Raise ValueError where all elements of a batch would draw the same numbers from one
     generator."""
     trace = current_trace()

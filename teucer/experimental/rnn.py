@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from teucer import lax, random
 from teucer import numpy as jnp
@@ -59,7 +59,7 @@ def get_num_params_in_lstm(
 
 
 def init_lstm_weight(
-    rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    rng: object, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
     """Weights uniform in [-k, k) for k = 1 / sqrt(hidden_size), as one vector of float32.
 

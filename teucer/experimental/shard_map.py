@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer.sharding import _shard_map
+
+if TYPE_CHECKING:
+    from teucer._devices.meshes import BaseMesh
 
 __all__ = ["shard_map"]
 __dir__ = listing(__name__, __all__)
 
 
 def shard_map(
-    f: Callable[..., Any],
-    mesh: Any,
-    in_specs: Any,
-    out_specs: Any,
+    f: Callable[..., object],
+    mesh: BaseMesh,
+    in_specs: object,
+    out_specs: object,
     check_rep: bool = True,
-    auto: frozenset[Any] = frozenset(),
+    auto: frozenset[str] = frozenset(),
 ) -> Any:
     """As `jax.shard_map`. check_rep: its check_vma. auto: the mesh axes that are not in its
     axis_names."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base import tracebacks
 from teucer._base.lazy import listing
@@ -16,12 +16,15 @@ from teucer._optimize.discharge import discharged
 from teucer._trees import pytrees
 from teucer.numpy._references import freeze, new_ref
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
 __all__ = ["AccumEffect", "ReadEffect", "RefEffect", "WriteEffect", "discharge_state", "run_state"]
 __dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary
-def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
+def run_state(fun: Callable[..., object]) -> Callable[[Any], Any]:
     """A pure function out of one that changes references: (tree of arrays) -> tree of the arrays as
     `fun` leaves them.
 
@@ -34,7 +37,7 @@ def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     Array([1., 0.], dtype=float32)
     """
 
-    def on_arrays(state: Any) -> Any:
+    def on_arrays(state: object) -> Any:
         refs = pytrees.tree_map(new_ref, state)
         fun(refs)
         return pytrees.tree_map(freeze, refs)
@@ -44,7 +47,7 @@ def run_state(fun: Callable[..., Any]) -> Callable[[Any], Any]:
 
 def discharge_state(
     jaxpr: Jaxpr,
-    consts: Sequence[Any] = (),
+    consts: Sequence[Value] = (),
     *,
     should_discharge: bool | Sequence[bool] = True,
 ) -> tuple[Jaxpr, list[Any]]:

@@ -40,7 +40,7 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 
 
 def get_topology_desc(
-    topology_name: str = "", platform: str | None = None, **kwargs: Any
+    topology_name: str = "", platform: str | None = None, **kwargs: object
 ) -> NoReturn:
     """The description of devices that need not be attached, by a name such as 'v5e:2x2' of a
     platform, by default 'tpu'.

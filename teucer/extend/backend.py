@@ -37,7 +37,7 @@ def backends() -> dict[str, Any]:
     return _backends.backends()
 
 
-def get_backend(platform: Any = None) -> Any:
+def get_backend(platform: object = None) -> Any:
     """The backend of a platform, such as 'cpu'; the default one if None.
 
     Raises RuntimeError if there is none.
@@ -59,7 +59,7 @@ def get_default_device() -> Any:
     return _backends.target_device()
 
 
-def backend_xla_version(platform: Any = None) -> int | None:
+def backend_xla_version(platform: object = None) -> int | None:
     """The version of XLA in the plugin of a platform; None where the plugin does not say, and on
     the CPU.
 
@@ -79,11 +79,11 @@ def clear_in_memory_compilation_cache() -> None:
 def get_compile_options(
     num_replicas: int,
     num_partitions: int,
-    device_assignment: Any = None,
+    device_assignment: object = None,
     env_options_overrides: Mapping[str, Any] | None = None,
     fdo_profile: bytes | None = None,
     detailed_logging: bool = True,
-    backend: Any = None,
+    backend: object = None,
 ) -> Any:
     """The options by which a client compiles a program: `CompileOptions` of jaxlib.
 
@@ -138,8 +138,8 @@ def register_backend_factory(
     priority: int = 0,
     fail_quietly: bool = True,
     experimental: bool = False,
-    make_topology: Any = None,
-    c_api: Any = None,
+    make_topology: object = None,
+    c_api: object = None,
 ) -> None:
     """Have a platform made by a function, when backends are made for the next time.
 

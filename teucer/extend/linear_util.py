@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import config, memo
 from teucer._base.lazy import listing
 from teucer._core.debug_info import DebugInfo
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Value
 
 __all__ = [
     "Callable",
@@ -110,7 +113,10 @@ class WrappedFun:
         return getattr(self.f, "__name__", "<unnamed function>")
 
     def wrap(
-        self, gen: Callable[..., Any], gen_static_args: tuple[Any, ...], out_store: Store | None
+        self,
+        gen: Callable[..., object],
+        gen_static_args: tuple[object, ...],
+        out_store: Store | None,
     ) -> WrappedFun:
         """This function inside gen(f, [out_store,] *gen_static_args, *args, **kwargs)."""
         first = (self.f_transformed,) if out_store is None else (self.f_transformed, out_store)
@@ -124,7 +130,7 @@ class WrappedFun:
             self.debug_info,
         )
 
-    def call_wrapped(self, *args: Any, **kwargs: Any) -> Any:
+    def call_wrapped(self, *args: object, **kwargs: object) -> Any:
         """Call the function inside its transformations."""
         return self.f_transformed(*args, **kwargs)
 
@@ -134,7 +140,7 @@ class WrappedFun:
             if own is not None and other is not None:
                 own.store(other.read())
 
-    def replace_debug_info(self, dbg: Any) -> WrappedFun:
+    def replace_debug_info(self, dbg: object) -> WrappedFun:
         """The same with another debug info."""
         return WrappedFun(
             self.f, self.f_transformed, self.transforms, self.stores, self.params, self.in_type, dbg
@@ -164,7 +170,7 @@ class WrappedFun:
 
 
 def wrap_init(
-    f: Callable[..., Any], params: dict[str, Any] | None = None, *, debug_info: Any = None
+    f: Callable[..., object], params: Params | None = None, *, debug_info: object = None
 ) -> WrappedFun:
     """A function without transformations yet.
 
@@ -179,18 +185,20 @@ def wrap_init(
     )
 
 
-def _decorator(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+def _decorator(wrapped: Callable[..., object]) -> Callable[..., Any]:
     """`wrapped(gen, ...)` as a decorator of gen."""
 
     @functools.wraps(wrapped)
-    def of(gen: Callable[..., Any]) -> Callable[..., Any]:
+    def of(gen: Callable[..., object]) -> Callable[..., Any]:
         return functools.partial(wrapped, gen)
 
     return of
 
 
 @_decorator
-def transformation2(gen: Callable[..., Any], fun: WrappedFun, *gen_static_args: Any) -> WrappedFun:
+def transformation2(
+    gen: Callable[..., object], fun: WrappedFun, *gen_static_args: Value
+) -> WrappedFun:
     """A decorator: makes of gen(f, *static, *args, **kwargs) a function that wraps a WrappedFun,
     given static.
 
@@ -205,9 +213,9 @@ def transformation2(gen: Callable[..., Any], fun: WrappedFun, *gen_static_args: 
 
 @_decorator
 def transformation_with_aux2(
-    gen: Callable[..., Any],
+    gen: Callable[..., object],
     fun: WrappedFun,
-    *gen_static_args: Any,
+    *gen_static_args: Value,
     use_eq_store: bool = False,
     unk_names: bool = False,
 ) -> tuple[WrappedFun, Callable[[], Any]]:
@@ -232,7 +240,7 @@ def transformation_with_aux2(
 
 @_decorator
 def transformation(
-    gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Any
+    gen: Callable[..., Generator[Any, Any, None]], fun: WrappedFun, *gen_static_args: Value
 ) -> WrappedFun:
     """As `transformation2` for a generator: it yields (args, kwargs), is sent the result, and
     yields what becomes of it.
@@ -251,7 +259,7 @@ def transformation(
 def transformation_with_aux(
     gen: Callable[..., Generator[Any, Any, None]],
     fun: WrappedFun,
-    *gen_static_args: Any,
+    *gen_static_args: Value,
     use_eq_store: bool = False,
 ) -> tuple[WrappedFun, Callable[[], Any]]:
     """As `transformation` for a generator that yields (result, value to hand out) at last; returns
@@ -261,7 +269,10 @@ def transformation_with_aux(
 
 
 def _run(
-    f: Callable[..., Any], gen: Callable[..., Generator[Any, Any, None]], *args: Any, **kwargs: Any
+    f: Callable[..., object],
+    gen: Callable[..., Generator[Any, Any, None]],
+    *args: Any,
+    **kwargs: object,
 ) -> Any:
     steps = gen(*args, **kwargs)
     inner_args, inner_kwargs = next(steps)
@@ -292,7 +303,7 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
     return found[0]
 
 
-def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any]:
+def cache(call: Callable[..., object], *, explain: object = None) -> Callable[..., Any]:
     """Of call(fun, *args), where fun is a WrappedFun, keep the results as long as its function
     lives.
 
@@ -309,7 +320,7 @@ def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any
     kept = memo.Memo()
 
     @functools.wraps(call)
-    def cached(fun: WrappedFun, *args: Any) -> Any:
+    def cached(fun: WrappedFun, *args: object) -> Any:
         of_function = kept.of(fun.f)
         key = (fun._key(), args, config.trace_context())
         found = of_function.get(key)

@@ -7,7 +7,7 @@ A generator says what seeding, splitting and drawing do with the uint32 words of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from teucer.random._keys import generator_of
 from teucer.random._rbg import rbg as rbg_prng_impl
 from teucer.random._rbg import unsafe_rbg as unsafe_rbg_prng_impl
 from teucer.random._threefry import threefry as threefry_prng_impl
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "define_prng_impl",
@@ -40,7 +43,7 @@ _UINT32 = np.dtype("uint32")
 def define_prng_impl(
     *,
     key_shape: tuple[int, ...],
-    seed: Callable[[Any], Any],
+    seed: Callable[[Value], object],
     split: Callable[[Any, tuple[int, ...]], Any],
     random_bits: Callable[[Any, int, tuple[int, ...]], Any],
     fold_in: Callable[[Any, Any], Any],
@@ -68,7 +71,7 @@ def define_prng_impl(
     return Generator(tuple(key_shape), seed, split, random_bits, fold_in, name, tag)
 
 
-def random_seed(seeds: Any, impl: Any) -> Any:
+def random_seed(seeds: object, impl: object) -> Any:
     """Keys from integers, of any shape.
 
     impl: a generator, or what `jax.random.key` takes for one. Raises TypeError for seeds that are
@@ -84,7 +87,7 @@ def random_seed(seeds: Any, impl: Any) -> Any:
     return random_seed_p.call(seeds, impl=generator_of(impl))[0]
 
 
-def seed_with_impl(impl: Any, seed: Any) -> Any:
+def seed_with_impl(impl: object, seed: object) -> Any:
     """Keys from integers, of any shape: `random_seed`, the generator first.
 
     >>> seed_with_impl(threefry_prng_impl, 3)
@@ -94,7 +97,7 @@ def seed_with_impl(impl: Any, seed: Any) -> Any:
     return random_seed(seed, impl)
 
 
-def threefry_2x32(keypair: Any, count: Any) -> Any:
+def threefry_2x32(keypair: Any, count: int) -> Any:
     """The cipher text of counters by Threefry-2x32, of the shape of the counters.
 
     keypair: the two words of a key, a pair of uint32 scalars or uint32[2]. count: uint32[...]; the

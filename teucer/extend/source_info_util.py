@@ -73,7 +73,7 @@ def current() -> SourceInfo:
     return SourceInfo(source.here(), current_name_stack())
 
 
-def user_frame(traceback: Any) -> Frame | None:
+def user_frame(traceback: object) -> Frame | None:
     """The place of a `SourceInfo`, its `traceback`, spelled out; None if there is none.
 
     >>> user_frame(current().traceback).function_name
@@ -82,7 +82,7 @@ def user_frame(traceback: Any) -> Frame | None:
     return next(user_frames(traceback), None)
 
 
-def user_frames(traceback: Any) -> Iterator[Frame]:
+def user_frames(traceback: object) -> Iterator[Frame]:
     """The calls of a `SourceInfo`, its `traceback`, spelled out, the innermost first."""
     for record in source.records(traceback):
         place = source.spelled_out(record)
@@ -147,7 +147,7 @@ def transform_name_stack(name: str) -> Iterator[NameStack]:
 
 
 @contextmanager
-def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iterator[None]:
+def user_context(traceback: object, *, name_stack: NameStack | None = None) -> Iterator[None]:
     """Scopes in force in a `with` block; errors keep their own places, so that of `traceback` is
     not used."""
     with set_name_stack(current_name_stack() if name_stack is None else name_stack):

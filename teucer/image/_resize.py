@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from teucer.lax import Precision
 from teucer.lax._structure import canonical_axis, canonical_shape
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike
+    from teucer.lax._precision import PrecisionLike
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -66,7 +70,7 @@ _STRINGS = {
 }
 
 
-def _triangle(x: Any) -> Any:
+def _triangle(x: ArrayLike) -> Any:
     return jnp.maximum(0, 1 - x)
 
 
@@ -74,7 +78,7 @@ def _keys(a: float) -> Callable[[Any], Any]:
     """Keys, "Cubic convolution interpolation for digital image processing", IEEE Trans. ASSP 29
     (1981) 1153."""
 
-    def kernel(x: Any) -> Any:
+    def kernel(x: Array) -> Any:
         near = ((a + 2) * x - (a + 3)) * x * x + 1
         far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
         return jnp.where(x >= 2, 0, jnp.where(x >= 1, far, near))
@@ -98,11 +102,11 @@ _KERNELS = {
 def _weights(
     old: int,
     new: int,
-    scale: Any,
-    translation: Any,
+    scale: ArrayLike,
+    translation: object,
     method: ResizeMethod,
     antialias: bool,
-    dtype: Any,
+    dtype: DTypeLike,
 ) -> Any:
     """The matrix dtype[old, new] of weights with which old elements enter new ones."""
     inverse = jnp.asarray(1 / scale, dtype)
@@ -135,7 +139,7 @@ def _continued(places: Any, centres: Any, old: int) -> Any:
     return total
 
 
-def _apply(x: Any, axis: int, weights: Any, precision: Any) -> Any:
+def _apply(x: Array, axis: int, weights: Array, precision: PrecisionLike) -> Any:
     """x with an axis mapped by a matrix."""
     return jnp.moveaxis(
         jnp.tensordot(x, weights.astype(x.dtype), ((axis,), (0,)), precision=precision), -1, axis
@@ -151,7 +155,7 @@ def resize(
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = Precision.HIGHEST,
+    precision: PrecisionLike = Precision.HIGHEST,
 ) -> Array:
     """An array resampled to another shape of as many axes.
 
@@ -176,7 +180,11 @@ def resize(
 
 @fast(static=("shape", "method", "antialias", "precision"))
 def _resize(
-    image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias: bool, precision: Any
+    image: Any,
+    shape: tuple[int, ...],
+    method: ResizeMethod,
+    antialias: bool,
+    precision: PrecisionLike,
 ) -> Any:
     axes = [
         i for i, (old, new) in enumerate(zip(np.shape(image), shape, strict=True)) if old != new
@@ -201,7 +209,7 @@ def _resize(
     return x
 
 
-def _real(dtype: Any) -> Any:
+def _real(dtype: DTypeLike) -> Any:
     """The dtype of weights: at least float32."""
     return np.dtype(np.float64) if dtype in (np.float64, np.complex128) else np.dtype(np.float32)
 
@@ -260,14 +268,14 @@ def scale_and_translate(
 
 @fast(static=("shape", "axes", "method", "antialias", "precision"))
 def _scale_and_translate(
-    image: Any,
-    scale: Any,
-    translation: Any,
+    image: object,
+    scale: Array,
+    translation: object,
     shape: tuple[int, ...],
     axes: tuple[int, ...],
     method: ResizeMethod,
     antialias: bool,
-    precision: Any,
+    precision: PrecisionLike,
 ) -> Any:
     x = jnp.asarray(*promote_dtypes("scale_and_translate", INEXACT, image))
     scale, translation = jnp.asarray(scale), jnp.asarray(translation)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops
 from teucer._core.types import Zero
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Value
 
 __all__ = ["GradAccum", "NullAccum", "RefAccum", "ValAccum"]
 
@@ -14,10 +18,10 @@ class GradAccum:
     """What a backward rule gives cotangents of an argument of type `aval` to, with `accum`.
     `freeze` gives their sum."""
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
 
-    def accum(self, x: Any) -> None:
+    def accum(self, x: Value) -> None:
         """Add a cotangent; None and Zero add nothing."""
         raise NotImplementedError(f"{type(self).__name__}.accum")
 
@@ -38,11 +42,11 @@ class ValAccum(GradAccum):
     Array(5., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, aval: Any, val: Any = None) -> None:
+    def __init__(self, aval: ShapedArray, val: Value = None) -> None:
         super().__init__(aval)
         self.val = Zero(aval) if val is None else val
 
-    def accum(self, x: Any) -> None:
+    def accum(self, x: Value) -> None:
         self.val = array_ops.add_cotangents(self.val, x)
 
     def freeze(self) -> Any:
@@ -54,7 +58,7 @@ class RefAccum(GradAccum):
     """Cotangents are added to the array of a reference, which is made when the first comes if there
     is none."""
 
-    def __init__(self, aval: Any, ref: Any = None) -> None:
+    def __init__(self, aval: ShapedArray, ref: object = None) -> None:
         super().__init__(aval)
         self.ref = ref
 
@@ -64,7 +68,7 @@ class RefAccum(GradAccum):
             self.ref = array_ops.new_reference(array_ops.zeros(self.aval))
         return self
 
-    def accum(self, x: Any) -> None:
+    def accum(self, x: Value) -> None:
         if x is not None and type(x) is not Zero:
             array_ops.add_to_reference(self.inst().ref, x)
 
@@ -76,7 +80,7 @@ class RefAccum(GradAccum):
 class NullAccum(GradAccum):
     """Of an argument that is not differentiated: cotangents are dropped."""
 
-    def accum(self, x: Any) -> None:
+    def accum(self, x: Value) -> None:
         """Let a cotangent go."""
 
     def freeze(self) -> Any:

@@ -136,7 +136,7 @@ class ModuleContext:
         """The number of a channel that no other has."""
         return next(self.channel_iterator)
 
-    def add_keepalive(self, keepalive: Any) -> None:
+    def add_keepalive(self, keepalive: object) -> None:
         """Keep an object as long as the program may run."""
         self.keepalives.append(keepalive)
 
@@ -147,8 +147,8 @@ class ModuleContext:
     def through(
         self,
         name: str,
-        avals_in: Sequence[Any],
-        avals_out: Sequence[Any],
+        avals_in: Sequence[object],
+        avals_out: Sequence[object],
         write: Callable[..., Sequence[Value]],
         values: Sequence[Any],
     ) -> list[Any]:
@@ -232,7 +232,7 @@ class LoweringRuleContext:
         return False
 
     def through(
-        self, write: Callable[..., Sequence[Value]], *values: Any, **params: Any
+        self, write: Callable[..., Sequence[Value]], *values: Any, **params: object
     ) -> list[Any]:
         """Call what a rule for `Context` writes, on values of MLIR."""
         avals = [
@@ -254,7 +254,7 @@ def _aval_of(value: Any, expected: Any) -> Any:
 
 
 def lowered_by(
-    rule: Callable[..., Any],
+    rule: Callable[..., object],
     primitive: Primitive,
     ctx: Context,
     values: Sequence[Value],
@@ -291,7 +291,7 @@ def lowered_by(
         platforms=None,
     )
 
-    def body(*args: Any) -> Any:
+    def body(*args: object) -> Any:
         draft.scalars = args[: len(scalars)]
         rule_context.dim_var_values = [
             x for name, x in zip(ctx.scalars, args, strict=False) if name != PLATFORM

@@ -4,16 +4,23 @@ primitive."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.primitive import Primitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Params, Value
+    from teucer._lower.context import Context
 
 __all__ = ["LibraryPrimitive", "Rules", "as_tuple"]
 
 Rule = Callable[..., Any]
 
 
-def as_tuple(outs: Any) -> tuple[Any, ...]:
+def as_tuple(outs: Sequence[Value]) -> tuple[Any, ...]:
     """What a rule returned, one result or a sequence of them, as a tuple."""
     return tuple(outs) if isinstance(outs, tuple | list) else (outs,)
 
@@ -78,7 +85,7 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
         vars(self)["pure"] = False
         return effectful_abstract_eval
 
-    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+    def abstract_eval(self, *avals: Any, **params: object) -> tuple[Any, frozenset[Any]]:
         """The types of results, and the effects.
 
         Raises NotImplementedError if no rule for them is registered.
@@ -97,7 +104,7 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
             )
         return out, frozenset(effects)
 
-    def impl(self, *args: Any, **params: Any) -> Any:
+    def impl(self, *args: object, **params: object) -> Any:
         """The results on values.
 
         Raises NotImplementedError if no implementation is registered.
@@ -109,49 +116,51 @@ class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
             )
         return self.impl_rule(*args, **params)
 
-    def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+    def types(self, *avals: Any, **params: object) -> tuple[Any, ...]:
         asked, self._asked = self._asked, None
         if asked is not None and asked[0] == avals and _same(asked[1], params):
             return as_tuple(asked[2])
         return as_tuple(self.abstract_eval(*avals, **params)[0])
 
-    def effects(self, *avals: Any, **params: Any) -> frozenset[Any]:
+    def effects(self, *avals: ShapedArray, **params: object) -> frozenset[Any]:
         if self.pure and self.type_rule is not None:
             return frozenset()
         outs, effects = self.abstract_eval(*avals, **params)
         self._asked = avals, params, outs
         return effects
 
-    def evaluate(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+    def evaluate(self, *args: Any, **params: object) -> tuple[Any, ...]:
         outs = self.impl(*args, **params)
         return tuple(outs) if self.multiple_results else (outs,)
 
-    def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+    def lower(self, ctx: Context, *values: Any, **params: object) -> tuple[Any, ...]:
         raise NotImplementedError(
             f"MLIR translation rule for primitive '{self.name}' not found for platform "
             f"{ctx.platform}\n  Register a lowering with jax.interpreters.mlir.register_lowering."
         )
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> tuple[Any, Any]:
         raise NotImplementedError(
             f"Differentiation rule for '{self.name}' not implemented\n"
             "  Register one in jax.interpreters.ad.primitive_jvps."
         )
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, *args: Any, **params: object) -> Any:
         raise NotImplementedError(
             f"Transpose rule (for reverse-mode differentiation) for '{self.name}' not implemented\n"
             "  Register one in jax.interpreters.ad.primitive_transposes."
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
+    def batch(
+        self, axis: Any, args: Sequence[Array], dims: Dims, **params: object
+    ) -> tuple[Any, Any]:
         raise NotImplementedError(
             f"Batching rule for '{self.name}' not implemented\n"
             "  Register one in jax.interpreters.batching.primitive_batchers."
         )
 
 
-def _same(params: dict[str, Any], others: dict[str, Any]) -> bool:
+def _same(params: Params, others: dict[str, Any]) -> bool:
     """Whether two calls have the same objects for parameters."""
     return params.keys() == others.keys() and all(x is others[name] for name, x in params.items())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._core.array_ops import add_cotangents as add_tangents
@@ -20,6 +20,9 @@ from teucer._transform.jvp import JVPTrace, JVPTracer
 from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Cotangent, Tangents, Value
 
 __all__ = [
     "GradAccum",
@@ -52,7 +55,7 @@ Rule = Callable[..., Any]
 
 
 def _install_jvp(primitive: Primitive, rule: Rule) -> Rule:
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         outs, tangents_out = rule(tuple(primals), tuple(tangents), **params)
         return as_tuple(outs), as_tuple(tangents_out)
 
@@ -60,7 +63,7 @@ def _install_jvp(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _derive_jvp(primitive: Primitive, method: Rule) -> Rule:
-    def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def rule(primals: Sequence[Value], tangents: Sequence[object], **params: object) -> Any:
         outs, tangents_out = method(primals, tangents, **params)
         return (outs, tangents_out) if primitive.multiple_results else (outs[0], tangents_out[0])
 
@@ -68,14 +71,14 @@ def _derive_jvp(primitive: Primitive, method: Rule) -> Rule:
 
 
 def _install_transpose(primitive: Primitive, rule: Rule) -> Rule:
-    def transpose(cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(cts: Any, *args: Any, **params: object) -> Any:
         return tuple(rule(list(cts) if primitive.multiple_results else cts[0], *args, **params))
 
     return transpose
 
 
 def _derive_transpose(primitive: Primitive, method: Rule) -> Rule:
-    def rule(cts: Any, *args: Any, **params: Any) -> Any:
+    def rule(cts: Tangents, *args: object, **params: object) -> Any:
         return method(as_tuple(cts), *args, **params)
 
     return rule
@@ -88,12 +91,12 @@ primitive_jvps = Rules("jvp", _install_jvp, _derive_jvp)
 primitive_transposes = Rules("transpose", _install_transpose, _derive_transpose)
 
 
-def is_undefined_primal(x: Any) -> bool:
+def is_undefined_primal(x: Value) -> bool:
     """Whether an operand of a transpose rule is one in which the primitive is linear."""
     return type(x) is Undefined
 
 
-def add_jaxvals(x: Any, y: Any) -> Any:
+def add_jaxvals(x: Value, y: Value) -> Any:
     """The sum of two tangents or cotangents of one type."""
     return add_tangents(x, y)
 
@@ -130,7 +133,9 @@ def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:
     )
 
 
-def _without_result(rule: Rule, tangent: Any, result: Any, *primals: Any, **params: Any) -> Any:
+def _without_result(
+    rule: Rule, tangent: object, result: object, *primals: Value, **params: object
+) -> Any:
     return rule(tangent, *primals, **params)
 
 
@@ -138,7 +143,7 @@ def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
     """As `defjvp`, with rules of the result too: jvprules[i](tangent, result, *operands,
     **params)."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> Any:
         (out,) = as_tuple(primitive.call(*primals, **params))
         terms = [
             rule(t, out, *primals, **params)
@@ -155,7 +160,7 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
     """Register a primitive that is linear in all operands together: transpose_rule(cotangent,
     *operands, **params)."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> Any:
         outs = primitive.call(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, tuple(typeof(y).zero for y in as_tuple(outs))
@@ -177,7 +182,7 @@ def deflinear(primitive: Primitive, transpose_rule: Rule) -> None:
     2.0
     """
 
-    def rule(ct: Any, *operands: Any, **params: Any) -> Any:
+    def rule(ct: Cotangent, *operands: Any, **params: object) -> Any:
         if type(ct) is Zero:
             return [Zero(x.aval) for x in operands]
         return transpose_rule(ct, **params)

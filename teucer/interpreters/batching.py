@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._core import array_ops
@@ -12,6 +12,9 @@ from teucer._core.trace import typeof
 from teucer._transform.vmap import INFERRED as infer
 from teucer._trees.containers import Vmappable, vmappables
 from teucer.interpreters._primitive import Rules, as_tuple
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Dims, Value
 
 __all__ = [
     "axis_primitive_batchers",
@@ -36,7 +39,7 @@ def _install(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _install_fancy(primitive: Primitive, rule: Rule) -> Rule:
-    def batch(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(axis: Any, args: Sequence[Value], dims: Dims, **params: object) -> Any:
         outs, out_dims = rule(axis, tuple(args), tuple(dims), **params)
         values, found = as_tuple(outs), as_tuple(out_dims)
         if len(found) == 1 and len(values) > 1:
@@ -48,7 +51,7 @@ def _install_fancy(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _derive_fancy(primitive: Primitive, method: Rule) -> Rule:
-    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    def rule(axis: int, args: Sequence[Value], dims: Sequence[int], **params: object) -> Any:
         outs, out_dims = method(axis, args, dims, **params)
         return (outs, out_dims) if primitive.multiple_results else (outs[0], out_dims[0])
 
@@ -58,7 +61,7 @@ def _derive_fancy(primitive: Primitive, method: Rule) -> Rule:
 def _derive(primitive: Primitive, method: Rule) -> Rule:
     fancy = _derive_fancy(primitive, method)
 
-    def rule(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    def rule(args: Sequence[Value], dims: Sequence[int], **params: object) -> Any:
         size = next(typeof(x).shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
         return fancy(Axis(size), args, dims, **params)
 
@@ -87,12 +90,12 @@ fancy_primitive_batchers = Rules("batch", _install_fancy, _derive_fancy)
 axis_primitive_batchers = Rules("batch", _install_axis, _derive_axis)
 
 
-def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: object = None) -> Any:
     """x repeated sz times along a new axis."""
     return array_ops.broadcast(x, sz, axis)
 
 
-def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
+def bdim_at_front(x: Value, bdim: int | None, size: int, mesh_axis: object = None) -> Any:
     """A batch with its batch dimension in front; what is not batched is repeated.
 
     >>> import teucer.numpy as jnp
@@ -121,7 +124,7 @@ def defbroadcasting(prim: Primitive) -> None:
     """Register a primitive that acts element by element on operands that broadcast by the rules of
     NumPy."""
 
-    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    def rule(axis: int, args: Sequence[Value], dims: Sequence[int], **params: object) -> Any:
         rank = max(typeof(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True))
         moved = []
         for x, d in zip(args, dims, strict=True):
@@ -143,7 +146,12 @@ def defreducer(prim: Primitive) -> None:
     """Register a primitive of one operand that reduces the axes given by its parameter `axes`."""
 
     def rule(
-        axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Sequence[int], **params: Any
+        axis: int,
+        args: Sequence[Value],
+        dims: Sequence[int],
+        *,
+        axes: Sequence[int],
+        **params: object,
     ) -> Any:
         (x,), (dim,) = args, dims
         moved = tuple(a + (a >= dim) for a in axes)

@@ -91,6 +91,9 @@ _constants: dict[
 AxisContext = SPMDAxisContext | ShardingContext
 lowerable_effects = EffectTypes()
 if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import DTypeLike
+
     Value = Token = Any  # classes of jaxlib's bindings
 
 
@@ -187,13 +190,13 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
 def jaxpr_subcomp(
     ctx: ModuleContext,
     jaxpr: Jaxpr,
-    name_stack: Any,
+    name_stack: object,
     tokens: TokenSet,
-    consts_for_constvars: Sequence[Any],
-    *args: Any,
-    dim_var_values: Sequence[Any] = (),
-    const_lowering: Any = None,
-    outer_traceback: Any = None,
+    consts_for_constvars: Sequence[object],
+    *args: object,
+    dim_var_values: Sequence[object] = (),
+    const_lowering: object = None,
+    outer_traceback: object = None,
 ) -> tuple[list[Any], TokenSet]:
     """Call what a jaxpr does, on values of MLIR: (results, tokens). The tokens are handed on as
     they are.
@@ -214,9 +217,9 @@ def jaxpr_subcomp(
 
 def core_call_lowering(
     ctx: LoweringRuleContext,
-    *args: Any,
+    *args: object,
     name: str,
-    backend: Any = None,
+    backend: object = None,
     call_jaxpr: ClosedJaxpr | Jaxpr,
 ) -> list[Any]:
     """Call a jaxpr as a function, on values of MLIR."""
@@ -234,10 +237,10 @@ def lower_jaxpr_to_fun(
     ctx: ModuleContext,
     name: str,
     jaxpr: ClosedJaxpr,
-    effects: Sequence[Any] = (),
+    effects: Sequence[object] = (),
     *,
     num_const_args: int = 0,
-    **unused: Any,
+    **unused: object,
 ) -> Any:
     """A function of the module that does what a jaxpr does, as an operation `func.func`.
 
@@ -252,15 +255,15 @@ def lower_jaxpr_to_fun(
 def emit_python_callback(
     ctx: LoweringRuleContext,
     callback: Callable[..., Sequence[Any]],
-    token: Any,
-    operands: Sequence[Any],
-    operand_avals: Sequence[Any],
+    token: object,
+    operands: Sequence[Value],
+    operand_avals: Sequence[object],
     result_avals: Sequence[Any],
     *,
     has_side_effect: bool,
     returns_token: bool = True,
     partitioned: bool = False,
-    sharding: Any = None,
+    sharding: object = None,
 ) -> tuple[list[Any], Any, Any]:
     """Call a Python function of arrays on values of MLIR: (results, token, what keeps the function,
     which is None).
@@ -293,17 +296,19 @@ def aval_to_ir_types(*args: Any) -> tuple[Any, ...]:
     return (_operations().type_of(text.tensor_type(args[-1])),)
 
 
-def aval_to_ir_type(*args: Any) -> Any:
+def aval_to_ir_type(*args: object) -> Any:
     """The MLIR type of values of a type. The context of the module may come before it."""
     return aval_to_ir_types(*args)[0]
 
 
-def dtype_to_ir_type(dtype: Any) -> Any:
+def dtype_to_ir_type(dtype: DTypeLike) -> Any:
     """The MLIR type of elements of a dtype."""
     return _operations().type_of(text.element_type(np.dtype(dtype)))
 
 
-def ir_constant(val: Any, *, const_lowering: Any = None, aval: Any = None) -> Any:
+def ir_constant(
+    val: Value, *, const_lowering: object = None, aval: ShapedArray | None = None
+) -> Any:
     """A new constant: the value of MLIR for an array or a number.
 
     aval: its type, by default that of `val`; a number of Python's then has the default dtype.
@@ -312,7 +317,9 @@ def ir_constant(val: Any, *, const_lowering: Any = None, aval: Any = None) -> An
     return value
 
 
-def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> tuple[Any, ...]:
+def ir_constants(
+    val: Value, *, const_lowering: object = None, aval: ShapedArray | None = None
+) -> tuple[Any, ...]:
     """As `ir_constant`, for values for which several of MLIR may stand.
 
     Raises TypeError for what is no array or number.
@@ -328,13 +335,13 @@ def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> t
     return (_operations().constant(text.array(array)),)
 
 
-def register_constant_handler(type_: type, handler_fun: Callable[..., Any]) -> None:
+def register_constant_handler(type_: type, handler_fun: Callable[..., object]) -> None:
     """Say what constants of a class are in MLIR: handler_fun(value, aval) -> value or values of
     MLIR."""
     _constants[type_] = handler_fun
 
 
-def ir_attribute(val: Any) -> Any:
+def ir_attribute(val: Value) -> Any:
     """An attribute of MLIR: of a bool, number, string, dtype, NumPy array, or a list, tuple or
     mapping of such.
 
@@ -387,7 +394,7 @@ def flatten_ir_values(xs: Iterable[Any]) -> list[Any]:
 flatten_ir_types = flatten_ir_values
 
 
-def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[Any]) -> list[Any]:
+def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[object]) -> list[Any]:
     """Values in the form of `ys`, in which a tuple stands for several."""
     rest = iter(xs)
     return [tuple(next(rest) for _ in y) if isinstance(y, tuple | list) else next(rest) for y in ys]
@@ -403,7 +410,7 @@ def make_ir_context() -> Any:
 
 
 def merge_mlir_modules(
-    dst_module: Any, sym_name: str, src_module: Any, dst_symtab: Any = None
+    dst_module: object, sym_name: str, src_module: object, dst_symtab: object = None
 ) -> str:
     """Move a module's functions into another as private ones; the name that its `main` has there,
     `sym_name` if it is free.
@@ -413,12 +420,12 @@ def merge_mlir_modules(
     return _operations().merge(dst_module, sym_name, src_module, dst_symtab)
 
 
-def module_to_string(module: Any, enable_debug_info: bool | None = None) -> str:
+def module_to_string(module: object, enable_debug_info: bool | None = None) -> str:
     """A module as text; enable_debug_info: whether it says where operations come from."""
     return _operations().to_text(module, locations=bool(enable_debug_info))
 
 
-def module_to_bytecode(module: Any) -> bytes:
+def module_to_bytecode(module: object) -> bytes:
     """A module as MLIR's bytecode."""
     return _operations().to_bytecode(module)
 

@@ -6,7 +6,7 @@ Functions of flat values as jaxprs, and jaxprs without dead code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import Jaxpr
@@ -16,6 +16,9 @@ from teucer._core.trace import current_trace, typeof, using
 from teucer._optimize import dce
 from teucer._transform.partial import PartialTrace
 from teucer.extend.linear_util import WrappedFun
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = [
     "DynamicJaxprTracer",
@@ -47,7 +50,7 @@ class PartialVal(tuple[Any, Any]):
         return cls((None, const))
 
     @classmethod
-    def unknown(cls, aval: Any) -> PartialVal:
+    def unknown(cls, aval: ShapedArray) -> PartialVal:
         """A value of which only the type is known."""
         return cls((aval, None))
 

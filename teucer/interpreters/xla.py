@@ -18,7 +18,7 @@ __all__ = ["Backend", "apply_primitive", "canonicalize_dtype_handlers"]
 __dir__ = listing(__name__, __all__)
 
 
-def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
+def apply_primitive(prim: Primitive, *args: object, **params: object) -> Any:
     """The result of a primitive on concrete values, or the list of them, computed at once.
 
     >>> from teucer.lax import neg_p

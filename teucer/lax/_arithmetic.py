@@ -158,12 +158,12 @@ EXACT = Checked(-9, 9, 0)
 ROUNDED = Checked(-9, 9, 0.5)
 
 
-def _divided(x: Any, y: Any) -> tuple[Any, Any]:
+def _divided(x: Any, y: Array) -> tuple[Any, Any]:
     """Operands for tests of a quotient: integers are not divided by 0."""
     return (x, np.where(y == 0, y + 1, y)) if x.dtype.kind in "iu" else (x, y)
 
 
-def _moved(x: Any, places: Any) -> tuple[Any, Any]:
+def _moved(x: ArrayLike, places: Any) -> tuple[Any, Any]:
     """Operands for tests of a shift: bits are moved by no negative number of places."""
     return x, np.abs(places)
 

@@ -24,7 +24,7 @@ __all__ = ["prefixes", "total"]
 Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
-def prefixes(fn: Combine, xs: Sequence[Any], axis: int) -> list[Any]:
+def prefixes(fn: Combine, xs: Sequence[Array], axis: int) -> list[Any]:
     """All prefixes of arrays along an axis combined by an associative function of lists of arrays.
 
     Method: pairs are combined, then scanned, then the places between are filled. Blelloch,
@@ -36,7 +36,7 @@ def prefixes(fn: Combine, xs: Sequence[Any], axis: int) -> list[Any]:
     if n < 2:
         return list(xs)
 
-    def part(ys: Sequence[Any], start: Any, limit: Any, stride: int = 1) -> list[Any]:
+    def part(ys: Sequence[Any], start: int, limit: Any, stride: int = 1) -> list[Any]:
         return [slice_in_dim(y, start, limit, stride, axis) for y in ys]
 
     pairs = fn(part(xs, 0, n - n % 2, 2), part(xs, 1, n, 2))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._trees import pytrees
 from teucer._trees.registry import register_pytree_node_class
 from teucer.lax._exchanges import psum_scatter
+
+if TYPE_CHECKING:
+    from teucer._core.typing import AxisName, Groups
 
 __all__ = ["psum_scatter_start"]
 
@@ -32,17 +35,17 @@ class Future:
         return (self._value,), None
 
     @classmethod
-    def tree_unflatten(cls, _: None, children: tuple[Any, ...]) -> Future:
+    def tree_unflatten(cls, _: None, children: tuple[object, ...]) -> Future:
         """The future of a child."""
         return cls(*children)
 
 
 def psum_scatter_start(
-    x: Any,
-    axis_name: Any,
+    x: object,
+    axis_name: AxisName,
     *,
     scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
+    axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
     """`psum_scatter` begun: for each array a future, whose `done()` is the result.

@@ -6,7 +6,7 @@ The program run again, operation by operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
+
 __all__ = ["blame", "mapped_values"]
 
 
-def blame(closed: ClosedJaxpr, args: Sequence[Any]) -> None:
+def blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     """Raise FloatingPointError with the operation, its line and its operands; return if all results
     are good this time."""
     _Search(config.debug_nans.value, config.debug_infs.value).walk(closed, args, "")
@@ -35,7 +38,7 @@ class _Search:
     def __init__(self, nans: bool, infs: bool) -> None:
         self.nans, self.infs = nans, infs
 
-    def fault(self, values: Sequence[Any]) -> str | None:
+    def fault(self, values: Sequence[Array]) -> str | None:
         """What is wrong with the first of the values that is: 'nan' or 'inf'."""
         for value in values:
             if not dtypes.issubdtype(value.dtype, np.inexact):
@@ -67,7 +70,7 @@ class _Search:
 
         return interpret(closed, args, handle)
 
-    def refuse(self, eqn: Eqn, operands: Sequence[Any], fault: str, where: str) -> NoReturn:
+    def refuse(self, eqn: Eqn, operands: Sequence[Value], fault: str, where: str) -> NoReturn:
         at = eqn.where()
         here = at.replace(
             " at ", "    called from ", 1
@@ -90,7 +93,7 @@ class _Search:
 
     # What carries jaxprs: the equation within that is to blame raises.
 
-    def called(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+    def called(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
         if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
             self.walk(
@@ -99,7 +102,7 @@ class _Search:
                 eqn.where("\n    called from ") + source.callers(eqn.place) + where,
             )
 
-    def mapped(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+    def mapped(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         for inner, given, outs in mapped_values(eqn, operands):
             fault = self.fault(outs)
             if fault is not None:
@@ -107,11 +110,11 @@ class _Search:
                     inner, given, fault, f"\n    on a device of a shard_map{self.place(eqn)}{where}"
                 )
 
-    def branch(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+    def branch(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         branches = eqn.params["branches"]
         self.walk(branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:], where)
 
-    def scanned(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+    def scanned(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         params = eqn.params
         n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
         consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
@@ -119,7 +122,7 @@ class _Search:
             step = f"\n    in step {i} of {length} of a scan{self.place(eqn)}{where}"
             carry = self.step(params["jaxpr"], [*consts, *carry, *(x[i] for x in xs)], step)[:m]
 
-    def looped(self, eqn: Eqn, operands: Sequence[Any], where: str) -> None:
+    def looped(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         params = eqn.params
         n, m = params["cond_nconsts"], params["body_nconsts"]
         for_cond, for_body, carry = operands[:n], operands[n : n + m], list(operands[n + m :])
@@ -131,7 +134,7 @@ class _Search:
             carry = self.step(params["body_jaxpr"], [*for_body, *carry], step)
             i += 1
 
-    def step(self, closed: ClosedJaxpr, args: Sequence[Any], where: str) -> list[Any]:
+    def step(self, closed: ClosedJaxpr, args: Sequence[Array], where: str) -> list[Any]:
         """A step of a loop: as a whole, and again by operations if its result is bad."""
         with config.debug_nans(False), config.debug_infs(False):
             outs = closed(*args)
@@ -144,7 +147,9 @@ class _Search:
         return eqn.where()
 
 
-def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list[Any], list[Any]]]:
+def mapped_values(
+    eqn: Eqn, operands: Sequence[Array]
+) -> Iterator[tuple[Eqn, list[Any], list[Any]]]:
     """The equations within a `shard_map`, each with its operands and results; those of the devices
     stand side by side in front."""
     params = eqn.params
@@ -153,7 +158,7 @@ def mapped_values(eqn: Eqn, operands: Sequence[Any]) -> Iterator[tuple[Eqn, list
     found = list(dict.fromkeys([v for v in closed.jaxpr.invars if _is_shown(v.aval)] + shown))
     program = ClosedJaxpr(closed.jaxpr.replace(outvars=found), closed.consts)
 
-    def stacked(*xs: Any) -> list[Any]:
+    def stacked(*xs: Array) -> list[Any]:
         return [array_ops.reshape(y, (1, *np.shape(y))) for y in program(*xs)]
 
     with eqn.primitive.within(params):

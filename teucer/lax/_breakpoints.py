@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
 from teucer.lax._callbacks import debug_callback, pure_callback
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["Frame", "Lifted", "Prompt", "breakpoint", "frame_of", "frames_from", "lift"]
 
@@ -93,7 +96,7 @@ class Lifted(NamedTuple):
     frames: list[Frame]
     trees: list[dict[str, tuple[Any, list[Any], list[int | None]]]]
 
-    def filled(self, values: Sequence[Any]) -> list[Frame]:
+    def filled(self, values: Sequence[Array]) -> list[Frame]:
         """The frames with the values."""
         frames = []
         for frame, trees in zip(self.frames, self.trees, strict=True):
@@ -143,8 +146,8 @@ def breakpoint(
     filter_frames: bool = True,
     num_frames: int | None = None,
     ordered: bool = False,
-    token: Any = None,
-    **kwargs: Any,
+    token: object = None,
+    **kwargs: object,
 ) -> Any:
     """Stop a program where it stands, also one that is compiled, and let the user look at values.
 
@@ -178,7 +181,7 @@ def breakpoint(
         )
     lifted, operands = lift(frames_from(sys._getframe(1), filter_frames, num_frames))
 
-    def stop(*values: Any) -> None:
+    def stop(*values: Array) -> None:
         with _prompting:
             Prompt(lifted.filled(values), kwargs.get("stdin"), kwargs.get("stdout")).run()
 
@@ -188,7 +191,7 @@ def breakpoint(
     leaves, tree = pytrees.tree_flatten(token)
     n = len(operands)
 
-    def stop_and_pass(*values: Any) -> list[Any]:
+    def stop_and_pass(*values: Array) -> list[Any]:
         stop(*values[:n])
         return list(map(np.asarray, values[n:]))
 

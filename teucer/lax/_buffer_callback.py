@@ -64,7 +64,7 @@ class BufferCallback(Primitive):
         if command_buffer_compatible and target.endswith("gpu_callback"):
             target += "_cmd_buffer"
 
-        def call(context: Any, *buffers: Any) -> None:
+        def call(context: object, *buffers: Any) -> None:
             n = len(values)
             args, kwargs = pytrees.tree_unflatten(in_tree, buffers[:n])
             callback(context, pytrees.tree_unflatten(out_tree, buffers[n:]), *args, **kwargs)

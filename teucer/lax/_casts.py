@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core import axes as named
 from teucer._core.trace import typeof
@@ -12,10 +12,13 @@ from teucer._trees import pytrees
 from teucer.lax._collectives import checked
 from teucer.lax._varying import cast, names_of, one_state, size_of
 
+if TYPE_CHECKING:
+    from teucer._core.typing import AxisName
+
 __all__ = ["pcast"]
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+def pcast(x: object, axis_name: AxisName, *, to: str) -> Any:
     """x with a type that says otherwise how it is laid over manual mesh axes.
 
     x: a pytree of arrays. axis_name: a name of a manual axis, or several in a tuple. to: 'varying',
@@ -43,7 +46,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     size_of(names, "pcast")
     manual = named.manual_axes().intersection(names)
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: object) -> Any:
         if not manual:
             return checked("pcast", leaf)
         state = one_state("pcast", typeof(checked("pcast", leaf)), names, manual)

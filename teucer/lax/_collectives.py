@@ -10,7 +10,7 @@ running fastest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -46,6 +46,10 @@ from teucer.lax._varying import (
     size_of,
     unreduced_psum_p,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Axes, AxisName, Dims, Groups, Params, Size, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "axis_index",
@@ -87,20 +91,22 @@ class AllReduce(Collective):
     __slots__ = ()
 
     def __init__(
-        self, name: str, reduce: Callable[..., Any], repeated: Callable[..., Any], op: str
+        self, name: str, reduce: Callable[..., object], repeated: Callable[..., object], op: str
     ) -> None:
         self.name, self.reduce, self.repeated, self.op = name, reduce, repeated, op
 
-    def names(self, params: Any) -> tuple[Any, ...]:
+    def names(self, params: Params) -> tuple[Any, ...]:
         return params["axes"]
 
-    def types(self, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes, axis_index_groups: Groups) -> Any:
         size_of(axes, self.name)
         return (x,)
 
     shard = partition.aligned
 
-    def varies(self, vma: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
+    def varies(
+        self, vma: frozenset[str], x: Array, *, axes: Axes, axis_index_groups: Groups
+    ) -> Any:
         return vma if axis_index_groups is not None else vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
@@ -155,14 +161,14 @@ class PSum(AllReduce):
 
     __slots__ = ()
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         return self.call(*primals, **params), self.call(*tangents, **params)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, **params: object) -> Any:
         return self.call(*cts, **params)
 
 
-def _times(x: Any, size: Any) -> Any:
+def _times(x: Array, size: Size) -> Any:
     aval = typeof(x)
     return mul(x, full((), size, aval.dtype, aval.weak_type))
 
@@ -179,17 +185,17 @@ class AxisIndex(Collective):
     __slots__ = ()
     name = "axis_index"
 
-    def types(self, *, axis_name: Any) -> Any:
+    def types(self, *, axis_name: AxisName) -> Any:
         named.axis_size(axis_name)
         return (ShapedArray((), np.dtype(np.int32)),)
 
-    def varies(self, vma: Any, *, axis_name: Any) -> Any:
+    def varies(self, vma: frozenset[str], *, axis_name: AxisName) -> Any:
         return named.manual_axes() & {axis_name}
 
-    def lower(self, ctx: Any, *, axis_name: Any) -> Any:
+    def lower(self, ctx: Context, *, axis_name: AxisName) -> Any:
         return (_groups.device_index(ctx, axis_name, ctx.avals_out[0]),)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, axis_name: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, *, axis_name: Any) -> Any:
         named.axis_size(axis_name)
         if axis.name != axis_name:
             return self.call(axis_name=axis_name), (None,)
@@ -202,7 +208,9 @@ axis_index_p = AxisIndex()
 # --- Functions ------------------------------------------------------------------------------------
 
 
-def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+def _all_reduce(
+    primitive: AllReduce, x: object, axis_name: AxisName, axis_index_groups: Groups
+) -> Any:
     names = names_of(axis_name)
     positions = [name for name in names if isinstance(name, int)]
     names = tuple(name for name in names if not isinstance(name, int))
@@ -214,7 +222,7 @@ def _all_reduce(primitive: AllReduce, x: Any, axis_name: Any, axis_index_groups:
         raise ValueError(f"duplicate value in 'axes' of reduction: {names}")
     groups = groups_of(names, axis_index_groups)
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: object) -> Any:
         aval = typeof(checked(str(primitive.name), leaf))
         axes = tuple(canonical_axis(p, aval.ndim) for p in positions)
         check_axes(aval, axes)
@@ -250,7 +258,9 @@ def _count(names: Sequence[Any], groups: Any) -> Any:
     return _number_within(names, groups, lambda group, number: len(group))
 
 
-def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], groups: Any) -> Any:
+def _between_devices(
+    primitive: AllReduce, x: Any, names: tuple[object, ...], groups: object
+) -> Any:
     """x reduced over named axes, of which some may be manual axes over which its type says whether
     it varies."""
     manual = named.manual_axes().intersection(names)
@@ -266,7 +276,7 @@ def _between_devices(primitive: AllReduce, x: Any, names: tuple[Any, ...], group
     return psum_invariant_p.call(x, axes=tuple(name for name in names if name in manual))[0]
 
 
-def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:
     """The sum over the elements of a named axis.
 
     x: a pytree of arrays; booleans are summed as int32, and a Python number gives that number times
@@ -282,7 +292,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return _all_reduce(psum_p, x, axis_name, axis_index_groups)
 
 
-def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmean(x: object, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:
     """The mean over the elements of a named axis. Arguments as `psum`.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -291,7 +301,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """
     count = psum(1, axis_name, axis_index_groups=axis_index_groups)
 
-    def mean(total: Any) -> Any:
+    def mean(total: object) -> Any:
         if isinstance(total, int | float | complex | np.ndarray | np.generic):
             return total / count
         aval = typeof(total)
@@ -304,7 +314,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return pytrees.tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 
 
-def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmax(x: object, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:
     """The greatest over the elements of a named axis. Arguments as `psum`; inside the mapped
     function it has no derivative.
 
@@ -315,7 +325,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return _all_reduce(pmax_p, x, axis_name, axis_index_groups)
 
 
-def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmin(x: object, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Any:
     """The least over the elements of a named axis. Arguments as `psum`; inside the mapped function
     it has no derivative.
 
@@ -326,7 +336,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return _all_reduce(pmin_p, x, axis_name, axis_index_groups)
 
 
-def axis_index(axis_name: Any) -> Array:
+def axis_index(axis_name: AxisName) -> Array:
     """The element's number along a named axis: int32[]. Of several, the last runs fastest.
 
     Raises NameError for a name that no axis in force has.
@@ -349,7 +359,7 @@ def axis_index(axis_name: Any) -> Array:
     return index
 
 
-def axis_size(axis_name: Any) -> int:
+def axis_size(axis_name: AxisName) -> int:
     """The size of a named axis as a Python int; of several, the product.
 
     Raises NameError for a name that no axis in force has.

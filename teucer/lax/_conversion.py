@@ -258,7 +258,7 @@ class StopGradient(Primitive):
 
     shard = partition.aligned
 
-    def on_low(self, operands: Sequence[Any], avals: Sequence[Any]) -> Any:
+    def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray]) -> Any:
         return (
             avals[0].raise_val(*[self.call(part)[0] for part in low_values(operands[0], avals[0])]),
         )

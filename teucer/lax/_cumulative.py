@@ -60,7 +60,7 @@ class Cumulative(Primitive):
         accepts: Accepts,
         body: Callable[[Context], Callable[..., Sequence[Value]]],
         start: Callable[[Any], Any],
-        tangent: Callable[..., Sequence[Any]] | None,
+        tangent: Callable[..., Sequence[object]] | None,
     ) -> None:
         self.name, self.accepts, self.body, self.start, self.tangent = (
             name,
@@ -180,7 +180,7 @@ def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any
     shape, kind = np.shape(y), typeof(a[1]).dtype
     one, half = full(shape, 1, kind), full(shape, 0.5, kind)
 
-    def part(p: Any, q: Any) -> Any:
+    def part(p: Array, q: Array) -> Any:
         whole = _elementwise.select(eq(q[0], y), half, one)
         return _elementwise.mul(p[1], _elementwise.select(eq(p[0], y), whole, weight(p[0])))
 

@@ -414,7 +414,7 @@ class Pow(Primitive):
     padded = Primitive.through
 
 
-def _pow_slope(x: Any, y: Any) -> Any:
+def _pow_slope(x: Array, y: Array) -> Any:
     """The derivative of x^y in x."""
     if not dtypes.issubdtype(typeof(y).dtype, np.integer):
         return mul(y, pow(x, sub(y, np.ones((), typeof(y).dtype))))  # never weakly typed, as JAX's

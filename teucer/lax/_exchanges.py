@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from teucer.lax._structure import (
 )
 from teucer.lax._varying import Collective, names_of, one_state, size_of, with_sums
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike, AxisName, Groups, Params, Size
+
 __all__ = [
     "all_gather",
     "all_gather_p",
@@ -48,13 +52,13 @@ __all__ = [
 ]
 
 
-def _merged(x: Any, at: int, count: int) -> Any:
+def _merged(x: Array, at: int, count: int) -> Any:
     """x with `count` axes from `at` on made into one."""
     shape = np.shape(x)
     return reshape(x, (*shape[:at], math.prod(shape[at : at + count]), *shape[at + count :]))
 
 
-def _divided(x: Any, at: int, sizes: Sequence[Any]) -> Any:
+def _divided(x: Any, at: int, sizes: Sequence[Size]) -> Any:
     """x with one axis divided: into axes of the given sizes, and what remains of it."""
     shape = np.shape(x)
     return reshape(x, (*shape[:at], *sizes, shape[at] // math.prod(sizes), *shape[at + 1 :]))
@@ -70,13 +74,13 @@ class Exchange(Collective, Linear):
 
     __slots__ = ()
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         raise NotImplementedError(self.name)
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         raise NotImplementedError(self.name)
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         raise NotImplementedError(self.name)
 
     def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
@@ -98,7 +102,7 @@ class Exchange(Collective, Linear):
         y, dim = self.on_batch(everyone, self.shifted(params))
         return (y,), (dim,)
 
-    def _among_all(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def _among_all(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         """As the collective of groups, from the operands of all elements."""
         everyone = on_groups(
             lambda batch: self.on_batch(batch, self.shifted(params)),
@@ -118,10 +122,10 @@ class AllGather(Exchange):
 
     def types(
         self,
-        x: Any,
+        x: ShapedArray,
         *,
         all_gather_dimension: int,
-        axis_index_groups: Any,
+        axis_index_groups: Groups,
         axis_name: Any,
         axis_size: int,
         tiled: bool,
@@ -134,7 +138,9 @@ class AllGather(Exchange):
             shape.insert(all_gather_dimension, axis_size)
         return (x.update(shape=tuple(shape)),)
 
-    def shard(self, x: Any, *, all_gather_dimension: int, tiled: bool, **params: Any) -> Labels:
+    def shard(
+        self, x: ShapedArray, *, all_gather_dimension: int, tiled: bool, **params: object
+    ) -> Labels:
         at = all_gather_dimension
         labels = partition.whole(x, (at,)) if tiled else partition.every(x)
         return Labels([labels], [labels if tiled else (*labels[:at], None, *labels[at:])])
@@ -154,19 +160,19 @@ class AllGather(Exchange):
             _groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),
         )
 
-    def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: object) -> Any:
         return reduce_scatter_p.call(*cts, scatter_dimension=all_gather_dimension, **params)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return {**params, "all_gather_dimension": params["all_gather_dimension"] + 1}
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         at = params["all_gather_dimension"]
         for name in reversed(names):
             x = all_gather(x, name, axis=at)
         return _merged(x, at, len(names) + params["tiled"])
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         at = params["all_gather_dimension"] - 1
         y = moveaxis(x, 0, at)
         return _merged(y, at, 2) if params["tiled"] else y, None
@@ -182,12 +188,12 @@ class AllGatherAlike(Exchange):
     def __init__(self, name: str, after: str | None) -> None:
         self.name, self.after = name, after
 
-    def types(self, x: Any, **params: Any) -> Any:
+    def types(self, x: ShapedArray, **params: Any) -> Any:
         params = {"axis_index_groups": None, **params}
         (whole,) = partition.laid_out(all_gather_p, (x,), params, all_gather_p.types(x, **params))
         return (whole.update(sharding=with_sums(whole, params["axis_name"], self.after)),)
 
-    def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
+    def varies(self, vma: Any, x: ArrayLike, *, axis_name: Any, **params: Any) -> Any:
         return vma - set(axis_name)
 
     def shard(self, x: Any, **params: Any) -> None:
@@ -216,7 +222,7 @@ class AllGatherAlike(Exchange):
         mine = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), np.int32(n)), n, at)
         return (mine if tiled else squeeze(mine, (at,)),)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return all_gather_p.shifted(params)
 
 
@@ -234,7 +240,7 @@ class UnreducedReduceScatter(Exchange):
             reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params)
         )
 
-    def varies(self, vma: Any, x: Any, *, axis_name: Any, **params: Any) -> Any:
+    def varies(self, vma: Any, x: ArrayLike, *, axis_name: Any, **params: Any) -> Any:
         return vma | set(axis_name)
 
     def shard(self, x: Any, **params: Any) -> None:
@@ -243,10 +249,10 @@ class UnreducedReduceScatter(Exchange):
     def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
         return reduce_scatter_p.lower(ctx, x, axis_index_groups=None, **params)
 
-    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: object) -> Any:
         return all_gather_reduced_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return reduce_scatter_p.shifted(params)
 
 
@@ -260,9 +266,9 @@ class ReduceScatter(Exchange):
 
     def types(
         self,
-        x: Any,
+        x: ShapedArray,
         *,
-        axis_index_groups: Any,
+        axis_index_groups: Groups,
         axis_name: Any,
         axis_size: int,
         scatter_dimension: int,
@@ -285,7 +291,9 @@ class ReduceScatter(Exchange):
             ),
         )
 
-    def shard(self, x: Any, *, scatter_dimension: int, tiled: bool, **params: Any) -> Labels:
+    def shard(
+        self, x: ShapedArray, *, scatter_dimension: int, tiled: bool, **params: object
+    ) -> Labels:
         labels = partition.whole(x, (scatter_dimension,))
         return Labels([labels], [labels if tiled else partition.kept(x, (scatter_dimension,))])
 
@@ -309,19 +317,19 @@ class ReduceScatter(Exchange):
             ),
         )
 
-    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, *, scatter_dimension: int, **params: object) -> Any:
         return all_gather_p.call(*cts, all_gather_dimension=scatter_dimension, **params)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return {**params, "scatter_dimension": params["scatter_dimension"] + 1}
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         at = params["scatter_dimension"]
         for name in names:
             x = psum_scatter(x, name, scatter_dimension=at, tiled=True)
         return x if params["tiled"] else squeeze(x, (at,))
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         at, size = params["scatter_dimension"] - 1, np.shape(x)[0]
         parts = _divided(reduce_sum(x, (0,)), at, (size,))
         return moveaxis(parts if params["tiled"] else squeeze(parts, (at + 1,)), at, 0), 0
@@ -341,10 +349,10 @@ class AllToAll(Exchange):
 
     def types(
         self,
-        x: Any,
+        x: ShapedArray,
         *,
-        axis_index_groups: Any,
-        axis_name: Any,
+        axis_index_groups: Groups,
+        axis_name: AxisName,
         concat_axis: int,
         split_axis: int,
         tiled: bool,
@@ -361,7 +369,9 @@ class AllToAll(Exchange):
         shape[concat_axis] *= n
         return (x.update(shape=tuple(shape)),)
 
-    def shard(self, x: Any, *, concat_axis: int, split_axis: int, **params: Any) -> Labels:
+    def shard(
+        self, x: ShapedArray, *, concat_axis: int, split_axis: int, **params: object
+    ) -> Labels:
         labels = partition.whole(x, (concat_axis, split_axis))
         return Labels([labels], [labels])
 
@@ -388,14 +398,14 @@ class AllToAll(Exchange):
     ) -> Any:
         return self.call(*cts, concat_axis=split_axis, split_axis=concat_axis, **params)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return {
             **params,
             "split_axis": params["split_axis"] + 1,
             "concat_axis": params["concat_axis"] + 1,
         }
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         split, concat = params["split_axis"], params["concat_axis"]
         x = _divided(x, split, [named.axis_size(name) for name in names])
         for i, name in enumerate(names):
@@ -408,7 +418,7 @@ class AllToAll(Exchange):
             )
         return _merged(x, concat, len(names) + 1)
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         split, concat = params["split_axis"], params["concat_axis"]
         parts = _divided(x, split, np.shape(x)[:1])
         # The number of the part becomes that of the element, and the element's becomes the place
@@ -441,7 +451,7 @@ class PPermute(Exchange):
     __slots__ = ()
     name = "ppermute"
 
-    def types(self, x: Any, *, axis_name: Any, perm: Any) -> Any:
+    def types(self, x: ShapedArray, *, axis_name: object, perm: Any) -> Any:
         check_pairs("ppermute", axis_name, perm)
         return (x,)
 
@@ -450,19 +460,19 @@ class PPermute(Exchange):
     def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
         return (_groups.permuted(ctx, x, perm, axis_name),)
 
-    def transpose(self, cts: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, *, axis_name: object, perm: Any) -> Any:
         return self.call(
             *cts, axis_name=axis_name, perm=tuple((target, source) for source, target in perm)
         )
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return params
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         everyone = _permuted(all_gather(x, names), params["perm"])
         return dynamic_index_in_dim(everyone, axis_index(names), 0, keepdims=False)
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         return _permuted(x, params["perm"]), 0
 
 
@@ -492,10 +502,10 @@ ppermute_p = PPermute()
 
 
 def all_gather(
-    x: Any,
-    axis_name: Any,
+    x: object,
+    axis_name: AxisName,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: Groups = None,
     axis: int = 0,
     tiled: bool = False,
     to: str = "varying",
@@ -533,7 +543,7 @@ def all_gather(
         )
     size = group_size(names, groups)
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: object) -> Any:
         ndim = typeof(checked("all_gather", leaf)).ndim
         if cast_p is not None:
             return cast_p.call(
@@ -556,11 +566,11 @@ def all_gather(
 
 
 def psum_scatter(
-    x: Any,
-    axis_name: Any,
+    x: object,
+    axis_name: AxisName,
     *,
     scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
+    axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
     """The sum over the elements of a named axis, of which each gets its part along an axis.
@@ -577,7 +587,7 @@ def psum_scatter(
     groups = groups_of(names, axis_index_groups)
     size = group_size(names, groups)
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: object) -> Any:
         at = canonical_axis(scatter_dimension, typeof(checked("psum_scatter", leaf)).ndim)
         manual = named.manual_axes().intersection(names)
         if (
@@ -601,12 +611,12 @@ def psum_scatter(
 
 
 def all_to_all(
-    x: Any,
+    x: object,
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
     """Each element of a named axis sends the i-th part of its array to element i.
@@ -652,7 +662,9 @@ def all_to_all(
     return pytrees.tree_map(one, x)
 
 
-def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+def pswapaxes(
+    x: object, axis_name: AxisName, axis: int, *, axis_index_groups: Groups = None
+) -> Any:
     """A named axis and an axis of the arrays, of one size, change places: x[j] of element i is x[i]
     of element j.
 
@@ -664,7 +676,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
-def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: object, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Elements of a named axis send their arrays to others.
 
     x: a pytree of arrays. perm: pairs (source, target) of elements' numbers; elements that nothing
@@ -686,7 +698,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     )
 
 
-def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: object, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """The elements of a named axis in another order: element i gets the arrays of element perm[i].
 
     Raises ValueError if perm is not a permutation of the axis.

@@ -620,7 +620,7 @@ def or_series(lower: str | Function, by_series: Function) -> Function:
     """A lowering that the parameter `series` chooses among two."""
     plain = _with_accuracy(lower) if isinstance(lower, str) else lower
 
-    def chosen(ctx: Context, x: Value, *, series: bool = False, **params: Any) -> Any:
+    def chosen(ctx: Context, x: Value, *, series: bool = False, **params: object) -> Any:
         return by_series(ctx, x) if series else plain(ctx, x, **params)
 
     return chosen

@@ -279,7 +279,7 @@ def ffi_call(
     )
 
     @tracebacks.api_boundary
-    def call(*args: Array, **attributes: Any) -> Any:
+    def call(*args: Array, **attributes: object) -> Any:
         if attributes and custom_call_api_version < TYPED:
             raise ValueError(
                 "The use of ffi_call attributes requires a custom call API version of at least "

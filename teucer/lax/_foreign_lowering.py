@@ -57,7 +57,7 @@ def custom_call(
 def ffi_lowering(
     call_target_name: str,
     *,
-    operand_layouts: Sequence[Any] | None = None,
+    operand_layouts: Sequence[object] | None = None,
     result_layouts: Sequence[object] | None = None,
     backend_config: Mapping[str, Any] | str | None = None,
     has_side_effect: bool = False,
@@ -79,7 +79,7 @@ def ffi_lowering(
     layouts are given, for all arrays, as they are to be written.
     """
 
-    def rule(ctx: Context, *operands: Value, **params: Any) -> tuple[Value, ...]:
+    def rule(ctx: Context, *operands: Value, **params: object) -> tuple[Value, ...]:
         avals = tuple(result_types) if result_types is not None else tuple(ctx.avals_out)
         config: Any = backend_config
         if not isinstance(config, str):

@@ -9,7 +9,7 @@ without one some are refused, and others give zeros without a word.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from teucer._core.specs import PartitionSpec
 from teucer._lower import hlo
 from teucer._lower.spmd.manual import manual_computation
 from teucer._lower.value import Value
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._lower.context import Context
 
 __all__ = [
     "all_gathered",
@@ -31,7 +35,7 @@ __all__ = [
 _CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
-def rows(ctx: Any, axes: Sequence[Any], groups: Any = None) -> list[list[int]]:
+def rows(ctx: Context, axes: Sequence[Any], groups: Any = None) -> list[list[int]]:
     """The devices that take part together, in the order of their elements: for all places along the
     other mesh axes.
 
@@ -60,7 +64,7 @@ def _groups(table: Sequence[Sequence[int]]) -> str:
     return f"replica_groups = dense<{padded}> : tensor<{len(table)}x{width}xi64>"
 
 
-def _combine(ctx: Any, aval: Any, op: str) -> str:
+def _combine(ctx: Context, aval: ShapedArray, op: str) -> str:
     scalar = aval.update(shape=())
     region: str = ctx.region(
         (scalar, scalar), lambda a, b: (ctx.op1(f"stablehlo.{op}", (a, b), scalar),)
@@ -68,7 +72,9 @@ def _combine(ctx: Any, aval: Any, op: str) -> str:
     return region
 
 
-def all_reduced(ctx: Any, x: Value, op: str, axes: Sequence[Any], groups: Any = None) -> Value:
+def all_reduced(
+    ctx: Context, x: Value, op: str, axes: Sequence[Any], groups: object = None
+) -> Value:
     """x combined over devices by `add`, `maximum` or `minimum`."""
     properties = f"{_CHANNEL}, {_groups(rows(ctx, axes, groups))}, use_global_device_ids"
     return ctx.op(
@@ -77,7 +83,7 @@ def all_reduced(ctx: Any, x: Value, op: str, axes: Sequence[Any], groups: Any = 
 
 
 def all_gathered(
-    ctx: Any, x: Value, at: int, tiled: bool, axes: Sequence[Any], groups: Any = None
+    ctx: Context, x: Value, at: int, tiled: bool, axes: Sequence[Any], groups: object = None
 ) -> Value:
     """The values of all devices, along a new axis or if tiled joined along an axis."""
     table = rows(ctx, axes, groups)
@@ -88,7 +94,9 @@ def all_gathered(
     return ctx.op1("stablehlo.all_gather", (x,), x.aval.update(shape=shape), properties)
 
 
-def reduce_scattered(ctx: Any, x: Value, at: int, axes: Sequence[Any], groups: Any = None) -> Value:
+def reduce_scattered(
+    ctx: Context, x: Value, at: int, axes: Sequence[Any], groups: object = None
+) -> Value:
     """The sum over devices, of which each gets its part along an axis."""
     table = rows(ctx, axes, groups)
     shape = (*x.shape[:at], x.shape[at] // len(table[0]), *x.shape[at + 1 :])
@@ -102,7 +110,13 @@ def reduce_scattered(ctx: Any, x: Value, at: int, axes: Sequence[Any], groups: A
 
 
 def all_to_all(
-    ctx: Any, x: Value, split: int, concat: int, aval: Any, axes: Sequence[Any], groups: Any = None
+    ctx: Context,
+    x: Value,
+    split: int,
+    concat: int,
+    aval: ShapedArray,
+    axes: Sequence[int],
+    groups: object = None,
 ) -> Value:
     """The i-th part along an axis of each device sent to device i, which joins what it gets along
     another axis."""
@@ -121,12 +135,12 @@ def along(ctx: Any, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> str
     return f"{_CHANNEL}, source_target_pairs = {listed} : tensor<{len(pairs)}x2xi64>"
 
 
-def permuted(ctx: Any, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> Value:
+def permuted(ctx: Context, x: Value, perm: Sequence[tuple[int, int]], axes: Sequence[Any]) -> Value:
     """x sent from device to device along pairs; zeros where nothing is sent."""
     return ctx.op1("stablehlo.collective_permute", (x,), x.aval, along(ctx, perm, axes))
 
 
-def device_index(ctx: Any, axis: Any, aval: Any) -> Value:
+def device_index(ctx: Context, axis: Any, aval: ShapedArray) -> Value:
     """The device's place along a mesh axis."""
     rows(ctx, (axis,))
     mesh, n = ctx.manual.mesh, np.uint32

@@ -266,7 +266,14 @@ class Split(Linear):
         return concatenate_p.call(*map(array_ops.instantiate, cts), dimension=axis)
 
     def batch(
-        self, mapped: Axis, args: Sequence[Array], dims: Sequence[int], /, *, sizes: Any, axis: int
+        self,
+        mapped: Axis,
+        args: Sequence[Array],
+        dims: Sequence[int],
+        /,
+        *,
+        sizes: Sequence[int],
+        axis: int,
     ) -> Any:
         (dim,) = dims
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))

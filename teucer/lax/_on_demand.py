@@ -32,7 +32,7 @@ def _lay_out(x: ArrayLike, sharding: object) -> Any:
     return lay_out(x, sharding)
 
 
-def _vary(x: ArrayLike, axes: frozenset[Any]) -> Any:
+def _vary(x: ArrayLike, axes: frozenset[str]) -> Any:
     from teucer.lax._varying import cast
 
     return cast(x, axes, "varying")

@@ -79,7 +79,7 @@ class DynamicSize(Primitive):
 dynamic_size_p = DynamicSize()
 
 
-def dynamic_size(count: Any, bound: Any = None) -> Any:
+def dynamic_size(count: Any, bound: object = None) -> Any:
     """A symbolic dimension that stands for an int32 scalar, at most `bound`; None where the program
     allows no such size.
 

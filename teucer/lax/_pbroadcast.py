@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, zeros
 from teucer.lax._varying import names_of, size_of
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, AxisName, Params
+
 __all__ = ["pbroadcast"]
 
 
@@ -29,7 +33,7 @@ class PBroadcast(Exchange):
     __slots__ = ()
     name = "pbroadcast"
 
-    def types(self, x: Any, *, axis_name: Any, source: int) -> Any:
+    def types(self, x: ShapedArray, *, axis_name: AxisName, source: int) -> Any:
         size = size_of(names_of(axis_name))
         if not 0 <= source < size:
             raise ValueError(
@@ -40,30 +44,30 @@ class PBroadcast(Exchange):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+    def lower(self, ctx: Any, x: Any, *, axis_name: object, source: int) -> Any:
         # CPUs and TPUs have no broadcast.
         everyone = _groups.all_gathered(ctx, x, 0, False, names_of(axis_name))
         return ctx.trace(lambda y: (index_in_dim(y, source, 0, keepdims=False),), everyone)
 
-    def transpose(self, cts: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+    def transpose(self, cts: Any, x: Any, *, axis_name: AxisName, source: int) -> Any:
         total = psum(cts[0], axis_name)
         here = broadcast_to(eq(axis_index(axis_name), np.int32(source)), np.shape(total), ())
         return (select(here, total, zeros(typeof(total))),)
 
-    def shifted(self, params: Any) -> dict[str, Any]:
+    def shifted(self, params: Params) -> dict[str, Any]:
         return params
 
-    def one_by_one(self, x: Any, names: tuple[Any, ...], params: Any) -> Any:
+    def one_by_one(self, x: Array, names: tuple[object, ...], params: Params) -> Any:
         return index_in_dim(all_gather(x, names), params["source"], 0, keepdims=False)
 
-    def on_batch(self, x: Any, params: Any) -> tuple[Any, int | None]:
+    def on_batch(self, x: Any, params: Params) -> tuple[Any, int | None]:
         return index_in_dim(x, params["source"], 0, keepdims=False), None
 
 
 pbroadcast_p = PBroadcast()
 
 
-def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+def pbroadcast(x: object, axis_name: AxisName, source: int) -> Any:
     """The arrays of element `source` of a named axis, for all.
 
     Raises ValueError if there is no such element, NameError for a name that no axis in force has.

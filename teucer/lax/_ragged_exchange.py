@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,19 +21,22 @@ from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, convert_element_type, reshape
 from teucer.lax._varying import names_of
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, AxisName, Groups
+
 __all__ = ["ragged_all_to_all"]
 
 
 def ragged_all_to_all(
-    operand: Any,
+    operand: ArrayLike,
     output: Any,
     input_offsets: Any,
     send_sizes: Any,
     output_offsets: Any,
-    recv_sizes: Any,
+    recv_sizes: object,
     *,
-    axis_name: Any,
-    axis_index_groups: Any = None,
+    axis_name: AxisName,
+    axis_index_groups: Groups = None,
 ) -> Array:
     """Each element of a named axis sends rows of its operand to the others, in numbers that differ.
 
@@ -90,7 +93,7 @@ def ragged_all_to_all(
         places = np.argsort([i for group in groups for i in group]).astype(np.int32)
         me = dynamic_index_in_dim(places % np.int32(n), me, 0, keepdims=False)
 
-    def towards_me(v: Any) -> Any:
+    def towards_me(v: Array) -> Any:
         """int32[sender, part]: what all senders say of the rows that they send here."""
         table = reshape(
             all_gather(

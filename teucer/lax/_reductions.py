@@ -33,10 +33,11 @@ from teucer.lax._shapes import bumped
 from teucer.lax._structure import check_axes, reduce_sum_p
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Dims
+    from teucer._core.typing import Aval, Dims, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
     "reduce",
@@ -383,7 +384,7 @@ def scalar_computation(
 
 
 def tree_computation(
-    op: str, computation: Callable[..., object], tree: Any, avals: Sequence[ShapedArray]
+    op: str, computation: Callable[..., object], tree: PyTreeDef, avals: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, Any]:
     """A computation on two trees of scalars as a jaxpr, and the tree of its results."""
     out_trees = []
@@ -492,7 +493,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
 def reduce(
     operands: Sequence[Array],
     init_values: object,
-    computation: Callable[..., Any],
+    computation: Callable[..., object],
     dimensions: Sequence[int],
     out_sharding: object = None,
 ) -> Any:
@@ -542,7 +543,7 @@ _NAMED: dict[str, Callable[..., Any]] = {
 
 
 def monoid(
-    computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: dict[str, Any]
+    computation: Callable[..., object], init: ArrayLike, aval: ShapedArray, named: Params
 ) -> Any:
     """Of the reductions with a name of their own, the one that a computation and its initial value
     are; None if none is."""

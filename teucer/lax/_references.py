@@ -132,7 +132,7 @@ class Get(_OnReference):
             else _placed_as(_copy_now(array), array),
         )
 
-    def discharge(self, ref: Any, *places: Any, views: Views) -> Any:
+    def discharge(self, ref: object, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, *places, views=views)
         return (read_part(ref.read(), *places, views=views),)
@@ -188,7 +188,7 @@ class Swap(_OnReference):
         ref.write(_of_type(new, ref.aval))
         return (old,)
 
-    def discharge(self, ref: Any, value: ArrayLike, *places: Any, views: Views) -> Any:
+    def discharge(self, ref: object, value: ArrayLike, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
         old, new = swap_part(ref.read(), value, *places, views=views)
@@ -247,7 +247,7 @@ class AddUpdate(_OnReference):
         ref.write(_of_type(_add_now(ref.read(), value, *places, views=views), ref.aval))
         return ()
 
-    def discharge(self, ref: Any, value: ArrayLike, *places: Any, views: Views) -> Any:
+    def discharge(self, ref: object, value: ArrayLike, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
         ref.write(add_part(ref.read(), value, *places, views=views))

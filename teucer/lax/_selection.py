@@ -170,7 +170,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     return select_n_p.call(pred, *operands(on_false, on_true))[0]
 
 
-def where_else(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
+def where_else(pred: ArrayLike, on_true: object, on_false: object) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
     shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
     cases = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import tracebacks
 from teucer._core.axes import manual_axes
@@ -19,6 +19,10 @@ from teucer.lax._collectives import checked, varying_over
 from teucer.lax._exchanges import check_pairs
 from teucer.lax._foreign import paired
 from teucer.lax._varying import Collective, names_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, AxisName, Params, Value
+    from teucer._lower.context import Context
 
 __all__ = ["precv", "psend"]
 
@@ -35,13 +39,13 @@ class _OfSends(Collective):
     __slots__ = ()
     mergeable = False
 
-    def names(self, params: Any) -> tuple[Any, ...]:
+    def names(self, params: Params) -> tuple[Any, ...]:
         return params["axis_name"]
 
-    def shard(self, *avals: Any, **params: Any) -> None:
+    def shard(self, *avals: ShapedArray, **params: object) -> None:
         return None
 
-    def refuse(self, ctx: Any) -> None:
+    def refuse(self, ctx: Context) -> None:
         """Raise NotImplementedError unless the program is for a GPU."""
         if not ctx.target.sends:
             raise NotImplementedError(
@@ -58,11 +62,11 @@ class Send(_OfSends):
     name = "psend"
     high = True
 
-    def types(self, x: Any, *, axis_name: Any, perm: Pairs) -> tuple[TokenType]:
+    def types(self, x: ShapedArray, *, axis_name: AxisName, perm: Pairs) -> tuple[TokenType]:
         check_pairs("psend", axis_name, perm)
         return (TOKEN,)
 
-    def evaluate(self, x: Any, **params: Any) -> tuple[Token]:
+    def evaluate(self, x: Value, **params: object) -> tuple[Token]:
         return (Token(_low_send_p.call(x, **params)[0]),)
 
 
@@ -73,10 +77,10 @@ class LowSend(_OfSends):
     __slots__ = ()
     name = "psend"
 
-    def types(self, x: ShapedArray, **params: Any) -> tuple[ShapedArray]:
+    def types(self, x: ShapedArray, **params: object) -> tuple[ShapedArray]:
         return (LOW,)
 
-    def varies(self, vma: Any, x: Any, **params: Any) -> frozenset[Any]:
+    def varies(self, vma: frozenset[str], x: Array, **params: object) -> frozenset[Any]:
         return frozenset()
 
     def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Pairs) -> Any:
@@ -97,7 +101,7 @@ class Receive(_OfSends):
     high = True
 
     def types(
-        self, token: TokenType, *, out_shape: ShapedArray, axis_name: Any, perm: Pairs
+        self, token: TokenType, *, out_shape: ShapedArray, axis_name: AxisName, perm: Pairs
     ) -> tuple[ShapedArray]:
         check_pairs("precv", axis_name, perm)
         if type(token) is not TokenType:
@@ -107,7 +111,7 @@ class Receive(_OfSends):
             )
         return (out_shape,)
 
-    def evaluate(self, token: Token, **params: Any) -> Any:
+    def evaluate(self, token: Token, **params: object) -> Any:
         return _low_receive_p.call(token._buf, **params)
 
 
@@ -119,12 +123,12 @@ class LowReceive(_OfSends):
     name = "precv"
 
     def types(
-        self, token: ShapedArray, *, out_shape: ShapedArray, **params: Any
+        self, token: ShapedArray, *, out_shape: ShapedArray, **params: object
     ) -> tuple[ShapedArray]:
         return (out_shape,)
 
     def varies(
-        self, vma: Any, token: Any, *, out_shape: ShapedArray, **params: Any
+        self, vma: frozenset[str], token: object, *, out_shape: ShapedArray, **params: object
     ) -> frozenset[Any]:
         return out_shape.vma
 
@@ -144,7 +148,7 @@ _low_send_p = LowSend()
 _low_receive_p = LowReceive()
 
 
-def _params(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def _params(op: str, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> dict[str, Any]:
     check_pairs(op, names_of(axis_name), perm)
     return {
         "axis_name": names_of(axis_name),
@@ -153,7 +157,7 @@ def _params(op: str, axis_name: Any, perm: Sequence[tuple[int, int]]) -> dict[st
 
 
 @tracebacks.api_boundary
-def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def psend(x: object, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send arrays to other devices of a `shard_map`, within `jit`, on GPUs; `precv` receives them.
 
     x: a pytree of arrays. perm: pairs (source, target) of places along the named axes.
@@ -181,7 +185,9 @@ def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 @tracebacks.api_boundary
-def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def precv(
+    token: Any, out_shape: object, axis_name: AxisName, perm: Sequence[tuple[int, int]]
+) -> Any:
     """Arrays that other devices of a `shard_map` have sent by `psend`, after a token. It is for
     GPUs, as that is.
 

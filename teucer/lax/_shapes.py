@@ -478,7 +478,7 @@ def full(
     return filled_at(out, sharding)
 
 
-def place_of_like(x: Any, aval: ShapedArray) -> Any:
+def place_of_like(x: ArrayLike, aval: ShapedArray) -> Any:
     """How an array like x is to be laid out: as x, if that is committed or a struct says it, else
     as the type says."""
     if isinstance(x, ArrayImpl):
@@ -524,7 +524,7 @@ def named_as(x: Any, sharding: object) -> Any:
     return x
 
 
-def varying_as(x: Any, aval: ShapedArray) -> Any:
+def varying_as(x: Array, aval: ShapedArray) -> Any:
     """x, which varies over the manual mesh axes over which values of a type do."""
     missing = (aval.vma & axes.manual_axes()) - typeof(x).vma if aval.vma else frozenset()
     return array_ops.vary(x, missing) if missing else x

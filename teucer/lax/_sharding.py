@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -37,6 +37,11 @@ from teucer.lax._shapes import named_as
 from teucer.lax._structure import Linear, broadcast_to, zeros
 from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
+if TYPE_CHECKING:
+    from teucer._core.types import Aval, ShapedArray
+    from teucer._core.typing import Array, ArrayLike, Axes, Dims, OutSharding, Value
+    from teucer._lower.context import Context
+
 __all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
 
@@ -48,12 +53,12 @@ class ShardingConstraint(Linear):
     name = "sharding_constraint"
     cost = STILL
 
-    def types(self, x: Any, *, sharding: Any, **params: Any) -> Any:
+    def types(self, x: Aval, *, sharding: Any, **params: object) -> Any:
         # Within a program the parts may be of unequal size: XLA pads them.
         sharding.check_compatible_aval(x.shape)
         return (x,)
 
-    def evaluate(self, x: Any, *, sharding: Any, **params: Any) -> Any:
+    def evaluate(self, x: Any, *, sharding: Any, **params: object) -> Any:
         shardings.check_shape(
             sharding,
             np.shape(x),
@@ -63,7 +68,7 @@ class ShardingConstraint(Linear):
 
     shard = partition.aligned
 
-    def lower(self, ctx: Any, x: Any, *, sharding: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, x: Any, *, sharding: Any, **params: object) -> Any:
         own = x.aval.partition
         if own is not None and isinstance(
             sharding, NamedSharding
@@ -79,18 +84,18 @@ class ShardingConstraint(Linear):
             )
         return (ctx.constrain(x, sharding),)
 
-    def transpose(self, cts: Any, x: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, **params: object) -> Any:
         return self.call(*cts, **params)
 
     def batch(
         self,
         axis: Any,
-        args: Any,
-        dims: Any,
+        args: Sequence[Array],
+        dims: Dims,
         *,
         sharding: Any,
         unconstrained_dims: Any,
-        **params: Any,
+        **params: object,
     ) -> Any:
         (x,), (dim,) = args, dims
         free = axis.spmd_name is None
@@ -128,7 +133,7 @@ class Reshard(Linear):
     cost = STILL
     linear_in = None
 
-    def types(self, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
+    def types(self, x: ShapedArray, *, dst_sharding: object, concrete_mesh: object) -> Any:
         shardings.check_shape(dst_sharding, x.shape)
         return (x.update(sharding=shardings.typed(dst_sharding, x.ndim)),)
 
@@ -143,7 +148,7 @@ class Reshard(Linear):
             ),
         )
 
-    def shard(self, x: Any, **params: Any) -> Any:
+    def shard(self, x: ShapedArray, **params: object) -> Any:
         return None
 
     def transpose(self, cts: Any, x: Any, *, dst_sharding: Any, concrete_mesh: Any) -> Any:
@@ -156,7 +161,7 @@ class Reshard(Linear):
         return self.call(*cts, dst_sharding=own, concrete_mesh=concrete_mesh)
 
     def batch(
-        self, axis: Any, args: Any, dims: Any, *, dst_sharding: Any, concrete_mesh: Any
+        self, axis: Any, args: Sequence[Array], dims: Any, *, dst_sharding: Any, concrete_mesh: Any
     ) -> Any:
         (x,), (dim,) = args, dims
         aval = typeof(x)
@@ -172,13 +177,13 @@ sharding_constraint_p = ShardingConstraint()
 reshard_p = Reshard()
 
 
-def _leaves(name: str, x: Any, tree_of_shardings: Any) -> tuple[list[Any], list[Any], Any]:
+def _leaves(name: str, x: Any, tree_of_shardings: object) -> tuple[list[Any], list[Any], Any]:
     leaves, tree = pytrees.tree_flatten(x)
     return leaves, pytrees.flatten_axes(name, tree, tree_of_shardings), tree
 
 
 @tracebacks.api_boundary
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: ArrayLike, shardings: object) -> Any:
     """x, which the compiler is to lay out so; outside jit, x laid out so.
 
     x: a pytree of arrays. shardings: a NamedSharding or a PartitionSpec over the mesh in force, or
@@ -199,7 +204,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     )
 
 
-def _named(x: Any, where: Any) -> Any:
+def _named(x: ArrayLike, where: object) -> Any:
     """A concrete array with the very sharding that was asked for."""
     where = where.sharding if isinstance(where, Format) else where
     free = isinstance(where, NamedSharding) and UNCONSTRAINED in where.spec
@@ -213,7 +218,7 @@ _NO_MESH = (
 )
 
 
-def constrain(x: Any, where: Any) -> Any:
+def constrain(x: ArrayLike, where: Any) -> Any:
     """One array constrained to a sharding over Auto mesh axes, or asserted to have one over
     Explicit ones."""
     if where is None:
@@ -279,7 +284,7 @@ def constrain(x: Any, where: Any) -> Any:
     )
 
 
-def _constrain(x: Any, where: Any, free: frozenset[int] = frozenset()) -> Any:
+def _constrain(x: Any, where: ArrayLike, free: frozenset[int] = frozenset()) -> Any:
     return sharding_constraint_p.call(
         x,
         sharding=where,
@@ -290,7 +295,7 @@ def _constrain(x: Any, where: Any, free: frozenset[int] = frozenset()) -> Any:
 
 
 @tracebacks.api_boundary
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: Any, out_shardings: object) -> Any:
     """xs laid out by other shardings over Explicit mesh axes; types say so.
 
     xs: a pytree of arrays. out_shardings: a NamedSharding or a PartitionSpec over the mesh in
@@ -336,7 +341,7 @@ def _reshard(x: Any, where: Any) -> Any:
     )[0]
 
 
-def _in_state(x: Any, name: Any, wanted: str | None) -> Any:
+def _in_state(x: Any, name: str, wanted: str | None) -> Any:
     """x as a type says it of a manual axis: the same on all devices, still to be summed, or with a
     cotangent that is."""
     state = state_of(typeof(x), name)
@@ -357,7 +362,7 @@ def _in_state(x: Any, name: Any, wanted: str | None) -> Any:
     return cast(x, frozenset({name}), wanted or "invarying")
 
 
-def lay_out(x: Any, where: Any) -> Any:
+def lay_out(x: ArrayLike, where: object) -> Any:
     """x laid out by a sharding, over whichever mesh axes, or on one device; or in another
     memory."""
     if isinstance(where, MemorySpace):
@@ -369,7 +374,7 @@ def lay_out(x: Any, where: Any) -> Any:
     return constrain(x, where)
 
 
-def reduce_cotangents(x: Any, where: NamedSharding) -> Any:
+def reduce_cotangents(x: ArrayLike, where: NamedSharding) -> Any:
     """x, of which cotangents are to be summed over mesh axes."""
     manual = where.spec.reduced.intersection(where.mesh.manual_axes)
     x = cast(x, manual, "reduced") if manual else x
@@ -424,7 +429,7 @@ def _over_axes(x: Any, mesh: meshes.AbstractMesh) -> Any:
     return put_array(x, own.update(mesh=own.mesh.update(axis_types=mesh.axis_types)))
 
 
-def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Any) -> Any:
+def laid_out(name: str, out_sharding: Any, f: Callable[..., Any], *operands: Value) -> Any:
     """f(*operands) with its result laid out by a sharding over Explicit mesh axes; inside, the
     compiler partitions.
 
@@ -459,7 +464,7 @@ def _mesh_of(where: Sequence[Any]) -> meshes.AbstractMesh:
 
 
 def auto_axes(
-    f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
+    f: Callable[..., object] | None = None, /, *, axes: Any = None, out_sharding: OutSharding = None
 ) -> Any:
     """A function inside of which the compiler partitions along some Explicit axes of the mesh in
     force.
@@ -472,7 +477,7 @@ def auto_axes(
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
 
-    def run(where: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(where: Any, *args: Any, **kwargs: object) -> Any:
         mesh = _mesh_with(_mesh_of(where[0]), axes, AxisType.Auto)
         entered = pytrees.tree_map(lambda x: _entering(x, mesh), (args, kwargs))
         with meshes.use_abstract_mesh(mesh):
@@ -482,7 +487,7 @@ def auto_axes(
     compiled = jit(run, static_argnums=0)
 
     @functools.wraps(f)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         where = kwargs.pop("out_sharding", out_sharding)
         if where is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
@@ -509,7 +514,11 @@ def auto_axes(
 
 
 def explicit_axes(
-    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+    f: Callable[..., object] | None = None,
+    /,
+    *,
+    axes: Axes | None = None,
+    in_sharding: object = None,
 ) -> Any:
     """A function inside of which types say the partition along some Auto axes of the mesh in force.
 
@@ -521,7 +530,7 @@ def explicit_axes(
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
 
     @functools.wraps(f)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         where = kwargs.pop("in_sharding", in_sharding)
         if where is None:
             raise TypeError("Missing required keyword argument: 'in_sharding'")

@@ -87,7 +87,7 @@ class Slice(Linear):
         cts: Sequence[Array],
         x: Array | Undefined,
         *,
-        start_indices: Any,
+        start_indices: Array,
         limit_indices: Any,
         strides: Sequence[int],
     ) -> Any:
@@ -377,7 +377,7 @@ class Pad(Primitive):
 
 
 def _unpadded(
-    ct: Any, shape: Sequence[Size], padding_config: Sequence[tuple[int, int, int]]
+    ct: Array, shape: Sequence[Size], padding_config: Sequence[tuple[int, int, int]]
 ) -> Any:
     """The cotangent of the operand of pad: its elements from among the padding; zeros for those
     that were cut off."""

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def take_along(x: Any, places: Any, axis: int) -> Any:
+def take_along(x: ArrayLike, places: Any, axis: int) -> Any:
     """result[i, j, k] = x[i, places[i, j, k], k] for axis 1, and so on; places are distinct along
     the axis and in bounds."""
     ndim = np.ndim(x)
@@ -65,7 +65,7 @@ def take_along(x: Any, places: Any, axis: int) -> Any:
 
 
 def _taken(
-    tangents: Sequence[Any], avals: Sequence[ShapedArray], places: Any, axis: int
+    tangents: Sequence[Any], avals: Sequence[ShapedArray], places: object, axis: int
 ) -> tuple[Any, ...]:
     """Tangents moved to where the elements went; Zero stays Zero."""
     return tuple(
@@ -408,7 +408,7 @@ class ApproxTopK(Primitive):
         *,
         k: Size,
         reduction_dimension: int,
-        is_max_k: Any,
+        is_max_k: object,
         **params: object,
     ) -> Any:
         # As TopK; NaN is behind all floats that are sorted, and of NaNs the first come first.

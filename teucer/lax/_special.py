@@ -293,7 +293,7 @@ def _fraction_step(derive: bool) -> Function:
     """Legendre's continued fraction for gamma(a, x), and its derivative in a, by Lentz's algorithm.
     DLMF 8.9.2; Thompson & Barnett, J. Comput. Phys. 64 (1986) 490."""
 
-    def step(n: int, a: Any, x: Any, c: Array, d: Any, h: Array, *derivatives: Any) -> Any:
+    def step(n: int, a: Array, x: Array, c: Array, d: Array, h: Array, *derivatives: Array) -> Any:
         numerator = mul(n, sub(a, n))
         b = sub(add(add(x, n), add(n, scalar_like(n, 1))), a)
         d_old, c_old = d, c
@@ -367,7 +367,7 @@ def _incomplete_gamma(mode: str) -> Function:
     return widened(body)
 
 
-def _small_upper(a: Any, x: Any, p: Any) -> Any:
+def _small_upper(a: Any, x: Any, p: Array) -> Any:
     """1 - p, where p = P(a, x) by the series: without cancellation for a and x up to 1.  DLMF
     8.7.1."""
     is_small = bitwise_and(le(a, scalar_like(a, 1)), le(x, scalar_like(x, 1)))
@@ -566,7 +566,7 @@ def _nonzero(x: Array) -> Any:
 
 
 def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
-    def domain(a: Any, b: Any, x: Any) -> Any:
+    def domain(a: Array, b: Array, x: Array) -> Any:
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
         inside = bitwise_and(
             bitwise_and(gt(x, zero), lt(x, one)),
@@ -579,7 +579,7 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
         return a, b, x, d, swap
 
     def finish(
-        a0: object, b0: object, x0: object, a: Any, b: Any, x: Any, swap: Any, h: Any
+        a0: object, b0: object, x0: object, a: Array, b: Array, x: Array, swap: Any, h: Array
     ) -> Any:
         part = div(mul(_beta_weight(a, b, x), h), a)
         y = where_else(swap, less(1, part), part)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._core import axes as named
 from teucer._core import partition
@@ -22,6 +22,13 @@ from teucer._devices import meshes
 from teucer._devices.shardings import NamedSharding
 from teucer.lax import _groups
 from teucer.lax._structure import Linear
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike, Axes, AxisName, Dims, Params, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "Cast",
@@ -41,7 +48,7 @@ __all__ = [
 ]
 
 
-def names_of(axis_name: Any) -> tuple[Any, ...]:
+def names_of(axis_name: AxisName) -> tuple[Any, ...]:
     """One or several names of axes as a tuple."""
     return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
 
@@ -64,10 +71,10 @@ class Collective(Primitive):
         """The axes that a call uses."""
         return names_of(params["axis_name"])
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return name is not None and name in self.names(params)
 
-    def evaluate(self, *args: Any, **params: Any) -> NoReturn:
+    def evaluate(self, *args: Any, **params: object) -> NoReturn:
         self.types(*map(typeof, args), **params)
         raise NotImplementedError(
             f"{self.name}: a collective over the named axes {self.names(params)} was called on "
@@ -82,16 +89,16 @@ class Cast(Collective, Linear):
     __slots__ = ()
     alike = False
 
-    def names(self, params: Any) -> tuple[Any, ...]:
+    def names(self, params: Params) -> tuple[Any, ...]:
         return params["axes"]
 
     shard = partition.aligned
 
-    def types(self, x: Any, *, axes: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes) -> Any:
         size_of(axes)
         return (x,)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
 
@@ -103,13 +110,13 @@ class PVary(Cast):
     name = "pvary"
     cost = CHEAP
 
-    def types(self, x: Any, *, axes: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes) -> Any:
         return (x,)
 
-    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+    def varies(self, vma: frozenset[str], x: Array, *, axes: Axes) -> Any:
         return vma | set(axes)
 
-    def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axes: Axes) -> Any:
         return (x,)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
@@ -124,7 +131,7 @@ class PSumInvariant(Cast):
     __slots__ = ()
     name = "psum_invariant"
 
-    def types(self, x: Any, *, axes: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes) -> Any:
         size_of(axes)
         if not set(axes) <= x.vma:
             raise ValueError(
@@ -133,7 +140,7 @@ class PSumInvariant(Cast):
             )
         return (x,)
 
-    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+    def varies(self, vma: Any, x: ArrayLike, *, axes: Any) -> Any:
         return vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
@@ -160,7 +167,7 @@ class SumCast(Cast):
         self.name, self.before, self.after, self.op = name, before, after, op
         self.cost = STILL if op else CHEAP
 
-    def types(self, x: Any, *, axes: Any) -> Any:
+    def types(self, x: ShapedArray, *, axes: Axes) -> Any:
         size_of(axes)
         if any(state_of(x, name) != self.before for name in axes):
             raise ValueError(
@@ -170,10 +177,10 @@ class SumCast(Cast):
             )
         return (x.update(sharding=with_sums(x, axes, self.after)),)
 
-    def shard(self, x: Any, **params: Any) -> None:
+    def shard(self, x: ShapedArray, **params: object) -> None:
         return None
 
-    def varies(self, vma: Any, x: Any, *, axes: Any) -> Any:
+    def varies(self, vma: Any, x: ArrayLike, *, axes: Any) -> Any:
         return vma | set(axes) if self.after == "varying" else vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
@@ -189,7 +196,7 @@ _STATES = {"varying": "Varying", "unreduced": "Unreduced", "reduced": "Reduced",
 _EXCHANGED: dict[str | None, str] = {"unreduced": "reduced", "reduced": "unreduced"}
 
 
-def state_of(aval: Any, name: Any) -> str | None:
+def state_of(aval: ShapedArray, name: Hashable) -> str | None:
     """What a type says of a manual axis: "varying", "unreduced", "reduced", or None where values
     are the same everywhere."""
     return next(
@@ -206,7 +213,7 @@ def state_of(aval: Any, name: Any) -> str | None:
     )
 
 
-def with_sums(aval: Any, names: Sequence[Any], state: str | None) -> Any:
+def with_sums(aval: ShapedArray, names: Sequence[Any], state: str | None) -> Any:
     """The sharding of a type that says another state of manual axes."""
     own = aval.partition or NamedSharding(
         meshes.get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim)
@@ -257,7 +264,9 @@ def cast(x: Any, names: frozenset[Any], to: str) -> Any:
     return x
 
 
-def one_state(name: str, aval: Any, names: Sequence[Any], manual: frozenset[Any]) -> str | None:
+def one_state(
+    name: str, aval: ShapedArray, names: Sequence[object], manual: frozenset[str]
+) -> str | None:
     """What a type says of the manual ones among named axes.
 
     Raises ValueError where that differs from axis to axis.

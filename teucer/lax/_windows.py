@@ -371,7 +371,7 @@ class ReduceWindow(Primitive):
 
 def _reduce_window_by_doubling(
     jaxpr: ClosedJaxpr,
-    operands: Sequence[Any],
+    operands: Sequence[Array],
     *,
     consts: Sequence[Array],
     **windows: Unpack[WindowParams],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = [
     "celu",
@@ -46,13 +51,13 @@ __all__ = [
 tanh = jnp.tanh
 
 
-def _array(name: str, x: Any) -> Any:
+def _array(name: str, x: ArrayLike) -> Any:
     """`x` as an array; TypeError if it is not an array or a number."""
     check_arraylike(name, x)
     return jnp.asarray(x)
 
 
-def _inexact(x: Any) -> Any:
+def _inexact(x: Array) -> Any:
     """`x` as an array of inexact dtype."""
     return promote_dtypes("nn", INEXACT, x)[0]
 
@@ -67,12 +72,12 @@ def identity(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _relu(x: Any) -> Any:
+def _relu(x: Array) -> Any:
     return jnp.maximum(x, 0)
 
 
 @_relu.defjvp
-def _relu_jvp(primals: Any, tangents: Any) -> Any:
+def _relu_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     """The derivative at 0 is 0, where that of a maximum of two equal values would be 1/2."""
     (x,), (t,) = primals, tangents
     return _relu(x), jnp.where(x > 0, t, jnp.zeros_like(t))
@@ -89,12 +94,12 @@ def relu(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _relu6(x: Any) -> Any:
+def _relu6(x: Array) -> Any:
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
 
 @_relu6.defjvp
-def _relu6_jvp(primals: Any, tangents: Any) -> Any:
+def _relu6_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     return _relu6(x), jnp.where((x > 0) & (x < 6), t, jnp.zeros_like(t))
 

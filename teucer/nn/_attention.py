@@ -17,7 +17,7 @@ __all__ = ["dot_product_attention", "scaled_matmul"]
 
 def dot_product_attention(
     query: ArrayLike,
-    key: Any,
+    key: Array,
     value: ArrayLike,
     bias: ArrayLike | None = None,
     mask: ArrayLike | None = None,
@@ -26,7 +26,7 @@ def dot_product_attention(
     is_causal: bool = False,
     query_seq_lengths: ArrayLike | None = None,
     key_value_seq_lengths: ArrayLike | None = None,
-    local_window_size: Any = None,
+    local_window_size: object = None,
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Array:
@@ -93,7 +93,7 @@ def dot_product_attention(
     return out, residual[0] if unbatched else residual
 
 
-def _check_shapes(query: Any, key: Any, value: Any) -> None:
+def _check_shapes(query: Array, key: Array, value: Array) -> None:
     listed = "".join(
         f"\n    {name}: {typeof(x).str_short(True)}"
         for name, x in (("query", query), ("key", key), ("value", value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +18,20 @@ from teucer._transform.library import library
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 from teucer.numpy._reductions import axis_key
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from teucer._core.typing import DTypeLike, Tangents
+
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
-def _on_axes(run: Any) -> Any:
+def _on_axes(run: Callable[..., object]) -> Any:
     """A function of which `axis` may be any sequence of axes, though a compiled one takes what has
     a hash."""
 
     @functools.wraps(run)
-    def along(x: Any, axis: Any = -1, *args: Any, **kwargs: Any) -> Any:
+    def along(x: ArrayLike, axis: int = -1, *args: Any, **kwargs: object) -> Any:
         return run(x, axis if type(axis) is int else axis_key(axis), *args, **kwargs)
 
     return along
@@ -120,7 +125,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2,))
-def _softmax(x: Any, where: Any, axis: Any) -> Any:
+def _softmax(x: Array, where: ArrayLike, axis: int) -> Any:
     largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
     powers = jnp.exp(x - largest)
     result = powers / jnp.sum(powers, axis, where=where, keepdims=True)
@@ -128,7 +133,7 @@ def _softmax(x: Any, where: Any, axis: Any) -> Any:
 
 
 @_softmax.defjvp
-def _softmax_jvp(axis: Any, primals: Any, tangents: Any) -> Any:
+def _softmax_jvp(axis: int, primals: Sequence[Array], tangents: Tangents) -> Any:
     # y * (t - sum(y * t)): cheaper than the derivative of the quotient, and it keeps only y.
     (x, where), (t, _) = primals, tangents
     y = _softmax(x, where, axis)
@@ -184,7 +189,9 @@ def standardize(
     return (x - mean) * lax.rsqrt(jnp.asarray(variance + epsilon, x.dtype))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
     """Arrays of zeros with a one at the index x, along a new axis of size num_classes.
 
     An index out of range gives zeros. dtype: by default the default float dtype.
@@ -208,7 +215,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
 
 @library(static=("n", "dtype", "axis"))
-def _one_hot(x: Any, n: int, dtype: Any, axis: int) -> Any:
+def _one_hot(x: ArrayLike, n: int, dtype: Any, axis: int) -> Any:
     x = jnp.asarray(x)
     dtype = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not -x.ndim - 1 <= axis <= x.ndim:

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +17,9 @@ from teucer import numpy as jnp
 from teucer._core.typing import Array
 from teucer._derived.custom_vjp import custom_vjp
 from teucer.nn._attention import scaled_matmul
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike
 
 __all__ = ["get_scaled_dot_general_config", "scaled_dot_general"]
 
@@ -75,10 +78,10 @@ def get_scaled_dot_general_config(mode: str, global_scale: Array | None = None) 
 
 
 def scaled_dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
-    preferred_element_type: Any = jnp.float32,
+    preferred_element_type: DTypeLike = jnp.float32,
     configs: Sequence[BlockScaleConfig] | None = None,
     implementation: str | None = None,
 ) -> Array:
@@ -142,7 +145,7 @@ def scaled_dot_general(
 
 
 def _as_matrices(
-    x: Any, contracted: tuple[int, ...], batch: tuple[int, ...]
+    x: Array, contracted: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[Any, list[int]]:
     """x as an array of shape (batch, free, contracted), and the sizes of its free axes."""
     free = [i for i in range(x.ndim) if i not in contracted and i not in batch]
@@ -153,12 +156,14 @@ def _as_matrices(
 
 
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
-def _product(kinds: tuple[Any, ...], dtype: Any, a: Any, b: Any, scales: tuple[Any, ...]) -> Any:
+def _product(
+    kinds: tuple[Any, ...], dtype: Any, a: ArrayLike, b: ArrayLike, scales: tuple[Any, ...]
+) -> Any:
     return _quantized_product(kinds[0], kinds[1], a, b, scales[0], scales[1]).astype(dtype)
 
 
 def _product_fwd(
-    kinds: tuple[Any, ...], dtype: Any, a: Any, b: Any, scales: tuple[Any, ...]
+    kinds: tuple[object, ...], dtype: DTypeLike, a: Array, b: Array, scales: tuple[object, ...]
 ) -> tuple[Any, Any]:
     return _product(kinds, dtype, a, b, scales), (a, b, scales)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from teucer._base import dtypes
 from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
+
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding
 
 __all__ = [
     "Initializer",
@@ -46,16 +49,21 @@ __dir__ = listing(__name__, __all__)
 Initializer = Callable[..., Any]
 
 
-def _dtype(chosen: Any, default: Any) -> Any:
+def _dtype(chosen: object, default: object) -> Any:
     dtype = default if chosen is None else chosen
     return dtypes.canonicalize_dtype(np.float64 if dtype is None else dtypes.as_dtype(dtype))
 
 
-def _initializer(init: Callable[..., Any]) -> Initializer:
+def _initializer(init: Callable[..., object]) -> Initializer:
     """An initializer whose result can be laid out by a sharding over Explicit mesh axes."""
 
     @functools.wraps(init)
-    def placed(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    def placed(
+        key: Array,
+        shape: Sequence[int],
+        dtype: DTypeLike | None = None,
+        out_sharding: OutSharding = None,
+    ) -> Any:
         if out_sharding is None:
             return init(key, shape, dtype)
         return laid_out("an initializer", out_sharding, lambda key: init(key, shape, dtype), key)
@@ -64,7 +72,10 @@ def _initializer(init: Callable[..., Any]) -> Initializer:
 
 
 def zeros(
-    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: Array,
+    shape: Sequence[int],
+    dtype: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros.
 
@@ -75,7 +86,10 @@ def zeros(
 
 
 def ones(
-    key: Any, shape: Sequence[int], dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: Array,
+    shape: Sequence[int],
+    dtype: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Ones.
 
@@ -94,7 +108,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         return jnp.full(shape, value, _dtype(dtype, default))
 
     return init
@@ -105,7 +119,7 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.uniform(key, shape, dtype) * jnp.array(scale, dtype)
 
@@ -117,7 +131,7 @@ def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.normal(key, shape, dtype) * jnp.array(stddev, dtype)
 
@@ -134,14 +148,16 @@ def truncated_normal(
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         return random.truncated_normal(key, lower, upper, shape, dtype) * jnp.array(stddev, dtype)
 
     return init
 
 
-def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[Any, Any]:
+def _fans(
+    shape: Sequence[int], in_axis: object, out_axis: object, batch_axis: object
+) -> tuple[Any, Any]:
     """Number of inputs and outputs of a unit, whose axes stand among the axes of the receptive
     field; of symbolic sizes arrays."""
     if len(shape) <= 1:
@@ -190,7 +206,7 @@ def variance_scaling(
         raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         variance = jnp.array(
             scale / fan_of[mode](*_fans(shape, in_axis, out_axis, batch_axis)), dtype
@@ -213,7 +229,7 @@ def variance_scaling(
     return init
 
 
-def _complex_uniform(key: Any, shape: Sequence[int], dtype: Any) -> Any:
+def _complex_uniform(key: Array, shape: Sequence[int], dtype: DTypeLike) -> Any:
     """Uniform values in the complex unit disk."""
     key_radius, key_angle = random.split(key)
     real = np.empty(0, dtype).real.dtype
@@ -222,7 +238,9 @@ def _complex_uniform(key: Any, shape: Sequence[int], dtype: Any) -> Any:
     return radius * jnp.exp(1j * angle)
 
 
-def _complex_truncated_normal(key: Any, upper: Any, shape: Sequence[int], dtype: Any) -> Any:
+def _complex_truncated_normal(
+    key: Array, upper: Any, shape: Sequence[int], dtype: DTypeLike
+) -> Any:
     """Standard complex normal values of magnitude up to `upper`."""
     key_radius, key_angle = random.split(key)
     real = np.empty(0, dtype).real.dtype
@@ -276,7 +294,7 @@ def orthogonal(
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         if len(shape) < 2:
             raise ValueError("orthogonal initializer requires at least a 2D shape")
@@ -310,7 +328,7 @@ def delta_orthogonal(
     default = dtype
 
     @_initializer
-    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def init(key: Array, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         dtype = _dtype(dtype, default)
         if len(shape) not in (3, 4, 5):
             raise ValueError("Delta orthogonal initializer requires a 3D, 4D or 5D shape.")

@@ -31,7 +31,7 @@ from teucer.numpy._ufuncs import binary, is_kind
 __all__ = ["divmod", "float_power", "floor_divide", "fmod", "gcd", "lcm", "power", "remainder"]
 
 
-def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+def _float_divmod(x: Array, y: Array) -> tuple[Any, Any]:
     """Quotient and remainder of floats, the remainder with the sign of y."""
     rest = lax.rem(x, y)
     # Divided by zero there is no remainder to leave out: the quotient is infinite, or nan.
@@ -43,7 +43,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     return lax.round(whole), rest
 
 
-def _floor_divide(x: Any, y: Any) -> Any:
+def _floor_divide(x: Array, y: Array) -> Any:
     if is_kind(x, np.unsignedinteger):
         return lax.div(x, y)
     if is_kind(x, np.integer):
@@ -59,7 +59,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     return _float_divmod(x, y)[0]
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: Array, y: Array) -> Any:
     zero = scalar_like(x, 0)
     if is_kind(x, np.integer):
         y = lax.where_else(lax.eq(y, zero), scalar_like(y, 1), y)
@@ -101,7 +101,7 @@ fmod = binary(
 # Powers
 
 
-def integer_exponent(y: Any) -> bool:
+def integer_exponent(y: ArrayLike) -> bool:
     """Whether an exponent is one integer known while tracing: the power is then repeated
     multiplication."""
     return (
@@ -135,7 +135,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 @fast
-def _power(x1: Any, x2: Any, /) -> Any:
+def _power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     check_arraylike("power", x1, x2)
     x2_dtype = typeof(x2).dtype
     if is_kind(x1, np.inexact) and dtypes.issubdtype(x2_dtype, np.integer):
@@ -148,7 +148,7 @@ def _power(x1: Any, x2: Any, /) -> Any:
     return lax.pow(x, y)
 
 
-def _integer_power(x: Any, y: Any) -> Any:
+def _integer_power(x: ArrayLike, y: ArrayLike) -> Any:
     """x to the power y, by squaring; of a negative y the bits count."""
     shape = np.shape(x) or np.shape(y)
     from teucer.lax._control.while_loop import (

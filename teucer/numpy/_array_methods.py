@@ -6,7 +6,7 @@ import importlib
 import operator
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from teucer._xla import arrays as xla
 from teucer.lax import _conversion, _structure
 from teucer.lax import _elementwise as lax
 from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DTypeLike
 
 __all__ = ["attach"]
 
@@ -81,7 +84,7 @@ _OWN = (
 def _method(name: str, module: str) -> Any:
     found: list[Any] = []
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: object, *args: object, **kwargs: object) -> Any:
         if not found:
             found.append(getattr(importlib.import_module(f"teucer.numpy.{module}"), name))
         return found[0](self, *args, **kwargs)
@@ -94,12 +97,12 @@ def _method(name: str, module: str) -> Any:
 # Dtypes and bits
 
 
-def astype(x: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+def astype(x: Any, dtype: DTypeLike, copy: bool = False, device: object = None) -> Any:
     """This array as another dtype; as the function `astype`."""
     return _interchange.astype(x, dtype, copy=copy, device=device)
 
 
-def view(x: Any, dtype: Any = None, type: None = None) -> Any:
+def view(x: Array, dtype: DTypeLike | None = None, type: None = None) -> Any:
     """The bits of this array as another dtype; the last axis grows or shrinks where the widths
     differ.
 
@@ -135,7 +138,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     return _from_bits(_to_bits(x, min(n_old, n_new)), new)
 
 
-def _to_bits(x: Any, width: int) -> Any:
+def _to_bits(x: Array, width: int) -> Any:
     """The bits of x as unsigned integers of a width, along the last axis."""
     if x.dtype == np.bool_:
         bits = _structure.convert_element_type(x, np.dtype(np.uint8))
@@ -155,7 +158,7 @@ def _join(parts: list[Any]) -> Any:
     return importlib.import_module("teucer.numpy._stacking").concatenate(parts, axis=-1)
 
 
-def _flat_last(x: Any, shape: tuple[int, ...]) -> Any:
+def _flat_last(x: Array, shape: tuple[int, ...]) -> Any:
     """x, which has one axis more than the shape, with its last two axes joined."""
     if not shape:
         return x
@@ -177,7 +180,7 @@ def _from_bits(bits: Any, dtype: Any) -> Any:
     return _conversion.bitcast_convert_type(bits, dtype)
 
 
-def byteswap(x: Any) -> Any:
+def byteswap(x: Array) -> Any:
     """This array with the order of the bytes of each element reversed."""
     if x.dtype.itemsize == 1:
         return x
@@ -191,14 +194,14 @@ def byteswap(x: Any) -> Any:
 # Places, copies and Python's protocols
 
 
-def copy(x: Any) -> Any:
+def copy(x: Array) -> Any:
     """A copy of this array."""
     if dtypes.is_string(x.dtype):
         return device_put(x, may_alias=False)
     return _conversion.copy_p.call(x)[0]
 
 
-def to_device(x: Any, device: Any, *, stream: None = None) -> Any:
+def to_device(x: Array, device: object, *, stream: None = None) -> Any:
     """This array on a device or laid out by a sharding."""
     if stream is not None:
         raise NotImplementedError(
@@ -215,7 +218,7 @@ def _round(number: Any, ndigits: int | None = None) -> Any:
     return rounded(number, ndigits)
 
 
-def _contains(x: Any, other: Any) -> bool:
+def _contains(x: Array, other: Any) -> bool:
     if not isinstance(other, list | tuple) and not is_valid_type(other):
         raise TypeError(f"Array.__contains__: unsupported operand type {type(other)}.")
     if x.ndim != 1:
@@ -231,13 +234,13 @@ def _contains(x: Any, other: Any) -> bool:
     return bool(importlib.import_module("teucer.numpy._reductions").any(_ufuncs.equal(x, other)))
 
 
-def _reversed(x: Any) -> Iterator[Any]:
+def _reversed(x: Array) -> Iterator[Any]:
     if x.ndim == 0:
         raise TypeError("iteration over a 0-d array")
     return iter([x[i] for i in range(x.shape[0])][::-1])
 
 
-def _array_namespace(x: Any, *, api_version: str | None = None) -> Any:
+def _array_namespace(x: Array, *, api_version: str | None = None) -> Any:
     known = "2024.12"
     if api_version not in (None, known):
         raise ValueError(
@@ -246,19 +249,19 @@ def _array_namespace(x: Any, *, api_version: str | None = None) -> Any:
     return sys.modules["teucer.numpy"]
 
 
-def _array_module(x: Any, types: Any) -> Any:
+def _array_module(x: Array, types: Any) -> Any:
     if all(issubclass(t, ArrayImpl | Tracer | xla.Array) for t in types):
         return sys.modules["teucer.numpy"]
     return NotImplemented
 
 
-def _no_flat(x: Any) -> Any:
+def _no_flat(x: Array) -> Any:
     raise NotImplementedError(
         "JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead."
     )
 
 
-def _deepcopy(x: Any, memo: Any) -> Any:
+def _deepcopy(x: Array, memo: object) -> Any:
     return copy(x)
 
 
@@ -291,7 +294,7 @@ _ARRAY_METHODS: dict[str, Any] = {
 def _unknown(name: str) -> Any:
     """A method of tracers that would need the values."""
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: object, **kwargs: object) -> Any:
         value = self.concrete()
         if value is None:
             raise errors.ConcretizationTypeError(

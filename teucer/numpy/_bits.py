@@ -48,7 +48,7 @@ def _places(big: bool) -> np.ndarray[Any, Any]:
 
 
 @fast(static=("axis", "big"))
-def _pack(x: Any, axis: int, big: bool) -> Any:
+def _pack(x: Array, axis: int, big: bool) -> Any:
     bits = _structure.moveaxis(convert(x != 0, np.dtype(np.uint8)), axis, x.ndim - 1)
     n = bits.shape[-1]
     bytes_ = ceil_div(n, 8)
@@ -78,7 +78,7 @@ def unpackbits(
 
 
 @fast(static=("axis", "count", "big"))
-def _unpack(x: Any, axis: int, count: int | None, big: bool) -> Any:
+def _unpack(x: Array, axis: int, count: int | None, big: bool) -> Any:
     shape = (*x.shape[: axis + 1], 8, *x.shape[axis + 1 :])
     spread = _structure.broadcast_to(x, shape, [i + (i > axis) for i in range(x.ndim)])
     bits = _elementwise.shift_right_logical(

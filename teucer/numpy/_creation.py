@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from teucer.lax._random_keys import KeyDType
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding, Shape
+
 __all__ = [
     "arange",
     "array",
@@ -47,7 +50,7 @@ __all__ = [
 _PYTHON = (bool, int, float, complex)
 
 
-def constant(value: Any, aval: ShapedArray) -> Any:
+def constant(value: ArrayLike, aval: ShapedArray) -> Any:
     """A host value as an array; while a program is traced, as a constant of the program."""
     data = transfer.host_value(value, aval)
     lifted = current_trace().lift(data if aval.shape else data[()], aval)
@@ -56,7 +59,7 @@ def constant(value: Any, aval: ShapedArray) -> Any:
     return transfer.put(data, None, aval=aval)
 
 
-def place(x: Any, device: Any) -> Any:
+def place(x: Array, device: object) -> Any:
     """x on a device or sharding, if one is given."""
     return (
         x
@@ -65,7 +68,7 @@ def place(x: Any, device: Any) -> Any:
     )
 
 
-def laid_out(x: Any, sharding: Any) -> Any:
+def laid_out(x: Array, sharding: Any) -> Any:
     """x laid out by a sharding over Explicit mesh axes, if one is given."""
     if sharding is None:
         return x
@@ -91,7 +94,7 @@ def array(
     order: str | None = "K",
     ndmin: int = 0,
     device: Any = None,
-    out_sharding: Any = None,
+    out_sharding: object = None,
 ) -> Array:
     """An array from data: a number, nested lists or tuples, an array, or an object with __array__
     or a buffer.
@@ -151,7 +154,7 @@ def array(
     return place(laid_out(out, explicit_sharding("jnp.array", out_sharding, np.ndim(out))), device)
 
 
-def _of_strings(x: object, dtype: Any, copy: bool, ndmin: int, where: Any) -> Array:
+def _of_strings(x: object, dtype: Any, copy: bool, ndmin: int, where: object) -> Array:
     """An array of strings from one, of NumPy or on a device."""
     if not isinstance(x, ArrayImpl | np.ndarray):
         raise TypeError(
@@ -175,7 +178,7 @@ def convert_array(x: Any, dtype: Any) -> Any:
     return _structure.convert_element_type(x.as_array() if isinstance(x, Tracer) else x, dtype)
 
 
-def _from_data(x: Any, dtype: Any) -> Any:
+def _from_data(x: ArrayLike, dtype: DTypeLike) -> Any:
     """Data as an array; `dtype` is used where the data are on the host, and does not matter where
     they are not."""
     x = as_value(x)
@@ -231,7 +234,7 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
     return constant(value, ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype)))
 
 
-def _leaves(x: Any) -> list[Any]:
+def _leaves(x: Array) -> list[Any]:
     return [
         leaf
         for item in x
@@ -239,7 +242,7 @@ def _leaves(x: Any) -> list[Any]:
     ]
 
 
-def _from_sequence(x: Any, dtype: Any) -> Any:
+def _from_sequence(x: Array, dtype: DTypeLike) -> Any:
     leaves = [as_value(leaf) for leaf in _leaves(x)]
     if any(leaf is None for leaf in leaves):
         raise ValueError(
@@ -265,7 +268,7 @@ def _common_dtype(leaves: list[Any]) -> Any:
     return dtypes.promote_nodes(nodes)[0]
 
 
-def _stacked(x: Any, dtype: Any) -> Any:
+def _stacked(x: Array, dtype: DTypeLike) -> Any:
     """Nested sequences of arrays and numbers, stacked."""
     if not isinstance(x, list | tuple):
         value = as_value(x)
@@ -288,8 +291,8 @@ def asarray(
     order: str | None = None,
     *,
     copy: bool | None = None,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """As `array`, but an array that has the dtype already is returned as it is.
 
@@ -323,7 +326,9 @@ def _shape(shape: Any, op: str) -> tuple[Any, ...]:
     return _structure.canonical_shape(sizes, op)
 
 
-def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_sharding: Any) -> Any:
+def _filled(
+    op: str, shape: Shape, value: ArrayLike, dtype: Any, device: object, out_sharding: OutSharding
+) -> Any:
     try:
         kind = checked_dtype(float if dtype is None else dtype, op)
     except TypeError as err:
@@ -341,7 +346,9 @@ def _filled(op: str, shape: Any, value: Any, dtype: Any, device: Any, out_shardi
     )
 
 
-def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any = None) -> Any:
+def _filled_array(
+    shape: tuple[int, ...], value: Any, dtype: DTypeLike, sharding: object = None
+) -> Any:
     if dtype == dtypes.float0:
         return np.zeros(shape, dtype)  # values of this dtype, of which there is one, are NumPy's
     if isinstance(dtype, KeyDType):
@@ -353,7 +360,13 @@ def _filled_array(shape: tuple[Any, ...], value: Any, dtype: Any, sharding: Any 
     return _structure.full(shape, value, dtype)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def zeros(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Zeros of a shape, float32 by default.
 
     Raises TypeError if the shape is not made of integers known while tracing.
@@ -364,7 +377,13 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _filled("zeros", shape, 0, dtype, device, out_sharding)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def ones(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Ones of a shape, float32 by default.
 
     >>> ones(2, int)
@@ -373,7 +392,13 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     return _filled("ones", shape, 1, dtype, device, out_sharding)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
+def empty(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """An array of a shape, of which nothing is said of the elements; they are zero.
 
     >>> empty(2)
@@ -387,8 +412,8 @@ def full(
     fill_value: ArrayLike,
     dtype: Any = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array of a value, broadcast to the shape; weakly typed if the value is and no dtype is
     given.
@@ -410,7 +435,7 @@ def full(
     return place(laid_out(broadcast_to(asarray(fill_value, kind), sizes), where), device)
 
 
-def _check_fits(op: str, value: Any, shape: tuple[Any, ...]) -> None:
+def _check_fits(op: str, value: ArrayLike, shape: tuple[int, ...]) -> None:
     """Raise ValueError if a value does not broadcast to the shape to be filled."""
     own = np.shape(value)
     if len(own) > len(shape) or any(
@@ -430,7 +455,13 @@ def _is_description(a: Any) -> bool:
 
 
 def _like(
-    op: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any = None
+    op: str,
+    a: Any,
+    value: ArrayLike,
+    dtype: Any,
+    shape: Any,
+    device: object,
+    out_sharding: OutSharding = None,
 ) -> Any:
     a = as_array(a) if high_types else a
     if _is_description(a):
@@ -476,7 +507,12 @@ def _like(
 
 
 def zeros_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: Any,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros of the shape and dtype of a, unless they are given.
 
@@ -487,14 +523,23 @@ def zeros_like(
 
 
 def ones_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+    a: Any,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    *,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Ones of the shape and dtype of a, unless they are given."""
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
 def empty_like(
-    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+    prototype: object,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
+    *,
+    device: object = None,
 ) -> Array:
     """An array of the shape and dtype of the prototype, of which nothing is said of the elements;
     they are zero."""
@@ -504,11 +549,11 @@ def empty_like(
 def full_like(
     a: Any,
     fill_value: ArrayLike,
-    dtype: Any = None,
-    shape: Any = None,
+    dtype: DTypeLike | None = None,
+    shape: Shape | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array of a value with the shape and dtype of a, unless they are given.
 
@@ -550,13 +595,13 @@ def _known(x: Any, what: str) -> Any:
 
 
 def arange(
-    start: Any,
-    stop: Any = None,
+    start: object,
+    stop: ArrayLike | None = None,
     step: ArrayLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """start, start + step, ... below stop (above, for a negative step); from 0 if stop is not
     given.
@@ -598,7 +643,7 @@ def arange(
     return place(laid_out(out, explicit_sharding("jnp.arange", out_sharding, 1)), device)
 
 
-def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
+def _symbolic_range(start: Any, stop: Any, step: Any, dtype: DTypeLike, device: object) -> Any:
     """A range of which the bounds are integers or symbolic dimensions."""
     low, high = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
@@ -623,7 +668,7 @@ def _symbolic_range(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -
     return place(counted, device)
 
 
-def _size_or_integer(x: Any, name: str) -> Any:
+def _size_or_integer(x: ArrayLike, name: str) -> Any:
     if is_symbolic(x):
         return x
     number = _number(_known(x, name))
@@ -637,7 +682,7 @@ def _size_or_integer(x: Any, name: str) -> Any:
 
 
 @fast(static=("size", "dtype"))
-def _stepped(low: Any, step: Any, size: int, dtype: Any) -> Any:
+def _stepped(low: ArrayLike, step: Any, size: int, dtype: DTypeLike) -> Any:
     counted = _shapes.broadcasted_iota(dtype, (size,), 0)
     return lax.add(low, counted if step is None else lax.mul(step, counted))
 

@@ -38,7 +38,7 @@ class ScalarType(type):
     def __call__(cls, x: Any) -> Any:
         return asarray(np.asarray(x, cls.dtype) if isinstance(x, str) else x, dtype=cls.dtype)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.dtype.type)
 
     def __repr__(cls) -> str:
@@ -96,7 +96,7 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> Any:
     return dtypes.promote_types(a, b)
 
 
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+def can_cast(from_: object, to: object, casting: Any = "safe") -> bool:
     """Whether values of one dtype can be cast to another by the rules of NumPy.
 
     >>> can_cast('int32', 'int8')
@@ -116,7 +116,7 @@ _ISDTYPE = {
 }
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: object) -> bool:
     """Whether a dtype is of a kind of the array API ('integral', 'real floating', ...), is a given
     dtype, or one of several.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from teucer.numpy._library import fast
 from teucer.numpy._linear import product
 from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes, refuse_out
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike, OutSharding
+    from teucer.lax._precision import PrecisionLike
+
 __all__ = ["einsum", "einsum_path"]
 
 # Subscripts of one operand or two that are written out: there is nothing to parse, and one order of
@@ -28,15 +32,15 @@ _PLAIN = re.compile("([A-Za-z]+)(?:,([A-Za-z]+))?->([A-Za-z]*)").fullmatch
 
 
 def einsum(
-    subscripts: Any,
+    subscripts: object,
     /,
-    *operands: Any,
+    *operands: Array,
     out: None = None,
-    optimize: Any = "auto",
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    _dot_general: Any = None,
-    out_sharding: Any = None,
+    optimize: object = "auto",
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+    _dot_general: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The sum of products that the subscripts say: a letter an axis, of operands between commas,
     then `->` and the result.
@@ -70,7 +74,7 @@ def einsum(
 
 
 def _contractions(
-    names: str, shapes: Sequence[tuple[Any, ...]], optimize: Any
+    names: str, shapes: Sequence[tuple[Any, ...]], optimize: object
 ) -> tuple[tuple[tuple[int, ...], str], ...]:
     """The products in their order: the places of their operands among those that are left, and
     their subscripts."""
@@ -95,7 +99,7 @@ def _contractions(
 
 
 def einsum_path(
-    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+    subscripts: object, /, *operands: Array, optimize: object = "auto"
 ) -> tuple[list[Any], Any]:
     """The order of products that `einsum` would take, and a report of its cost.
 
@@ -118,7 +122,7 @@ def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(min(bounds(n).high, 1024)) if is_symbolic(n) else n for n in shape)
 
 
-def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
+def _parsed(subscripts: object, operands: Sequence[Array]) -> tuple[str, list[Any]]:
     """The subscripts written out, with no dots, and the operands."""
     given = [as_value(v) for v in operands]
     if isinstance(subscripts, str):
@@ -143,7 +147,7 @@ def _parsed(subscripts: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
     return f"{inputs}->{output}", list(values)
 
 
-def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
+def _check_sizes(names: str, shapes: Sequence[tuple[object, ...]]) -> None:
     terms = names.partition("->")[0].split(",")
     if len(terms) != len(shapes):
         raise ValueError(
@@ -169,7 +173,11 @@ def _check_sizes(names: str, shapes: Sequence[tuple[Any, ...]]) -> None:
 
 @fast(static=("contractions", "precision", "preferred", "out_sharding"))
 def _einsum(
-    operands: Any, contractions: Any, precision: Any, preferred: Any, out_sharding: Any = None
+    operands: Sequence[Array],
+    contractions: Any,
+    precision: object,
+    preferred: Any,
+    out_sharding: object = None,
 ) -> Any:
     values = list(promote_dtypes("einsum", ANY, *operands))
     values = [
@@ -205,7 +213,7 @@ def _einsum(
     return result if preferred is None else lax.convert_element_type(result, preferred)
 
 
-def _single(x: Any, names: str, output: str, preferred: Any, out_sharding: Any = None) -> Any:
+def _single(x: ArrayLike, names: str, output: str, preferred: Any, out_sharding: Any = None) -> Any:
     """x with repeated axes reduced to their diagonal, axes that the output lacks summed, the others
     in its order.
 
@@ -229,7 +237,7 @@ def _single(x: Any, names: str, output: str, preferred: Any, out_sharding: Any =
 
 
 def _summed(
-    x: Any, names: str, drop: Sequence[str], output: str, out_sharding: Any
+    x: Any, names: str, drop: Sequence[str], output: str, out_sharding: OutSharding
 ) -> tuple[Any, str]:
     if not drop:
         return x, names
@@ -261,7 +269,7 @@ def _pair(
     y_names: str,
     output: str,
     precision: Any,
-    preferred: Any,
+    preferred: object,
     out_sharding: Any,
 ) -> Any:
     """The product of two operands, summed over the names that the output lacks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from teucer._arrays.arrays import Array
 from teucer._base import dtypes
 from teucer.numpy._creation import asarray
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
+
 __all__ = ["array_repr", "array_str", "load"]
 
 
 def array_repr(
-    arr: Any,
+    arr: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -42,7 +45,7 @@ def array_repr(
 
 
 def array_str(
-    a: Any,
+    a: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,

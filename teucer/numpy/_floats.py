@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,11 @@ from teucer.numpy._ufuncs import (
     unary,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import DTypeLike, Value
+
 __all__ = [
     "angle",
     "copysign",
@@ -64,7 +69,10 @@ __all__ = [
 
 
 def _refuse_complex(
-    name: str, kind: type[Exception], x: Any, what: str = "does not support complex-valued inputs"
+    name: str,
+    kind: type[Exception],
+    x: ArrayLike,
+    what: str = "does not support complex-valued inputs",
 ) -> None:
     if is_kind(x, np.complexfloating):
         raise kind(f"{name} {what}\n    x: {typeof(x).str_short(short_dtypes=True)}")
@@ -73,13 +81,13 @@ def _refuse_complex(
 # Bits of floats
 
 
-def _bits(x: Any) -> tuple[Any, Any]:
+def _bits(x: Array) -> tuple[Any, Any]:
     """The bits of floats as integers, and the dtype's description."""
     info = dtypes.finfo(typeof(x).dtype)
     return lax.bitcast_convert_type(x, np.dtype(f"int{info.bits}")), info
 
 
-def _signbit(x: Any) -> Any:
+def _signbit(x: Array) -> Any:
     _refuse_complex("jax.numpy.signbit", ValueError, x, "is not well defined for complex numbers")
     if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_):
         return filled_like(x, False)
@@ -94,7 +102,7 @@ signbit = unary(
 )
 
 
-def _copysign(x: Any, y: Any) -> Any:
+def _copysign(x: Array, y: Array) -> Any:
     _refuse_complex("copysign", TypeError, x)
     return lax.where_else(_signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
 
@@ -118,7 +126,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 
 
 @custom_jvp
-def _frexp(x: Any) -> Any:
+def _frexp(x: Array) -> Any:
     bits, info = _bits(x)
     field = (1 << info.nexp) - 1
     bias = field // 2 - 1
@@ -185,7 +193,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return x
 
 
-def _power_of_two(n: Any, dtype: Any) -> Any:
+def _power_of_two(n: Any, dtype: DTypeLike) -> Any:
     """2^n exactly, for n of normal numbers."""
     info = dtypes.finfo(dtype)
     whole = np.dtype(f"int{info.bits}")
@@ -195,7 +203,7 @@ def _power_of_two(n: Any, dtype: Any) -> Any:
 
 
 @fast
-def _modf(x: Any, /) -> Any:
+def _modf(x: ArrayLike, /) -> Any:
     (x,) = promote_dtypes("modf", INEXACT, x)
     _refuse_complex("modf", TypeError, x)
     whole = lax.where_else(lax.ge(x, scalar_like(x, 0)), lax.floor(x), lax.ceil(x))
@@ -214,7 +222,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     return _modf(x)
 
 
-def _spacing(x: Any) -> Any:
+def _spacing(x: Array) -> Any:
     _refuse_complex("jnp.spacing", ValueError, x, "is not defined for complex inputs")
     dtype = typeof(x).dtype
     up = lax.nextafter(lax.abs(x), scalar_like(x, np.inf))
@@ -234,7 +242,7 @@ spacing = unary(
 
 def _infinite(name: str, value: float) -> Any:
     @fast
-    def compiled(x: Any, /) -> Any:
+    def compiled(x: Array, /) -> Any:
         check_arraylike(name, x)
         _refuse_complex(
             name, ValueError, x, "is not well defined for complex types (isposinf/isneginf)"
@@ -262,7 +270,7 @@ isposinf = _infinite("isposinf", math.inf)
 isneginf = _infinite("isneginf", -math.inf)
 
 
-def _heaviside(x: Any, y: Any) -> Any:
+def _heaviside(x: Array, y: Array) -> Any:
     zero = scalar_like(x, 0)
     step = lax.where_else(
         lax.lt(x, zero), zero, lax.where_else(lax.gt(x, zero), scalar_like(x, 1), y)
@@ -289,14 +297,14 @@ fmin = binary(
 )
 
 
-def _greater(x: Any, y: Any) -> Any:
+def _greater(x: Array, y: Array) -> Any:
     """x > y, on complex numbers by real, then by imaginary parts."""
     if not is_kind(x, np.complexfloating):
         return lax.gt(x, y)
     return lax.bitwise_and(lax.ne(lax.max(x, y), y), lax.bitwise_and(lax.eq(x, x), lax.eq(y, y)))
 
 
-def _less(x: Any, y: Any) -> Any:
+def _less(x: Array, y: Array) -> Any:
     """x < y, in the same order; never where one is nan."""
     if not is_kind(x, np.complexfloating):
         return lax.lt(x, y)
@@ -304,7 +312,7 @@ def _less(x: Any, y: Any) -> Any:
 
 
 @fast
-def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _nan_to_num(x: ArrayLike, nan: object, posinf: object, neginf: object) -> Any:
     check_arraylike("nan_to_num", x)
     x = as_value(x)
     if is_kind(x, np.complexfloating):
@@ -349,7 +357,7 @@ def nan_to_num(
 # Distances and logarithms of sums
 
 
-def _hypot(x: Any, y: Any) -> Any:
+def _hypot(x: Array, y: Array) -> Any:
     _refuse_complex(
         "jnp.hypot",
         ValueError,
@@ -376,7 +384,7 @@ hypot = binary(
 )
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
+def _logaddexp(x: Array, y: Array) -> Any:
     """log(e^x + e^y) = max + log(1 + e^-|x - y|)."""
     if is_kind(x, np.complexfloating):
         swap = _greater(y, x)
@@ -390,7 +398,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     return _logaddexp_real(x, y)
 
 
-def _principal(z: Any) -> Any:
+def _principal(z: Array) -> Any:
     """A logarithm with its imaginary part brought to [-pi, pi]."""
     angle = lax.imag(z)
     near = lax.le(lax.abs(angle), scalar_like(angle, math.pi))
@@ -400,7 +408,7 @@ def _principal(z: Any) -> Any:
 
 
 @custom_jvp
-def _logaddexp_real(x: Any, y: Any) -> Any:
+def _logaddexp_real(x: Array, y: Array) -> Any:
     greater, delta = lax.max(x, y), lax.sub(x, y)
     # x - y is nan for two equal infinities, whose sum is themselves.
     return lax.where_else(
@@ -411,7 +419,7 @@ def _logaddexp_real(x: Any, y: Any) -> Any:
 
 
 @_logaddexp_real.defjvp
-def _logaddexp_tangent(primals: Any, tangents: Any) -> Any:
+def _logaddexp_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
     (x, y), (tx, ty) = primals, tangents
     out = _logaddexp_real(x, y)
 
@@ -423,7 +431,7 @@ def _logaddexp_tangent(primals: Any, tangents: Any) -> Any:
     return out, lax.add(lax.mul(tx, share(x)), lax.mul(ty, share(y)))
 
 
-def _full_operands(x: Any, y: Any) -> tuple[Any, ...]:
+def _full_operands(x: Array, y: Array) -> tuple[Any, ...]:
     """Two operands in one shape: a scalar among them repeated."""
     shape = np.shape(x) or np.shape(y)
     return tuple(
@@ -431,7 +439,7 @@ def _full_operands(x: Any, y: Any) -> tuple[Any, ...]:
     )
 
 
-def _logaddexp2(x: Any, y: Any) -> Any:
+def _logaddexp2(x: Array, y: Array) -> Any:
     """log2(2^x + 2^y), by way of natural logarithms."""
     scale = constant(x, math.log(2))
     return lax.div(_logaddexp(*_full_operands(lax.mul(x, scale), lax.mul(y, scale))), scale)
@@ -454,32 +462,32 @@ _SINC_TERMS = 12
 
 
 @custom_jvp
-def _sine_of_turns(x: Any) -> Any:
+def _sine_of_turns(x: Array) -> Any:
     """sin(pi x)."""
     sine = sine_of_turns(x)
     return lax.where_else(is_turned(x), lax.neg(sine), sine)
 
 
 @_sine_of_turns.defjvp
-def _sine_tangent(primals: Any, tangents: Any) -> Any:
+def _sine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
     (x,), (t,) = primals, tangents
     return _sine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, math.pi), _cosine_of_turns(x)))
 
 
 @custom_jvp
-def _cosine_of_turns(x: Any) -> Any:
+def _cosine_of_turns(x: Array) -> Any:
     """cos(pi x)."""
     cosine = sine_of_half_turn(lax.sub(scalar_like(x, 0.5), lax.abs(lax.sub(x, lax.round(x)))))
     return lax.where_else(is_turned(x), lax.neg(cosine), cosine)
 
 
 @_cosine_of_turns.defjvp
-def _cosine_tangent(primals: Any, tangents: Any) -> Any:
+def _cosine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
     (x,), (t,) = primals, tangents
     return _cosine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, -math.pi), _sine_of_turns(x)))
 
 
-def _sinc(x: Any) -> Any:
+def _sinc(x: Array) -> Any:
     # Near 0 the series, of which every derivative is right there; the quotient's lose one digit
     # after the other.
     turned = lax.mul(scalar_like(x, math.pi), x)
@@ -499,7 +507,7 @@ def _sinc(x: Any) -> Any:
 sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
 
 
-def _i0(x: Any) -> Any:
+def _i0(x: Array) -> Any:
     if not is_kind(x, np.floating):
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
     # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
@@ -512,7 +520,7 @@ i0 = unary(
 
 
 @fast
-def _angle(z: Any, /) -> Any:
+def _angle(z: ArrayLike, /) -> Any:
     (x,) = promote_dtypes("angle", ANY, z)
     if is_kind(x, np.complexfloating):
         return lax.atan2(lax.imag(x), lax.real(x))
@@ -564,7 +572,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 
 @fast(static=("decimals",))
-def _round(x: Any, decimals: int) -> Any:
+def _round(x: ArrayLike, decimals: int) -> Any:
     (x,) = promote("round", ANY, x)
     if is_kind(x, np.integer):
         return as_array(x)

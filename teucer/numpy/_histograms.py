@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from teucer.numpy._operands import (
 from teucer.numpy._promotion import INEXACT, convert
 from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DType, DTypeLike
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -101,7 +104,7 @@ def bincount(
 
 
 @fast(static=("length", "dtype"))
-def _count(x: Any, weights: Any, length: int, dtype: Any) -> Any:
+def _count(x: Array, weights: ArrayLike, length: int, dtype: DTypeLike) -> Any:
     zeros = _structure.full((length,), 0, dtype)
     if length == 0 or x.shape[0] == 0:
         return zeros
@@ -147,7 +150,7 @@ def histogram_bin_edges(
 
 
 @fast(static=("bins", "dtype"))
-def _edges(x: Any, limits: Any, bins: int, dtype: Any) -> Any:
+def _edges(x: Array, limits: Any, bins: object, dtype: DType) -> Any:
     if limits is None:
         values = convert(x, dtype)
         low, high = _reductions.reduce_min(values, (0,)), _reductions.reduce_max(values, (0,))
@@ -187,7 +190,7 @@ def histogram(
 
 
 @fast(static=("density",))
-def _histogram(x: Any, edges: Any, weights: Any, density: bool) -> Any:
+def _histogram(x: Array, edges: Array, weights: ArrayLike, density: bool) -> Any:
     values, edges = promoted("histogram", INEXACT, *promoted("histogram", INEXACT, ravel(x)), edges)
     weights = _structure.full(values.shape, 1, edges.dtype) if weights is None else ravel(weights)
     place, inside = _bin_of(values, edges)
@@ -210,8 +213,8 @@ def _bin_of(values: Any, edges: Any) -> tuple[Any, Any]:
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
-    bins: Any = 10,
-    range: Any = None,
+    bins: object = 10,
+    range: object = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Any, Any, Any]:
@@ -271,7 +274,7 @@ def histogramdd(
 
 
 @fast(static=("density",))
-def _histogram_dd(points: Any, edges: Any, weights: Any, density: bool) -> Any:
+def _histogram_dd(points: Array, edges: ArrayLike, weights: ArrayLike, density: bool) -> Any:
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat = _structure.full((points.shape[0],), 0, np.int32)
     inside = _structure.full((points.shape[0],), True, np.dtype(bool))

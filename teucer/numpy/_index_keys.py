@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _joining, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Size, Value
 
 __all__ = [
     "ARRAY",
@@ -86,7 +89,7 @@ class Slice:
         return isinstance(self.size, Tracer)
 
 
-def ds(start: Any, size: Any = None, stride: Any = None) -> Any:
+def ds(start: Any, size: int | None = None, stride: Any = None) -> Any:
     """A slice of fixed size that may start anywhere, for keys of arrays and references.
 
     start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default
@@ -141,7 +144,7 @@ def is_basic(key: Key) -> bool:
     return ARRAY not in key.items
 
 
-def needs_places(key: Key, shape: Sequence[Any]) -> bool:
+def needs_places(key: Key, shape: Sequence[Size]) -> bool:
     """Whether a slice has steps of which it is not known that they lie within the axis, so that
     each place must be named."""
     if all(item[0] != "steps" or is_constant(item[1:]) for item in key.items):
@@ -153,7 +156,7 @@ def needs_places(key: Key, shape: Sequence[Any]) -> bool:
     )
 
 
-def _is_strided(start: Any, size: Any, step: Any, n: Any) -> bool:
+def _is_strided(start: Size, size: Size, step: object, n: Size) -> bool:
     """Whether a slice of an axis of size n is one of fixed stride, by what is known of the
     sizes."""
     if type(step) is not int:
@@ -168,7 +171,7 @@ def may_lie_outside(key: Key) -> bool:
     return not key.in_bounds or any(item[-1] in ("scalar", "anywhere") for item in key.items)
 
 
-def starts_of(key: Key, operands: Sequence[Any] | None = None) -> list[Any]:
+def starts_of(key: Key, operands: Sequence[Value] | None = None) -> list[Any]:
     """The operand of each item, None for items without one. operands: in the place of those of the
     key."""
     given = iter(key.operands if operands is None else operands)
@@ -191,7 +194,7 @@ def layout(key: Key, batch_ndim: int) -> list[tuple[str, int]]:
     return out
 
 
-def out_of_bounds(key: Key, shape: Sequence[Any]) -> IndexError:
+def out_of_bounds(key: Key, shape: Sequence[Size]) -> IndexError:
     """The error for an int of a key that lies outside of its axis."""
     places = [
         (item, start) for item, start in zip(key.items, starts_of(key), strict=True) if item != NEW
@@ -249,7 +252,7 @@ def _is_split(kinds: list[str]) -> bool:
     return places[-1] - places[0] + 1 != len(places)
 
 
-def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, key: Any) -> Key:
+def _assign(parts: list[Any], shape: tuple[int, ...], wrap: bool, split: bool, key: object) -> Key:
     """Give each part its axis."""
     items: list[Item] = []
     operands: list[Any] = []
@@ -296,7 +299,7 @@ def _assign(parts: list[Any], shape: tuple[Any, ...], wrap: bool, split: bool, k
     return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
 
 
-def _add_window(s: Slice, n: Any, items: list[Item], operands: list[Any], wrap: bool) -> None:
+def _add_window(s: Slice, n: Size, items: list[Item], operands: list[Any], wrap: bool) -> None:
     """Append the item of a slice of fixed size, which may reach beyond the axis, and its
     operands."""
     start, size, stride = s.start, s.size, s.stride
@@ -312,7 +315,7 @@ def _add_window(s: Slice, n: Any, items: list[Item], operands: list[Any], wrap: 
     operands.append(start if stride == 1 else start + stride * np.arange(size, dtype=np.int32))
 
 
-def _add_slice(s: slice, n: Any, items: list[Item], operands: list[Any]) -> None:
+def _add_slice(s: slice, n: Size, items: list[Item], operands: list[Any]) -> None:
     """Append the item of a slice of an axis of size n, and the operand of a window."""
     start, size, step = _extent(s, n)
     if step == 1 or (type(size) is int and size <= 1):
@@ -325,7 +328,7 @@ def _add_slice(s: slice, n: Any, items: list[Item], operands: list[Any]) -> None
         items.append(("steps", start, size, step))
 
 
-def _extent(s: slice, n: Any) -> tuple[Any, Any, int]:
+def _extent(s: slice, n: Size) -> tuple[Any, Any, int]:
     """First place, number of places and step of a slice."""
     if s.start is None and s.stop is None and s.step is None:
         return 0, n, 1
@@ -371,7 +374,7 @@ def _symbolic_extent(s: slice, n: Any) -> tuple[Any, Any, int]:
     )
 
 
-def _not_a_sequence(key: Any) -> Any:
+def _not_a_sequence(key: object) -> Any:
     if isinstance(key, str):
         return key
     if isinstance(key, list | range):
@@ -439,7 +442,7 @@ def _array_parts(e: Any, position: int) -> list[tuple[str, Any]]:
     return [("int", int(e))] if isinstance(e, np.ndarray | np.generic) else [("scalar", e)]
 
 
-def _concrete_mask(mask: Any) -> np.ndarray[Any, Any]:
+def _concrete_mask(mask: Array) -> np.ndarray[Any, Any]:
     value = mask.concrete() if isinstance(mask, Tracer) else mask
     if value is None:
         raise errors.NonConcreteBooleanIndexError(mask)
@@ -462,7 +465,7 @@ def _as_int(e: Any) -> int:
     )
 
 
-def _from_sequence(xs: Any) -> Any:
+def _from_sequence(xs: Sequence[Array]) -> Any:
     """The index array that a list within a key is."""
     if not len(xs):
         return np.zeros(0, np.int32)
@@ -480,7 +483,7 @@ def _from_sequence(xs: Any) -> Any:
     return np.asarray(xs)
 
 
-def _text(key: Any) -> str:
+def _text(key: object) -> str:
     """A key in an error message."""
     if isinstance(key, tuple):
         return f"({', '.join(_text(k) for k in key)})"

@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from teucer.numpy._operands import (
 )
 from teucer.numpy._promotion import ANY, broadcast_shapes, convert
 from teucer.numpy._stacking import concatenate, stack
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
 
 __all__ = [
     "c_",
@@ -148,14 +151,14 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     )
 
 
-def _plane(name: str, arr: Any) -> tuple[Any, ...]:
+def _plane(name: str, arr: ArrayLike) -> tuple[Any, ...]:
     shape: tuple[Any, ...] = np.shape(operand(name, arr))
     if len(shape) != 2:
         raise ValueError(f"Only 2-D inputs are accepted, got shape {shape}")
     return shape
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """The places on and below the k-th diagonal of an array of two axes.
 
     >>> [i.tolist() for i in tril_indices_from(np.zeros((2, 2)))]
@@ -165,7 +168,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """The places on and above the k-th diagonal of an array of two axes.
 
     >>> [i.tolist() for i in triu_indices_from(np.zeros((2, 2)))]
@@ -202,7 +205,7 @@ def fill_diagonal(
     return x.at[(positions(n),) * x.ndim].set(values)
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: object) -> tuple[Any, ...]:
     """Index arrays that name the block of all combinations of places, one array for each axis;
     masks give where they hold.
 
@@ -248,7 +251,7 @@ def unravel_index(indices: ArrayLike, shape: Shape) -> tuple[Any, ...]:
 
 
 @fast(static=("kind",))
-def _unravel_traced(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool]) -> Any:
+def _unravel_traced(places: object, sizes: Sequence[Size], kind: tuple[Any, bool]) -> Any:
     """As `_unravel`, of a shape that is known only when the program runs."""
     dtype = _counting_dtype(places)
     sizes = [_structure.convert_element_type(n, dtype) for n in sizes]
@@ -258,7 +261,7 @@ def _unravel_traced(places: Any, sizes: Sequence[Any], kind: tuple[Any, bool]) -
 
 
 @fast(static=("shape", "kind"))
-def _unravel(places: Any, shape: tuple[Any, ...], kind: tuple[Any, bool]) -> Any:
+def _unravel(places: object, shape: tuple[int, ...], kind: tuple[Any, bool]) -> Any:
     dtype = _counting_dtype(places)
     return _by_axis(places, shape, kind, lambda n, least: size_as(max_dim(n, least), dtype))
 
@@ -268,7 +271,10 @@ def _counting_dtype(places: Any) -> Any:
 
 
 def _by_axis(
-    places: Any, sizes: Sequence[Any], kind: tuple[Any, bool], at_least: Callable[[Any, int], Any]
+    places: object,
+    sizes: Sequence[Size],
+    kind: tuple[Any, bool],
+    at_least: Callable[[Any, int], Any],
 ) -> Any:
     """kind: the dtype of the results, and whether it is weak. at_least(size, number): the greater
     one, as an array."""
@@ -284,7 +290,7 @@ def _by_axis(
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any],
+    multi_index: Sequence[object],
     dims: Sequence[int],
     mode: str = "raise",
     order: str = "C",
@@ -449,7 +455,7 @@ class _Joiner:
         return reshape(flat, (1, -1) if as_matrix == "r" else (-1, 1))
 
 
-def _at_least(x: Any, ndmin: int, place: int) -> Any:
+def _at_least(x: Array, ndmin: int, place: int) -> Any:
     """An array with new axes so that it has ndmin or more; its own ones stand from `place` on."""
     ndmin = max(ndmin, 1)
     missing = ndmin - x.ndim

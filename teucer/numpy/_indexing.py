@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,16 @@ from teucer.numpy import _manipulation, _select, _updates
 from teucer.numpy._index_keys import out_of_bounds, parse
 from teucer.numpy._reading import Options
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+
 __all__ = ["ATTACH", "getitem"]
 
 _DEFAULT = Options()
 
 
 @library
-def _element(x: Any, place: Any) -> Any:
+def _element(x: Any, place: object) -> Any:
     shape = np.shape(x)
     starts = [_structure.convert_element_type(place, np.int32), *[np.int32(0)] * (len(shape) - 1)]
     return _structure.reshape(
@@ -61,7 +64,7 @@ def getitem(x: Any, key: Any) -> Any:
     return _updates.get(x, parsed, _DEFAULT)
 
 
-def _iterate(x: Any) -> Iterator[Any]:
+def _iterate(x: Array) -> Iterator[Any]:
     if not np.ndim(x):
         raise TypeError("iteration over a 0-d array")
     own = x.aval.partition
@@ -76,7 +79,7 @@ def _iterate(x: Any) -> Iterator[Any]:
     )
 
 
-def _no_assignment(x: Any, key: Any, value: Any) -> None:
+def _no_assignment(x: Array, key: object, value: Array) -> None:
     raise TypeError(
         "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] "
         f"= y, use x = x.at[idx].set(y) or another .at[] method.\n    x: {x.aval}"
@@ -84,13 +87,13 @@ def _no_assignment(x: Any, key: Any, value: Any) -> None:
 
 
 def _compress(
-    x: Any,
-    condition: Any,
+    x: Array,
+    condition: Array,
     axis: int | None = None,
     *,
     out: None = None,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: int = 0,
 ) -> Any:
     """The parts along an axis where condition holds; see `compress`."""
     return _select.compress(condition, x, axis, size=size, fill_value=fill_value, out=out)

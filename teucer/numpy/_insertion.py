@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from teucer.numpy._promotion import check_arraylike, convert
 from teucer.numpy._reading import wrapped
 from teucer.numpy._stacking import _taken
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
+
 __all__ = ["delete", "insert"]
 
 
 @converting
 def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: ArrayLike, obj: object, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
     """An array without the parts at some places along an axis; flattened first if it is None.
 
@@ -82,7 +85,7 @@ def delete(
     return _taken(x, np.delete(np.arange(n, dtype=np.int32), known), at)
 
 
-def _check_known(name: str, n: Any) -> None:
+def _check_known(name: str, n: Size) -> None:
     """Raise NotImplementedError for an axis of symbolic size."""
     if is_symbolic(n):
         raise NotImplementedError(
@@ -91,7 +94,7 @@ def _check_known(name: str, n: Any) -> None:
         )
 
 
-def _delete_known(x: Any, places: list[int], axis: int) -> Any:
+def _delete_known(x: Array, places: list[int], axis: int) -> Any:
     """x without some places of an axis of symbolic size, which are in order, and counted from one
     end."""
     n = x.shape[axis]

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def astype(
-    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: object = None
 ) -> Array:
     """x as another dtype: floats become integers by rounding towards zero, complex numbers real by
     their real part, with a DeprecationWarning.
@@ -66,7 +66,7 @@ def astype(
     return place(array(out) if copy else asarray(out), device)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: Array, /, *, device: object = None, copy: bool | None = None) -> Array:
     """The array that another library's array is, through the DLPack protocol; it shares the other's
     memory where it can.
 
@@ -95,7 +95,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     return _moved(_others.from_dlpack(x, copy), device, copy)
 
 
-def _moved(x: Array, device: Any, copy: bool | None) -> Array:
+def _moved(x: Array, device: object, copy: bool | None) -> Array:
     """x where `device` asks for it."""
     if device is None:
         return x
@@ -154,7 +154,7 @@ class ArrayNamespaceInfo:
         """The default device: None, as it depends on the options."""
         return
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, Any]:
         """The dtypes of arrays for which none is asked."""
         kinds = {
             "real floating": float,
@@ -168,7 +168,7 @@ class ArrayNamespaceInfo:
         """The devices that arrays can be on; None for the default one."""
         return [None, *backends.devices()]
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+    def dtypes(self, *, device: object = None, kind: object = None) -> dict[str, Any]:
         """The standard's dtypes that are available, of one kind or several."""
         names = [d for d in _STANDARD if dtypes.canonicalize_dtype(d).name == d]
         kinds = kind if isinstance(kind, tuple) else (kind,)

@@ -74,7 +74,7 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
     compiled = library(function, static=static)
     current, templates, plainly = trace._current, Templates(function), converting(function)
 
-    def face(*args: Any, **kwargs: Any) -> Any:
+    def face(*args: object, **kwargs: object) -> Any:
         if high_types:
             args, kwargs = (
                 tuple(map(as_array, args)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote_dtypes
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "EigResult",
@@ -67,7 +70,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def matrices(name: str, *xs: Any, square: bool = False) -> list[Any]:
+def matrices(name: str, *xs: Value, square: bool = False) -> list[Any]:
     """Operands as floats or complex numbers of one dtype, strongly typed, each a stack of matrices.
 
     Raises ValueError for fewer than two axes and, if they must be square, for other shapes.
@@ -88,7 +91,7 @@ def matrices(name: str, *xs: Any, square: bool = False) -> list[Any]:
     return out
 
 
-def _matrix(name: str, a: Any, *, square: bool = False) -> Any:
+def _matrix(name: str, a: ArrayLike, *, square: bool = False) -> Any:
     """As `matrices`, of the operand of a decomposition. Raises TypeError for fewer than two axes,
     as JAX's decompositions do."""
     check_arraylike(f"jnp.linalg.{name}", a)
@@ -124,7 +127,7 @@ def adjoint(x: Any) -> Any:
 
 
 @fast(static=("UPLO", "symmetrize_input"))
-def _eigh(a: Any, UPLO: Any, symmetrize_input: bool) -> Any:
+def _eigh(a: ArrayLike, UPLO: object, symmetrize_input: bool) -> Any:
     x = _matrix("eigh", a, square=True)
     v, w = _linalg_eigen.eigh(x, lower=UPLO in (None, "L"), symmetrize_input=symmetrize_input)
     return w, v
@@ -156,7 +159,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
 
 
 @fast
-def _eig(a: Any) -> Any:
+def _eig(a: ArrayLike) -> Any:
     x = _matrix("eig", a, square=True)
     return tuple(_linalg_eigen.eig(x, compute_left_eigenvectors=False))
 
@@ -188,7 +191,7 @@ def eigvals(a: ArrayLike) -> Array:
 
 @fast(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 def _svd(
-    a: Any, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_by_index: Any
+    a: ArrayLike, full_matrices: bool, compute_uv: bool, hermitian: bool, subset_by_index: Any
 ) -> Any:
     x = _matrix("svd", a)
     if not hermitian:
@@ -262,7 +265,7 @@ def svdvals(x: ArrayLike, /) -> Array:
 
 
 @fast(static=("mode",))
-def _qr(a: Any, mode: str) -> Any:
+def _qr(a: ArrayLike, mode: str) -> Any:
     x = _matrix("qr", a)
     if mode == "raw":
         h, taus = _linalg_qr.geqrf_p.call(x)

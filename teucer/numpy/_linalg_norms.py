@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,27 +29,30 @@ from teucer.numpy._promotion import (
 from teucer.numpy._reductions import axes_of, axis_key, fold, keep
 from teucer.numpy._ufuncs import is_kind
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Axis
+
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
 
-def _operand(name: str, x: Any) -> Any:
+def _operand(name: str, x: Array) -> Any:
     check_arraylike(f"jnp.linalg.{name}", x)
     (value,) = promote_dtypes(f"jnp.linalg.{name}", INEXACT, x)
     return _structure.convert_element_type(value, typeof(value).dtype)
 
 
-def _sum(x: Any, axes: Any, keepdims: bool) -> Any:
+def _sum(x: ArrayLike, axes: Axis, keepdims: bool) -> Any:
     return fold("sum", x, axes, keepdims, None, None)
 
 
-def _squares(x: Any) -> Any:
+def _squares(x: Array) -> Any:
     """|x|^2 of each element."""
     if is_kind(x, np.complexfloating):
         return lax.add(lax.square(lax.real(x)), lax.square(lax.imag(x)))
     return lax.square(x)
 
 
-def _end(sizes: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
+def _end(sizes: Any, ord: Any, axes: Axis, keepdims: bool) -> Any:
     """The greatest of sizes, at least 0, or for a negative ord the least."""
     if ord > 0:
         return fold("max", sizes, axes, keepdims, None, 0)
@@ -58,7 +61,7 @@ def _end(sizes: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     return fold("min", sizes, axes, keepdims, None, None)
 
 
-def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
+def _of_vectors(x: Array, ord: Any, axes: Axis, keepdims: bool) -> Any:
     if ord is None or ord == 2:
         return lax.sqrt(_sum(_squares(x), axes, keepdims))
     size = lax.abs(x)
@@ -78,7 +81,7 @@ def _of_vectors(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     return lax.pow(total, scalar_like(total, 1.0 / ord))
 
 
-def _of_matrices(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
+def _of_matrices(x: Array, ord: object, axes: tuple[int, int], keepdims: bool) -> Any:
     row, column = axes
     if ord in (None, "fro"):
         return lax.sqrt(_sum(_squares(x), axes, keepdims))
@@ -98,7 +101,7 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any
 
 
 @fast(static=("ord", "axis", "keepdims"))
-def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
+def _norm(x: ArrayLike, ord: object, axis: Any, keepdims: bool) -> Any:
     x = _operand("norm", x)
     ndim = np.ndim(x)
     if axis is None:
@@ -130,7 +133,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
 
 
 @fast(static=("axis", "keepdims", "ord"))
-def _vector_norm(x: Any, axis: Any, keepdims: bool, ord: Any) -> Any:
+def _vector_norm(x: ArrayLike, axis: int, keepdims: bool, ord: object) -> Any:
     x = _operand("vector_norm", x)
     return _of_vectors(x, ord, axes_of(axis, np.ndim(x)), keepdims)
 
@@ -162,7 +165,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
 
 
 @fast(static=("hermitian",))
-def _rank(x: Any, tolerance: Any, hermitian: bool) -> Any:
+def _rank(x: ArrayLike, tolerance: object, hermitian: bool) -> Any:
     x = _operand("matrix_rank", x)
     if np.ndim(x) < 2:
         return convert(
@@ -228,7 +231,7 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
 
 
 @fast(static=("p",))
-def _cond(x: Any, p: Any) -> Any:
+def _cond(x: ArrayLike, p: ArrayLike) -> Any:
     (x,) = matrices("cond", x)
     if p in (None, 2, -2):
         s = _linalg_svd.svd(x, full_matrices=False, compute_uv=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer.numpy._library import converting, fast
 from teucer.numpy._linalg_systems import _eye_like, inv
 from teucer.numpy._manipulation import matrix_transpose
 from teucer.numpy._promotion import as_value, check_arraylike
+
+if TYPE_CHECKING:
+    from teucer.lax._precision import PrecisionLike
 
 __all__ = [
     "cross",
@@ -35,7 +38,7 @@ tensordot, vecdot, matmul = _linear.tensordot, _linear.vecdot, _linear.matmul
 
 
 @fast(static=("n",))
-def _power(a: Any, n: int) -> Any:
+def _power(a: ArrayLike, n: int) -> Any:
     x = as_value(a)
     if n == 0:
         return _eye_like(x)
@@ -77,7 +80,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return _power(a, exponent)
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+def multi_dot(arrays: Sequence[Array], *, precision: PrecisionLike = None) -> Array:
     """The product of several matrices, in the order that costs least; the first and the last may be
     vectors.
 

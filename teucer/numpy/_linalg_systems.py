@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,11 @@ from teucer.numpy._reductions import fold
 from teucer.numpy._taking import take_along_axis
 from teucer.numpy._ufuncs import is_kind
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import DTypeLike, Tangents, Value
+
 __all__ = [
     "SlogdetResult",
     "det",
@@ -61,12 +66,12 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-def _product(x: Any, y: Any) -> Any:
+def _product(x: ArrayLike, y: Any) -> Any:
     """x @ y in full precision, which GPUs and TPUs do not give by default."""
     return jnp_matmul.__wrapped__(x, y, precision="highest")
 
 
-def _eye_like(x: Any) -> Any:
+def _eye_like(x: Array) -> Any:
     """The identity in the shape of square matrices."""
     return broadcast_to(_mask.__wrapped__(np.shape(x)[-2:], 0, typeof(x).dtype, False), np.shape(x))
 
@@ -74,14 +79,14 @@ def _eye_like(x: Any) -> Any:
 # Determinants
 
 
-def _parity(pivots: Any, dtype: Any) -> Any:
+def _parity(pivots: Any, dtype: DTypeLike) -> Any:
     """1 or -1: the sign of the permutation that the exchanges of rows make."""
     places = _shapes.broadcasted_iota(np.dtype(np.int32), np.shape(pivots), np.ndim(pivots) - 1)
     moved = fold("sum", convert(lax.ne(pivots, places), np.dtype(np.int32)), -1, False, None, None)
     return convert(lax.sub(np.int32(1), lax.mul(np.int32(2), lax.rem(moved, np.int32(2)))), dtype)
 
 
-def _small_det(x: Any) -> Any:
+def _small_det(x: Array) -> Any:
     """The determinant of matrices of up to 3 rows, written out."""
     n = np.shape(x)[-1]
     if n == 0:
@@ -110,7 +115,7 @@ def _element(x: Any, i: int, j: int) -> Any:
 
 
 @custom_jvp
-def _det(x: Any) -> Any:
+def _det(x: Array) -> Any:
     factors, pivots, _ = _linalg_factor.lu(x)
     return lax.mul(
         fold("prod", _diagonal(factors, 0), -1, False, None, None), _parity(pivots, typeof(x).dtype)
@@ -118,13 +123,13 @@ def _det(x: Any) -> Any:
 
 
 @_det.defjvp
-def _det_tangent(primals: Any, tangents: Any) -> Any:
+def _det_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     out = _det(x)
     return out, fold("sum", _diagonal(_adjugate_times(x, t), 0), -1, False, None, None)
 
 
-def _adjugate_times(x: Any, t: Any) -> Any:
+def _adjugate_times(x: Array, t: Any) -> Any:
     """adj(x) t, also of an x of rank n - 1, by its factors: adj(x) is adj(U) L^-1 P times a sign;
     the last pivot may be 0."""
     factors, pivots, permutation = _linalg_factor.lu(x)
@@ -186,7 +191,7 @@ def det(a: ArrayLike) -> Array:
     return _small_det(x) if bounds(np.shape(x)[-1]).high <= 3 else _det(x)
 
 
-def _by_lu(x: Any) -> Any:
+def _by_lu(x: Array) -> Any:
     factors, pivots, _ = _linalg_factor.lu(x)
     diagonal = _diagonal(factors, 0)
     magnitude = lax.abs(diagonal)
@@ -203,7 +208,7 @@ def _by_lu(x: Any) -> Any:
     )
 
 
-def _by_qr(x: Any) -> Any:
+def _by_qr(x: Array) -> Any:
     factors, taus = _linalg_qr.geqrf_p.call(x)
     diagonal = _diagonal(factors, 0)
     # Every reflection that moves something turns the orientation.
@@ -223,12 +228,14 @@ def _by_qr(x: Any) -> Any:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0,))
-def _by(factor: Callable[[Any], Any], x: Any) -> Any:
+def _by(factor: Callable[[Value], object], x: Array) -> Any:
     return factor(x)
 
 
 @_by.defjvp
-def _slogdet_tangent(factor: Callable[[Any], Any], primals: Any, tangents: Any) -> Any:
+def _slogdet_tangent(
+    factor: Callable[[Value], object], primals: Sequence[Array], tangents: Tangents
+) -> Any:
     (x,), (t,) = primals, tangents
     sign, logdet = _by(factor, x)
     moved = fold("sum", _diagonal(_solve_matrices(x, t), 0), -1, False, None, None)
@@ -239,7 +246,7 @@ def _slogdet_tangent(factor: Callable[[Any], Any], primals: Any, tangents: Any) 
 
 
 @fast(static=("method",))
-def _slogdet(a: Any, method: str) -> Any:
+def _slogdet(a: ArrayLike, method: str) -> Any:
     (x,) = matrices("slogdet", a, square=True)
     if method == "qr" and is_kind(x, np.complexfloating):
         raise NotImplementedError(
@@ -268,19 +275,19 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 # Systems
 
 
-def _solve_matrices(a: Any, b: Any) -> Any:
+def _solve_matrices(a: Array, b: Any) -> Any:
     """a^-1 b for stacks of matrices of one leading shape, with derivatives that are solutions
     themselves."""
     factors, _, permutation = _linalg_factor.lu(lax.stop_gradient(a))
     rows = _structure.broadcast_to(permutation, np.shape(b), tuple(range(np.ndim(b) - 1)))
 
-    def by_factors(v: Any) -> Any:
+    def by_factors(v: Array) -> Any:
         y = _linalg_solve.triangular_solve(
             factors, take_along_axis(v, rows, -2), left_side=True, lower=True, unit_diagonal=True
         )
         return _linalg_solve.triangular_solve(factors, y, left_side=True, lower=False)
 
-    def by_transposed_factors(v: Any) -> Any:
+    def by_transposed_factors(v: Array) -> Any:
         y = _linalg_solve.triangular_solve(
             factors, v, left_side=True, lower=False, transpose_a=True
         )
@@ -352,7 +359,7 @@ def inv(a: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _pseudo_inverse(x: Any, rtol: Any) -> Any:
+def _pseudo_inverse(x: Array, rtol: Any) -> Any:
     u, s, vh = _linalg_svd.svd(x, full_matrices=False)
     greatest = fold("max", s, -1, True, None, scalar_like(s, 0))
     limit = lax.mul(
@@ -376,7 +383,7 @@ def _pseudo_inverse(x: Any, rtol: Any) -> Any:
 
 
 @_pseudo_inverse.defjvp
-def _pseudo_inverse_tangent(primals: Any, tangents: Any) -> Any:
+def _pseudo_inverse_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
     """Golub & Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, theorem 4.3."""
     (x, rtol), (t, _) = primals, tangents
     p = _pseudo_inverse(x, rtol)
@@ -390,7 +397,7 @@ def _pseudo_inverse_tangent(primals: Any, tangents: Any) -> Any:
 
 
 @fast(static=("hermitian",))
-def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
+def _pinv(a: ArrayLike, rtol: Any, hermitian: bool) -> Any:
     (x,) = matrices("pinv", a)
     if rtol is None:
         rtol = 10.0 * max(np.shape(x)[-2:]) * float(dtypes.finfo(typeof(x).dtype).eps)
@@ -427,7 +434,7 @@ def pinv(
 
 
 @fast(static=("numpy_resid",))
-def _lstsq(a: Any, b: Any, rcond: Any, numpy_resid: bool) -> Any:
+def _lstsq(a: ArrayLike, b: ArrayLike, rcond: object, numpy_resid: bool) -> Any:
     x, y = (
         _structure.convert_element_type(v, typeof(v).dtype)
         for v in promote_dtypes("jnp.linalg.lstsq", INEXACT, a, b)

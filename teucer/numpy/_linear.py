@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from teucer.numpy._promotion import (
     refuse_out,
 )
 from teucer.numpy._ufuncs import is_kind
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Axes, OutSharding
+    from teucer.lax._precision import PrecisionLike
 
 __all__ = [
     "cross",
@@ -52,7 +56,7 @@ def product(
     return _structure.convert_element_type(out, typeof(out).dtype, weak)
 
 
-def _contracted(name: str, x: Any, i: int, y: Any, j: int) -> None:
+def _contracted(name: str, x: Array, i: int, y: Array, j: int) -> None:
     """Raise TypeError if the contracted axes differ in size."""
     if np.shape(x)[i] != np.shape(y)[j]:
         raise TypeError(
@@ -69,9 +73,9 @@ def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Product over the last axis of a and the last but one of b, or its only one; with a scalar,
     times it.
@@ -100,9 +104,9 @@ def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Matrix product of the last two axes; the axes before them broadcast. A vector is a row on the
     left, a column on the right.
@@ -137,7 +141,9 @@ def matmul(
     return _batched_matmul(x, y, precision, preferred_element_type, out_sharding)
 
 
-def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+def _batched_matmul(
+    x: Array, y: Array, precision: PrecisionLike, preferred: object, out_sharding: OutSharding
+) -> Any:
     """The product of stacks of matrices. Axes of only one operand are not repeated in the other,
     but multiplied out."""
     x_lead, y_lead = np.shape(x)[:-2], np.shape(y)[:-2]
@@ -181,7 +187,11 @@ def _batched_matmul(x: Any, y: Any, precision: Any, preferred: Any, out_sharding
 
 @fast(static=("precision", "preferred_element_type"))
 def vdot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of conj(a) * b over all elements.
 
@@ -198,7 +208,11 @@ def vdot(
 
 @fast(static=("precision", "preferred_element_type"))
 def inner(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The product over the last axes of a and b; with a scalar, times it.
 
@@ -216,7 +230,7 @@ def inner(
 
 
 @fast
-def _outer(a: Any, b: Any) -> Any:
+def _outer(a: ArrayLike, b: ArrayLike) -> Any:
     x, y = promote(
         "outer",
         ANY,
@@ -293,7 +307,14 @@ def _tensordot_axes(axes: Any, a_shape: Any, b_shape: Any) -> Any:
 
 
 @fast(static=("axes", "precision", "preferred", "out_sharding"))
-def _tensordot(a: Any, b: Any, axes: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
+def _tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: Axes,
+    precision: PrecisionLike,
+    preferred: object,
+    out_sharding: OutSharding,
+) -> Any:
     x, y = promote_dtypes("tensordot", ANY, a, b)
     for i, j in zip(*axes, strict=True):
         _contracted("tensordot", x, i, y, j)
@@ -307,7 +328,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of conj(x1) * x2 along an axis; the other axes broadcast.
@@ -385,7 +406,12 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 @fast(static=("axisa", "axisb", "axisc", "axis"))
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> Array:
     """The cross product of vectors of 2 or 3 components along an axis; of two of 2 components the
     third component alone.
@@ -424,13 +450,13 @@ def cross(
     return _structure.moveaxis(out, -1, axisc)
 
 
-def _component(x: Any, i: int, lead: Sequence[int]) -> Any:
+def _component(x: Array, i: int, lead: Sequence[int]) -> Any:
     """The i-th component of vectors along the last axis."""
     part = _at(x, i)
     return broadcast_to(part, lead) if np.shape(part) != tuple(lead) else part
 
 
-def _at(x: Any, i: int) -> Any:
+def _at(x: Array, i: int) -> Any:
     return _structure.reshape(
         _slicing.slice_in_dim(x, i, i + 1, axis=np.ndim(x) - 1), np.shape(x)[:-1]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,11 @@ from teucer.numpy._promotion import (
 )
 from teucer.numpy._ufuncs import constant, filled_like, is_kind
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Size
+
 __all__ = [
     "allclose",
     "array_equal",
@@ -42,11 +47,11 @@ __all__ = [
 ]
 
 
-def _all(x: Any) -> Any:
+def _all(x: Array) -> Any:
     return _reductions.reduce_and(x, tuple(range(np.ndim(x)))) if np.ndim(x) else x
 
 
-def _close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+def _close(a: ArrayLike, b: ArrayLike, rtol: object, atol: object, equal_nan: bool) -> Any:
     x, y = promote("isclose", ANY, a, b)
     if not is_kind(x, np.inexact):
         if is_kind(x, np.bool_) or typeof(x).extended:
@@ -64,11 +69,11 @@ def _close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
     )
 
 
-def _tolerance(like: Any, value: Any) -> Any:
+def _tolerance(like: object, value: Any) -> Any:
     return _structure.convert_element_type(value, typeof(like).dtype)
 
 
-def _finite(x: Any) -> Any:
+def _finite(x: Array) -> Any:
     if is_kind(x, np.complexfloating):
         return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
     return lax.is_finite(x)
@@ -111,7 +116,7 @@ def allclose(
 
 
 @fast(static=("equal_nan",))
-def _array_equal(a: Any, b: Any, equal_nan: bool) -> Any:
+def _array_equal(a: Array, b: Array, equal_nan: bool) -> Any:
     x, y = promote("array_equal", ANY, a, b)
     same = lax.eq(x, y)
     same = lax.bitwise_or(same, lax.bitwise_and(lax.ne(x, x), lax.ne(y, y))) if equal_nan else same
@@ -148,7 +153,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 @fast
-def _clip(x: Any, low: Any, high: Any) -> Any:
+def _clip(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Any:
     check_arraylike("clip", x)
     for bound in (x, low, high):
         if bound is not None and is_kind(bound, np.complexfloating):
@@ -201,7 +206,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return lax.select(broadcast_to(pred, shape), _in_shape(a, shape), _in_shape(b, shape))
 
 
-def _in_shape(x: Any, shape: Any) -> Any:
+def _in_shape(x: Array, shape: Sequence[Size]) -> Any:
     return x if not shape else broadcast_to(x, shape)
 
 
@@ -248,7 +253,7 @@ def iscomplexobj(x: Any) -> bool:
     return dtypes.issubdtype(dtype, np.complexfloating)
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether x is not complex by its dtype.
 
     >>> isrealobj(1.0)
@@ -257,7 +262,7 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
-def isscalar(element: Any) -> bool:
+def isscalar(element: object) -> bool:
     """Whether the element is a number, or an array without axes.
 
     >>> isscalar(3.0), isscalar([3.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "atleast_1d",
@@ -67,7 +70,7 @@ def ndim(a: Any) -> int:
 
 
 @converting
-def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
+def size(a: Array, axis: int | Sequence[int] | None = None) -> int:
     """Number of elements, in all or along axes.
 
     >>> size(np.zeros((2, 3)), 1)
@@ -124,7 +127,7 @@ def reshape(
     raise ValueError(f"Unexpected value for 'order' argument: {order}.\n  Orders: C, F.")
 
 
-def _new_shape(x: Any, shape: Any) -> tuple[Any, ...]:
+def _new_shape(x: Array, shape: Any) -> tuple[Any, ...]:
     given = shape
     if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
@@ -327,7 +330,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     return broadcast_value(x, _structure.canonical_shape(sizes, "broadcast_to"))
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+def broadcast_shapes(*shapes: Value) -> tuple[Any, ...]:
     """The shape to which arrays of given shapes broadcast.
 
     >>> broadcast_shapes((3, 1), 2)
@@ -351,7 +354,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [broadcast_value(x, common) for x in xs]
 
 
-def _at_least(name: str, change: Callable[[Any], Any], arys: Sequence[Any]) -> Any:
+def _at_least(name: str, change: Callable[[Value], object], arys: Sequence[object]) -> Any:
     if len(arys) == 1:
         return change(operand(name, arys[0]))
     return [change(operand(name, x, i)) for i, x in enumerate(arys)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from teucer.numpy._operands import positions
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert, refuse_out
 from teucer.numpy._reductions import result_dtype
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
+
 __all__ = ["diag", "diagflat", "eye", "identity", "trace", "tri", "tril", "triu", "vander"]
 
 
-def _size(n: Any, name: str, op: str) -> Any:
+def _size(n: Size, name: str, op: str) -> Any:
     try:
         return as_size(n)
     except TypeError as err:
@@ -39,7 +42,7 @@ def _size(n: Any, name: str, op: str) -> Any:
 
 
 @fast(static=("shape", "k", "dtype", "triangle"))
-def _mask(shape: tuple[int, int], k: Any, dtype: Any, triangle: bool) -> Any:
+def _mask(shape: tuple[int, int], k: Size, dtype: DTypeLike, triangle: bool) -> Any:
     """Ones where column - row is k, or, for a triangle, at most k."""
     rows, columns = (_shapes.broadcasted_iota(np.dtype(np.int32), shape, i) for i in (0, 1))
     shifted = lax.add(rows, convert(k, np.dtype(np.int32)))
@@ -54,7 +57,7 @@ def eye(
     k: int | ArrayLike = 0,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Array:
     """A matrix of N rows and M columns (by default N) with ones on the k-th diagonal above the main
     one, zeros elsewhere.
@@ -108,7 +111,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 
 
 @fast(static=("k", "lower"))
-def _triangle(m: Any, k: Any, lower: bool) -> Any:
+def _triangle(m: ArrayLike, k: Size, lower: bool) -> Any:
     x = as_value(m)
     shape = np.shape(x)
     below = broadcast_to(
@@ -155,7 +158,7 @@ def _checked_triangle(name: str, m: Any, k: int, lower: bool) -> Any:
 
 
 @fast(static=("k",))
-def _diag(v: Any, k: int) -> Any:
+def _diag(v: ArrayLike, k: int) -> Any:
     x = _structure.convert_element_type(as_value(v), typeof(v).dtype)
     shape = np.shape(x)
     if len(shape) == 1:
@@ -221,7 +224,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 @fast(static=("offset", "axis1", "axis2", "dtype"))
-def _trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> Any:
+def _trace(a: ArrayLike, offset: object, axis1: int, axis2: int, dtype: Any) -> Any:
     x = as_value(a)
     i, j = (_structure.canonical_axis(axis, np.ndim(x)) for axis in (axis1, axis2))
     if i == j:
@@ -252,7 +255,7 @@ def trace(
 
 
 @fast(static=("N", "increasing"))
-def _vander(x: Any, N: int, increasing: bool) -> Any:
+def _vander(x: Array, N: int, increasing: bool) -> Any:
     n = np.shape(x)[0]
     columns = [lax.integer_pow(x, i) for i in range(N)]
     columns = [_structure.reshape(c, (n, 1)) for c in (columns if increasing else columns[::-1])]

@@ -46,13 +46,13 @@ def _number(x: Any) -> Any:
     return lax.eq(x, x)
 
 
-def _without_nan(x: Any, value: Any) -> Any:
+def _without_nan(x: Array, value: ArrayLike) -> Any:
     return lax.where_else(_number(x), x, scalar_like(x, value)) if is_kind(x, np.inexact) else x
 
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
 def _total(
-    name: str, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+    name: str, a: ArrayLike, axis: Axis, dtype: Any, keepdims: bool, initial: Any, where: object
 ) -> Any:
     x = strong(f"nan{name}", a)
     return getattr(_reductions, f"_{name}").__wrapped__(
@@ -97,7 +97,9 @@ def nanprod(
 
 
 @fast(static=("name", "axis", "keepdims"))
-def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _extreme(
+    name: str, a: ArrayLike, axis: int, keepdims: bool, initial: ArrayLike, where: Any
+) -> Any:
     x = strong(f"nan{name}", a)
     reduce = getattr(_reductions, f"_{name}").__wrapped__
     if not is_kind(x, np.inexact):
@@ -148,7 +150,7 @@ def nanmin(
 
 
 @fast(static=("name", "axis", "keepdims"))
-def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
+def _arg(name: str, a: ArrayLike, axis: int, keepdims: bool) -> Any:
     x = strong(f"nan{name}", a)
     if not is_kind(x, np.inexact):
         return _reductions._arg.__wrapped__(name, x, axis, keepdims)
@@ -183,7 +185,7 @@ def nanargmin(
     return _arg("argmin", a, axis_key(axis), bool(keepdims))
 
 
-def _taking_part(x: Any, where: Any) -> Any:
+def _taking_part(x: Array, where: ArrayLike) -> Any:
     number = _number(x)
     if where is not None:
         check_mask(where)
@@ -191,7 +193,7 @@ def _taking_part(x: Any, where: Any) -> Any:
 
 
 @fast(static=("axis", "dtype", "keepdims"))
-def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
+def _mean(a: ArrayLike, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x, result = inexact("nanmean", a, dtype)
     dtypes.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
@@ -221,7 +223,14 @@ def nanmean(
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
 def _var(
-    name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+    name: str,
+    a: ArrayLike,
+    axis: int,
+    dtype: Any,
+    ddof: object,
+    keepdims: bool,
+    where: Any,
+    mean: ArrayLike,
 ) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))

@@ -77,7 +77,7 @@ def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, 
 
 
 @fast(static=("size",))
-def _sized(x: Any, fill: Any, size: int) -> Any:
+def _sized(x: Array, fill: Any, size: int) -> Any:
     flat = ravel(x)
     mask = flat if flat.dtype == np.bool_ else flat != 0
     n = mask.shape[0]
@@ -106,7 +106,9 @@ def _sized(x: Any, fill: Any, size: int) -> Any:
     return out[::-1]
 
 
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The places of the elements of the flattened array that are not zero; size and fill_value as
     for `nonzero`.
 

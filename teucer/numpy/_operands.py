@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import asarray
 from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Axis, DTypeLike, Size, Value
 
 __all__ = [
     "axis_of",
@@ -44,17 +47,17 @@ def positions(n: Any) -> Any:
     return _shapes.iota(np.int32, n) if is_symbolic(n) else np.arange(n, dtype=np.int32)
 
 
-def size_as(n: Any, dtype: Any) -> Any:
+def size_as(n: Any, dtype: DTypeLike) -> Any:
     """A size as a number of a dtype; on the host where it is known."""
     return np.asarray(n, dtype) if type(n) is int else _structure.convert_element_type(n, dtype)
 
 
-def operands(name: str, *xs: Any) -> list[Any]:
+def operands(name: str, *xs: Value) -> list[Any]:
     """Arguments as arrays."""
     return [operand(name, x, i) for i, x in enumerate(xs)]
 
 
-def promoted(name: str, kind: str, *xs: Any) -> list[Any]:
+def promoted(name: str, kind: str, *xs: Value) -> list[Any]:
     """Arguments as arrays of one dtype; their shapes stay."""
     return [operand(name, x) for x in promote_dtypes(name, kind, *xs)]
 
@@ -64,7 +67,7 @@ def axis_of(x: Any, axis: Any) -> int:
     return canonical_axis(axis, np.ndim(x))
 
 
-def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
+def axes_of(x: Any, axes: Axis) -> tuple[int, ...]:
     """One axis or several of x, or all for None, counted from the front."""
     if axes is None:
         return tuple(range(np.ndim(x)))
@@ -73,7 +76,7 @@ def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
     )
 
 
-def broadcast_value(value: Any, shape: Sequence[Any]) -> Any:
+def broadcast_value(value: Any, shape: Sequence[Size]) -> Any:
     """A value broadcast to a shape.
 
     Raises ValueError if it does not fit.

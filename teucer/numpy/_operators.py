@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer._transform.jit_options import JitOptions
 from teucer._xla.dispatcher import dispatcher
 from teucer.lax import _elementwise as lax
 from teucer.numpy import _arithmetic, _linear, _ufuncs
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["OPERATORS", "array_operators", "tracer_operators"]
 
@@ -103,7 +106,7 @@ def _array_operator(function: Any, symbol: str) -> Any:
     swapped = plain is function  # _reflected's
 
     @tracebacks.api_boundary
-    def cache_miss(x: Any, y: Any) -> tuple[Any, Any]:
+    def cache_miss(x: Array, y: Array) -> tuple[Any, Any]:
         if high_types and y is not (y := as_array(y)):
             return cache_miss(x, y)[0], None
         if not accepts(x, y, symbol, swapped):
@@ -119,7 +122,7 @@ def _reflected(function: Any) -> Any:
     """The function with its two operands exchanged."""
     plain = function.__wrapped__
 
-    def exchanged(y: Any, x: Any) -> Any:
+    def exchanged(y: Array, x: Array) -> Any:
         return plain(x, y)
 
     exchanged.__name__ = plain.__name__
@@ -134,7 +137,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     swapped = plain is function  # _reflected's
     if row.primitive is None:
 
-        def operator(x: Any, y: Any) -> Any:
+        def operator(x: Array, y: Array) -> Any:
             y = as_array(y) if high_types else y
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
 
@@ -173,19 +176,19 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     return fast_operator
 
 
-def _unary_operator(function: Any) -> Any:
-    def operator(x: Any) -> Any:
+def _unary_operator(function: Callable[..., object]) -> Any:
+    def operator(x: Array) -> Any:
         return function(x)
 
     return operator
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: ArrayLike, y: ArrayLike) -> Any:
     # An integer exponent decides the program, so this is no call of C++ at once.
     return _arithmetic.power(x, y) if accepts(x, y, "** or pow()") else NotImplemented
 
 
-def _reflected_power(x: Any, y: Any) -> Any:
+def _reflected_power(x: Array, y: Array) -> Any:
     return _arithmetic.power(y, x) if accepts(x, y, "** or pow()", True) else NotImplemented
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from teucer._devices.shardings import single_device_sharding
 from teucer._xla import arrays as xla
 from teucer.lax import _conversion
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
+
 __all__ = ["from_dlpack", "is_foreign", "of_other_library"]
 
 
-def is_foreign(x: Any) -> bool:
+def is_foreign(x: ArrayLike) -> bool:
     """Whether `of_other_library` may know how to read x."""
     return (hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")) and not isinstance(
         x, np.ndarray | type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer.numpy._library import fast
 from teucer.numpy._operands import axis_of, concrete, operand
 from teucer.numpy._promotion import convert
 from teucer.numpy._vectorize import apply_along_axis
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = ["pad"]
 
@@ -36,7 +39,10 @@ _KEYWORDS: dict[str, tuple[str, ...]] = {
 
 
 def pad(
-    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+    array: ArrayLike,
+    pad_width: Any,
+    mode: str | Callable[..., object] = "constant",
+    **kwargs: object,
 ) -> Array:
     """An array with pad_width elements before and after it along each axis.
 
@@ -59,10 +65,10 @@ def pad(
 
 
 def _padded(
-    x: Any,
+    x: Array,
     widths: tuple[tuple[int, int], ...],
-    mode: str | Callable[..., Any],
-    kwargs: dict[str, Any],
+    mode: str | Callable[..., object],
+    kwargs: Params,
 ) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
@@ -97,7 +103,7 @@ def _padded(
     )
 
 
-def _width_pairs(pad_width: Any, x: Any) -> tuple[tuple[int, int], ...]:
+def _width_pairs(pad_width: object, x: Array) -> tuple[tuple[int, int], ...]:
     if isinstance(pad_width, dict):
         by_axis = {axis_of(x, k): v for k, v in pad_width.items()}
         pad_width = [by_axis.get(i, (0, 0)) for i in range(x.ndim)]
@@ -157,7 +163,7 @@ def _pad_ramp(x: Any, ends: Any, widths: Any) -> Any:
     return x
 
 
-def _ramp(start: Any, edge: Any, size: int, axis: int) -> Any:
+def _ramp(start: int, edge: Any, size: int, axis: int) -> Any:
     """size elements from start up to the edge, which is not among them."""
     exact = dtypes.issubdtype(edge.dtype, np.integer)
     dtype = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(edge.dtype))
@@ -220,7 +226,7 @@ def _pad_symbolic(x: Any, axis: int, before: int, after: int, mode: str, odd: bo
     # "reflect" leaves out the element at the end.
     skipped = 1 if mode == "reflect" else 0
 
-    def part(start: Any, limit: Any) -> Any:
+    def part(start: int, limit: Any) -> Any:
         return _slicing.slice_in_dim(x, start, limit, axis=axis)
 
     if mode == "edge":
@@ -235,7 +241,7 @@ def _pad_symbolic(x: Any, axis: int, before: int, after: int, mode: str, odd: bo
     return _joining.concatenate([low, x, high], axis)
 
 
-def _by_runs(x: Any, places: np.ndarray[Any, Any], axis: int) -> Any:
+def _by_runs(x: Array, places: np.ndarray[Any, Any], axis: int) -> Any:
     """x at places along an axis, as a few slices, forwards or backwards."""
     parts = []
     i = 0
@@ -275,7 +281,7 @@ def _pad_statistic(x: Any, widths: Any, mode: str, lengths: Any) -> Any:
     return x
 
 
-def _statistic(x: Any, axis: int, mode: str) -> Any:
+def _statistic(x: Array, axis: int, mode: str) -> Any:
     n = x.shape[axis]
     if mode in ("maximum", "minimum"):
         reduce = _reductions.reduce_max if mode == "maximum" else _reductions.reduce_min
@@ -294,7 +300,7 @@ def _statistic(x: Any, axis: int, mode: str) -> Any:
 
 
 def _pad_by_function(
-    x: Any, widths: Any, function: Callable[..., Any], kwargs: dict[str, Any]
+    x: Array, widths: Any, function: Callable[..., Any], kwargs: dict[str, Any]
 ) -> Any:
     out = _pad_constant(x, np.asarray(0), widths)
     for axis, pair in enumerate(widths):

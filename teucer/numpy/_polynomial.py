@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from teucer.numpy._signals import convolve
 from teucer.numpy._sorting import argsort
 from teucer.numpy._stacking import concatenate
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
 __all__ = [
     "poly",
     "polyadd",
@@ -40,7 +43,7 @@ __all__ = [
 ]
 
 
-def _coefficients(name: str, *ps: Any) -> list[Any]:
+def _coefficients(name: str, *ps: Value) -> list[Any]:
     """Arguments as arrays of one axis."""
     out = []
     for p in operands(name, *ps):
@@ -52,7 +55,7 @@ def _coefficients(name: str, *ps: Any) -> list[Any]:
     return out
 
 
-def _exact(x: Any, y: Any) -> Any:
+def _exact(x: Array, y: Array) -> Any:
     """The matrix product in full precision."""
     return _dot.dot(x, y, precision=Precision.HIGHEST)
 
@@ -73,7 +76,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 
 @fast
-def _eigenvalues(matrix: Any) -> Any:
+def _eigenvalues(matrix: Array) -> Any:
     return _linalg_eigen.eig(
         matrix, compute_left_eigenvectors=False, compute_right_eigenvectors=False
     )[0]
@@ -86,7 +89,7 @@ def _expand(zeros: Any) -> Any:
     if n == 0:
         return _structure.reshape(first, ())
 
-    def multiply(i: Any, p: Any) -> Any:
+    def multiply(i: ArrayLike, p: Any) -> Any:
         # p times (x - zero): p, less p one place later times the zero.
         later = concatenate([_structure.full((1,), 0, p.dtype), p[:-1]])
         return p - zeros[i] * later
@@ -108,7 +111,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 
 @fast(static=("unroll",))
-def _horner(p: Any, x: Any, unroll: int) -> Any:
+def _horner(p: Array, x: Array, unroll: int) -> Any:
     shape = (*p.shape[1:], *x.shape) if p.ndim > 1 else x.shape
     if p.ndim > 1:
         shape = np.broadcast_shapes(p.shape[1:], x.shape)
@@ -141,7 +144,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     return _ufuncs.subtract(*_of_one_length("polysub", a1, a2))
 
 
-def _of_one_length(name: str, *ps: Any) -> list[Any]:
+def _of_one_length(name: str, *ps: Value) -> list[Any]:
     """Coefficients, which may be arrays, with zeros in front of the shorter ones.
 
     Those of the shorter polynomials go with any shape of those of the longest.
@@ -160,7 +163,7 @@ def _of_one_length(name: str, *ps: Any) -> list[Any]:
     return [_extended(x, n) for x in xs]
 
 
-def _extended(p: Any, n: int) -> Any:
+def _extended(p: Array, n: int) -> Any:
     """Coefficients with zeros in front."""
     missing = n - p.shape[0]
     if not is_symbolic(missing) and missing <= 0:
@@ -170,7 +173,7 @@ def _extended(p: Any, n: int) -> Any:
     )
 
 
-def _trimmed(name: str, p: Any) -> Any:
+def _trimmed(name: str, p: Array) -> Any:
     """Coefficients without zeros in front; the values must be known."""
     places = concrete(
         p, name, "which leading coefficients are zero must be known; leave out trim_leading_zeros"
@@ -205,7 +208,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
 
 
 @fast
-def _divide(u: Any, v: Any) -> Any:
+def _divide(u: Array, v: Array) -> Any:
     m, n = u.shape[0] - 1, v.shape[0] - 1
     if m < n:
         return _structure.full((1,), 0, u.dtype), u
@@ -238,7 +241,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return coefficients[: n - order] * factors.astype(coefficients.dtype)
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The m-th antiderivative of a polynomial; k: the constants of integration (0), the first one
     first.
 
@@ -298,21 +301,21 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     )
 
 
-def _companion(p: Any) -> Any:
+def _companion(p: Array) -> Any:
     n = p.shape[0] - 1
     below = np.eye(n - 1, n, dtype=p.dtype) if n > 1 else np.zeros((0, n), p.dtype)
     return concatenate([_structure.reshape(-p[1:] / p[0], (1, n)), below])
 
 
 @fast
-def _roots(p: Any) -> Any:
+def _roots(p: Array) -> Any:
     if p.shape[0] < 2:
         return _structure.full((0,), 0, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(p.dtype)))
     return _eigenvalues(_companion(p))
 
 
 @fast
-def _roots_with_zeros(p: Any) -> Any:
+def _roots_with_zeros(p: Array) -> Any:
     """The zeros in front moved behind, where each gives a root 0; as many of those become NaN."""
     n = p.shape[0]
     nonzero = p != 0
@@ -324,12 +327,12 @@ def _roots_with_zeros(p: Any) -> Any:
     return where(kept, found[order], np.asarray(np.nan + 1j * np.nan, found.dtype))
 
 
-def _first_true(flags: Any, n: int) -> Any:
+def _first_true(flags: object, n: int) -> Any:
     places = where(flags, np.arange(n, dtype=np.int32), n)
     return _reductions.reduce_min(places, (0,))
 
 
-def _by_size(x: Any) -> Any:
+def _by_size(x: Array) -> Any:
     """The places that sort by descending absolute value, so that the zeros added come last."""
     return argsort(-_ufuncs.abs(x))
 
@@ -398,7 +401,7 @@ def polyfit(
 
 
 @fast(static=("degree", "rcond"))
-def _fit(x: Any, y: Any, w: Any, degree: int, rcond: float) -> Any:
+def _fit(x: Array, y: Array, w: ArrayLike, degree: int, rcond: float) -> Any:
     count = degree + 1
     powers = _vandermonde(x, count)
     target = y
@@ -437,7 +440,7 @@ def _fit(x: Any, y: Any, w: Any, degree: int, rcond: float) -> Any:
     )
 
 
-def _vandermonde(x: Any, count: int) -> Any:
+def _vandermonde(x: Array, count: int) -> Any:
     columns = [_structure.full(x.shape, 1, x.dtype)]
     for _ in range(count - 1):
         columns.append(columns[-1] * x)

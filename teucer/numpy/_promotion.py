@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer._core import array_ops
 from teucer._core.trace import Tracer
 from teucer._core.types import aval_of, is_valid_type, varying
 from teucer.lax import _structure
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DTypeLike, Size, Value
 
 __all__ = [
     "ANY",
@@ -52,7 +55,7 @@ def as_value(x: Any) -> Any:
     return x.__jax_array__() if not isinstance(x, _KNOWN) and hasattr(x, "__jax_array__") else x
 
 
-def check_arraylike(name: str, *xs: Any, at: int = 0, none_ok: bool = False) -> None:
+def check_arraylike(name: str, *xs: Value, at: int = 0, none_ok: bool = False) -> None:
     """Raise TypeError if an operand is not an array or a number."""
     for i, x in enumerate(xs, at):
         if not isinstance(x, _KNOWN) and not (none_ok and x is None) and not is_valid_type(x):
@@ -107,7 +110,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
     return out
 
 
-def alike_before_repeated(*xs: Any) -> tuple[Any, ...]:
+def alike_before_repeated(*xs: Array) -> tuple[Any, ...]:
     """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
     sum of their cotangents is then as small as they are."""
     return array_ops.alike(xs) if varying else xs
@@ -145,7 +148,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
     return _Plan(dtype, weak, tuple(steps))
 
 
-def _target(shape: tuple[Any, ...], result: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+def _target(shape: tuple[int, ...], result: tuple[object, ...]) -> tuple[Any, Any, Any]:
     """The shape without its axes of size 1 that are repeated, the result, and the axes that the
     others become."""
     offset = len(result) - len(shape)
@@ -166,7 +169,7 @@ def broadcast_axes(
     )[0]
 
 
-def broadcast_to(x: Any, shape: Sequence[Any]) -> Any:
+def broadcast_to(x: Any, shape: Sequence[Size]) -> Any:
     """x in a shape that it broadcasts to."""
     own, shape = np.shape(x), tuple(shape)
     return (
@@ -204,7 +207,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any,
     return tuple(out)
 
 
-def promote_shapes(name: str, *xs: Any) -> list[Any]:
+def promote_shapes(name: str, *xs: Array) -> list[Any]:
     """Operands brought to one shape by the rules of NumPy; scalars stay scalars, and dtypes
     stay."""
     shapes = [np.shape(x) for x in xs]
@@ -218,7 +221,7 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
     ]
 
 
-def _report_ranks(name: str, shapes: Sequence[tuple[Any, ...]]) -> None:
+def _report_ranks(name: str, shapes: Sequence[tuple[object, ...]]) -> None:
     """Warn or raise, as the option jax_numpy_rank_promotion asks, where operands differ in their
     number of axes."""
     ranks = {len(s) for s in shapes if s}
@@ -260,7 +263,7 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
     return _structure.convert_element_type(as_value(x), dtype, weak)
 
 
-def _wrapped(x: int, dtype: Any) -> Any:
+def _wrapped(x: int, dtype: DTypeLike) -> Any:
     """A Python integer modulo the range of an integer dtype; OverflowError if it does not fit the
     default integer dtype."""
     default = dtypes.iinfo(dtypes.canonicalize_dtype(int))
@@ -275,7 +278,7 @@ def _wrapped(x: int, dtype: Any) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
 
-def promote_dtypes(name: str, kind: str, *xs: Any) -> list[Any]:
+def promote_dtypes(name: str, kind: str, *xs: Value) -> list[Any]:
     """Operands brought to one dtype; their shapes stay."""
     for i, x in enumerate(xs):
         check_arraylike(name, x, at=i)

@@ -35,7 +35,7 @@ __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
-def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
+def _line_first(x: Array, axes: tuple[int, ...]) -> Any:
     """x with the reduced axes as one first axis."""
     rest = [i for i in range(np.ndim(x)) if i not in axes]
     moved = _structure.transpose(x, (*axes, *rest))
@@ -46,13 +46,13 @@ def _line_first(x: Any, axes: tuple[int, ...]) -> Any:
 @fast(static=("name", "axis", "method", "keepdims", "skip_nan", "percent"))
 def _quantile(
     name: str,
-    a: Any,
-    q: Any,
-    axis: Any,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int,
     method: str,
     keepdims: bool,
     skip_nan: bool,
-    weights: Any,
+    weights: ArrayLike,
     percent: bool,
 ) -> Any:
     check_arraylike(name, a, q)
@@ -125,14 +125,14 @@ def _unweighted(line: Any, method: str, skip_nan: bool) -> Callable[[Any], Any]:
         )  # nothing is the quantile of what holds a nan
     last = lax.max(lax.sub(counted, scalar_like(counted, 1)), scalar_like(counted, 0))
 
-    def at_share(q: Any) -> Any:
+    def at_share(q: Array) -> Any:
         found = _at_place(ordered, last, _structure.broadcast_to(q, rest, ()), method, counted)
         return lax.where_else(empty, scalar_like(found, np.nan), found)
 
     return at_share
 
 
-def _at_place(ordered: Any, last: Any, q: Any, method: str, counted: Any) -> Any:
+def _at_place(ordered: Any, last: Any, q: ArrayLike, method: str, counted: Any) -> Any:
     """The elements between which a quantile lies, joined as the method says."""
     if method == "inverted_cdf":
         index = lax.sub(lax.ceil(lax.mul(q, counted)), scalar_like(q, 1))
@@ -169,7 +169,7 @@ def _weighted(line: Any, weights: Any) -> Callable[[Any], Any]:
     n, rest = np.shape(line)[0], np.shape(line)[1:]
     total = _dynamic.dynamic_index_in_dim(so_far, n - 1, 0, keepdims=False)
 
-    def at_share(q: Any) -> Any:
+    def at_share(q: Array) -> Any:
         reached = lax.lt(
             so_far,
             broadcast_to(lax.mul(_structure.broadcast_to(q, rest, ()), total), np.shape(so_far)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from teucer.numpy._promotion import (
     promote_dtypes,
 )
 from teucer.numpy._ufuncs import floor, is_kind
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
 
 __all__ = ["fromfunction", "geomspace", "indices", "linspace", "logspace", "meshgrid"]
 
@@ -55,7 +58,7 @@ def _scalar(x: Any, size: Any) -> Any:
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(
-    start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int
+    start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike, axis: int
 ) -> tuple[Any, Any]:
     check_arraylike("linspace", start, stop)
     computed = dtypes.canonicalize_dtype(
@@ -88,7 +91,7 @@ def _linspace(
     return _laid_out(out, axis, result), _structure.reshape(gap, shape)
 
 
-def _between(low: Any, high: Any, count: Any, steps: Any) -> Any:
+def _between(low: Any, high: Any, count: int, steps: object) -> Any:
     """The first `count` of the numbers that go from low to high in `steps` steps of one size, along
     a new first axis."""
     computed, (_, *shape) = typeof(low).dtype, np.shape(low)
@@ -108,7 +111,7 @@ def _between(low: Any, high: Any, count: Any, steps: Any) -> Any:
     return lax.add(lax.mul(low, lax.sub(scalar_like(share, 1), share)), lax.mul(step, place_))
 
 
-def _any_number(low: Any, high: Any, num: Any, endpoint: bool) -> tuple[Any, Any]:
+def _any_number(low: ArrayLike, high: ArrayLike, num: Any, endpoint: bool) -> tuple[Any, Any]:
     """`num` numbers and their distance, where num is known only at run time and may be 0 or 1."""
     steps = num - 1 if endpoint else num
     out, difference = _between(low, high, num, max_dim(steps, 1)), lax.sub(high, low)
@@ -172,7 +175,7 @@ def logspace(
     num: int = 50,
     endpoint: bool = True,
     base: ArrayLike = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
     """base to the powers that `linspace` gives.
@@ -215,7 +218,7 @@ def geomspace(
 
 
 @fast(static=("num", "endpoint", "dtype", "axis"))
-def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> Any:
+def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: DTypeLike, axis: int) -> Any:
     check_arraylike("geomspace", start, stop)
     low, high = promote("geomspace", INEXACT, start, stop)
     low, high = (convert(v, typeof(v).dtype) for v in (low, high))
@@ -239,7 +242,7 @@ def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis
     return out if dtype is None else lax.convert_element_type(out, dtype)
 
 
-def _exact_ends(out: Any, low: Any, high: Any, endpoint: bool, axis: int) -> Any:
+def _exact_ends(out: Any, low: Array, high: Array, endpoint: bool, axis: int) -> Any:
     """A sequence with its first, and if asked its last, number replaced by the bounds."""
     shape = np.shape(out)
     place_ = _shapes.broadcasted_iota(np.dtype(np.int32), shape, axis)
@@ -253,7 +256,9 @@ def _exact_ends(out: Any, low: Any, high: Any, endpoint: bool, axis: int) -> Any
 
 
 @converting
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(
+    *xi: Array, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Any]:
     """The coordinates of a grid: for each sequence an array of them all over the grid.
 
     indexing: 'xy' lays the first sequence along the second axis, as in plots; 'ij' each along its
@@ -277,7 +282,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 @fast(static=("sparse", "swap"))
-def _meshgrid(xs: Any, sparse: bool, swap: bool) -> Any:
+def _meshgrid(xs: Sequence[Array], sparse: bool, swap: bool) -> Any:
     sizes = [np.shape(x)[0] for x in xs]
     order = [1, 0, *range(2, len(xs))] if swap else list(range(len(xs)))
     shape = tuple(sizes[i] for i in order)
@@ -316,7 +321,7 @@ def indices(
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any
+    function: Callable[..., Any], shape: Sequence[Size], *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Array:
     """What a function gives at each place of a grid; it is called with scalars, mapped over the
     grid by `vmap`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from teucer.numpy._index_keys import (
 )
 from teucer.numpy._operands import size_as
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Size
+
 __all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
 
 
@@ -53,7 +56,7 @@ class Options(NamedTuple):
 _KEEP = (None, GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-def read(x: Any, key: Key, options: Options = Options()) -> Any:
+def read(x: ArrayLike, key: Key, options: Options = Options()) -> Any:
     """x[key], for a key parsed for the shape of x.
 
     Raises IndexError where a place is asked of an axis of size 0.
@@ -90,17 +93,17 @@ def read(x: Any, key: Key, options: Options = Options()) -> Any:
     return _shapes.expand_dims(out, found.new_axes) if found.new_axes else out
 
 
-def with_fresh_axes(x: Any, key: Key) -> Any:
+def with_fresh_axes(x: ArrayLike, key: Key) -> Any:
     """x with the axes that boolean scalars in the key index."""
     return _shapes.expand_dims(x, key.fresh) if key.fresh else x
 
 
-def is_static(places: Sequence[Any]) -> bool:
+def is_static(places: Sequence[object]) -> bool:
     """Whether all places are Python ints."""
     return all(type(p) is int for p in places)
 
 
-def _read_basic(x: Any, key: Key, options: Options) -> Any:
+def _read_basic(x: ArrayLike, key: Key, options: Options) -> Any:
     items = [item for item in key.items if item is not NEW and item != NEW]
     shape = np.shape(x)
     starts = places(
@@ -122,13 +125,13 @@ def _read_basic(x: Any, key: Key, options: Options) -> Any:
     return _shapes.expand_dims(out, new) if new else out
 
 
-def new_axes(items: Sequence[Any]) -> list[int]:
+def new_axes(items: Sequence[object]) -> list[int]:
     """The axes of a basic key's result that the key adds."""
     kept = [item for item in items if item not in (INT, SCALAR)]
     return [i for i, item in enumerate(kept) if item == NEW]
 
 
-def places(key: Key, shape: Sequence[Any], wrap: bool, outside: bool = False) -> list[Any]:
+def places(key: Key, shape: Sequence[Size], wrap: bool, outside: bool = False) -> list[Any]:
     """Where the window of a basic key starts along each axis.
 
     outside: whether ints outside of their axes stay there, so that the program moves them inside
@@ -160,7 +163,7 @@ def places(key: Key, shape: Sequence[Any], wrap: bool, outside: bool = False) ->
     return out
 
 
-def wrapped(index: Any, n: Any) -> Any:
+def wrapped(index: ArrayLike, n: Size) -> Any:
     """Indices with the negative ones counted from the end of an axis of size n."""
     if isinstance(index, np.ndarray | np.generic):
         index = index.astype(np.int32) if index.dtype.itemsize < 4 else index
@@ -189,7 +192,7 @@ def window_size(item: Any, n: Any) -> Any:
 
 
 def _static_window(
-    x: Any, items: Sequence[Any], starts: Sequence[int], shape: Any
+    x: ArrayLike, items: Sequence[Any], starts: Sequence[int], shape: Any
 ) -> tuple[Any, list[int]]:
     """The slice of x with constant bounds, and the axes along which it is the wrong way round."""
     low, high, strides, reverse = [], [], [], []
@@ -228,7 +231,7 @@ def _sliced(x: Any, low: list[Any], high: list[Any], strides: list[int]) -> Any:
     return _slicing.slice(x, low, high, None if all(s == 1 for s in strides) else strides)
 
 
-def _take_steps(x: Any, items: Sequence[Any]) -> tuple[Any, list[int]]:
+def _take_steps(x: ArrayLike, items: Sequence[Any]) -> tuple[Any, list[int]]:
     """The slices with steps of a window that is whole along their axes."""
     if not any(item[0] == "steps" for item in items):
         return x, []
@@ -236,7 +239,9 @@ def _take_steps(x: Any, items: Sequence[Any]) -> tuple[Any, list[int]]:
     return _static_window(x, whole, [0] * len(items), np.shape(x))
 
 
-def _dynamic_window(x: Any, items: Sequence[Any], starts: Sequence[Any], shape: Any) -> Any:
+def _dynamic_window(
+    x: Any, items: Sequence[object], starts: Sequence[object], shape: Sequence[Size]
+) -> Any:
     sizes = tuple(window_size(item, n) for item, n in zip(items, shape, strict=True))
     return _dynamic.dynamic_slice_p.call(x, *as_indices(starts), slice_sizes=sizes)[0]
 
@@ -257,7 +262,7 @@ def common_index_dtype(kinds: set[Any]) -> Any:
 
 
 def basic_windows(
-    key: Key, shape: Sequence[Any], wrap: bool
+    key: Key, shape: Sequence[Size], wrap: bool
 ) -> tuple[list[Any], list[Any], list[int]]:
     """Of a basic key: items without new axes, places of the window, and the axes that the result
     adds."""
@@ -284,7 +289,7 @@ class Access(NamedTuple):
     new_axes: tuple[int, ...]
 
 
-def access(shape: Sequence[Any], key: Key, wrap: bool) -> Access:
+def access(shape: Sequence[Size], key: Key, wrap: bool) -> Access:
     """How gather reads what a key names from arrays of a shape, and scatter writes it.
 
     Raises ValueError if index arrays do not broadcast together.
@@ -385,7 +390,7 @@ def _stacked(components: list[Any], tags: list[Any], shape: list[Any], batch_ndi
 
 
 def _component(
-    value: Any, where: Any, tags: list[Any], shape: list[Any], batch_ndim: int, dtype: Any
+    value: Any, where: ArrayLike, tags: list[Any], shape: list[Any], batch_ndim: int, dtype: Any
 ) -> Any:
     ndim = len(np.shape(value))
     if where is None:
@@ -404,7 +409,7 @@ def _component(
     return _structure.broadcast_to(_structure.convert_element_type(value, dtype), shape, axes)
 
 
-def _has_no_places(x: Any, found: Access) -> bool:
+def _has_no_places(x: ArrayLike, found: Access) -> bool:
     """Whether a key of index arrays names no element, as a mask does of an array without elements.
 
     Raises IndexError where it must name one of an axis of size 0.

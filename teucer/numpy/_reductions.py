@@ -99,12 +99,12 @@ def strong(name: str, a: Any) -> Any:
     return _structure.convert_element_type(x, dtype)
 
 
-def count(x: Any, axes: tuple[int, ...]) -> int:
+def count(x: ArrayLike, axes: tuple[int, ...]) -> int:
     """The number of elements over axes."""
     return math.prod(np.shape(x)[i] for i in axes)
 
 
-def check_mask(where: Any) -> None:
+def check_mask(where: ArrayLike) -> None:
     """Raise ValueError if the argument `where` of a reduction is not boolean."""
     check_arraylike("where", where)
     if typeof(where).dtype != np.bool_:
@@ -113,7 +113,7 @@ def check_mask(where: Any) -> None:
         )
 
 
-def masked(x: Any, where: Any, neutral: Any) -> Any:
+def masked(x: Any, where: Any, neutral: object) -> Any:
     """x with the neutral element where it does not take part, in the shape to which both
     broadcast."""
     if where is None:
@@ -128,7 +128,7 @@ def masked(x: Any, where: Any, neutral: Any) -> Any:
     )
 
 
-def fold(name: str, x: Any, axis: Any, keepdims: bool, where: Any, initial: Any) -> Any:
+def fold(name: str, x: Any, axis: Axis, keepdims: bool, where: object, initial: Any) -> Any:
     """x reduced by the operation called `name`, which the table names."""
     reduce, combine, neutral = _FOLDS[name]
     dtype = typeof(x).dtype
@@ -159,7 +159,7 @@ _FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
 # Sums and products
 
 
-def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> Any:
+def result_dtype(name: str, given: object, dtype: DTypeLike, promote_integers: bool) -> Any:
     """The dtype of a sum or product: integers narrower than the default ones become those."""
     if dtype is not None:
         kind = dtypes.canonicalize_dtype(dtypes.check_user_dtype_supported(dtype, name))
@@ -176,7 +176,7 @@ def result_dtype(name: str, given: Any, dtype: Any, promote_integers: bool) -> A
 
 
 @functools.cache
-def compute_dtype(dtype: Any) -> Any:
+def compute_dtype(dtype: DTypeLike) -> Any:
     """The dtype in which sums and products are computed: float32 for floats of fewer bits."""
     return (
         np.dtype(np.float32) if dtype in dtypes.FLOATS and dtypes.bit_width(dtype) < 32 else dtype
@@ -185,12 +185,12 @@ def compute_dtype(dtype: Any) -> Any:
 
 def _total(
     name: str,
-    a: Any,
-    axis: Any,
+    a: ArrayLike,
+    axis: Axis,
     dtype: Any,
     keepdims: bool,
     initial: Any,
-    where: Any,
+    where: object,
     promote_integers: bool,
 ) -> Any:
     x = strong(name, a)
@@ -209,14 +209,26 @@ def _total(
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
 def _sum(
-    a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool
+    a: ArrayLike,
+    axis: Axis,
+    dtype: Any,
+    keepdims: bool,
+    initial: ArrayLike,
+    where: Any,
+    promote_integers: bool,
 ) -> Any:
     return _total("sum", a, axis, dtype, keepdims, initial, where, promote_integers)
 
 
 @fast(static=("axis", "dtype", "keepdims", "promote_integers"))
 def _prod(
-    a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any, promote_integers: bool
+    a: Array,
+    axis: int,
+    dtype: DTypeLike,
+    keepdims: bool,
+    initial: Array,
+    where: ArrayLike,
+    promote_integers: bool,
 ) -> Any:
     return _total("prod", a, axis, dtype, keepdims, initial, where, promote_integers)
 
@@ -269,7 +281,9 @@ def prod(
 # Extremes
 
 
-def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _extreme(
+    name: str, a: ArrayLike, axis: Any, keepdims: bool, initial: ArrayLike, where: Any
+) -> Any:
     x = strong(name, a)
     if initial is None:
         if where is not None:
@@ -293,12 +307,12 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 
 
 @fast(static=("axis", "keepdims"))
-def _max(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _max(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
     return _extreme("max", a, axis, keepdims, initial, where)
 
 
 @fast(static=("axis", "keepdims"))
-def _min(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _min(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
     return _extreme("min", a, axis, keepdims, initial, where)
 
 
@@ -356,7 +370,7 @@ def _ptp(a: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @fast(static=("name", "axis", "keepdims"))
-def _arg(name: str, a: Any, axis: Any, keepdims: bool) -> Any:
+def _arg(name: str, a: ArrayLike, axis: Any, keepdims: bool) -> Any:
     x = strong(name, a)
     ndim = np.ndim(x)
     if axis is None:
@@ -406,7 +420,7 @@ def argmin(
 
 
 @fast(static=("name", "axis", "keepdims"))
-def _truth(name: str, a: Any, axis: Any, keepdims: bool, where: Any) -> Any:
+def _truth(name: str, a: ArrayLike, axis: Any, keepdims: bool, where: Any) -> Any:
     x = strong(name, a)
     x = x if typeof(x).dtype == np.bool_ else lax.ne(x, scalar_like(x, 0))
     return fold(name, x, axis, keepdims, where, None)
@@ -477,7 +491,7 @@ def divided(total: Any, n: Any) -> Any:
     return lax.div(total, convert(n, typeof(total).dtype))
 
 
-def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> Any:
+def taking_part(x: ArrayLike, axes: tuple[int, ...], where: Any, keepdims: bool) -> Any:
     """The number of elements that take part in a reduction of x."""
     if where is None:
         return count(x, axes)
@@ -486,7 +500,7 @@ def taking_part(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool) -> An
     return _total("sum", mask, axes, dtypes.canonicalize_dtype(float), keepdims, None, None, True)
 
 
-def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
+def inexact(name: str, a: ArrayLike, dtype: Any) -> tuple[Any, Any]:
     """The operand of a mean in the dtype of its computation, and the dtype of the result."""
     x = strong(name, a)
     result = dtypes.canonicalize_dtype(
@@ -502,7 +516,7 @@ def inexact(name: str, a: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 @fast(static=("axis", "dtype", "keepdims"))
-def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
+def _mean(a: ArrayLike, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x, result = inexact("mean", a, dtype)
     dtypes.report_dropped(typeof(a).dtype, result)
     axes = axes_of(axis, np.ndim(x))
@@ -535,7 +549,14 @@ def mean(
 
 @fast(static=("name", "axis", "dtype", "keepdims"))
 def _var(
-    name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+    name: str,
+    a: ArrayLike,
+    axis: Any,
+    dtype: Any,
+    ddof: Any,
+    keepdims: bool,
+    where: Any,
+    mean: ArrayLike,
 ) -> Any:
     x, result = inexact(name, a, dtype)
     axes = axes_of(axis, np.ndim(x))
@@ -562,7 +583,7 @@ def _var(
     return _structure.convert_element_type(out, variance_dtype(name, a, result, dtype))
 
 
-def variance_dtype(name: str, a: Any, result: Any, given: Any) -> Any:
+def variance_dtype(name: str, a: Array, result: object, given: object) -> Any:
     """The dtype of a variance or deviation: real, also of complex numbers, unless a complex one is
     asked for."""
     if given is not None:
@@ -578,7 +599,7 @@ def variance_dtype(name: str, a: Any, result: Any, given: Any) -> Any:
     return dtypes.canonicalize_dtype(dtypes.to_floating_dtype(result))
 
 
-def _degrees(ddof: Any, correction: Any) -> Any:
+def _degrees(ddof: object, correction: object) -> Any:
     if correction is None:
         return ddof
     if not (isinstance(ddof, int) and ddof == 0):

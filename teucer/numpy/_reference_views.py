@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from teucer.lax._indexing.numbers import GatherScatterMode
 from teucer.numpy._index_keys import Key, is_basic, parse
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Size, Value
 
 __all__ = [
     "Bitcast",
@@ -33,10 +36,10 @@ class Index(NamedTuple):
     n: int
     shape: tuple[Any, ...]
 
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
+    def read(self, x: Array, places: Sequence[object]) -> Any:
         return read(x, self.key._replace(operands=tuple(places)))
 
-    def write(self, operation: str, x: Any, value: Any, places: Sequence[Any]) -> Any:
+    def write(self, operation: str, x: Any, value: Any, places: Sequence[object]) -> Any:
         key = self.key._replace(operands=tuple(places))
         return write(operation, x, value, key, _INSIDE if is_basic(key) else Options())
 
@@ -67,7 +70,7 @@ class Reshape(NamedTuple):
     shape: tuple[Any, ...]
     n: int = 0
 
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
+    def read(self, x: ArrayLike, places: Sequence[Any]) -> Any:
         return _structure.reshape(x, self.shape)
 
     def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
@@ -83,7 +86,7 @@ class Transpose(NamedTuple):
     permutation: tuple[int, ...]
     n: int = 0
 
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
+    def read(self, x: ArrayLike, places: Sequence[Any]) -> Any:
         return _structure.transpose(x, self.permutation)
 
     def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
@@ -100,10 +103,10 @@ class Bitcast(NamedTuple):
     dtype: Any
     n: int = 0
 
-    def read(self, x: Any, places: Sequence[Any]) -> Any:
+    def read(self, x: Array, places: Sequence[object]) -> Any:
         return _bitcast(x, self.dtype)
 
-    def put(self, x: Any, part: Any, places: Sequence[Any]) -> Any:
+    def put(self, x: ArrayLike, part: object, places: Sequence[object]) -> Any:
         return _bitcast(part, typeof(x).dtype)
 
     def text(self, places: Sequence[str]) -> str:
@@ -130,7 +133,7 @@ def _bitcast(x: Any, dtype: Any) -> Any:
     )
 
 
-def bitcast_shape(shape: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
+def bitcast_shape(shape: tuple[Size, ...], old: Any, new: Any) -> tuple[Any, ...]:
     if old.itemsize == new.itemsize:
         return shape
     if len(shape) < 2 or (shape[-2] * old.itemsize) % new.itemsize:
@@ -142,7 +145,7 @@ def bitcast_shape(shape: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]
     return (*shape[:-2], shape[-2] * old.itemsize // new.itemsize, shape[-1])
 
 
-def _split(views: Sequence[Any], operands: Sequence[Any]) -> list[tuple[Any, Sequence[Any]]]:
+def _split(views: Sequence[Any], operands: Sequence[Value]) -> list[tuple[Any, Sequence[Any]]]:
     pairs, at = [], 0
     for view in views:
         pairs.append((view, operands[at : at + view.n]))
@@ -150,7 +153,7 @@ def _split(views: Sequence[Any], operands: Sequence[Any]) -> list[tuple[Any, Seq
     return pairs
 
 
-def read_views(x: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
+def read_views(x: ArrayLike, views: Sequence[object], operands: Sequence[Array]) -> Any:
     """The part of an array."""
     for view, places in _split(views, operands):
         x = view.read(x, places)
@@ -158,7 +161,11 @@ def read_views(x: Any, views: Sequence[Any], operands: Sequence[Any]) -> Any:
 
 
 def write_views(
-    operation: str, x: Any, value: Any, views: Sequence[Any], operands: Sequence[Any]
+    operation: str,
+    x: ArrayLike,
+    value: ArrayLike,
+    views: Sequence[object],
+    operands: Sequence[Array],
 ) -> Any:
     """An array with its part set to a value, or a value added to it."""
     if not views:
@@ -170,7 +177,7 @@ def write_views(
     return view.write("set", x, part, places) if type(view) is Index else view.put(x, part, places)
 
 
-def _added(x: Any, value: Any) -> Any:
+def _added(x: ArrayLike, value: ArrayLike) -> Any:
     aval = typeof(x)
     return (
         _structure.add_any_p.call(x, value)[0]
@@ -179,7 +186,7 @@ def _added(x: Any, value: Any) -> Any:
     )
 
 
-def parts_text(name: str, views: Sequence[Any], operands: Sequence[str]) -> str:
+def parts_text(name: str, views: Sequence[object], operands: Sequence[str]) -> str:
     return name + (
         "".join(view.text(places) for view, places in _split(views, operands)) or "[...]"
     )

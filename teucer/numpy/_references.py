@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from teucer.numpy._reference_views import (
     bitcast_shape,
     parts_text,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
 __all__ = [
     "At",
@@ -59,9 +62,9 @@ class View:
 
     def __init__(
         self,
-        ref: Any,
-        transforms: tuple[Any, ...] = (),
-        operands: tuple[Any, ...] = (),
+        ref: object,
+        transforms: tuple[object, ...] = (),
+        operands: tuple[object, ...] = (),
         aval: ShapedArray | None = None,
     ) -> None:
         if type(ref) is not Ref:
@@ -80,10 +83,10 @@ class View:
     is_dynamic_size = False
     multiref = False
 
-    def _of(self, view: Any, inner: ShapedArray, operands: Sequence[Any] = ()) -> View:
+    def _of(self, view: object, inner: ShapedArray, operands: Sequence[Array] = ()) -> View:
         return View(self.ref, (*self.transforms, view), (*self._operands, *operands), inner)
 
-    def _indexed(self, key: Any) -> View:
+    def _indexed(self, key: object) -> View:
         if key is Ellipsis or (type(key) is tuple and not key):
             return self
         if self.aval.is_high:
@@ -101,20 +104,20 @@ class View:
         """A part of this part: `view.at[key]`."""
         return At(self)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         place = self._indexed(key)
         return _references.get_p.call(place.ref, *place._operands, views=place.transforms)[0]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: Array) -> None:
         self._swap(key, value)
 
-    def _swap(self, key: Any, value: Any) -> Any:
+    def _swap(self, key: object, value: ArrayLike) -> Any:
         place = self._indexed(key)
         return _references.swap_p.call(
             place.ref, place._value(value), *place._operands, views=place.transforms
         )[0]
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: ArrayLike) -> Any:
         if not is_valid_type(value):
             value = np.asarray(value)
         return _reference_parts.checked_value(self.aval.inner, value)
@@ -123,22 +126,22 @@ class View:
         """The elements."""
         return self[idx]
 
-    def set(self, value: Any, idx: Any = ()) -> None:
+    def set(self, value: Any, idx: object = ()) -> None:
         """Replace the elements."""
         self._swap(idx, value)
 
-    def swap(self, value: Any, idx: Any = ()) -> Any:
+    def swap(self, value: Array, idx: object = ()) -> Any:
         """Replace the elements; returns those that were there."""
         return self._swap(idx, value)
 
-    def addupdate(self, value: Any, idx: Any = ()) -> None:
+    def addupdate(self, value: ArrayLike, idx: object = ()) -> None:
         """Add a value to the elements."""
         place = self._indexed(idx)
         _references.addupdate_p.call(
             place.ref, place._value(value), *place._operands, views=place.transforms
         )
 
-    def bitcast(self, dtype: Any) -> View:
+    def bitcast(self, dtype: DTypeLike) -> View:
         """The elements with their bits taken for another dtype; of another width, the axis before
         the last changes its size."""
         new = dtypes.as_dtype(dtype)
@@ -194,14 +197,14 @@ class At:
 
     __slots__ = ("ref_or_view",)
 
-    def __init__(self, ref_or_view: Any) -> None:
+    def __init__(self, ref_or_view: object) -> None:
         self.ref_or_view = ref_or_view
 
-    def __getitem__(self, key: Any) -> View:
+    def __getitem__(self, key: object) -> View:
         return _view(self.ref_or_view)._indexed(key)
 
 
-def _refuse_part(key: Any, aval: RefType) -> None:
+def _refuse_part(key: object, aval: RefType) -> None:
     """Raise NotImplementedError if a key names a part only of a value of a high type."""
     entries = [e for e in (key if type(key) is tuple else (key,)) if e is not Ellipsis]
     shape = getattr(aval.inner, "shape", ())
@@ -215,7 +218,7 @@ def _refuse_part(key: Any, aval: RefType) -> None:
             )
 
 
-def parse_key(key: Any, shape: Sequence[Any]) -> Key:
+def parse_key(key: object, shape: Sequence[Size]) -> Key:
     """A NumPy key, in which slices may be `Slice`, whose start may be traced.
 
     Raises ValueError for an int that lies outside, IndexError and TypeError as `parse`.
@@ -232,7 +235,7 @@ def parse_key(key: Any, shape: Sequence[Any]) -> Key:
     )
 
 
-def _view(ref: Any) -> View:
+def _view(ref: object) -> View:
     return ref if type(ref) is View else View(ref)
 
 
@@ -240,7 +243,7 @@ def _view(ref: Any) -> View:
 
 
 @tracebacks.api_boundary
-def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Any:
+def new_ref(init_val: object, *, memory_space: object = None, kind: str | None = None) -> Any:
     """A reference to a copy of an array, which can be read and written in place.
 
     init_val: an array or number; the dtype of the reference is not weak. memory_space: for kernels.
@@ -274,7 +277,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
 
 
 @tracebacks.api_boundary
-def empty_ref(ty: Any, memory_space: Any = None) -> Any:
+def empty_ref(ty: Any, memory_space: object = None) -> Any:
     """A reference to an array of a shape and dtype; its elements are to be written before they are
     read.
 
@@ -290,7 +293,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Any:
 
 
 @tracebacks.api_boundary
-def freeze(ref: Any) -> Any:
+def freeze(ref: object) -> Any:
     """The array of a reference. The reference ends, so that the array need not be copied.
 
     >>> import teucer as jax
@@ -316,7 +319,7 @@ def _reference(op: str, ref: Any) -> Any:
 
 
 @tracebacks.api_boundary
-def get(ref: Any, idx: Any = None) -> Any:
+def get(ref: Any, idx: object = None) -> Any:
     """ref[idx]: the elements that an index of NumPy names; all of them for None.
 
     Raises ValueError for an integer outside, TypeError for what is no reference.
@@ -329,7 +332,7 @@ def get(ref: Any, idx: Any = None) -> Any:
 
 
 @tracebacks.api_boundary
-def set(ref: Any, idx: Any, value: Any) -> None:
+def set(ref: Any, idx: object, value: ArrayLike) -> None:
     """ref[idx] = value.
 
     value: of the shape of ref[idx] and its dtype; numbers of Python are converted.
@@ -338,7 +341,7 @@ def set(ref: Any, idx: Any, value: Any) -> None:
 
 
 @tracebacks.api_boundary
-def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> Any:
+def swap(ref: object, idx: object, value: ArrayLike, _function_name: str = "ref_swap") -> Any:
     """Let ref[idx] be value; returns the elements that were there.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -350,28 +353,28 @@ def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> An
 
 
 @tracebacks.api_boundary
-def addupdate(ref: Any, idx: Any, x: Any) -> None:
+def addupdate(ref: Any, idx: object, x: ArrayLike) -> None:
     """Add x to ref[idx]. Where an element is named several times all are added."""
     _place("addupdate", ref).addupdate(x, _key(idx))
 
 
-def _key(idx: Any) -> Any:
+def _key(idx: object) -> Any:
     return ... if idx is None else idx
 
 
-def _place(op: str, ref: Any) -> View:
+def _place(op: str, ref: object) -> View:
     return ref if type(ref) is View else View(_reference(op, ref))
 
 
 # --- Methods of references, traced ones included --------------------------------------------------
 
 
-def _ref_getitem(ref: Any, idx: Any) -> Any:
+def _ref_getitem(ref: object, idx: object) -> Any:
     """The elements that an index names."""
     return View(ref)[idx]
 
 
-def _ref_setitem(ref: Any, idx: Any, x: Any) -> None:
+def _ref_setitem(ref: object, idx: object, x: Array) -> None:
     """Replace the elements that an index names."""
     if type(ref) is Ref and current_trace() is EVAL and type(x) in _PLAIN:
         # Written out, without views: this is what loops in Python do (benchmarks/).
@@ -388,13 +391,13 @@ def _ref_setitem(ref: Any, idx: Any, x: Any) -> None:
 _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 
 
-def _ref_addupdate(ref: Any, x: Any, idx: Any = ()) -> None:
+def _ref_addupdate(ref: object, x: Array, idx: object = ()) -> None:
     """Add x to the elements that an index names."""
     View(ref).addupdate(x, idx)
 
 
 def _on_view(name: str) -> Any:
-    def method(ref: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(ref: object, *args: object, **kwargs: object) -> Any:
         return getattr(View(ref), name)(*args, **kwargs)
 
     method.__name__, method.__doc__ = name, getattr(View, name).__doc__
@@ -432,7 +435,7 @@ def _for_traced(name: str, of_array: Any) -> Any:
     return member
 
 
-def _otherwise(x: Any, name: str) -> Any:
+def _otherwise(x: Array, name: str) -> Any:
     """Members of traced references, and of values of high types, that arrays do not have, and what
     no traced value has."""
     if name != "aval" and x.aval.is_high and type(x.aval) is not RefType:

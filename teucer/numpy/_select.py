@@ -27,7 +27,7 @@ from teucer.numpy._taking import take, take_along_axis
 __all__ = ["choose", "compress", "extract", "piecewise", "select"]
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
+def select(condlist: Sequence[object], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """For each element the choice that belongs to the first condition that holds there, or default.
 
     Raises ValueError unless there is one choice for each condition.
@@ -49,7 +49,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     return out
 
 
-def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+def piecewise(
+    x: ArrayLike, condlist: object, funclist: Sequence[object], *args: object, **kw: object
+) -> Array:
     """A function of x defined by pieces: for each element the function, or number, of the last
     condition that holds there.
 

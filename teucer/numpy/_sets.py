@@ -82,7 +82,7 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def _known(name: str, x: Any) -> None:
+def _known(name: str, x: Array) -> None:
     if is_unknown(x):
         raise errors.ConcretizationTypeError(
             x,
@@ -161,7 +161,7 @@ def _unique(
 
 
 def _unique_of_none(
-    name: str, x: Any, axis: int, size: int | None, fill_value: Any
+    name: str, x: Array, axis: int, size: int | None, fill_value: ArrayLike
 ) -> UniqueAllResult:
     if size and fill_value is None:
         raise ValueError(
@@ -190,7 +190,7 @@ class _Runs(NamedTuple):
 
 
 @fast(static=("axis", "equal_nan"))
-def _sorted_runs(x: Any, axis: int, equal_nan: bool) -> _Runs:
+def _sorted_runs(x: Array, axis: int, equal_nan: bool) -> _Runs:
     n = x.shape[axis]
     rows = (
         _structure.reshape(
@@ -231,7 +231,7 @@ def _scatter(x: Any, places: Any, values: Any) -> Any:
 
 
 @fast(static=("axis", "size"))
-def _runs(x: Any, found: _Runs, fill: Any, axis: int, size: Any) -> tuple[Any, Any, Any]:
+def _runs(x: Array, found: _Runs, fill: Any, axis: int, size: int) -> tuple[Any, Any, Any]:
     """Values, first places and lengths of the first `size` runs; those that do not exist are like
     the first one."""
     n, (order, rank, begins, _, count) = x.shape[axis], found
@@ -372,7 +372,7 @@ def intersect1d(
     return values, *(_structure.convert_element_type(v, index_dtype()) for v in (i, j))
 
 
-def _intersection(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> Any:
+def _intersection(x: Array, y: Array, assume_unique: bool, return_indices: bool) -> Any:
     a, b = (_values("intersect1d", v) for v in (x, y))
     _, i, j = np.intersect1d(a, b, assume_unique=assume_unique, return_indices=True)
     values = _like(take(x, i), x)
@@ -381,7 +381,7 @@ def _intersection(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> 
     )
 
 
-def _values(name: str, x: Any) -> np.ndarray[Any, Any]:
+def _values(name: str, x: Array) -> np.ndarray[Any, Any]:
     """The elements, also of an array that is being differentiated."""
     _known(name, x)
     return concrete(x, name, "")
@@ -393,7 +393,7 @@ class _Padded(NamedTuple):
     exists: Any
 
 
-def _padded_set(x: Any, assume_unique: bool) -> _Padded:
+def _padded_set(x: Array, assume_unique: bool) -> _Padded:
     """The distinct elements in ascending order, in an array of the size of x."""
     n = x.shape[0]
     out = _unique("unique", x, None, True, n, None) if n else _unique_of_none("unique", x, 0, 0, 0)
@@ -534,7 +534,7 @@ def isin(
 
 
 @fast(static=("invert", "method"))
-def _isin(x: Any, tests: Any, invert: bool, method: str) -> Any:
+def _isin(x: Array, tests: Any, invert: bool, method: str) -> Any:
     found = _structure.convert_element_type(_member(x, tests, method), np.dtype(bool))
     return _elementwise.bitwise_not(found) if invert else found
 

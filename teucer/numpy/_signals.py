@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from teucer.numpy._promotion import INEXACT, NUMERIC, broadcast_shapes, convert
 from teucer.numpy._sorting import argsort, searchsorted
 from teucer.numpy._stacking import concatenate
 
+if TYPE_CHECKING:
+    from teucer.lax._precision import PrecisionLike
+
 __all__ = [
     "convolve",
     "corrcoef",
@@ -55,7 +58,7 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The convolution of two sequences: result[k] = sum of a[i] v[k - i].
@@ -79,7 +82,7 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The correlation of two sequences: result[k] = sum of a[i + k] conj(v[i]). Modes as for
@@ -107,7 +110,7 @@ def _kind(preferred: Any) -> str:
     )
 
 
-def _check_sequences(name: str, x: Any, y: Any, mode: str) -> None:
+def _check_sequences(name: str, x: Array, y: Array, mode: str) -> None:
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(
             f"{name}() only support 1-dimensional inputs, got shapes {x.shape} and {y.shape}."
@@ -119,7 +122,7 @@ def _check_sequences(name: str, x: Any, y: Any, mode: str) -> None:
 
 
 @fast(static=("mode", "precision", "preferred"))
-def _convolve(x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
+def _convolve(x: Array, y: Array, mode: str, precision: Any, preferred: Any) -> Any:
     long, short = (x, y) if x.shape[0] >= y.shape[0] else (y, x)
     m = short.shape[0]
     padding = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
@@ -167,7 +170,7 @@ def diff(
 
 
 @fast(static=("times", "axis"))
-def _diff(x: Any, times: int, axis: int) -> Any:
+def _diff(x: Array, times: int, axis: int) -> Any:
     difference = _elementwise.ne if x.dtype == np.bool_ else _elementwise.sub
     for _ in range(times):
         n = x.shape[axis]
@@ -200,7 +203,7 @@ def ediff1d(
 @at_once(static=("axis", "edge_order"))
 def gradient(
     f: ArrayLike,
-    *varargs: Any,
+    *varargs: Array,
     axis: int | Sequence[int] | None = None,
     edge_order: int | None = None,
 ) -> Array | list[Array]:
@@ -242,7 +245,7 @@ def gradient(
 
 
 @fast(static=("axis",))
-def _gradient(x: Any, h: Any, axis: int) -> Any:
+def _gradient(x: Array, h: Array, axis: int) -> Any:
     n = x.shape[axis]
     part = lambda low, high: _slicing.slice_in_dim(x, low, high, axis=axis)  # noqa: E731
     if np.ndim(h) == 0:
@@ -291,7 +294,7 @@ def trapezoid(
 
 
 @fast(static=("axis", "given"))
-def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
+def _area(y: Array, x: Array, axis: int, given: bool) -> Any:
     if not given and not x.ndim and _is_long(y, axis):
         area = x * _sum_of_means(y, axis)
         return convert(area, area.dtype)
@@ -308,12 +311,12 @@ def _area(y: Any, x: Any, axis: int, given: bool) -> Any:
     return convert(area, area.dtype)
 
 
-def _is_long(y: Any, axis: int) -> bool:
+def _is_long(y: Array, axis: int) -> bool:
     size = y.shape[axis]
     return not is_symbolic(size) and size > 1 and y.dtype.kind != "c"
 
 
-def _sum_of_means(y: Any, axis: int) -> Any:
+def _sum_of_means(y: Array, axis: int) -> Any:
     """The sum of the means of neighbours: all, less half of the ends. Sums of slices would copy
     them."""
     before = (slice(None),) * axis
@@ -433,7 +436,7 @@ def unwrap(
 
 
 @fast(static=("axis", "exact"))
-def _unwrap(x: Any, period: Any, limit: Any, axis: int, exact: bool) -> Any:
+def _unwrap(x: Array, period: Any, limit: Any, axis: int, exact: bool) -> Any:
     from_each = _diff(x, 1, axis)
     period = convert(period, x.dtype)
     low = -(period // 2) if exact else -period / 2
@@ -546,7 +549,7 @@ def corrcoef(
 
 
 @fast
-def _normalised(c: Any) -> Any:
+def _normalised(c: Array) -> Any:
     n = c.shape[0]
     deviation = _elementwise.sqrt(_ufuncs.real(c[positions(n), positions(n)]))
     out = c / _structure.reshape(deviation, (n, 1)) / _structure.reshape(deviation, (1, n))
@@ -555,5 +558,5 @@ def _normalised(c: Any) -> Any:
     return _bounded(out)
 
 
-def _bounded(x: Any) -> Any:
+def _bounded(x: Array) -> Any:
     return _elementwise.clamp(np.asarray(-1, x.dtype), x, np.asarray(1, x.dtype))

@@ -194,7 +194,7 @@ def _each(name: str, arrays: Any, shaped: Callable[[Any], Any]) -> Any:
     return vmap(shaped)(xs) if _is_array(arrays) else [shaped(x) for x in xs]
 
 
-def block(arrays: Any) -> Array:
+def block(arrays: ArrayLike) -> Array:
     """An array from nested lists of blocks: the innermost lists are joined along the last axis.
 
     Raises ValueError if lists are nested to different depths, or empty.
@@ -223,7 +223,7 @@ def _block(xs: Any) -> tuple[Any, int]:
     return concatenate(full, -depth), depth + 1
 
 
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Any]:
     """An array cut along an axis: into so many equal parts, or at the places given.
 
     Raises ValueError if the parts would not be equal.
@@ -234,7 +234,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: object, axis: int = 0) -> list[Any]:
     """As `split`; the first parts are longer by one where they cannot be equal.
 
     >>> [x.tolist() for x in array_split(np.arange(5), 2)]
@@ -243,7 +243,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
     """An array cut along its second axis, or the first if it has one.
 
     >>> [x.tolist() for x in hsplit(np.arange(4), 2)]
@@ -253,7 +253,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
     """An array cut along its first axis.
 
     >>> [x.shape for x in vsplit(np.zeros((4, 2)), 2)]
@@ -262,7 +262,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: object) -> list[Any]:
     """An array cut along its third axis.
 
     >>> [x.shape for x in dsplit(np.zeros((1, 2, 4)), 2)]
@@ -425,7 +425,7 @@ def _repeat_each(x: Any, axis: int, count: int) -> Any:
 
 
 @fast(static=("axis", "length"))
-def _repeat_to(x: Any, counts: Any, axis: int, length: int) -> Any:
+def _repeat_to(x: ArrayLike, counts: Any, axis: int, length: int) -> Any:
     n = x.shape[axis]
     if length == 0 or n == 0:
         return _structure.full((*x.shape[:axis], length, *x.shape[axis + 1 :]), 0, x.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from teucer.numpy._manipulation import ravel
 from teucer.numpy._operands import axis_of, broadcast_value, index_dtype, operand, operands, size_as
 from teucer.numpy._promotion import broadcast_shapes, convert, refuse_out
 from teucer.numpy._reading import Options, common_index_dtype, wrapped
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size
 
 __all__ = ["place", "put", "put_along_axis", "take", "take_along_axis"]
 
@@ -62,13 +65,13 @@ def take(
 
 
 def _take(
-    a: Any,
-    indices: Any,
+    a: ArrayLike,
+    indices: ArrayLike,
     axis: int | None,
     mode: Any,
     unique_indices: bool,
     indices_are_sorted: bool,
-    fill_value: Any = None,
+    fill_value: Array | None = None,
 ) -> Any:
     x, places = operands("take", a, indices)
     if places.dtype == np.bool_:
@@ -99,7 +102,9 @@ def _take(
 _take_fast = fast(static=("axis", "mode", "unique_indices", "indices_are_sorted"))(_take)
 
 
-def _checked_indices(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+def _checked_indices(
+    name: str, arr: ArrayLike, indices: ArrayLike, axis: int | None
+) -> tuple[Any, Any, int]:
     x, places = operands(name, arr, indices)
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise TypeError(f"{name} indices must be of integer type, got {places.dtype}")
@@ -120,7 +125,7 @@ def take_along_axis(
     indices: ArrayLike,
     axis: int | None = -1,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
@@ -174,7 +179,7 @@ def _take_along(x: Any, places: Any, axis: int, options: Options) -> Any:
     )
 
 
-def _by_comparison(x: Any, places: Any, axis: int, options: Options) -> Any:
+def _by_comparison(x: Any, places: object, axis: int, options: Options) -> Any:
     """Of each line the elements whose own place is one of those that are asked for; zero where none
     is."""
     places = _shapes.expand_dims(_wrapped(places, x.shape[axis], options), (axis + 1,))
@@ -188,7 +193,7 @@ def _by_comparison(x: Any, places: Any, axis: int, options: Options) -> Any:
     return _structure.reduce_sum(found, [axis + 1])
 
 
-def _wrapped(places: Any, n: Any, options: Options) -> Any:
+def _wrapped(places: Any, n: Size, options: Options) -> Any:
     """Places counted from the start. What is promised to be one stays in its dtype."""
     if options.mode is GatherScatterMode.PROMISE_IN_BOUNDS and not options.wrap_negative_indices:
         return places
@@ -196,7 +201,7 @@ def _wrapped(places: Any, n: Any, options: Options) -> Any:
     return wrapped(places, n) if options.wrap_negative_indices else places
 
 
-def _vectors(places: Any, n: Any, options: Options) -> Any:
+def _vectors(places: Any, n: int, options: Options) -> Any:
     return _shapes.expand_dims(_wrapped(places, n, options), (places.ndim,))
 
 

@@ -23,7 +23,7 @@ def minmax(
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """The least and the greatest element over axes, by default over all.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from teucer.numpy._promotion import broadcast_to, check_arraylike, convert
 from teucer.numpy._reductions import axes_of, axis_key, keep
 from teucer.numpy._stacking import concatenate
 from teucer.numpy._vectorize import vectorize
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, Value
 
 __all__ = [
     "add",
@@ -175,7 +178,7 @@ class ufunc:
         return self._folded(asarray(a), axis_key(axis), dtype, keepdims, initial, where)
 
     def _folded(
-        self, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
+        self, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: object
     ) -> Any:
         x = (
             x
@@ -244,7 +247,7 @@ class ufunc:
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
 
-        def step(so_far: Any, x: Any) -> Any:
+        def step(so_far: object, x: Array) -> Any:
             joined = convert(self._call(so_far, x), for_type)
             return joined, joined
 
@@ -291,7 +294,7 @@ class ufunc:
             )
         return self._reduceat(a, indices, axis=axis, dtype=dtype)
 
-    def outer(self, A: Any, B: Any, /) -> Any:
+    def outer(self, A: ArrayLike, B: ArrayLike, /) -> Any:
         """The function of all pairs of an element of A and one of B."""
         self._binary("outer")
         check_arraylike(f"{self.__name__}.outer", A, B)
@@ -304,7 +307,7 @@ def _places(x: Any) -> Any:
     return asarray(np.arange(x.size, dtype=np.int32).reshape(x.shape))
 
 
-def _at_places(call: Callable[..., Any], x: Any, places: Any, values: Any) -> Any:
+def _at_places(call: Callable[..., object], x: Any, places: Any, values: Any) -> Any:
     """x with `call` applied at places of the flattened array, in their order."""
     flat = _structure.reshape(x, (x.size,))
     n = places.size
@@ -313,7 +316,7 @@ def _at_places(call: Callable[..., Any], x: Any, places: Any, values: Any) -> An
         None if values is None else _structure.reshape(broadcast_to(values, places.shape), (n,))
     )
 
-    def step(state: Any, i: Any) -> Any:
+    def step(state: Any, i: Array) -> Any:
         place = dynamic_index_in_dim(at, i, 0, keepdims=False)
         old = dynamic_index_in_dim(state, place, 0, keepdims=False)
         new = (
@@ -326,7 +329,9 @@ def _at_places(call: Callable[..., Any], x: Any, places: Any, values: Any) -> An
     return _structure.reshape(scan(step, flat, np.arange(n, dtype=np.int32))[0], x.shape)
 
 
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+def frompyfunc(
+    func: Callable[..., object], /, nin: int, nout: int, *, identity: object = None
+) -> ufunc:
     """A universal function of a function of scalars.
 
     >>> frompyfunc(lambda x, y: x * y + 1, 2, 1)(np.int32([1, 2]), 3)
@@ -339,7 +344,9 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 
 def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    def way(a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    def way(
+        a: Array, axis: int, dtype: DTypeLike, keepdims: bool, initial: Array, where: ArrayLike
+    ) -> Any:
         if reduce is _reductions.sum or reduce is _reductions.prod:
             return reduce(
                 a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
@@ -351,7 +358,7 @@ def _reduced(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accumulated(run: Callable[..., Any]) -> Callable[..., Any]:
-    def way(a: Any, axis: Any, dtype: Any) -> Any:
+    def way(a: Array, axis: int, dtype: DTypeLike) -> Any:
         x = asarray(a, dtype)
         x = x if x.dtype != np.bool_ else convert(x, dtypes.canonicalize_dtype(int))
         return run(x, _structure.canonical_axis(axis, x.ndim))
@@ -363,10 +370,10 @@ def _update(method: str) -> Callable[..., Any]:
     return lambda a, indices, b: getattr(asarray(a).at[indices], method)(b)
 
 
-def _segments(method: str, neutral: Callable[[Any], Any]) -> Callable[..., Any]:
+def _segments(method: str, neutral: Callable[[Value], object]) -> Callable[..., Any]:
     """`reduceat` by an update at the number of each element's segment."""
 
-    def way(a: Any, indices: Any, axis: Any, dtype: Any) -> Any:
+    def way(a: Array, indices: Array, axis: int, dtype: DTypeLike) -> Any:
         check_arraylike("reduceat", a, indices)
         x, places = asarray(a, dtype), asarray(indices)
         if not np.issubdtype(places.dtype, np.integer):
@@ -427,11 +434,11 @@ def _object(
     )
 
 
-def _all(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _all(a: Array, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
     return _reductions.all(a, axis=axis, keepdims=keepdims, where=where)
 
 
-def _any(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+def _any(a: ArrayLike, axis: int, keepdims: bool, initial: Array, where: ArrayLike) -> Any:
     return _reductions.any(a, axis=axis, keepdims=keepdims, where=where)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer.lax._families import scalar_like
 from teucer.numpy._creation import asarray
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, promote
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = [
     "abs",
@@ -61,7 +64,7 @@ Function = Callable[..., Any]
 _HOST = (bool, int, float, complex, np.generic, np.ndarray)
 
 
-def is_kind(x: Any, kind: Any) -> bool:
+def is_kind(x: Any, kind: object) -> bool:
     """Whether the dtype of a value belongs to a family."""
     return dtypes.issubdtype(typeof(x).dtype, kind)
 
@@ -72,19 +75,19 @@ def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool 
     def function(x: Any, /) -> Any:
         return as_array(operation(*promote(name, kind, x)))
 
-    def by_keyword(x: Any) -> Any:
+    def by_keyword(x: Array) -> Any:
         return as_array(operation(*promote(name, kind, x)))
 
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: Array) -> Any:
     """An array for a number or a NumPy array, which an operation that changes nothing gives back
     while tracing."""
     return asarray(x) if isinstance(x, _HOST) else x
 
 
-def constant(x: Any, value: complex) -> Any:
+def constant(x: ArrayLike, value: complex) -> Any:
     """A number of x's dtype in a formula of x: it leaves a weak type weak of scalars, not of
     arrays, as JAX's functions do."""
     aval = typeof(x)
@@ -98,7 +101,7 @@ def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))
 
-    def by_keyword(x1: Any, x2: Any) -> Any:
+    def by_keyword(x1: Array, x2: Array) -> Any:
         return operation(*promote(name, kind, x1, x2))
 
     return _named(by_keyword if keyword else function, name, kind, doc, "x1, x2")
@@ -113,7 +116,7 @@ _KINDS = {
 }
 
 
-def _named(function: Any, name: str, kind: str, doc: str, operands: str) -> Any:
+def _named(function: Callable[..., object], name: str, kind: str, doc: str, operands: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "teucer.numpy"
     meet = "" if operands == "x" else "; operands meet in one dtype and broadcast to one shape"
@@ -162,11 +165,11 @@ maximum = binary("maximum", ANY, lax.max, "Greater of x1 and x2; nan if one is n
 minimum = binary("minimum", ANY, lax.min, "Lesser of x1 and x2; nan if one is nan.")
 
 
-def _absolute(x: Any) -> Any:
+def _absolute(x: Array) -> Any:
     return x if is_kind(x, np.unsignedinteger) or is_kind(x, np.bool_) else lax.abs(x)
 
 
-def _real_absolute(x: Any) -> Any:
+def _real_absolute(x: Array) -> Any:
     if is_kind(x, np.complexfloating):
         raise TypeError("ufunc 'fabs' does not support complex dtypes\n  jnp.abs does.")
     return lax.abs(x)
@@ -183,12 +186,12 @@ def _rounding(operation: Function) -> Function:
     return lambda x: x if is_kind(x, np.integer) or is_kind(x, np.bool_) else operation(x)
 
 
-def _trunc(x: Any) -> Any:
+def _trunc(x: Array) -> Any:
     below = lax.lt(x, scalar_like(x, 0))
     return lax.select(below, lax.ceil(x), lax.floor(x))
 
 
-def rint_operation(x: Any) -> Any:
+def rint_operation(x: Array) -> Any:
     """The nearest integer, even half way; of both parts of complex numbers. Integers become floats,
     strongly typed."""
     if not is_kind(x, np.inexact):
@@ -212,7 +215,7 @@ rint = unary(
 def _ordered(name: str, operation: Function) -> Function:
     """A comparison, on complex numbers by real, then by imaginary parts."""
 
-    def compare(x: Any, y: Any) -> Any:
+    def compare(x: Array, y: Any) -> Any:
         if not is_kind(x, np.complexfloating):
             return operation(x, y)
         same = lax.eq(lax.real(x), lax.real(y))
@@ -239,7 +242,7 @@ greater_equal = binary("greater_equal", ANY, _ordered("greater_equal", lax.ge), 
 # Logic and bits
 
 
-def _as_bool(x: Any) -> Any:
+def _as_bool(x: Array) -> Any:
     return x if typeof(x).dtype == np.bool_ else lax.ne(x, constant(x, 0))
 
 
@@ -259,11 +262,11 @@ bitwise_xor = binary("bitwise_xor", ANY, lax.bitwise_xor, "Bits set in exactly o
 bitwise_not = unary("bitwise_not", ANY, lax.bitwise_not, "All bits inverted; of a boolean, not.")
 
 
-def _left_shift(x: Any, y: Any) -> Any:
+def _left_shift(x: Array, y: Array) -> Any:
     return lax.shift_left(x, y)
 
 
-def _right_shift(x: Any, y: Any) -> Any:
+def _right_shift(x: Array, y: Array) -> Any:
     return (
         lax.shift_right_logical if is_kind(x, np.unsignedinteger) else lax.shift_right_arithmetic
     )(x, y)
@@ -285,18 +288,18 @@ bitwise_count = unary(
 # Properties of floats
 
 
-def filled_like(x: Any, value: Any, weak_type: bool = False) -> Any:
+def filled_like(x: ArrayLike, value: ArrayLike, weak_type: bool = False) -> Any:
     """A boolean for every element."""
     return as_array(_structure.full(np.shape(x), value, np.dtype(bool), weak_type))
 
 
-def strong_bools(x: Any) -> Any:
+def strong_bools(x: Array) -> Any:
     """Booleans that are not weakly typed."""
     return _structure.convert_element_type(x, np.dtype(bool))
 
 
 def _each_part(operation: Function, join: Function, exact: bool) -> Function:
-    def test(x: Any) -> Any:
+    def test(x: Array) -> Any:
         if is_kind(x, np.complexfloating):
             return join(operation(lax.real(x)), operation(lax.imag(x)))
         return operation(x) if is_kind(x, np.floating) else filled_like(x, exact)
@@ -304,7 +307,7 @@ def _each_part(operation: Function, join: Function, exact: bool) -> Function:
     return test
 
 
-def _is_inf(x: Any) -> Any:
+def _is_inf(x: Array) -> Any:
     return strong_bools(lax.eq(lax.abs(x), scalar_like(x, np.inf)))
 
 
@@ -320,7 +323,7 @@ isinf = unary("isinf", ANY, _each_part(_is_inf, lax.bitwise_or, False), "Whether
 # Parts of complex numbers
 
 
-def _imag(x: Any) -> Any:
+def _imag(x: Array) -> Any:
     return (
         lax.imag(x)
         if is_kind(x, np.complexfloating)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -20,11 +20,16 @@ from teucer.numpy._promotion import as_value
 from teucer.numpy._reading import Options, read
 from teucer.numpy._writing import write
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Array, ArrayLike, OutSharding, Value
+
 __all__ = ["At", "Place", "at", "check_cast", "fill_scalar", "get"]
 
 
 @library(static=("plan", "options"))
-def _read(plan: Key, options: Options, x: Any, *operands: Any) -> Any:
+def _read(plan: Key, options: Options, x: ArrayLike, *operands: Value) -> Any:
     return read(x, plan._replace(operands=operands), options)
 
 
@@ -57,7 +62,7 @@ class At:
     def __init__(self, array: Any) -> None:
         self.array = array
 
-    def __getitem__(self, key: Any) -> Place:
+    def __getitem__(self, key: object) -> Place:
         return Place(self.array, key)
 
     def __repr__(self) -> str:
@@ -222,12 +227,12 @@ class Place:
 
     def power(
         self,
-        values: Any,
+        values: Sequence[Array],
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
-        out_sharding: Any = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """x with x[key] raised to powers.
@@ -250,7 +255,7 @@ class Place:
             values, mode, indices_are_sorted, unique_indices, wrap_negative_indices
         )
 
-    def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: Any) -> Any:
+    def _laid_out(self, out_sharding: Any, method: str, *args: Any, **options: object) -> Any:
         """What a method gives, laid out by a sharding."""
         from teucer.lax._sharding import laid_out  # for arrays over meshes
 
@@ -305,12 +310,12 @@ _PLAIN = frozenset({int, float, bool, complex, ArrayImpl, np.ndarray})
 def _method(operation: str, doc: str) -> Any:
     def method(
         self: Place,
-        values: Any,
+        values: Sequence[Array],
         *,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
-        out_sharding: Any = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         if out_sharding is not None:
@@ -355,7 +360,7 @@ def _mode(mode: Any) -> GatherScatterMode | None:
     return None if mode is None else GatherScatterMode.from_any(mode)
 
 
-def fill_scalar(value: Any, x: Any) -> Any:
+def fill_scalar(value: ArrayLike, x: Any) -> Any:
     """A fill value as a hashable scalar of the dtype of x."""
     dtype = typeof(x).dtype
     return value if isinstance(dtype, dtypes.ExtendedDType) else np.asarray(value).astype(dtype)[()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer._transform.vmap import vmap
 from teucer.lax import _shapes, _structure
 from teucer.numpy._operands import axis_of, operand
 from teucer.numpy._promotion import broadcast_shapes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 
@@ -40,7 +43,7 @@ def _parse(signature: str) -> tuple[_Core, _Core]:
 
 
 def vectorize(
-    pyfunc: Callable[..., Any],
+    pyfunc: Callable[..., object],
     *,
     excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
@@ -69,7 +72,7 @@ def vectorize(
     )
 
     @functools.wraps(pyfunc)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: object) -> Any:
         fixed = {i: args[i] for i in excluded if isinstance(i, int) and i < len(args)}
         named = {k: v for k, v in kwargs.items() if k in excluded}
         mapped_names = [k for k in kwargs if k not in excluded]
@@ -100,7 +103,11 @@ def vectorize(
 
 
 def _vectorized(
-    call: Callable[..., Any], xs: Sequence[Any], inputs: _Core, outputs: _Core | None, note: str
+    call: Callable[..., object],
+    xs: Sequence[Array],
+    inputs: _Core,
+    outputs: _Core | None,
+    note: str,
 ) -> Any:
     sizes: dict[str, Any] = {}
     loops = []
@@ -148,9 +155,7 @@ def _with_axis(f: Callable[..., Any]) -> Callable[..., Any]:
     return expanded
 
 
-def _bind_sizes(
-    sizes: dict[str, Any], core: tuple[str, ...], shape: tuple[Any, ...], note: str
-) -> None:
+def _bind_sizes(sizes: Params, core: tuple[str, ...], shape: tuple[int, ...], note: str) -> None:
     for name, n in zip(core, shape, strict=True):
         if sizes.setdefault(name, int(name) if name.isdigit() else n) != n:
             raise ValueError(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer.numpy import _logic
 from teucer.numpy._creation import ones
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._promotion import check_arraylike
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = ["mask_indices", "where"]
 
@@ -20,7 +23,7 @@ def where(
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Elements of x where the condition holds, of y elsewhere; the condition alone gives the places
     where it holds.

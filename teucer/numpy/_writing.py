@@ -6,7 +6,7 @@ Dynamic_update_slice where the key says the places, one scatter where index arra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from teucer.numpy._reading import (
     window_size,
     with_fresh_axes,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Size
 
 __all__ = ["OPERATIONS", "write"]
 
@@ -80,7 +83,9 @@ def write(
     return _structure.convert_element_type(out, aval.dtype, aval.weak_type)
 
 
-def _write_window(operation: str | Function, x: Any, value: Any, key: Key, options: Options) -> Any:
+def _write_window(
+    operation: str | Function, x: ArrayLike, value: ArrayLike, key: Key, options: Options
+) -> Any:
     items, starts, new = basic_windows(key, np.shape(x), options.wrap_negative_indices)
     window = tuple(window_size(item, n) for item, n in zip(items, np.shape(x), strict=True))
     touched = tuple(
@@ -105,7 +110,7 @@ def _write_window(operation: str | Function, x: Any, value: Any, key: Key, optio
 
 
 def _result_shape(
-    items: Sequence[Any], touched: Sequence[Any], new: Sequence[int]
+    items: Sequence[object], touched: Sequence[object], new: Sequence[int]
 ) -> tuple[Any, ...]:
     shape = [n for item, n in zip(items, touched, strict=True) if item not in (INT, SCALAR)]
     for axis in new:
@@ -113,14 +118,14 @@ def _result_shape(
     return tuple(shape)
 
 
-def _window(x: Any, starts: Sequence[Any], sizes: tuple[Any, ...]) -> Any:
+def _window(x: ArrayLike, starts: Sequence[Any], sizes: tuple[Size, ...]) -> Any:
     if is_static(starts):
         return _slicing.slice(x, starts, [a + n for a, n in zip(starts, sizes, strict=True)])
     return _dynamic.dynamic_slice_p.call(x, *as_indices(starts), slice_sizes=sizes)[0]
 
 
 def _change(
-    operation: str | Function, old: Any, value: Any, items: Sequence[Any], stepped: bool
+    operation: str | Function, old: Any, value: ArrayLike, items: Sequence[Any], stepped: bool
 ) -> Any:
     """The window with its elements changed; only those at the steps, if there are steps."""
     combine = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from teucer.numpy._manipulation import roll
 from teucer.numpy._operands import axes_of, positions
 from teucer.numpy._promotion import as_value, check_arraylike
 from teucer.numpy._ufuncs import conj, is_kind
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Axes, Axis
 
 __all__ = [
     "fft",
@@ -52,7 +55,7 @@ __all__ = [
 __dir__ = listing(__name__, __all__)
 
 
-def _scale(norm: Any, lengths: Sequence[int], *, inverse: bool) -> float | None:
+def _scale(norm: object, lengths: Sequence[int], *, inverse: bool) -> float | None:
     """What the transform of lax, which divides in the inverse direction, is multiplied by."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
@@ -63,7 +66,7 @@ def _scale(norm: Any, lengths: Sequence[int], *, inverse: bool) -> float | None:
     return scale if inverse else 1.0 / scale
 
 
-def _resized(x: Any, axis: int, size: int) -> Any:
+def _resized(x: Array, axis: int, size: int) -> Any:
     """x with an axis cut off or filled up with zeros."""
     own = np.shape(x)[axis]
     longer = max_dim(own, size)
@@ -75,7 +78,9 @@ def _resized(x: Any, axis: int, size: int) -> Any:
 
 
 @fast(static=("name", "kind", "sizes", "axes", "norm"))
-def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], norm: Any) -> Any:
+def _transform(
+    name: str, kind: str, a: Array, sizes: Any, axes: tuple[int, ...], norm: object
+) -> Any:
     check_arraylike(f"jnp.fft.{name}", a)
     x = as_value(a)
     x = _structure.convert_element_type(x, typeof(x).dtype)
@@ -121,7 +126,7 @@ def _transform(name: str, kind: str, a: Any, sizes: Any, axes: tuple[int, ...], 
     return out if scale is None else lax.mul(out, scalar_like(out, scale))
 
 
-def _along(x: Any, kind: str, axes: tuple[int, ...], lengths: Sequence[int]) -> Any:
+def _along(x: Array, kind: str, axes: tuple[int, ...], lengths: Sequence[int]) -> Any:
     """The transform of any axes, at most three at a time, as lax has it; the last one first of real
     numbers, last to real ones."""
     groups = [
@@ -140,7 +145,7 @@ def _along(x: Any, kind: str, axes: tuple[int, ...], lengths: Sequence[int]) -> 
     return x
 
 
-def _axis(name: str, a: Any, axis: Any) -> int:
+def _axis(name: str, a: Any, axis: int) -> int:
     check_arraylike(f"jnp.fft.{name}", a)
     return _structure.canonical_axis(operator.index(axis), np.ndim(a))
 
@@ -297,7 +302,7 @@ def irfftn(
     return _several("irfftn", "IRFFT", a, s, axes, norm)
 
 
-def _pair(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
+def _pair(name: str, kind: str, a: ArrayLike, s: Any, axes: Axes, norm: Any) -> Any:
     if len(axes) != 2:
         raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes}.")
     return _several(name, kind, a, s, axes, norm)
@@ -350,7 +355,7 @@ def irfft2(
 # Frequencies and their order
 
 
-def _frequencies(op: str, places: Any, n: Any, d: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(op: str, places: object, n: int, d: ArrayLike, dtype: Any, device: Any) -> Any:
     kind = checked_dtype(float if dtype is None else dtype, op)
     if is_symbolic(n):
         return place(_structure.convert_element_type(places, kind) / (n * d), device)
@@ -368,7 +373,7 @@ def _frequencies(op: str, places: Any, n: Any, d: Any, dtype: Any, device: Any) 
 
 
 def fftfreq(
-    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
     """The frequencies of the elements of `fft` of n samples at distance d, in cycles a unit of d.
 
@@ -385,7 +390,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
     """The frequencies of the elements of `rfft` of n samples at distance d, in cycles a unit of d.
 
@@ -396,14 +401,14 @@ def rfftfreq(
     return _frequencies("rfftfreq", positions(n // 2 + 1), n, d, dtype, device)
 
 
-def _shifted(name: str, x: Any, axes: Any, *, inverse: bool) -> Any:
+def _shifted(name: str, x: ArrayLike, axes: Axis, *, inverse: bool) -> Any:
     check_arraylike(f"jnp.fft.{name}", x)
     places = axes_of(x, axes)
     shifts = tuple(-(np.shape(x)[i] // 2) if inverse else np.shape(x)[i] // 2 for i in places)
     return roll(x, shifts, places)
 
 
-def fftshift(x: ArrayLike, axes: Any = None) -> Array:
+def fftshift(x: ArrayLike, axes: Axes | None = None) -> Array:
     """x with the zero frequency moved to the middle of axes, by default of all.
 
     >>> fftshift(np.int32([0, 1, 2, -2, -1]))
@@ -412,7 +417,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     return _shifted("fftshift", x, axes, inverse=False)
 
 
-def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
+def ifftshift(x: ArrayLike, axes: Axes | None = None) -> Array:
     """The inverse of `fftshift`.
 
     >>> ifftshift(np.int32([-2, -1, 0, 1, 2]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer.lax._sharding import laid_out
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, OutSharding, Size
+
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 _REDUCE = {"add": jnp.sum, "max": jnp.max, "min": jnp.min, "multiply": jnp.prod}
@@ -29,8 +32,8 @@ def segment_sum(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
+    mode: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums of the elements of each segment; 0 for a segment without elements.
 
@@ -67,8 +70,8 @@ def segment_prod(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
+    mode: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """As `segment_sum`, products; 1 for a segment without elements.
 
@@ -96,8 +99,8 @@ def segment_max(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
+    mode: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """As `segment_sum`, the greatest elements; for a segment without elements -inf, or the least
     integer.
@@ -126,8 +129,8 @@ def segment_min(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
+    mode: object = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """As `segment_sum`, the least elements; for a segment without elements inf, or the greatest
     integer.
@@ -157,9 +160,9 @@ def _segment(
     num_segments: Any,
     is_sorted: bool,
     unique: bool,
-    bucket_size: Any,
+    bucket_size: object,
     mode: Any,
-    out_sharding: Any,
+    out_sharding: OutSharding,
 ) -> Any:
     check_arraylike(name, data, ids)
     if out_sharding is not None:
@@ -198,7 +201,7 @@ def _segment(
     return _scattered(data, ids, operation, count, bool(is_sorted), bool(unique), size, is_clipped)
 
 
-def _fits(shape: Sequence[Any], target: Sequence[Any]) -> bool:
+def _fits(shape: Sequence[Size], target: Sequence[object]) -> bool:
     """Whether data of a shape broadcast to another one."""
     return len(shape) <= len(target) and all(
         (type(n) is int and n == 1) or n == m
@@ -208,8 +211,8 @@ def _fits(shape: Sequence[Any], target: Sequence[Any]) -> bool:
 
 @fast(static=("operation", "count", "is_sorted", "unique", "bucket_size", "is_clipped"))
 def _scattered(
-    data: Any,
-    ids: Any,
+    data: ArrayLike,
+    ids: object,
     operation: str,
     count: int,
     is_sorted: bool,
@@ -242,7 +245,7 @@ def _scattered(
     return _REDUCE[operation](parts, axis=0, **initial).astype(data.dtype)
 
 
-def _neutral(operation: str, dtype: Any) -> Any:
+def _neutral(operation: str, dtype: DTypeLike) -> Any:
     if operation in ("add", "multiply"):
         return int(operation == "multiply")
     if dtype == np.bool_:

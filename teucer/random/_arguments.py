@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer._derived.moves import device_put
 from teucer._devices.shardings import NamedSharding, explicit_sharding
 from teucer.lax import _structure
 from teucer.lax._shapes import broadcast_shapes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, OutSharding
 
 __all__ = [
     "aligned",
@@ -102,7 +105,7 @@ def broadcast_shape(op: str, shape: Any, *parameters: Any) -> tuple[Any, ...]:
     return agreed_shape(op, shape, [aval.shape for aval in avals])
 
 
-def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[object, ...]]) -> tuple[Any, ...]:
     """The shape of a sample: the given one, with which the shapes of the parameters must agree, or
     theirs together.
 
@@ -128,13 +131,13 @@ def agreed_shape(op: str, shape: Any, shapes: Sequence[tuple[Any, ...]]) -> tupl
     return found
 
 
-def spread(x: Any, shape: tuple[Any, ...]) -> Any:
+def spread(x: Any, shape: tuple[int, ...]) -> Any:
     """An array broadcast to a shape as NumPy does."""
     ndim = np.ndim(x)
     return _structure.broadcast_to(x, shape, range(len(shape) - ndim, len(shape)))
 
 
-def aligned(x: Any, ndim: int) -> Any:
+def aligned(x: ArrayLike, ndim: int) -> Any:
     """An array with axes of size 1 in front, unless it is a scalar."""
     shape = np.shape(x)
     return _structure.reshape(x, (*(1,) * (ndim - len(shape)), *shape)) if shape else x
@@ -145,12 +148,12 @@ def cast(x: Any, dtype: Any) -> Any:
     return _structure.convert_element_type(x, dtype)
 
 
-def scalar(value: Any, dtype: Any) -> Any:
+def scalar(value: ArrayLike, dtype: Any) -> Any:
     """A number as a NumPy scalar of a dtype."""
     return np.asarray(value, dtype)[()]
 
 
-def place(x: Any, out_sharding: Any) -> Any:
+def place(x: ArrayLike, out_sharding: OutSharding) -> Any:
     """A sample where `out_sharding` says, or where it is for None."""
     if out_sharding is None:
         return x

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from teucer.random._arguments import as_shape, cast, parameter, place, scalar, s
 from teucer.random._inverse import is_precise, standard_gumbel
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, raw_bits, split_key, whole_numbers
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike, OutSharding, Value
 
 __all__ = ["categorical", "choice", "permutation"]
 
@@ -58,7 +61,7 @@ def _taken(x: Any, places: Any, axis: int) -> Any:
     )
 
 
-def _shuffled(key: Any, x: Any, axis: int) -> Any:
+def _shuffled(key: Array, x: Any, axis: int) -> Any:
     """x sorted by random numbers along an axis.
 
     Numbers of 32 bits may be equal; so many rounds that three times the bits of log2(size) are
@@ -85,29 +88,29 @@ def _rounds(size: float) -> int:
     return math.ceil(3 * math.log(min(max(1, size), _MOST)) / math.log(_MOST))
 
 
-def _sorted_by(numbers: Any, axis: int, x: Any) -> Any:
+def _sorted_by(numbers: object, axis: int, x: Array) -> Any:
     return sort((numbers, x), axis, num_keys=1)[1]
 
 
 @library(static=("axis", "independent"))
-def _permuted(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
+def _permuted(key: Any, x: ArrayLike, *, axis: int, independent: bool) -> Any:
     if independent or np.ndim(x) == 1:
         return _shuffled(key, x, axis)
     return _taken(x, _shuffled(key, _places(np.shape(x)[axis]), 0), axis)
 
 
 @library(static=("n", "dtype"))
-def _permuted_places(key: Any, *, n: int, dtype: Any) -> Any:
+def _permuted_places(key: Array, *, n: int, dtype: DTypeLike) -> Any:
     return _shuffled(key, _places(n, dtype), 0)
 
 
 def permutation(
-    key: Any,
+    key: Array,
     x: int | ArrayLike,
     axis: int = 0,
     independent: bool = False,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """x in a random order along an axis; for an integer x, a permutation of 0, ..., x - 1.
 
@@ -132,7 +135,7 @@ def permutation(
 
 
 def choice(
-    key: Any,
+    key: Value,
     a: int | ArrayLike,
     shape: Shape = (),
     replace: bool = True,
@@ -184,7 +187,7 @@ def choice(
 
 @library(static=("n", "size", "axis", "replace", "precise"))
 def _chosen(
-    key: Any,
+    key: Array,
     a: Any,
     p: Any,
     *,
@@ -216,7 +219,7 @@ def _chosen(
     return places if a is None else _taken(a, places, axis)
 
 
-def _by_probability(key: Any, p: Any, size: tuple[int, ...]) -> Any:
+def _by_probability(key: Array, p: Any, size: tuple[int, ...]) -> Any:
     """Places with the given probabilities, which need not sum to 1."""
     dtype = typeof(p).dtype
     cumulated = cumsum(p, 0)
@@ -226,7 +229,7 @@ def _by_probability(key: Any, p: Any, size: tuple[int, ...]) -> Any:
     )
 
 
-def _first_not_below(ordered: Any, x: Any) -> Any:
+def _first_not_below(ordered: Any, x: ArrayLike) -> Any:
     """For each element of x the first place at which it could be inserted: a search by halves."""
     n = np.shape(ordered)[0]
     dtype = dtypes.canonicalize_dtype(int)
@@ -242,14 +245,14 @@ def _first_not_below(ordered: Any, x: Any) -> Any:
 
 
 def categorical(
-    key: Any,
+    key: Array,
     logits: ArrayLike,
     axis: int = -1,
     shape: Shape | None = None,
     replace: bool = True,
     mode: str | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Categories by their log-probabilities along an axis, which need not be normalized.
 
@@ -306,8 +309,8 @@ def categorical(
 
 @library(static=("axis", "own", "extra", "replace", "precise"))
 def _categories(
-    key: Any,
-    logits: Any,
+    key: Array,
+    logits: ArrayLike,
     *,
     axis: int,
     own: tuple[int, ...],

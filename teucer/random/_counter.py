@@ -9,7 +9,7 @@ Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC'11,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import convert_element_type, reshape
 from teucer.random._arguments import spread
 from teucer.random._threefry import counters, joined, once, seed_words
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["philox2", "philox4", "threefry4"]
 
@@ -74,7 +77,7 @@ def _philox_4(key: Words, counter: Words) -> Words:
     return x0, x1, x2, x3
 
 
-def _mixed(x: Any, y: Any, bits: int) -> tuple[Any, Any]:
+def _mixed(x: Array, y: Array, bits: int) -> tuple[Any, Any]:
     x = add(x, y)
     rotated = bitwise_or(
         shift_left(y, np.uint32(bits)), shift_right_logical(y, np.uint32(32 - bits))
@@ -112,7 +115,7 @@ def _generator(
             concatenate([reshape(spread(w, shape), (*shape, 1)) for w in text[:n_key]], len(shape))
         )
 
-    def seed(x: Any) -> Any:
+    def seed(x: Array) -> Any:
         high, low = (index_in_dim(seed_words(x), i, 0, False) for i in range(2))
         if n_key == n:
             return as_key(cipher((high, low, *padding), (ZERO,) * n), ())
@@ -121,10 +124,10 @@ def _generator(
     def split(key: Any, shape: tuple[int, ...]) -> Any:
         return as_key(cipher(words(key), (*padding, *counters(shape))), shape)
 
-    def fold_in(key: Any, data: Any) -> Any:
+    def fold_in(key: Array, data: Array) -> Any:
         return as_key(cipher(words(key), (*padding, ZERO, data)), ())
 
-    def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+    def random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
         text = [spread(w, shape) for w in cipher(words(key), (*counters(shape), *padding))]
         if bit_width < 64:
             return convert_element_type(_xor(*text), np.dtype(f"uint{bit_width}"))

@@ -77,46 +77,46 @@ class _Floats:
     def __init__(self, x: Any) -> None:
         self.x = x
 
-    def _other(self, y: Any) -> Any:
+    def _other(self, y: ArrayLike) -> Any:
         return y.x if isinstance(y, _Floats) else scalar(y, typeof(self.x).dtype)
 
-    def __add__(self, y: Any) -> _Floats:
+    def __add__(self, y: ArrayLike) -> _Floats:
         return _Floats(add(self.x, self._other(y)))
 
-    def __radd__(self, y: Any) -> _Floats:
+    def __radd__(self, y: ArrayLike) -> _Floats:
         return _Floats(add(self._other(y), self.x))
 
-    def __sub__(self, y: Any) -> _Floats:
+    def __sub__(self, y: ArrayLike) -> _Floats:
         return _Floats(sub(self.x, self._other(y)))
 
-    def __rsub__(self, y: Any) -> _Floats:
+    def __rsub__(self, y: ArrayLike) -> _Floats:
         return _Floats(sub(self._other(y), self.x))
 
-    def __mul__(self, y: Any) -> _Floats:
+    def __mul__(self, y: ArrayLike) -> _Floats:
         return _Floats(mul(self.x, self._other(y)))
 
-    def __rmul__(self, y: Any) -> _Floats:
+    def __rmul__(self, y: ArrayLike) -> _Floats:
         return _Floats(mul(self._other(y), self.x))
 
-    def __truediv__(self, y: Any) -> _Floats:
+    def __truediv__(self, y: ArrayLike) -> _Floats:
         return _Floats(div(self.x, self._other(y)))
 
-    def __rtruediv__(self, y: Any) -> _Floats:
+    def __rtruediv__(self, y: ArrayLike) -> _Floats:
         return _Floats(div(self._other(y), self.x))
 
     def __neg__(self) -> _Floats:
         return _Floats(neg(self.x))
 
-    def __lt__(self, y: Any) -> Any:
+    def __lt__(self, y: ArrayLike) -> Any:
         return lt(self.x, self._other(y))
 
-    def __le__(self, y: Any) -> Any:
+    def __le__(self, y: ArrayLike) -> Any:
         return le(self.x, self._other(y))
 
-    def __gt__(self, y: Any) -> Any:
+    def __gt__(self, y: ArrayLike) -> Any:
         return gt(self.x, self._other(y))
 
-    def __ge__(self, y: Any) -> Any:
+    def __ge__(self, y: ArrayLike) -> Any:
         return ge(self.x, self._other(y))
 
     def through(self, f: Any) -> _Floats:
@@ -247,7 +247,7 @@ def _stirling(k: _Floats) -> _Floats:
     return _Floats(where_else(k <= 9, table, series.x))
 
 
-def _binomial_small(key: Any, count: Any, p: Any) -> Any:
+def _binomial_small(key: Any, count: Any, p: ArrayLike) -> Any:
     """The number of geometric samples that fit into count trials: Devroye (1986), section X.4.3,
     second waiting time."""
     log_miss = log1p(neg(p))

@@ -6,7 +6,7 @@ Beta, Dirichlet, chi-square, F, Student's t, balls.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from teucer.random._normal import standard_normal
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._uniform import between, signs, split_key
 
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding, Value
+
 __all__ = [
     "ball",
     "beta",
@@ -82,7 +85,9 @@ class RandomGamma(Primitive):
     __slots__ = ()
     name = "random_gamma"
 
-    def types(self, keys: Any, alpha: Any, *, log_space: bool, partitionable: bool = True) -> Any:
+    def types(
+        self, keys: ShapedArray, alpha: Any, *, log_space: bool, partitionable: bool = True
+    ) -> Any:
         key_impl(keys, "random_gamma")
         if not dtypes.issubdtype(alpha.dtype, np.floating):
             raise TypeError(f"random_gamma: alpha must be a float, got {alpha}.")
@@ -142,7 +147,7 @@ class RandomGamma(Primitive):
 random_gamma_p = RandomGamma()
 
 
-def _each(keys: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
+def _each(keys: Array, alpha: Any, log_space: bool, alone: bool) -> Any:
     """A sample of each alpha; a key is split for those that it serves."""
     own = random_split_p.call(
         keys, shape=(prod(np.shape(alpha)[typeof(keys).ndim :]),), **as_drawn()
@@ -163,7 +168,7 @@ def _samples(own: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
     return reshape(samples, np.shape(alpha))
 
 
-def _one(key: Any, alpha: Any, log_space: bool) -> Any:
+def _one(key: Value, alpha: ArrayLike, log_space: bool) -> Any:
     """One sample, or its logarithm: Marsaglia & Tsang, ACM Trans. Math. Softw. 26 (2000) 363.
 
     alpha < 1 takes a sample of alpha + 1 times u**(1/alpha): section 6 there.
@@ -224,12 +229,12 @@ def standard_gamma(
 
 
 def gamma(
-    key: Any,
+    key: Array,
     a: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
 
@@ -252,12 +257,12 @@ def gamma(
 
 
 def loggamma(
-    key: Any,
+    key: Array,
     a: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Logarithms of samples of the gamma distribution; precise where a is so small that the samples
     would be 0.
@@ -273,7 +278,9 @@ def loggamma(
 
 
 @library(static=("shape", "dtype"))
-def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _beta(
+    key: Array, a: ArrayLike, b: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     first, second = split_key(key)
     log_a = standard_gamma(first, a, shape=shape, dtype=dtype, log_space=True)
     log_b = standard_gamma(second, b, shape=shape, dtype=dtype, log_space=True)
@@ -283,13 +290,13 @@ def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> An
 
 
 def beta(
-    key: Any,
+    key: Array,
     a: ArrayLike,
     b: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the beta distribution: x / (x + y) for gamma samples x and y of shapes a and b.
 
@@ -305,7 +312,7 @@ def beta(
 
 
 @library(static=("shape", "dtype"))
-def _dirichlet(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _dirichlet(key: Array, alpha: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     logs = standard_gamma(key, alpha, shape=shape, dtype=dtype, log_space=True)
     last = len(shape) - 1
     parts = exp(sub(logs, expand(stop_gradient(reduce_max(logs, (last,))), shape[-1], last)))
@@ -313,12 +320,12 @@ def _dirichlet(key: Any, alpha: Any, *, shape: tuple[int, ...], dtype: Any) -> A
 
 
 def dirichlet(
-    key: Any,
+    key: Array,
     alpha: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Dirichlet distribution: vectors of positive numbers with sum 1.
 
@@ -339,7 +346,7 @@ def dirichlet(
 
 
 @library(static=("shape", "dtype"))
-def _chisquare(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _chisquare(key: Array, df: Any, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     two = scalar(2, dtype)
     return mul(
         exp(
@@ -350,12 +357,12 @@ def _chisquare(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def chisquare(
-    key: Any,
+    key: Array,
     df: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the chi-square distribution with df degrees of freedom.
 
@@ -372,7 +379,7 @@ def chisquare(
 
 
 @library(static=("shape", "dtype"))
-def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _f(key: Array, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     below_key, above_key = split_key(key)
     dfnum, dfden = cast(dfnum, dtype), cast(dfden, dtype)
     above = _chisquare(above_key, dfnum, shape=shape, dtype=dtype)
@@ -381,13 +388,13 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple[int, ...], dtype: Any) 
 
 
 def f(
-    key: Any,
+    key: Array,
     dfnum: ArrayLike,
     dfden: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the F distribution with dfnum and dfden degrees of freedom.
 
@@ -404,7 +411,7 @@ def f(
 
 
 @library(static=("shape", "dtype"))
-def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _t(key: Array, df: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     normal_key, gamma_key = split_key(key)
     half = div(cast(df, dtype), scalar(2, dtype))
     scale = div(spread(half, shape), standard_gamma(gamma_key, half, shape=shape, dtype=dtype))
@@ -412,12 +419,12 @@ def _t(key: Any, df: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def t(
-    key: Any,
+    key: Array,
     df: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of Student's t distribution with df degrees of freedom.
 
@@ -431,7 +438,9 @@ def t(
 
 
 @library(static=("shape", "dtype"))
-def _generalized_normal(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _generalized_normal(
+    key: Array, p: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     gamma_key, sign_key = split_key(key)
     root = div(scalar(1, dtype), cast(p, dtype))
     sizes = standard_gamma(gamma_key, root, shape=shape, dtype=dtype)
@@ -439,12 +448,12 @@ def _generalized_normal(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any)
 
 
 def generalized_normal(
-    key: Any,
+    key: Array,
     p: ArrayLike,
     shape: Shape = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the density proportional to exp(-abs(x)**p).
 
@@ -459,7 +468,7 @@ def generalized_normal(
 
 
 @library(static=("d", "shape", "dtype"))
-def _ball(key: Any, p: Any, *, d: int, shape: tuple[int, ...], dtype: Any) -> Any:
+def _ball(key: Array, p: Array, *, d: int, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     direction_key, size_key = split_key(key)
     x = _generalized_normal(direction_key, p, shape=(*shape, d), dtype=dtype)
     p = cast(p, dtype)
@@ -472,13 +481,13 @@ def _ball(key: Any, p: Any, *, d: int, shape: tuple[int, ...], dtype: Any) -> An
 
 
 def ball(
-    key: Any,
+    key: Array,
     d: int,
     p: ArrayLike = 2,
     shape: Shape = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Points uniform in the unit ball of the p-norm in d dimensions.
 

@@ -5,7 +5,7 @@ Devroye, Non-Uniform Random Variate Generation, Springer 1986, chapter II.2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from teucer.random._arguments import (
 from teucer.random._keys import one_key
 from teucer.random._uniform import between
 
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding
+
 __all__ = [
     "cauchy",
     "exponential",
@@ -46,18 +49,22 @@ __all__ = [
 ]
 
 
-def _minus_log(u: Any) -> Any:
+def _minus_log(u: Array) -> Any:
     """-log(1 - u)."""
     return neg(log1p(neg(u)))
 
 
 @library(static=("shape", "dtype"))
-def standard_exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def standard_exponential(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     return _minus_log(between(key, 0.0, 1.0, shape=shape, dtype=dtype))
 
 
 def exponential(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the exponential distribution of mean 1.
 
@@ -74,13 +81,17 @@ def exponential(
 
 
 @library(static=("shape", "dtype"))
-def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _cauchy(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     u = between(key, scalar(dtypes.finfo(dtype).eps, dtype), 1.0, shape=shape, dtype=dtype)
     return tan(mul(scalar(np.pi, dtype), sub(u, scalar(0.5, dtype))))
 
 
 def cauchy(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Cauchy distribution.
 
@@ -94,13 +105,17 @@ def cauchy(
 
 
 @library(static=("shape", "dtype"))
-def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _laplace(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     u = between(key, scalar(-1 + dtypes.finfo(dtype).epsneg, dtype), 1.0, shape=shape, dtype=dtype)
     return mul(sign(u), log1p(neg(abs(u))))
 
 
 def laplace(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Laplace distribution: exponential ones with a random sign.
 
@@ -114,13 +129,17 @@ def laplace(
 
 
 @library(static=("shape", "dtype"))
-def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _logistic(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     u = between(key, scalar(dtypes.finfo(dtype).tiny, dtype), 1.0, shape=shape, dtype=dtype)
     return sub(log(u), log1p(neg(u)))
 
 
 def logistic(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the logistic distribution.
 
@@ -134,7 +153,9 @@ def logistic(
 
 
 @library(static=("shape", "dtype", "precise"))
-def standard_gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, precise: bool = False) -> Any:
+def standard_gumbel(
+    key: Array, *, shape: tuple[int, ...], dtype: DTypeLike, precise: bool = False
+) -> Any:
     limits = dtypes.finfo(dtype)
     tiny = scalar(limits.tiny, dtype)
     if not precise:
@@ -148,12 +169,12 @@ def standard_gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, precise: bo
 
 
 def gumbel(
-    key: Any,
+    key: Array,
     shape: Shape = (),
     dtype: DTypeLike | None = None,
     mode: str | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Gumbel distribution.
 
@@ -175,7 +196,7 @@ def gumbel(
     )
 
 
-def is_precise(mode: Any) -> bool:
+def is_precise(mode: object) -> bool:
     """Whether a `mode` is the precise one."""
     if mode is None:
         return bool(config.high_dynamic_range_gumbel.value)
@@ -185,19 +206,19 @@ def is_precise(mode: Any) -> bool:
 
 
 @library(static=("shape", "dtype"))
-def _pareto(key: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _pareto(key: Array, b: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     return exp(
         div(standard_exponential(key, shape=shape, dtype=dtype), spread(cast(b, dtype), shape))
     )
 
 
 def pareto(
-    key: Any,
+    key: Array,
     b: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Pareto distribution of shape b on [1, inf): density b / x**(b + 1).
 
@@ -213,18 +234,18 @@ def pareto(
 
 
 @library(static=("shape", "dtype"))
-def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _rayleigh(key: Array, scale: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     u = between(key, 0.0, 1.0, shape=shape, dtype=dtype)
     return mul(spread(cast(scale, dtype), shape), sqrt(mul(log(u), scalar(-2, dtype))))
 
 
 def rayleigh(
-    key: Any,
+    key: Array,
     scale: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Rayleigh distribution: the length of a vector of two normal components of
     deviation scale.
@@ -243,7 +264,12 @@ def rayleigh(
 
 @library(static=("shape", "dtype"))
 def _weibull(
-    key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
+    key: Array,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    *,
+    shape: tuple[int, ...],
+    dtype: DTypeLike,
 ) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
     return mul(
@@ -256,7 +282,7 @@ def _weibull(
 
 
 def weibull_min(
-    key: Any,
+    key: Array,
     scale: ArrayLike,
     concentration: ArrayLike,
     shape: Shape = (),
@@ -282,13 +308,13 @@ def weibull_min(
 
 @library(static=("size", "shape", "dtype"))
 def _weibull_shared(
-    key: Any,
-    scale: Any,
-    concentration: Any,
+    key: Array,
+    scale: ArrayLike,
+    concentration: ArrayLike,
     *,
     size: tuple[int, ...],
     shape: tuple[int, ...],
-    dtype: Any,
+    dtype: DTypeLike,
 ) -> Any:
     scale, concentration = (spread(cast(x, dtype), shape) for x in (scale, concentration))
     sample = spread(standard_exponential(key, shape=size, dtype=dtype), shape)
@@ -315,7 +341,7 @@ def triangular(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the triangular distribution on [left, right], with its peak at mode.
 
@@ -330,7 +356,7 @@ def triangular(
 
 
 @library(static=("shape", "dtype"))
-def _geometric(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _geometric(key: Array, p: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     real = dtypes.canonicalize_dtype(float)
     p = spread(cast(p, real), shape)
     u = between(key, 0.0, 1.0, shape=shape, dtype=real)
@@ -341,12 +367,12 @@ def _geometric(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def geometric(
-    key: Any,
+    key: Array,
     p: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers of trials up to the first success, each of probability p: 1, 2, ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from teucer.lax._random_keys import (
 from teucer.random._counter import philox2, philox4, threefry4
 from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._threefry import threefry
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Jaxpr
+    from teucer._core.typing import DTypeLike, Value
 
 __all__ = [
     "Key",
@@ -68,7 +72,7 @@ for _generator in (threefry, rbg, unsafe_rbg, threefry4, philox2, philox4):
     define(_generator)
 
 
-def generator_of(spec: Any) -> Generator:
+def generator_of(spec: object) -> Generator:
     """The generator that a name, a dtype of keys or a generator means; None means the option
     jax_default_prng_impl.
 
@@ -111,7 +115,7 @@ def is_key(x: Any) -> bool:
     return isinstance(getattr(x, "dtype", None), KeyDType)
 
 
-def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
+def key(seed: int | ArrayLike, *, impl: object = None, dtype: DTypeLike | None = None) -> Array:
     """A random key from an integer.
 
     seed: an integer, or integer scalar array; 64 bits of it count where 64-bit types are on, else
@@ -128,7 +132,7 @@ def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     return _seeded("key", seed, _chosen("key", impl, dtype))
 
 
-def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
+def PRNGKey(seed: int | ArrayLike, *, impl: object = None) -> Array:
     """A random key from an integer, as an array of its words: the older form of `key`.
 
     Functions of random keys take both forms, and `split` and `fold_in` return the form that they
@@ -141,7 +145,7 @@ def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
     return found if config.enable_custom_prng.value else random_unwrap_p.call(found)[0]
 
 
-def _seeded(op: str, seed: Any, impl: Generator) -> Any:
+def _seeded(op: str, seed: object, impl: Generator) -> Any:
     if is_key(seed):
         raise TypeError(f"{op} accepts a scalar seed, but was given a PRNG key.")
     if isinstance(seed, bool | int | np.integer):
@@ -169,7 +173,7 @@ def _seeded(op: str, seed: Any, impl: Generator) -> Any:
     return random_seed_p.call(seed, impl=impl)[0]
 
 
-def as_keys(keys: Any) -> tuple[Any, bool]:
+def as_keys(keys: ArrayLike) -> tuple[Any, bool]:
     """An argument as typed keys, and whether it was an array of words.
 
     Raises TypeError for anything else.
@@ -232,7 +236,7 @@ def one_key(op: str, keys: Any) -> tuple[Any, bool]:
     return typed, was_words
 
 
-def _note_keys(jaxpr: Any, args: Sequence[Any], what: str) -> None:
+def _note_keys(jaxpr: Jaxpr, args: Sequence[Value], what: str) -> None:
     from teucer.random._reuse import note_use  # for programs that are run with jax_debug_key_reuse
 
     note_use(jaxpr, args, what)
@@ -241,11 +245,11 @@ def _note_keys(jaxpr: Any, args: Sequence[Any], what: str) -> None:
 provided.fill(note_keys=_note_keys)
 
 
-def _as_given(keys: Any, was_words: bool) -> Any:
+def _as_given(keys: Array, was_words: bool) -> Any:
     return random_unwrap_p.call(keys)[0] if was_words else keys
 
 
-def split(key: Any, num: Any = 2) -> Array:
+def split(key: Any, num: int | Sequence[int] = 2) -> Array:
     """New keys from one; the one given is then not to be used again.
 
     num: how many, an integer or a shape.
@@ -264,7 +268,7 @@ def split(key: Any, num: Any = 2) -> Array:
     )
 
 
-def fold_in(key: Any, data: ArrayLike) -> Array:
+def fold_in(key: Array, data: ArrayLike) -> Array:
     """A new key from a key and an integer, such as the number of a step.
 
     data: an integer scalar that fits into 32 bits, taken as uint32.
@@ -292,7 +296,7 @@ def fold_in(key: Any, data: ArrayLike) -> Array:
     )
 
 
-def clone(key: Any) -> Array:
+def clone(key: Array) -> Array:
     """The same key, which `jax_debug_key_reuse` takes for an unused one.
 
     >>> clone(globals()["key"](0)) == globals()["key"](0)
@@ -312,7 +316,9 @@ def key_data(keys: ArrayLike) -> Array:
     return random_unwrap_p.call(typed)[0]
 
 
-def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: object = None, dtype: DTypeLike | None = None
+) -> Array:
     """Typed keys from their words, the inverse of `key_data`.
 
     key_bits_array: uint32[..., words of a key].
@@ -337,7 +343,7 @@ def key_impl(keys: ArrayLike) -> Any:
     return impl.name if _GENERATORS.get(impl.name) is impl else impl
 
 
-def key_dtype(impl_spec: Any = None) -> Any:
+def key_dtype(impl_spec: object = None) -> Any:
     """The dtype of the keys of a generator, by default that of jax_default_prng_impl.
 
     >>> key_dtype("rbg")

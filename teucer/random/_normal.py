@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from teucer.random._arguments import (
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, signs, split_key
 
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding, Value
+
 __all__ = [
     "double_sided_maxwell",
     "lognormal",
@@ -63,7 +66,7 @@ __all__ = [
 
 
 @library(static=("shape", "dtype"))
-def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def standard_normal(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """Normal reals, or complex numbers of variance 1, by inversion of the distribution function."""
     if dtypes.issubdtype(dtype, np.complexfloating):
         part = dtypes.to_floating_dtype(dtype)
@@ -75,7 +78,11 @@ def standard_normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def normal(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Value,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Normal samples of mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
@@ -94,7 +101,9 @@ def normal(
 
 
 @library(static=("shape", "dtype"))
-def _truncated(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _truncated(
+    key: Array, low: ArrayLike, high: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     low, high = spread(cast(low, dtype), shape), spread(cast(high, dtype), shape)
     root = scalar(np.sqrt(2), dtype)
     u = between(key, erf(div(low, root)), erf(div(high, root)), shape=shape, dtype=dtype)
@@ -109,13 +118,13 @@ def _truncated(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: 
 
 
 def truncated_normal(
-    key: Any,
+    key: Array,
     lower: ArrayLike,
     upper: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Normal samples of which only those between lower and upper are kept.
 
@@ -133,19 +142,19 @@ def truncated_normal(
 
 
 @library(static=("shape", "dtype"))
-def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _lognormal(key: Array, sigma: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     return exp(
         mul(standard_normal(key, shape=shape, dtype=dtype), spread(cast(sigma, dtype), shape))
     )
 
 
 def lognormal(
-    key: Any,
+    key: Array,
     sigma: ArrayLike = np.float32(1.0),
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples whose logarithm is normal, of mean 0 and standard deviation sigma.
 
@@ -164,14 +173,18 @@ def lognormal(
 
 
 @library(static=("shape", "dtype"))
-def speeds(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def speeds(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """Lengths of normal vectors in three dimensions."""
     x = standard_normal(key, shape=(*shape, 3), dtype=dtype)
     return sqrt(reduce_sum(mul(x, x), (len(shape),)))
 
 
 def maxwell(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Maxwell distribution: the length of a vector of three normal components.
 
@@ -186,7 +199,7 @@ def maxwell(
 
 @library(static=("shape", "dtype"))
 def _double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any
+    key: Array, loc: ArrayLike, scale: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
 ) -> Any:
     first, second = split_key(key)
     speed, side = speeds(first, shape=shape, dtype=dtype), signs(second, shape=shape, dtype=dtype)
@@ -196,7 +209,7 @@ def _double_sided_maxwell(
 
 
 def double_sided_maxwell(
-    key: Any, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
+    key: Array, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = None
 ) -> Array:
     """Samples of the Maxwell distribution times scale, with a random sign, about loc.
 
@@ -215,7 +228,7 @@ def double_sided_maxwell(
 
 
 @library(static=("shape", "dtype"))
-def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _wald(key: Array, mean: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     first, second = split_key(key)
     mean = spread(cast(mean, dtype), shape)
     v = standard_normal(first, shape=shape, dtype=dtype)
@@ -229,12 +242,12 @@ def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def wald(
-    key: Any,
+    key: Array,
     mean: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the Wald (inverse Gaussian) distribution of the given mean and scale 1.
 
@@ -253,7 +266,7 @@ def wald(
 
 @library(static=("shape", "dtype", "method"))
 def _multivariate(
-    key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any, method: str
+    key: Array, mean: ArrayLike, cov: Any, *, shape: tuple[int, ...], dtype: DTypeLike, method: str
 ) -> Any:
     mean, cov = cast(mean, dtype), cast(cov, dtype)
     if method == "svd":
@@ -269,12 +282,12 @@ def _multivariate(
     return add(spread(mean, (*shape, n)), _transformed(factor, normals))
 
 
-def _scaled(vectors: Any, roots: Any) -> Any:
+def _scaled(vectors: Array, roots: Any) -> Any:
     """The columns of a matrix times numbers."""
     return mul(vectors, expand(roots, np.shape(vectors)[-2], np.ndim(roots) - 1))
 
 
-def _transformed(factor: Any, x: Any) -> Any:
+def _transformed(factor: Any, x: ArrayLike) -> Any:
     """factor @ x for each vector of x; the axes of factor before the last two go with the last ones
     of x before the vectors'."""
     dtype = typeof(x).dtype
@@ -294,14 +307,14 @@ def _transformed(factor: Any, x: Any) -> Any:
 
 
 def multivariate_normal(
-    key: Any,
+    key: Array,
     mean: ArrayLike,
     cov: ArrayLike,
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Normal vectors of a given mean and covariance.
 
@@ -342,7 +355,7 @@ def multivariate_normal(
 
 
 @library(static=("n", "m", "shape", "dtype"))
-def _orthogonal(key: Any, *, n: int, m: int, shape: tuple[int, ...], dtype: Any) -> Any:
+def _orthogonal(key: Array, *, n: int, m: int, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     z = standard_normal(key, shape=(*shape, n if n > m else m, n if n < m else m), dtype=dtype)
     q, r = qr(z, full_matrices=False)
     # The decomposition is unique, and its factor uniformly distributed, only once the phases of r's
@@ -353,13 +366,13 @@ def _orthogonal(key: Any, *, n: int, m: int, shape: tuple[int, ...], dtype: Any)
 
 
 def orthogonal(
-    key: Any,
+    key: Array,
     n: int,
     shape: Shape = (),
     dtype: DTypeLike | None = None,
     m: int | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Matrices uniformly distributed among the orthogonal ones, or unitary ones for a complex
     dtype.

@@ -7,7 +7,7 @@ which nothing is proved. Under vmap over keys the bits of the whole batch come f
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from teucer.lax._slicing import index_in_dim, slice_in_dim
 from teucer.lax._structure import reshape, transpose
 from teucer.random import _threefry
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+
 __all__ = ["rbg", "unsafe_rbg"]
 
 _STEP = 10  # rows of bits for one derived key of `unsafe_rbg`
@@ -30,7 +33,7 @@ def _seed(seed: Any) -> Any:
     return concatenate([words, words], 0)
 
 
-def _random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     return rng_bit_generator_p.call(
         key,
         shape=tuple(shape),
@@ -46,16 +49,16 @@ def _split(key: Any, shape: tuple[int, ...]) -> Any:
     return reshape(transpose(halves, (*range(1, n + 1), 0, n + 1)), (*shape, 4))
 
 
-def _fold_in(key: Any, data: Any) -> Any:
+def _fold_in(key: Array, data: Array) -> Any:
     return reshape(vmap(lambda half: _threefry.fold_in(half, data))(reshape(key, (2, 2))), (4,))
 
 
-def _split_unsafe(key: Any, shape: tuple[int, ...]) -> Any:
+def _split_unsafe(key: Array, shape: tuple[int, ...]) -> Any:
     rows = _random_bits(key, 32, (_STEP * prod(shape), 4))
     return reshape(slice_in_dim(rows, 0, None, _STEP), (*shape, 4))
 
 
-def _fold_in_unsafe(key: Any, data: Any) -> Any:
+def _fold_in_unsafe(key: Array, data: Array) -> Any:
     rows = _random_bits(_seed(data), 32, (_STEP, 4))
     return bitwise_xor(key, index_in_dim(rows, _STEP - 1, 0, False))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from teucer._derived.remat import remat_p
 from teucer.lax import _random_keys as keys
 from teucer.lax._joining import stack_p, unstack_p
 from teucer.lax._sharding import reshard_p, sharding_constraint_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Size, Value
 
 __all__ = ["RULES", "Keys", "Use", "is_used", "note_use", "use_of"]
 
@@ -63,7 +66,7 @@ class Keys:
         self.used: set[int] = set()
         self.first: dict[int, str] = {}  # the lines that used them up, for messages
 
-    def new(self, shape: Sequence[Any], *, used: bool = False) -> Numbers:
+    def new(self, shape: Sequence[Size], *, used: bool = False) -> Numbers:
         """Numbers for new keys."""
         n = int(np.prod([int(d) for d in shape], dtype=np.int64))
         numbers = np.arange(self.count, self.count + n, dtype=np.int64).reshape(
@@ -168,27 +171,27 @@ def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     return _fresh(walk, eqn, operands)
 
 
-def _unknown(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+def _unknown(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
     """Of an operation that is not known it is assumed that it uses its keys, and gives used
     ones."""
     _uses(walk, eqn, operands)
     return [walk.new(v.aval.shape, used=True) if _is_key(v.aval) else None for v in eqn.outvars]
 
 
-def _moves(how: Callable[..., Any]) -> Callable[..., list[Any]]:
+def _moves(how: Callable[..., object]) -> Callable[..., list[Any]]:
     """The rule of an operation that gives keys of its operands, as how(*numbers, **params) says."""
 
-    def rule(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    def rule(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
         return [how(*operands, **eqn.params)]
 
     return rule
 
 
-def _each(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+def _each(walk: Keys, eqn: Eqn, operands: Sequence[Value]) -> list[Any]:
     return list(operands)
 
 
-def _picks(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+def _picks(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
     """Which keys are picked is not known: new ones, used if all are that they may be."""
     numbers = [x for x in operands if x is not None]
     used = bool(numbers) and all(
@@ -198,7 +201,7 @@ def _picks(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
 
 
 def _broadcast(
-    x: Numbers, *sizes: Any, shape: Any, broadcast_dimensions: Any, **params: Any
+    x: Numbers, *sizes: Array, shape: Sequence[Size], broadcast_dimensions: Any, **params: Any
 ) -> Any:
     placed = [1] * len(shape)
     for d, n in zip(broadcast_dimensions, x.shape, strict=True):
@@ -369,7 +372,7 @@ RULES: dict[Primitive, Callable[..., list[Any]]] = {
 _used: dict[int, tuple[weakref.ref[Any], Any, str]] = {}
 
 
-def is_used(x: Any) -> Any:
+def is_used(x: Array) -> Any:
     """Which elements of an array of keys eager calls have used, while the option was on."""
     found = _used.get(id(x))
     return found[1] if found is not None and found[0]() is x else np.zeros(x.shape, bool)
@@ -406,7 +409,7 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
         )  # type: ignore[misc]
 
 
-def _used_before(x: Any) -> str:
+def _used_before(x: Array) -> str:
     found = _used.get(id(x))
     return f"\n    used before at {found[2]}" if found is not None else ""
 

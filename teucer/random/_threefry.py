@@ -9,7 +9,7 @@ first and second words.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from teucer.lax._selection import select
 from teucer.lax._shapes import iota_p
 from teucer.lax._slicing import index_in_dim, slice_in_dim
 from teucer.lax._structure import convert_element_type, expand, full, reshape, transpose
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Value
 
 __all__ = ["counters", "fold_in", "joined", "once", "seed_words", "split", "threefry"]
 
@@ -61,7 +64,7 @@ def counters(shape: tuple[int, ...]) -> tuple[Any, Any]:
     return convert_element_type(high, UINT32), convert_element_type(places, UINT32)
 
 
-def _row_major(shape: tuple[int, ...], dtype: Any) -> Any:
+def _row_major(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     places: Any = None
     stride: Any = 1
     for axis in reversed(range(len(shape))):
@@ -93,7 +96,7 @@ def _cipher(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return threefry2x32_p.call(*_words(key), *counters(shape))
 
 
-def _stream(key: Any, count: int) -> Any:
+def _stream(key: Value, count: int) -> Any:
     """The first words of the stream of a key: the older form."""
     half = -(-count // 2)
     first = iota_p.call(dtype=UINT32, shape=(half,), dimension=0, sharding=None)[0]
@@ -121,7 +124,7 @@ def _second_half(first: Any, count: Any) -> Any:
     return select(lt(second, full(length, count, UINT32)), second, full(length, 0, UINT32))
 
 
-def once(keys: Any) -> Any:
+def once(keys: ArrayLike) -> Any:
     """Keys that XLA computes once: else it repeats the cipher in every program part that uses one,
     and compiles five times as long (`beta` on CPU: 5.1 s without the barrier, 1.0 s with it)."""
     return optimization_barrier(keys)
@@ -135,13 +138,13 @@ def split(key: Any, shape: tuple[int, ...]) -> Any:
     return reshape(_stream(key, 2 * prod(shape)), (*shape, 2))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Array, data: ArrayLike) -> Any:
     """A new key: the cipher text of a number."""
     words = threefry2x32_p.call(*_words(key), np.uint32(0), data)
     return once(concatenate([reshape(w, (1,)) for w in words], 0))
 
 
-def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Unsigned integers of `bit_width` bits."""
     dtype = np.dtype(f"uint{bit_width}")
     if config.threefry_partitionable.value:
@@ -163,7 +166,7 @@ def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     return reshape(words, shape)
 
 
-def joined(high: Any, low: Any) -> Any:
+def joined(high: ArrayLike, low: ArrayLike) -> Any:
     """64-bit integers of two words."""
     return bitwise_or(
         shift_left(convert_element_type(high, UINT64), _wide(32)), convert_element_type(low, UINT64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from teucer.random._arguments import (
 )
 from teucer.random._keys import one_key
 
+if TYPE_CHECKING:
+    from teucer._core.typing import OutSharding, Value
+
 __all__ = [
     "bernoulli",
     "between",
@@ -59,7 +62,7 @@ __all__ = [
 ]
 
 
-def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+def raw_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Unsigned integers of `bit_width` bits from a typed key."""
     return random_bits_p.call(key, bit_width=bit_width, shape=shape, **as_drawn())[0]
 
@@ -70,7 +73,13 @@ def split_key(key: Any, num: int = 2) -> list[Any]:
     return [index_in_dim(keys, i, 0, False) for i in range(num)]
 
 
-def bits(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def bits(
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Uniformly random bits as unsigned integers.
 
     dtype: an unsigned integer; by default uint32 or, with 64-bit types on, uint64.
@@ -93,7 +102,7 @@ def bits(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = 
     return place(raw_bits(typed, width, as_shape("bits", shape)), out_sharding)
 
 
-def _unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _unit_interval(key: Array, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """Reals of [0, 1): random bits as the fraction of a float in [1, 2), less 1."""
     limits = dtypes.finfo(dtype)
     fraction = limits.nmant
@@ -106,7 +115,9 @@ def _unit_interval(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 @library(static=("shape", "dtype"))
-def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def between(
+    key: Any, low: ArrayLike, high: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     """Reals of [low, high)."""
     low, high = (aligned(cast(x, dtype), len(shape)) for x in (low, high))
     floats = _unit_interval(key, shape, dtype)
@@ -117,13 +128,13 @@ def between(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any
 
 
 def uniform(
-    key: Any,
+    key: Value,
     shape: Shape = (),
     dtype: DTypeLike | None = None,
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Reals uniform in [minval, maxval).
 
@@ -155,7 +166,9 @@ def uniform(
 
 
 @library(static=("shape", "dtype"))
-def whole_numbers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def whole_numbers(
+    key: Array, low: ArrayLike, high: ArrayLike, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     """Integers of low, ..., high - 1, of a dtype of 32 or 64 bits."""
     limits = dtypes.iinfo(dtype)
     low, high = _as_integers(low), _as_integers(high)
@@ -182,7 +195,9 @@ def whole_numbers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtyp
 
 
 @library(static=("shape", "dtype"))
-def _short_integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def _short_integers(
+    key: Array, low: Array, high: Array, *, shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     """Integers of a dtype of less than 32 bits: drawn as int32."""
     limits = dtypes.iinfo(dtype)
     wide = np.dtype("int32")
@@ -193,31 +208,31 @@ def _short_integers(key: Any, low: Any, high: Any, *, shape: tuple[int, ...], dt
     return cast(whole_numbers(key, *bounds, shape=shape, dtype=wide), dtype)
 
 
-def _as_integers(x: Any) -> Any:
+def _as_integers(x: ArrayLike) -> Any:
     """Bounds as integers: floats lose their fraction."""
     own = typeof(x).dtype
     return x if dtypes.issubdtype(own, np.integer) else cast(x, dtypes.canonicalize_dtype(int))
 
 
-def _limit(value: int, x: Any) -> Any:
+def _limit(value: int, x: ArrayLike) -> Any:
     """A limit of one dtype in that of x, as far as it goes."""
     own = typeof(x).dtype
     limits = dtypes.iinfo(own)
     return scalar(builtins.min(builtins.max(value, limits.min), limits.max), own)
 
 
-def _clamped(x: Any, limits: Any) -> Any:
+def _clamped(x: ArrayLike, limits: Any) -> Any:
     return max(min(x, _limit(limits.max, x)), _limit(limits.min, x))
 
 
 def randint(
-    key: Any,
+    key: Array,
     shape: Shape,
     minval: ArrayLike,
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Integers uniform in minval, ..., maxval - 1.
 
@@ -252,7 +267,7 @@ def randint(
 
 
 @library(static=("shape", "precise"))
-def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> Any:
+def toss(key: Array, p: ArrayLike, *, shape: tuple[int, ...], precise: bool = False) -> Any:
     """True with probability p."""
     dtype = typeof(p).dtype
     p = spread(p, shape)
@@ -265,12 +280,12 @@ def toss(key: Any, p: Any, *, shape: tuple[int, ...], precise: bool = False) -> 
 
 
 def bernoulli(
-    key: Any,
+    key: Array,
     p: ArrayLike = 0.5,
     shape: Shape | None = None,
     mode: str = "low",
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """True with probability p, else False.
 
@@ -293,7 +308,7 @@ def bernoulli(
 
 
 @library(static=("shape", "dtype"))
-def signs(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+def signs(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     """-1 or 1, each with probability 1/2."""
     heads = toss(key, scalar(0.5, dtypes.canonicalize_dtype(float)), shape=shape)
     number = dtype if dtype != np.bool_ else np.dtype("int32")
@@ -301,7 +316,11 @@ def signs(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def rademacher(
-    key: Any, shape: Shape = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: Array,
+    shape: Shape = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """-1 or 1, each with probability 1/2.
 

@@ -81,13 +81,13 @@ def cho_solve(
 
 
 @fast(static=("lower",))
-def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
+def _cho_solve(factor: object, b: ArrayLike, lower: bool) -> Any:
     factor, b = matrices("cho_solve", factor, b)
     first = triangular(factor, b, lower=lower, transpose=not lower, conjugate=not lower)
     return triangular(factor, first, lower=lower, transpose=lower, conjugate=lower)
 
 
-def are_vectors(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def are_vectors(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     """Whether an array of shape b is a vector, or one for each matrix of shape a, as in JAX; else
     it has vectors as columns."""
     return len(b) == 1 or (1 < len(b) == len(a) - 1 and b[-1] == a[-1])
@@ -106,7 +106,7 @@ def warn_of_vectors(name: str, a: ArrayLike, b: ArrayLike) -> None:
 
 def triangular(
     a: Any,
-    b: Any,
+    b: Array,
     *,
     lower: bool,
     transpose: bool = False,
@@ -220,7 +220,7 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
 def qr(
     a: ArrayLike,
     overwrite_a: bool = False,
-    lwork: Any = None,
+    lwork: object = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,

@@ -6,7 +6,7 @@ Polar, Hessenberg, complex Schur, Q times a matrix, eigenvalues of tridiagonal m
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -16,6 +16,11 @@ from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, qr
 from teucer.scipy._operands import as_complex, matrices, product
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
 
@@ -113,7 +118,7 @@ def polar(
 
 @fast(static=("side", "method", "eps", "max_iterations"))
 def _polar(
-    a: Any, side: str, method: str, eps: float | None, max_iterations: int | None
+    a: ArrayLike, side: str, method: str, eps: float | None, max_iterations: int | None
 ) -> tuple[Any, Any]:
     (a,) = matrices("polar", a)
     if a.ndim < 2:
@@ -126,13 +131,13 @@ def _polar(
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1, 2))
-def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Any) -> Any:
+def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Array) -> Any:
     """The factor u of matrices with no more columns than rows."""
     if method == "svd":
         u, _, vh = jnp.linalg.svd(a, full_matrices=False)
         return product(u, vh)
 
-    def of_one(x: Any) -> Any:
+    def of_one(x: Array) -> Any:
         return lax.linalg.qdwh(x, max_iterations=max_iterations, eps=eps)[0]
 
     for _ in range(a.ndim - 2):
@@ -142,7 +147,11 @@ def _unitary(method: str, eps: float | None, max_iterations: int | None, a: Any)
 
 @_unitary.defjvp
 def _unitary_jvp(
-    method: str, eps: float | None, max_iterations: int | None, primals: Any, tangents: Any
+    method: str,
+    eps: float | None,
+    max_iterations: int | None,
+    primals: Sequence[Array],
+    tangents: Tangents,
 ) -> tuple[Any, Any]:
     """Differentiating a = u p and u^H u = 1: u^H du solves p x + x p = u^H da - da^H u."""
     (a,), (da,) = primals, tangents
@@ -276,7 +285,7 @@ def eigh_tridiagonal(
 
 
 @fast
-def _eigh_tridiagonal(d: Any, e: Any) -> tuple[Any, Any]:
+def _eigh_tridiagonal(d: ArrayLike, e: ArrayLike) -> tuple[Any, Any]:
     d, e = matrices("eigh_tridiagonal", d, e)
     if d.ndim != 1 or e.ndim != 1 or e.shape[0] != max(d.shape[0] - 1, 0):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -15,6 +15,11 @@ from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, schur, triangular
 from teucer.scipy._linalg_systems import expm
 from teucer.scipy._operands import as_complex, matrices, product
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents, Value
 
 __all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
 
@@ -35,7 +40,7 @@ def expm_frechet(
 
 
 @fast
-def _expm_frechet(a: Any, e: Any) -> tuple[Any, Any]:
+def _expm_frechet(a: ArrayLike, e: ArrayLike) -> tuple[Any, Any]:
     a, e = matrices("expm_frechet", a, e)
     for name, x in (("A", a), ("E", e)):
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -52,7 +57,7 @@ def _expm_frechet(a: Any, e: Any) -> tuple[Any, Any]:
 
 
 def funm(
-    A: ArrayLike, func: Callable[[Any], Any], disp: bool = True
+    A: ArrayLike, func: Callable[[Value], object], disp: bool = True
 ) -> Array | tuple[Array, Array]:
     """The function of a matrix that `func`, of numbers, says: of its eigenvalues, by Parlett's
     recurrence. Complex.
@@ -78,7 +83,7 @@ def funm(
     return result if disp else (result, _parlett_error(t, diagonal, f))
 
 
-def _parlett_error(t: Any, diagonal: Any, f: Any) -> Any:
+def _parlett_error(t: ArrayLike, diagonal: Any, f: Any) -> Any:
     """An estimate of the relative error: large where eigenvalues are close."""
     eps = jnp.finfo(t.dtype).eps
     n = t.shape[-1]
@@ -113,13 +118,13 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
 
 
 @custom_jvp
-def _sqrtm(a: Any) -> Any:
+def _sqrtm(a: Array) -> Any:
     t, z = schur(a, "complex")
     return product(z, product(_triangular_sqrt(t), adjoint(z)))
 
 
 @_sqrtm.defjvp
-def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _sqrtm_jvp(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
     """Differentiating x x = a: x dx + dx x = da."""
     root = _sqrtm(*primals)
     return root, _sylvester_of(root, root)(tangents[0])
@@ -157,13 +162,13 @@ def solve_sylvester(
     )
 
 
-def _solve_sylvester(method: str, tol: float, a: Any, b: Any, c: Any) -> Any:
+def _solve_sylvester(method: str, tol: float, a: Array, b: Array, c: Array) -> Any:
     @custom_jvp
-    def solve(a: Any, b: Any, c: Any) -> Any:
+    def solve(a: Array, b: Array, c: Array) -> Any:
         return _sylvester_of(a, b, method, tol)(c)
 
     @solve.defjvp
-    def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def derivative(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
         a, b, c = primals
         da, db, dc = tangents
         of = _sylvester_of(a, b, method, tol)
@@ -173,14 +178,16 @@ def _solve_sylvester(method: str, tol: float, a: Any, b: Any, c: Any) -> Any:
     return solve(a, b, c)
 
 
-def _sylvester_of(a: Any, b: Any, method: str = "schur", tol: float = 0.0) -> Callable[[Any], Any]:
+def _sylvester_of(
+    a: Array, b: Array, method: str = "schur", tol: float = 0.0
+) -> Callable[[Any], Any]:
     """The solution of a @ x + x @ b = c, as a linear function of c."""
     is_real = not (jnp.iscomplexobj(a) or jnp.iscomplexobj(b))
     if method == "eigen":
         (r, u), (s, v) = (jnp.linalg.eig(x) for x in (a, b))
         sums = r[..., :, None] + s[..., None, :]
 
-        def transformed(c: Any) -> Any:
+        def transformed(c: Array) -> Any:
             y = jnp.linalg.solve(u, product(as_complex(c), v)) / sums
             return product(product(u, y), jnp.linalg.inv(v))
     else:
@@ -190,13 +197,13 @@ def _sylvester_of(a: Any, b: Any, method: str = "schur", tol: float = 0.0) -> Ca
             + jnp.diagonal(s, axis1=-2, axis2=-1)[..., None, :]
         )
 
-        def transformed(c: Any) -> Any:
+        def transformed(c: Array) -> Any:
             y = _triangular_sylvester(r, s, product(adjoint(u), product(as_complex(c), v)))
             return product(u, product(y, adjoint(v)))
 
     is_singular = (jnp.abs(sums) <= tol).any(axis=(-2, -1))[..., None, None] if tol else False
 
-    def solve(c: Any) -> Any:
+    def solve(c: Array) -> Any:
         x = transformed(c)
         x = x.real if is_real and not jnp.iscomplexobj(c) else x
         return jnp.where(is_singular, jnp.nan, x) if tol else x
@@ -220,11 +227,11 @@ def _triangular_sylvester(r: Any, s: Any, f: Any) -> Any:
     return lax.scan(column, jnp.zeros_like(f), jnp.arange(f.shape[-1]))[0] if f.size else f
 
 
-def _triangular_sqrt(t: Any) -> Any:
+def _triangular_sqrt(t: Array) -> Any:
     """The square root of upper triangular matrices; nan where it does not exist."""
     roots = jnp.sqrt(jnp.diagonal(t, axis1=-2, axis2=-1))
 
-    def system(u: Any, above: Any, root: Any, own: Any) -> tuple[Any, Any]:
+    def system(u: Array, above: object, root: object, own: object) -> tuple[Any, Any]:
         return u + root * jnp.eye(t.shape[-1], dtype=t.dtype), above
 
     u = _by_columns(t, roots, system)
@@ -232,11 +239,13 @@ def _triangular_sqrt(t: Any) -> Any:
     return jnp.where(is_none, jnp.nan, u)
 
 
-def _from_diagonal(t: Any, values: Any) -> Any:
+def _from_diagonal(t: Array, values: Any) -> Any:
     """The upper triangular f with the given diagonal that commutes with t; where eigenvalues are
     equal, as if they were 1 apart."""
 
-    def system(f: Any, above: Any, value: Any, own: Any) -> tuple[Any, Any]:
+    def system(
+        f: Callable[..., object], above: object, value: Array, own: object
+    ) -> tuple[Any, Any]:
         return own * jnp.eye(t.shape[-1], dtype=t.dtype) - t, above * value - product(f, above)
 
     return _by_columns(t, values, system)
@@ -271,7 +280,7 @@ def _by_columns(
     return lax.scan(column, jnp.zeros_like(t), places)[0] if n else t
 
 
-def _square(op: str, *xs: Any, square: int = 1) -> list[Any]:
+def _square(op: str, *xs: Value, square: int = 1) -> list[Any]:
     """Matrices in one inexact dtype, of which the first ones must be square."""
     values = matrices(op, *xs)
     for x in values[:square]:

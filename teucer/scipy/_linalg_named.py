@@ -48,7 +48,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 
 @fast(static=("n", "mode"))
-def _convolution_matrix(a: Any, n: int, mode: str) -> Any:
+def _convolution_matrix(a: ArrayLike, n: int, mode: str) -> Any:
     a = jnp.asarray(a)
     if not a.ndim:
         raise ValueError("convolution_matrix: a must be at least 1-dimensional, got a scalar.")

@@ -87,7 +87,7 @@ def solve_triangular(
 
 
 @fast(static=("trans", "lower", "unit"))
-def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit: bool) -> Any:
+def _solve_triangular(a: ArrayLike, b: ArrayLike, trans: int, lower: bool, unit: bool) -> Any:
     a, b = matrices("solve_triangular", a, b)
     return triangular(a, b, lower=lower, transpose=trans > 0, conjugate=trans == 2, unit=unit)
 
@@ -124,7 +124,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
         else jnp.linalg.solve(even - odd, even + odd)
     )
 
-    def step(i: Any, x: Any) -> Any:
+    def step(i: Array, x: Array) -> Any:
         return lax.cond(
             jnp.any(i < squarings),
             lambda x: jnp.where(i < squarings, product(x, x), x),
@@ -136,7 +136,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     return jnp.where(squarings > max_squarings, jnp.nan, result)
 
 
-def _approximant(a: Any, degree: int) -> tuple[Any, Any]:
+def _approximant(a: Array, degree: int) -> tuple[Any, Any]:
     """The odd and the even part of the numerator of the diagonal Padé approximant of exp."""
     c = [
         math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Value
 
 __all__ = ["as_complex", "floating", "inexact", "matrices", "product", "real", "strong"]
 
@@ -19,12 +22,12 @@ def inexact(name: str, *xs: Any) -> list[Any]:
     return [jnp.asarray(x) for x in promote(name, INEXACT, *xs)]
 
 
-def strong(name: str, *xs: Any) -> list[Any]:
+def strong(name: str, *xs: Value) -> list[Any]:
     """As `inexact`, strongly typed."""
     return [x.astype(x.dtype) for x in inexact(name, *xs)]
 
 
-def floating(name: str, x: Any) -> Any:
+def floating(name: str, x: ArrayLike) -> Any:
     """An operand of real floats, strongly typed. Raises TypeError for any other dtype: integers are
     not converted, as in JAX."""
     check_arraylike(name, x)
@@ -36,7 +39,7 @@ def floating(name: str, x: Any) -> Any:
     return y.astype(y.dtype)
 
 
-def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:
+def real(name: str, *xs: Value, error: type[Exception] = TypeError) -> list[Any]:
     """As `inexact`, of real numbers only: raises `error` for complex ones."""
     values = inexact(name, *xs)
     for x in values:
@@ -48,12 +51,12 @@ def real(name: str, *xs: Any, error: type[Exception] = TypeError) -> list[Any]:
     return values
 
 
-def as_complex(x: Any) -> Any:
+def as_complex(x: ArrayLike) -> Any:
     """The same numbers as complex ones of the same precision."""
     return x if jnp.iscomplexobj(x) else lax.complex(x, jnp.zeros_like(x))
 
 
-def matrices(name: str, *xs: Any) -> list[Any]:
+def matrices(name: str, *xs: Value) -> list[Any]:
     """Operands in one inexact dtype; their shapes stay."""
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from teucer._trees.pytrees import tree_map
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import COMPLEX, promote
 from teucer.scipy._operands import inexact, real
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = ["dawsn", "erfcx", "fresnel", "sici", "wofz"]
 
@@ -39,7 +44,7 @@ def _expansion(count: int) -> tuple[float, tuple[float, ...]]:
     return length, tuple(coefficients[1 : count + 1][::-1].tolist())
 
 
-def _rational(u: Any) -> Any:
+def _rational(u: Array) -> Any:
     """w(i u) for Re u >= 0."""
     count = 56 if u.dtype in (np.float64, np.complex128) else 24
     length, coefficients = _expansion(count)
@@ -52,7 +57,7 @@ def _rational(u: Any) -> Any:
 
 
 @custom_jvp
-def _wofz(z: Any) -> Any:
+def _wofz(z: Array) -> Any:
     is_upper = z.imag >= 0
     upper = _rational(-1j * jnp.where(is_upper, z, -z))
     # Computed only where it is needed: elsewhere it may overflow.
@@ -61,7 +66,7 @@ def _wofz(z: Any) -> Any:
 
 
 @_wofz.defjvp
-def _wofz_jvp(primals: Any, tangents: Any) -> Any:
+def _wofz_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (z,), (t,) = primals, tangents
     w = _wofz(z)
     return w, t * (2j / _SQRT_PI - 2 * z * w)
@@ -79,7 +84,7 @@ def wofz(z: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Array) -> Any:
     is_positive = x >= 0
     positive = _rational(jnp.abs(x))
     below = jnp.where(is_positive, 0, x)
@@ -88,7 +93,7 @@ def _erfcx(x: Any) -> Any:
 
 
 @_erfcx.defjvp
-def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
+def _erfcx_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     y = _erfcx(x)
     return y, t * (2 * x * y - 2 / _SQRT_PI)
@@ -98,7 +103,7 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
 _FAR_TERMS = tuple(float(math.prod(range(1, 2 * k, 2))) for k in range(13))
 
 
-def _erfcx_of_any(x: Any) -> Any:
+def _erfcx_of_any(x: Array) -> Any:
     """By an asymptotic series where x is large: there the derivatives of the other formula
     cancel."""
     least, count = {8: (10, 13), 4: (5, 11)}.get(x.dtype.itemsize, (5, 5))
@@ -123,7 +128,7 @@ def erfcx(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _dawsn(x: Any) -> Any:
+def _dawsn(x: Array) -> Any:
     is_small = jnp.abs(x) < 1
     small = jnp.where(is_small, x, 0)
     # x (1 - (2 x^2) / 3 (1 - (2 x^2) / 5 (...))), DLMF 7.6.2 with the exponential moved in.
@@ -135,7 +140,7 @@ def _dawsn(x: Any) -> Any:
 
 
 @_dawsn.defjvp
-def _dawsn_jvp(primals: Any, tangents: Any) -> Any:
+def _dawsn_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     y = _dawsn(x)
     return y, t * (1 - 2 * x * y)
@@ -152,7 +157,7 @@ def dawsn(x: ArrayLike) -> Array:
     return _in_single(_dawsn, jnp.asarray(x, jnp.result_type(x)))  # not weakly typed
 
 
-def _in_single(f: Any, x: Any) -> Any:
+def _in_single(f: Callable[..., object], x: Array) -> Any:
     """f(x), computed in floats for which there are complex numbers of their precision."""
     dtype = jnp.result_type(x)
     return (
@@ -163,7 +168,7 @@ def _in_single(f: Any, x: Any) -> Any:
 
 
 @custom_jvp
-def _fresnel(x: Any) -> tuple[Any, Any]:
+def _fresnel(x: Array) -> tuple[Any, Any]:
     is_small = jnp.abs(x) < 1
     small = jnp.where(is_small, x, 0)
     # Power series in the square of q = pi x^2 / 2. DLMF 7.6.4, 7.6.6.
@@ -190,7 +195,7 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
 
 
 @_fresnel.defjvp
-def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
+def _fresnel_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     phase = 0.5 * math.pi * (x * x % 4)
     return _fresnel(x), (t * jnp.sin(phase), t * jnp.cos(phase))
@@ -208,7 +213,7 @@ def fresnel(x: ArrayLike) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _sici(x: Any) -> tuple[Any, Any]:
+def _sici(x: Array) -> tuple[Any, Any]:
     magnitude = jnp.abs(x)
     is_small = magnitude <= 3
     small, far = jnp.where(is_small, magnitude, 1), jnp.where(is_small, 4, magnitude)
@@ -246,7 +251,7 @@ def _sici(x: Any) -> tuple[Any, Any]:
 
 
 @_sici.defjvp
-def _sici_jvp(primals: Any, tangents: Any) -> Any:
+def _sici_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     return _sici(x), (t * jnp.sinc(x / math.pi), t * jnp.divide(jnp.cos(x), x))
 

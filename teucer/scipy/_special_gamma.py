@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from teucer.lax._gamma import gamma_of, stirling_rest
 from teucer.lax._structure import convert_element_type
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = [
     "bernoulli",
@@ -51,7 +56,7 @@ def gammaln(x: ArrayLike) -> Array:
     return lax.lgamma(*inexact("gammaln", x))
 
 
-def _stirling_series(z: Any) -> Any:
+def _stirling_series(z: Array) -> Any:
     """log(gamma(z)) for Re z >= 1/2: Stirling's formula at z + 14, less the logarithms of z, z + 1,
     ... DLMF 5.11.1."""
     logs = jnp.log(z)
@@ -63,7 +68,7 @@ def _stirling_series(z: Any) -> Any:
     )
 
 
-def _loggamma(z: Any) -> Any:
+def _loggamma(z: Array) -> Any:
     is_right, is_upper = z.real >= 0.5, z.imag >= 0
     right = _stirling_series(jnp.where(is_right, z, 1 - z))
     # By reflection in the upper half plane, where log(sin(pi z)) has a branch that is continuous;
@@ -108,13 +113,13 @@ def _sign(x: Any) -> Any:
 
 
 @custom_jvp
-def _gamma(x: Any) -> Any:
+def _gamma(x: Array) -> Any:
     wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
     return convert_element_type(gamma_of(wide), x.dtype, typeof(x).weak_type)
 
 
 @_gamma.defjvp
-def _gamma_jvp(primals: Any, tangents: Any) -> Any:
+def _gamma_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     y = _gamma(x)
     return y, t * (y * lax.digamma(x))
@@ -198,7 +203,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 
 @fast
-def _zeta(x: Any, q: Any) -> Any:
+def _zeta(x: ArrayLike, q: ArrayLike) -> Any:
     return lax.zeta(*inexact("zeta", x, q))
 
 
@@ -325,7 +330,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 
 
 @fast(static=("d",))
-def _multigammaln(a: Any, d: int) -> Any:
+def _multigammaln(a: ArrayLike, d: int) -> Any:
     (a,) = strong("multigammaln", a)
     total = d * (d - 1) / 4 * math.log(math.pi) + lax.lgamma(a)
     for i in range(1, d):

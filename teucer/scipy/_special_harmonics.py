@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer.lax._control.bodies import is_concrete
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import strong
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = ["sph_harm_y"]
 
@@ -63,7 +66,7 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int | None) -> Any:
     degree, order = n.astype(theta.dtype), jnp.abs(m).astype(theta.dtype)
     cosine, sine = jnp.cos(theta), jnp.sin(theta)
 
-    def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def step(i: ArrayLike, state: tuple[Any, Any]) -> tuple[Any, Any]:
         """The functions of degrees `at` and `at - 1`: along the diagonal m = n up to the order,
         from there on at the order."""
         here, before = state

@@ -4,7 +4,7 @@ it converge fastest."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -13,6 +13,11 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.forward import jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import real
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Value
 
 __all__ = ["hyp1f1", "hyp2f1"]
 
@@ -53,16 +58,16 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     return _hyp2f1(*_same("hyp2f1", a, b, c, x))
 
 
-def _same(name: str, *xs: Any) -> Any:
+def _same(name: str, *xs: Value) -> Any:
     """Real operands of one shape, strongly typed."""
     return jnp.broadcast_arrays(*(x.astype(x.dtype) for x in real(name, *xs)))
 
 
-def _rule(function: Any, value: Callable[..., Any], slope: Callable[..., Any]) -> None:
+def _rule(function: Any, value: Callable[..., object], slope: Callable[..., Any]) -> None:
     """Derivatives: along the last operand slope(*operands); along parameters those of the terms of
     the series."""
 
-    def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def derivative(primals: Any, tangents: Sequence[Array]) -> tuple[Any, Any]:
         total = slope(*primals) * tangents[-1]
         for i, tangent in enumerate(tangents[:-1]):
             unit = tuple(
@@ -74,7 +79,7 @@ def _rule(function: Any, value: Callable[..., Any], slope: Callable[..., Any]) -
     function.defjvp(derivative)
 
 
-def _is_end(a: Any) -> Any:
+def _is_end(a: Array) -> Any:
     """Whether (a)_k is 0 from some k on: whether a is 0 or a negative integer."""
     return (a <= 0) & (a == jnp.floor(a))
 
@@ -101,7 +106,7 @@ def _series(tops: list[Any], bottoms: list[Any], x: Any, terms: int = _TERMS) ->
     return lax.while_loop(unfinished, add, (jnp.int32(0), jnp.ones_like(x), jnp.ones_like(x)))[1]
 
 
-def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
+def _hyp1f1_value(a: Array, b: Array, x: Array) -> Any:
     is_negative = x < 0
     top, z = jnp.where(is_negative, b - a, a), jnp.abs(x)
     is_far = (z > 60) & (z > 4 * (jnp.abs(top) + jnp.abs(b)) + 30) & ~_is_end(top) & ~_is_end(b)
@@ -125,7 +130,7 @@ def _hyp1f1_value(a: Any, b: Any, x: Any) -> Any:
     return jnp.where(jnp.isnan(a + b + x), jnp.nan, result)
 
 
-def _hyp1f1_far(a: Any, b: Any, x: Any, exponent: Any) -> Any:
+def _hyp1f1_far(a: Array, b: Array, x: Array, exponent: object) -> Any:
     """exp(exponent - x) 1F1(a; b; x) for large positive x: its terms fall as long as they are fewer
     than x."""
     total = term = jnp.ones_like(x)
@@ -136,7 +141,7 @@ def _hyp1f1_far(a: Any, b: Any, x: Any, exponent: Any) -> Any:
     return sign * jnp.exp(lax.lgamma(b) - lax.lgamma(a) + exponent + (a - b) * jnp.log(x)) * total
 
 
-def _gamma_sign(x: Any) -> Any:
+def _gamma_sign(x: Array) -> Any:
     return jnp.where((x < 0) & (jnp.floor(x) % 2 != 0), -1.0, 1.0)
 
 
@@ -144,7 +149,7 @@ _hyp1f1 = custom_jvp(_hyp1f1_value)
 _rule(_hyp1f1, _hyp1f1_value, lambda a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
 
 
-def _hyp2f1_value(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _hyp2f1_value(a: Array, b: Array, c: Array, x: Array) -> Any:
     ends = _is_end(a) | _is_end(b)
     # Pfaff: (1 - x)^-a 2F1(a, c - b; c; x / (x - 1)), of which the argument is in (0, 1); a sum
     # that ends needs it not.
@@ -174,7 +179,7 @@ def _hyp2f1_value(a: Any, b: Any, c: Any, x: Any) -> Any:
     return jnp.where(jnp.isnan(a + b + c + x), jnp.nan, result)
 
 
-def _at_one(a: Any, b: Any, c: Any) -> Any:
+def _at_one(a: Array, b: Array, c: Array) -> Any:
     """Gauss' sum at 1; infinite where it diverges."""
     rest = c - a - b
     return jnp.where(
@@ -195,7 +200,7 @@ def _gamma_ratio(tops: list[Any], bottoms: list[Any]) -> Any:
     return jnp.where(is_zero, 0.0, sign * jnp.exp(logarithm))
 
 
-def _near_one(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _near_one(a: Array, b: Array, c: Array, x: Array) -> Any:
     """By the transformation to 1 - x; near its poles, at integer c - a - b, interpolated between
     values of c around them.
 
@@ -209,7 +214,7 @@ def _near_one(a: Any, b: Any, c: Any, x: Any) -> Any:
     )
 
 
-def _interpolated(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _interpolated(a: Array, b: Array, c: Array, x: Array) -> Any:
     step = 0.02 if jnp.finfo(x.dtype).bits <= 32 else 3e-4
     rest = c - a - b
     offset = rest - jnp.round(rest)
@@ -227,7 +232,7 @@ def _interpolated(a: Any, b: Any, c: Any, x: Any) -> Any:
     return jnp.where(is_pole, total, _to_complement(a, b, jnp.where(is_pole, a + b + 0.5, c), x))
 
 
-def _to_complement(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _to_complement(a: Array, b: Array, c: Array, x: Array) -> Any:
     rest, y = c - a - b, 1 - x
     regular = _gamma_ratio([c, rest], [c - a, c - b]) * _series([a, b], [1 - rest], y)
     singular = _gamma_ratio([c, -rest], [a, b]) * y**rest * _series([c - a, c - b], [1 + rest], y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from teucer._transform.jit import jit
 from teucer.lax._gaussian import erf_inv_of
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = [
     "bessel_jn",
@@ -58,12 +63,12 @@ def erfc(x: ArrayLike) -> Array:
 # would report.
 @custom_jvp
 @jit
-def _erfinv_single(x: Any) -> Any:
+def _erfinv_single(x: Array) -> Any:
     return erf_inv_of(x)
 
 
 @_erfinv_single.defjvp
-def _erfinv_single_jvp(primals: Any, tangents: Any) -> Any:
+def _erfinv_single_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     y = _erfinv_single(x)
     return y, t * (0.5 * math.sqrt(math.pi) * jnp.exp(jnp.square(y)))
@@ -148,12 +153,12 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
 
 
 @fast(static=("v", "n_iter"))
-def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
+def _bessel_jn(z: ArrayLike, v: int, n_iter: int) -> Any:
     (z,) = inexact("bessel_jn", z)
     is_zero = z == 0
     safe = jnp.where(is_zero, 1, z)
 
-    def step(quotient: Any, k: Any) -> Any:
+    def step(quotient: object, k: Array) -> Any:
         quotient = 1 / (2 * k / safe - quotient)
         return quotient, quotient
 
@@ -170,22 +175,22 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
 # Exponential integrals
 
 
-def _fraction(n: Any, x: Any) -> Any:
+def _fraction(n: Array, x: Array) -> Any:
     """exp(x) E_n(x) for x > 1, by its continued fraction from the end. Abramowitz & Stegun 5.1.22,
     even part."""
     count = 100 if x.dtype == np.float64 else 24
 
-    def step(i: Any, tail: Any) -> Any:
+    def step(i: Array, tail: Array) -> Any:
         k = count - i
         return k * (n - 1 + k) / (x + n + 2 * k - tail)
 
     return 1 / (x + n - lax.fori_loop(0, count, step, jnp.zeros_like(x)))
 
 
-def _series(n: Any, x: Any) -> Any:
+def _series(n: int, x: ArrayLike) -> Any:
     """E_n(x) for 0 < x <= 1 and n >= 1. Abramowitz & Stegun 5.1.12."""
 
-    def step(m: Any, state: Any) -> Any:
+    def step(m: ArrayLike, state: Any) -> Any:
         # term is (-x)^m / m!; the one of m = n - 1 stands apart.
         term, total, apart = state
         gap = m - n + 1
@@ -200,7 +205,7 @@ def _series(n: Any, x: Any) -> Any:
     return total + apart * (lax.digamma(jnp.maximum(n, 1.0)) - jnp.log(x))
 
 
-def _expn_value(n: Any, x: Any) -> Any:
+def _expn_value(n: Any, x: Array) -> Any:
     is_large, is_small = x > 1, (x > 0) & (x <= 1)
     large = jnp.where(is_large, x, 2.0)
     y = jnp.where(
@@ -214,12 +219,12 @@ def _expn_value(n: Any, x: Any) -> Any:
 
 
 @custom_jvp
-def _expn(n: Any, x: Any) -> Any:
+def _expn(n: Array, x: Array) -> Any:
     return _expn_value(n, x)
 
 
 @_expn.defjvp
-def _expn_jvp(primals: Any, tangents: Any) -> Any:
+def _expn_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     # In n, a natural number, there is no derivative.
     (n, x), (_, t) = primals, tangents
     # E_0(x) = exp(-x) / x, and its derivative is -exp(-x) (1 + 1 / x) / x.
@@ -251,20 +256,20 @@ def exp1(x: ArrayLike) -> Array:
     return _expn(jnp.ones_like(x), x)
 
 
-def _growing(x: Any) -> Any:
+def _growing(x: Array) -> Any:
     """Ei(x) for x > 0: by its power series up to 40, asymptotically beyond. Abramowitz & Stegun
     5.1.10, 5.1.51."""
     is_far = x > 40
     near, far = jnp.where(is_far, 1.0, x), jnp.where(is_far, x, 50.0)
 
-    def step(k: Any, state: Any) -> Any:
+    def step(k: int, state: Any) -> Any:
         power, total = state
         power = power * near / k
         return power, total + power / k
 
     _, total = lax.fori_loop(1, 160, step, (jnp.ones_like(x), jnp.zeros_like(x)))
 
-    def far_step(i: Any, tail: Any) -> Any:
+    def far_step(i: Array, tail: Array) -> Any:
         # 1 + (1 / x) (1 + (2 / x) (1 + ...)), from the end: 40 terms fall throughout for x > 40.
         return 1 + tail * (40 - i) / far
 
@@ -276,7 +281,7 @@ def _growing(x: Any) -> Any:
 
 
 @custom_jvp
-def _expi(x: Any) -> Any:
+def _expi(x: Array) -> Any:
     positive, negative = jnp.where(x > 0, x, 1.0), jnp.where(x < 0, -x, 1.0)
     falling = -_expn_value(jnp.ones_like(x), negative)
     y = jnp.where(x > 0, _growing(positive), falling)
@@ -284,7 +289,7 @@ def _expi(x: Any) -> Any:
 
 
 @_expi.defjvp
-def _expi_jvp(primals: Any, tangents: Any) -> Any:
+def _expi_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     return _expi(x), t * (jnp.exp(x) / x)
 
@@ -316,7 +321,7 @@ def _bernoulli_terms(count: int) -> list[float]:
 _TERMS = _bernoulli_terms(11)
 
 
-def _dilogarithm_of_log(u: Any) -> Any:
+def _dilogarithm_of_log(u: Array) -> Any:
     """Li_2(1 - exp(-u)) for |u| <= log 2. Zagier, "The dilogarithm function", 2007."""
     square = u * u
     total = jnp.zeros_like(u)
@@ -326,7 +331,7 @@ def _dilogarithm_of_log(u: Any) -> Any:
 
 
 @custom_jvp
-def _spence(x: Any) -> Any:
+def _spence(x: Array) -> Any:
     is_low, is_high = x < 0.5, x > 2
     low = jnp.where(is_low & (x > 0), x, 0.25)
     high = jnp.where(is_high, x, 4.0)
@@ -348,7 +353,7 @@ def _spence(x: Any) -> Any:
 
 
 @_spence.defjvp
-def _spence_jvp(primals: Any, tangents: Any) -> Any:
+def _spence_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     is_one = x == 1
     slope = jnp.where(is_one, -1.0, jnp.log(x) / jnp.where(is_one, 1.0, 1 - x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.typing import Array
 from teucer.numpy._library import fast
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = ["lpmn", "lpmn_values"]
 
@@ -54,7 +57,7 @@ def lpmn_values(m: int, n: int, z: Array, is_normalized: bool) -> Array:
     return _legendre(z, n=int(n), is_normalized=bool(is_normalized), slopes=False)
 
 
-def _check(name: str, m: int, n: int, z: Any) -> None:
+def _check(name: str, m: int, n: int, z: Array) -> None:
     warnings.warn(
         f"jax.scipy.special.{name} is deprecated, and nothing takes its place.",
         DeprecationWarning,
@@ -93,7 +96,7 @@ def _coefficients(n: int, *, is_normalized: bool) -> tuple[np.ndarray, np.ndarra
 
 
 @partial(fast, static=("n", "is_normalized", "slopes"))
-def _legendre(z: Any, *, n: int, is_normalized: bool, slopes: bool) -> Any:
+def _legendre(z: ArrayLike, *, n: int, is_normalized: bool, slopes: bool) -> Any:
     z = jnp.asarray(z)
     orders = jnp.arange(n + 1)[:, None]
     sine = jnp.sqrt(1 - z * z)

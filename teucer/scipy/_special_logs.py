@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer.lax._gaussian import erf_near, exp_of_square, scaled_erfc
 from teucer.lax._terms import chebyshev
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Tangents
 
 __all__ = [
     "boxcox",
@@ -37,7 +40,7 @@ __all__ = [
 
 
 @custom_jvp
-def _xlogy(x: Any, y: Any) -> Any:
+def _xlogy(x: Array, y: Array) -> Any:
     is_zero = (x == 0) & ~jnp.isnan(y)
     return jnp.where(
         is_zero, jnp.zeros_like(x), x * jnp.log(jnp.where(is_zero, jnp.ones_like(y), y))
@@ -45,7 +48,7 @@ def _xlogy(x: Any, y: Any) -> Any:
 
 
 @_xlogy.defjvp
-def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
+def _xlogy_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x, y), (dx, dy) = primals, tangents
     return _xlogy(x, y), dx * jnp.log(y) + dy * jnp.divide(x, y)
 
@@ -61,7 +64,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _xlog1py(x: Any, y: Any) -> Any:
+def _xlog1py(x: Array, y: Array) -> Any:
     is_zero = (x == 0) & ~jnp.isnan(y)
     return jnp.where(
         is_zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(is_zero, jnp.zeros_like(y), y))
@@ -69,7 +72,7 @@ def _xlog1py(x: Any, y: Any) -> Any:
 
 
 @_xlog1py.defjvp
-def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
+def _xlog1py_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x, y), (dx, dy) = primals, tangents
     return _xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.divide(x, 1 + y)
 
@@ -85,7 +88,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _entr(x: Any) -> Any:
+def _entr(x: Array) -> Any:
     return jnp.where(x < 0, -jnp.inf, -_xlogy(x, x))
 
 
@@ -157,7 +160,7 @@ def logit(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _logit(x: Any) -> Any:
+def _logit(x: Array) -> Any:
     if jnp.iscomplexobj(x):
         return jnp.log(x) - jnp.log1p(-x)
     # The logarithms cancel near 1/2. There it is 2 atanh(2 x - 1), of a number that is exact.
@@ -167,7 +170,7 @@ def _logit(x: Any) -> Any:
 
 
 @_logit.defjvp
-def _logit_jvp(primals: Any, tangents: Any) -> Any:
+def _logit_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     return _logit(x), t / (x * (1 - x))
 
@@ -201,7 +204,7 @@ def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
 
 
 @custom_jvp
-def _ndtr(x: Any) -> Any:
+def _ndtr(x: Array) -> Any:
     # Through erfc, -x sqrt(1/2) would be rounded, and its error be that of the result times x^2.
     size = jnp.abs(x) * math.sqrt(0.5)
     tail = 0.5 * exp_of_square(x, 0.5) * scaled_erfc(size)
@@ -211,7 +214,7 @@ def _ndtr(x: Any) -> Any:
 
 
 @_ndtr.defjvp
-def _ndtr_jvp(primals: Any, tangents: Any) -> Any:
+def _ndtr_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     return _ndtr(x), t * (math.sqrt(0.5 / math.pi) * jnp.exp(-0.5 * jnp.square(x)))
 
@@ -247,7 +250,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
 
 @fast
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: ArrayLike) -> Any:
     x = floating("log_ndtr", jnp.asarray(x))
     is_above = x > 0
     # Each expression sees only arguments for which it is finite, so that derivatives are finite
@@ -327,7 +330,7 @@ _TAIL = (
 )
 
 
-def _ratio(x: Any, coefficients: tuple[Sequence[float], Sequence[float]]) -> Any:
+def _ratio(x: Array, coefficients: tuple[Sequence[float], Sequence[float]]) -> Any:
     """The quotient of two polynomials, by Horner's rule."""
     top, bottom = (x * 0 + c[-1] for c in coefficients)
     for a, b in zip(reversed(coefficients[0][:-1]), reversed(coefficients[1][:-1]), strict=True):
@@ -336,7 +339,7 @@ def _ratio(x: Any, coefficients: tuple[Sequence[float], Sequence[float]]) -> Any
 
 
 @custom_jvp
-def _ndtri(p: Any) -> Any:
+def _ndtri(p: Array) -> Any:
     q = p - 0.5
     is_centre = jnp.abs(q) <= 0.425
     centre = jnp.where(is_centre, q, 0.0)
@@ -351,7 +354,7 @@ def _ndtri(p: Any) -> Any:
 
 
 @_ndtri.defjvp
-def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
+def _ndtri_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (p,), (t,) = primals, tangents
     y = _ndtri(p)
     return y, t * (math.sqrt(2 * math.pi) * jnp.exp(0.5 * jnp.square(y)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from teucer._derived.custom_jvp import custom_jvp
 from teucer.numpy._library import fast
 from teucer.scipy._operands import strong
 from teucer.scipy._special_logs import ndtr, ndtri
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Tangents
 
 __all__ = ["erfcinv", "owens_t"]
 
@@ -44,7 +49,7 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _owens_t(h: Any, a: Any) -> Any:
+def _owens_t(h: Array, a: Array) -> Any:
     x, slope = jnp.abs(h), jnp.abs(a)
     is_steep = slope > 1
     both = jnp.where((x == 0) | (slope == 0), 0.0, x * slope)
@@ -60,7 +65,7 @@ def _owens_t(h: Any, a: Any) -> Any:
 
 
 @_owens_t.defjvp
-def _owens_t_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _owens_t_jvp(primals: Sequence[Array], tangents: Tangents) -> tuple[Any, Any]:
     (h, a), (dh, da) = primals, tangents
     along_h = (
         -jnp.exp(-0.5 * h * h)
@@ -73,7 +78,7 @@ def _owens_t_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _owens_t(h, a), along_h * dh + along_a * da
 
 
-def _quadrature(h: Any, a: Any) -> Any:
+def _quadrature(h: Array, a: Array) -> Any:
     """T(h, a) for h >= 0 and a in [0, 1]."""
     # Beyond `reach` the integrand is below the precision of what it starts with.
     count, reach = (16, 6.0) if jnp.finfo(h.dtype).bits <= 32 else (32, 8.7)

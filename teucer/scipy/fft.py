@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.numpy import fft
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 __dir__ = listing(__name__, __all__)
@@ -76,7 +79,7 @@ def idctn(
 
 
 def _along_all(
-    transform: Callable[..., Any], x: Any, type: int, s: Any, axes: Any, norm: str | None
+    transform: Callable[..., Any], x: ArrayLike, type: int, s: Any, axes: Any, norm: str | None
 ) -> Any:
     rank = np.ndim(x)
     if axes is None:
@@ -95,7 +98,12 @@ def _along_all(
 
 
 def _along(
-    transform: Callable[..., Any], x: Any, type: int, n: int | None, axis: int, norm: str | None
+    transform: Callable[..., Any],
+    x: ArrayLike,
+    type: int,
+    n: int | None,
+    axis: int,
+    norm: str | None,
 ) -> Any:
     if type != 2:
         raise NotImplementedError(
@@ -126,22 +134,22 @@ def _order(n: int) -> Any:
     return np.concatenate([np.arange(0, n, 2), np.arange(n - 1 - n % 2, 0, -2)])
 
 
-def _scale(n: int, dtype: Any) -> Any:
+def _scale(n: int, dtype: DTypeLike) -> Any:
     """What makes the transform orthogonal."""
     return np.where(np.arange(n) == 0, np.sqrt(1 / (4 * n)), np.sqrt(1 / (2 * n))).astype(dtype)
 
 
-def _rotation(n: int, dtype: Any) -> Any:
+def _rotation(n: int, dtype: DTypeLike) -> Any:
     return np.exp(-0.5j * np.pi * np.arange(n) / n).astype(np.result_type(dtype, np.complex64))
 
 
-def _forward(x: Any, ortho: bool) -> Any:
+def _forward(x: Array, ortho: bool) -> Any:
     n = x.shape[-1]
     y = 2 * (fft.fft(x[..., _order(n)]) * _rotation(n, x.dtype)).real
     return y * _scale(n, x.dtype) if ortho else y
 
 
-def _inverse(y: Any, ortho: bool) -> Any:
+def _inverse(y: Array, ortho: bool) -> Any:
     n = y.shape[-1]
     if ortho:
         y = y / _scale(n, y.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from teucer._base.lazy import listing
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["RegularGridInterpolator"]
 __dir__ = listing(__name__, __all__)
@@ -36,11 +39,11 @@ class RegularGridInterpolator:
 
     def __init__(
         self,
-        points: Sequence[Any],
-        values: Any,
+        points: Sequence[object],
+        values: Sequence[Array],
         method: str = "linear",
         bounds_error: bool = False,
-        fill_value: Any = jnp.nan,
+        fill_value: Array = jnp.nan,
     ) -> None:
         self.method, self.bounds_error, self.fill_value = _checked(method), bounds_error, fill_value
         if bounds_error:
@@ -99,7 +102,9 @@ def _checked(method: str) -> str:
 
 
 @fast(static=("method",))
-def _interpolate(grid: tuple[Any, ...], values: Any, fill_value: Any, xi: Any, method: str) -> Any:
+def _interpolate(
+    grid: tuple[Any, ...], values: Any, fill_value: Array, xi: Array, method: str
+) -> Any:
     values, *lines = matrices("RegularGridInterpolator", values, *grid)
     lines = [jnp.real(line) for line in lines]
     lower, shares = [], []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer._base.lazy import listing
 from teucer._core.typing import ArrayLike
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["map_coordinates"]
 __dir__ = listing(__name__, __all__)
@@ -68,7 +71,9 @@ def map_coordinates(
 
 
 @fast(static=("order", "mode"))
-def _map_coordinates(x: Any, coordinates: tuple[Any, ...], order: int, mode: str, cval: Any) -> Any:
+def _map_coordinates(
+    x: ArrayLike, coordinates: tuple[object, ...], order: int, mode: str, cval: object
+) -> Any:
     x = jnp.asarray(x)
     cval = jnp.asarray(cval, x.dtype)
     nodes = [_nodes(jnp.asarray(c), order) for c in coordinates]
@@ -106,7 +111,7 @@ def _nodes(place: Any, order: int) -> list[tuple[Any, Any]]:
     return [(index, 1 - share), (index + 1, share)]
 
 
-def _folded(i: Any, period: Any) -> Any:
+def _folded(i: Array, period: object) -> Any:
     """The distance from the nearest multiple of a period: 0, 1, 2, ..., and back."""
     i = i % period
     return jnp.minimum(i, period - i)

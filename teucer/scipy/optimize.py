@@ -43,9 +43,9 @@ class OptimizeResults(NamedTuple):
 
 
 def minimize(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     x0: Array,
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     *,
     method: str,
     tol: float | None = None,
@@ -85,7 +85,7 @@ def minimize(
     x0 = jnp.asarray(x0)
     x0 = x0 if jnp.issubdtype(x0.dtype, np.inexact) else x0.astype(float)
 
-    def flat(x: Any) -> Any:
+    def flat(x: Array) -> Any:
         return fun(x.reshape(x0.shape), *args)
 
     result = _bfgs(flat, x0.reshape(-1), **options)
@@ -106,9 +106,9 @@ class _State(NamedTuple):
 
 def _bfgs(
     fun: Callable[[Any], Any],
-    x0: Any,
+    x0: Array,
     gtol: float = 1e-5,
-    norm: Any = np.inf,
+    norm: object = np.inf,
     maxiter: int | None = None,
     line_search_maxiter: int = 10,
 ) -> OptimizeResults:
@@ -150,7 +150,7 @@ def _bfgs(
     )
 
 
-def _updated(inverse: Any, s: Any, y: Any, is_first: Any) -> Any:
+def _updated(inverse: object, s: Array, y: Array, is_first: object) -> Any:
     """The estimate of the inverse Hessian that takes y, the change of the gradient, to s; unchanged
     where the curvature is none."""
     curvature = jnp.vdot(y, s)
@@ -199,7 +199,7 @@ def _line_search(
     in so many evaluations."""
     slope = jnp.vdot(state.g, direction)
 
-    def at(t: Any) -> Any:
+    def at(t: Array) -> Any:
         return of(state.x + t * direction)
 
     def narrow(search: _Search) -> _Search:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.axes import extended
@@ -34,6 +34,11 @@ from teucer._xla.client import PARTITIONED
 from teucer._xla.platforms import partitioners
 from teucer.sharding._manual_call import inside
 from teucer.sharding._sharding_rule import SdyShardingRule, parse_rule
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Value
+    from teucer._devices.meshes import BaseMesh
+    from teucer._xla.pytree import PyTree
 
 __all__ = ["custom_partitioning", "custom_partitioning_p"]
 
@@ -72,13 +77,13 @@ class CustomPartitioning(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call.out_avals)
 
-    def effects(self, *avals: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return call.effects
 
-    def evaluate(self, *args: Any, call: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Any, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call(*args))
 
     def lower(self, ctx: Any, *values: Any, **params: Any) -> Any:
@@ -136,7 +141,7 @@ def _rule_text(call: _Call) -> str | None:
     return rule.text([a.shape for a in call.in_avals], [a.shape for a in out_avals])
 
 
-def _as_rule(rule: Any, options: dict[str, Any]) -> SdyShardingRule:
+def _as_rule(rule: object, options: Params) -> SdyShardingRule:
     if not isinstance(rule, SdyShardingRule):
         return parse_rule(rule, **options)
     if any(options.values()):
@@ -167,7 +172,7 @@ def _register() -> None:
 
 
 def _partition(
-    arg_shapes: Any, arg_shardings: Any, result_shape: Any, result_sharding: Any, name: bytes
+    arg_shapes: object, arg_shardings: Any, result_shape: object, result_sharding: Any, name: bytes
 ) -> Any:
     """What one device runs, as text, and the shardings that arguments and results are to have for
     it."""
@@ -201,7 +206,7 @@ def _partition(
     )
 
 
-def _structs(call: _Call, avals: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+def _structs(call: _Call, avals: Sequence[ShapedArray], found: Sequence[Any]) -> list[Any]:
     """The types of arguments or results, with the shardings that were found for them."""
     mesh, structs = call.mesh, []
     for aval, hlo_sharding in zip(avals, found, strict=True):
@@ -218,7 +223,7 @@ def _structs(call: _Call, avals: Sequence[Any], found: Sequence[Any]) -> list[An
     return structs
 
 
-def _flat_shardings(what: str, tree_of_shardings: Any, tree: Any) -> list[Any]:
+def _flat_shardings(what: str, tree_of_shardings: object, tree: PyTree) -> list[Any]:
     leaves, found = pytrees.tree_flatten(
         tree_of_shardings, is_leaf=lambda x: isinstance(x, Sharding) or x is None
     )
@@ -237,7 +242,11 @@ def _flat_shardings(what: str, tree_of_shardings: Any, tree: Any) -> list[Any]:
 
 
 def _module(
-    call: _Call, mesh: Any, lower_fn: Callable[..., Any], ins: Sequence[Any], outs: Sequence[Any]
+    call: _Call,
+    mesh: BaseMesh,
+    lower_fn: Callable[..., object],
+    ins: Sequence[object],
+    outs: Sequence[Value],
 ) -> str:
     """`lower_fn` on the parts of one device, as a module."""
     params, out_avals = call.params, call.params["call"].out_avals
@@ -251,7 +260,7 @@ def _module(
             f"the program.\n    got: {mesh}\n    program: {call.mesh}"
         )
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Value) -> list[Any]:
         return pytrees.tree_leaves(lower_fn(*pytrees.tree_unflatten(params["in_tree"], leaves)))
 
     everything = frozenset(mesh.axis_names)
@@ -303,7 +312,9 @@ class custom_partitioning:  # as users write it, a decorator
     Array([2., 2.], dtype=float32)
     """
 
-    def __init__(self, fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(
+        self, fun: Callable[..., object], static_argnums: int | Sequence[int] = ()
+    ) -> None:
         self.fun = fun
         self.static_argnums = as_indices(static_argnums, "static_argnums", "custom_partitioning")
         self.partition: Callable[..., Any] | None = None
@@ -315,11 +326,11 @@ class custom_partitioning:  # as users write it, a decorator
 
     def def_partition(
         self,
-        partition: Callable[..., Any],
-        infer_sharding_from_operands: Callable[..., Any] | None = None,
-        propagate_user_sharding: Callable[..., Any] | None = None,
+        partition: Callable[..., object],
+        infer_sharding_from_operands: Callable[..., object] | None = None,
+        propagate_user_sharding: Callable[..., object] | None = None,
         decode_shardings: bool = True,
-        sharding_rule: Any = None,
+        sharding_rule: object = None,
         *,
         reduction_factors: tuple[str, ...] = (),
         need_replication_factors: tuple[str, ...] = (),
@@ -400,7 +411,7 @@ def _name(fun: Any) -> str:
     return getattr(fun, "__name__", repr(fun))
 
 
-def _check_hashable(fun: Any, statics: Sequence[Any]) -> None:
+def _check_hashable(fun: Callable[..., object], statics: Sequence[object]) -> None:
     for x in statics:
         try:
             hash(x)
@@ -411,7 +422,7 @@ def _check_hashable(fun: Any, statics: Sequence[Any]) -> None:
             ) from err
 
 
-def _with_constants(staged: StagedCall, fun: Any) -> ClosedJaxpr:
+def _with_constants(staged: StagedCall, fun: Callable[..., object]) -> ClosedJaxpr:
     """The jaxpr of a staged function, with what it closes over as constants."""
     for x in staged.consts:
         if isinstance(x, Tracer):
@@ -419,7 +430,7 @@ def _with_constants(staged: StagedCall, fun: Any) -> ClosedJaxpr:
     return ClosedJaxpr(staged.jaxpr, staged.consts)
 
 
-def _refuse_closed_over(x: Any, fun: Any) -> NoReturn:
+def _refuse_closed_over(x: Any, fun: object) -> NoReturn:
     raise ValueError(
         f"custom_partitioning: {_name(fun)} closes over a value that is traced outside of it.\n"
         f"    value: {x.aval.str_short(short_dtypes=True)}\n"

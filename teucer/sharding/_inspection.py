@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels, every
@@ -14,6 +14,13 @@ from teucer._devices.shardings import NamedSharding, single_device_sharding
 from teucer._lower import hlo
 from teucer._xla.client import INSPECTED
 from teucer._xla.platforms import partitioners
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Value
+    from teucer._devices.meshes import BaseMesh
 
 __all__ = ["inspect_sharding_p"]
 
@@ -32,13 +39,13 @@ class InspectSharding(Primitive):
     multiple_results = True
     mergeable = False
 
-    def types(self, x: Any, *, callback: Callable[[Any], None]) -> Any:
+    def types(self, x: ShapedArray, *, callback: Callable[[Any], None]) -> Any:
         return ()
 
-    def effects(self, x: Any, *, callback: Callable[[Any], None]) -> frozenset[Effect]:
+    def effects(self, x: Value, *, callback: Callable[[Any], None]) -> frozenset[Effect]:
         return frozenset({Effect("inspect")})
 
-    def shard(self, x: Any, **params: Any) -> Labels:
+    def shard(self, x: ShapedArray, **params: object) -> Labels:
         return Labels([every(x)], [()])
 
     def evaluate(self, x: Any, *, callback: Callable[[Any], None]) -> Any:
@@ -69,10 +76,10 @@ class InspectSharding(Primitive):
 
     lower_extended = lower
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), ()
 
     padded = Primitive.through
@@ -81,7 +88,7 @@ class InspectSharding(Primitive):
 inspect_sharding_p = InspectSharding()
 
 
-def _name_of(callback: Callable[[Any], None], mesh: Any, free: Any, ndim: int) -> str:
+def _name_of(callback: Callable[[Any], None], mesh: BaseMesh, free: Any, ndim: int) -> str:
     """What the text of a program names the function by that tells `callback` of a sharding over a
     mesh.
 

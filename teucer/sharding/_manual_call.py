@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from teucer.lax._arithmetic import div
 from teucer.lax._collectives import psum_p
 from teucer.lax._control.bodies import run
 from teucer.lax._varying import cast
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
 
 __all__ = ["as_said", "inside", "named_over", "shard_map_p", "stacked", "stacked_aval", "unstacked"]
 
@@ -86,7 +89,7 @@ def stacked(x: Any) -> Any:
     return array_ops.reshape(x, (1, *np.shape(x)))
 
 
-def stacked_aval(aval: Any) -> Any:
+def stacked_aval(aval: ShapedArray) -> Any:
     """The type of what `stacked` gives."""
     sharding = None if aval.partition is None else aval.partition.inserted(aval.ndim, 0, None)
     return aval.update(shape=(1, *aval.shape), sharding=sharding)
@@ -131,7 +134,7 @@ class ShardMap(Primitive):
             for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
         )
 
-    def effects(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
     def on_values(self, operands: Any, groups: Any, **params: Any) -> Any:
@@ -220,7 +223,7 @@ class ShardMap(Primitive):
             },
         )
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: Any) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         moving = [type(t) is not Zero for t in tangents]
         with self.within(params):
@@ -311,7 +314,7 @@ class ShardMap(Primitive):
         now, later = iter(outs[:n]), iter(rest)
         return tuple(next(later) if u else next(now) for u in split.unknown_outs)
 
-    def batch(self, axis: Axis, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Any, **params: Any) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         for spec in (*filtered(in_specs, batched), *out_specs):
@@ -371,7 +374,7 @@ class ShardMap(Primitive):
         )
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def uses_axis(self, name: Any, params: Params) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return (
             name is not None
             and name not in params["newly_manual_axes"]
@@ -402,7 +405,7 @@ def _placements(params: Params) -> tuple[Any, ...]:
     return tuple(NamedSharding(mesh, spec) for spec in specs)
 
 
-def as_said(y: Any, spec: PartitionSpec) -> Any:
+def as_said(y: Value, spec: PartitionSpec) -> Any:
     """A part of a result, of the type that its spec says."""
     y = array_ops.vary(y, names_of_spec(spec))
     rest = spec.unreduced - typeof(y).unreduced
@@ -428,7 +431,7 @@ def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) 
     )
 
 
-def _share(ct: Any, spec: Any, params: Params) -> Any:
+def _share(ct: Array, spec: Any, params: Params) -> Any:
     """A device's share of a cotangent, of a value that is the same on several devices."""
     copies = math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
     if copies == 1:
@@ -437,7 +440,7 @@ def _share(ct: Any, spec: Any, params: Params) -> Any:
     return div(ct, np.asarray(copies, typeof(ct).dtype))
 
 
-def _refuse_sums(aval: Any) -> None:
+def _refuse_sums(aval: ShapedArray) -> None:
     if aval.is_high:
         raise NotImplementedError(
             "shard_map: with check_vma=False the cotangent of a value that is the same on "
@@ -511,7 +514,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
 
 
 def _batched(
-    jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[Any], check_vma: bool
+    jaxpr: ClosedJaxpr, axis: Axis, batched: Sequence[bool], over: frozenset[str], check_vma: bool
 ) -> Any:
     """The jaxpr on batches, in front, of which each device along the axes `over` has its part; and
     which results are batched."""

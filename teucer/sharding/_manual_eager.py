@@ -6,7 +6,7 @@ Operations run one after the other, on values that differ from device to device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from teucer.sharding._manual_call import (
     unstacked,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.types import Aval, ShapedArray
+    from teucer._core.typing import Value
+
 __all__ = ["run_eagerly"]
 
 
@@ -37,7 +41,7 @@ class Devices(NamedTuple):
     manual: frozenset[Any]
     check_vma: bool
 
-    def side_by_side(self, aval: Any) -> PartitionSpec:
+    def side_by_side(self, aval: ShapedArray) -> PartitionSpec:
         """How the stacked parts of a value lie over the mesh."""
         return PartitionSpec(named_over(aval, *self))
 
@@ -69,7 +73,7 @@ class ShardMapTracer(Tracer):
     __slots__ = ("aval", "value")
     aval: Any
 
-    def __init__(self, trace: Trace, value: Any, aval: Any) -> None:
+    def __init__(self, trace: Trace, value: Value, aval: ShapedArray) -> None:
         self._trace, self.value, self.aval = trace, value, aval
 
     def concrete(self) -> Any:
@@ -153,7 +157,7 @@ class ShardMapTrace(Trace):
         )
         return tuple(ShardMapTracer(self, y, aval) for y, aval in zip(outs, out_avals, strict=True))
 
-    def lifted(self, x: Any) -> ShardMapTracer:
+    def lifted(self, x: Value) -> ShardMapTracer:
         """A value that is the same on each device."""
         check_alive(x)
         aval = typeof(x)
@@ -172,7 +176,7 @@ class ShardMapTrace(Trace):
 def _operation(
     devices: Devices,
     primitive: Any,
-    avals: Sequence[Any],
+    avals: Sequence[Aval],
     mine: Sequence[bool],
     params: dict[str, Any],
 ) -> Any:
@@ -189,7 +193,7 @@ def _operation(
             )
         are_stacked = [*(type(c) is ShardMapTracer for c in consts), *mine]
 
-        def on_stacked(*xs: Any) -> list[Any]:
+        def on_stacked(*xs: Value) -> list[Any]:
             return list(
                 map(
                     stacked,
@@ -206,10 +210,10 @@ def _operation(
 
 
 def _placed(
-    x: Any,
-    aval: Any,
+    x: Value,
+    aval: ShapedArray,
     devices: Devices,
-    change: Callable[[Any], Any],
+    change: Callable[[Value], object],
     ins: PartitionSpec,
     outs: PartitionSpec,
 ) -> Any:
@@ -223,11 +227,11 @@ def _placed(
 
 
 def run_eagerly(
-    f: Callable[..., Sequence[Any]],
-    args: Sequence[Any],
-    avals: Sequence[Any],
+    f: Callable[..., Sequence[object]],
+    args: Sequence[Value],
+    avals: Sequence[ShapedArray],
     in_specs: Sequence[PartitionSpec],
-    out_specs: Callable[[Sequence[Any]], Sequence[PartitionSpec]],
+    out_specs: Callable[[Sequence[object]], Sequence[PartitionSpec]],
     devices: Devices,
 ) -> Any:
     """The results of a function that each device runs on its parts, of types `avals`, of arrays.

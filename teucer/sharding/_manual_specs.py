@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.calls import fun_name, leaf_names
 from teucer._core.high_types import HighSpec, is_high, low_types
@@ -14,6 +14,12 @@ from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.parts import low_specs
 from teucer._trees import pytrees
 from teucer.sharding._manual_eager import Devices
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval, ShapedArray
+    from teucer._core.typing import Value
+    from teucer._devices.meshes import BaseMesh
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "Infer",
@@ -37,7 +43,7 @@ class _Infer:
 Infer = _Infer()
 
 
-def check_are_specs(what: str, specs: Any) -> None:
+def check_are_specs(what: str, specs: object) -> None:
     wrong = [
         (path, s)
         for path, s in pytrees.tree_flatten_with_path(specs, is_leaf=lambda s: s is None)[0]
@@ -57,7 +63,7 @@ def check_are_specs(what: str, specs: Any) -> None:
 class Names:
     """What the user calls the arguments that are divided; looked up for a message."""
 
-    def __init__(self, f: Callable[..., Any], tree: Any, places: Sequence[int]) -> None:
+    def __init__(self, f: Callable[..., object], tree: PyTree, places: Sequence[int]) -> None:
         self.f, self.tree, self.places = f, tree, places
 
     def __getitem__(self, i: int) -> str:
@@ -65,7 +71,7 @@ class Names:
 
 
 def in_specs_of(
-    names: Names, given: Sequence[Any], avals: Sequence[Any], where: Devices
+    names: Names, given: Sequence[Any], avals: Sequence[Aval], where: Devices
 ) -> list[Any]:
     explicit, omitted = where.mesh.type_of, left_out(where.mesh)
     found = []
@@ -121,7 +127,7 @@ def in_specs_of(
     return found
 
 
-def check_names(what: str, given: Sequence[Any], where: Devices) -> None:
+def check_names(what: str, given: Sequence[object], where: Devices) -> None:
     specs = [
         low for s in given for low in ([s] if isinstance(s, PartitionSpec) else low_specs(s, None))
     ]
@@ -162,14 +168,14 @@ def _check_sums(what: str, spec: PartitionSpec, where: Devices) -> None:
         )
 
 
-def _mesh_text(mesh: Any) -> str:
+def _mesh_text(mesh: BaseMesh) -> str:
     return (
         f"The mesh given has shape {mesh.axis_sizes} with corresponding axis names "
         f"{mesh.axis_names}."
     )
 
 
-def _pairs(specs: Sequence[Any], avals: Sequence[Any]) -> list[tuple[int, PartitionSpec, Any]]:
+def _pairs(specs: Sequence[Any], avals: Sequence[Aval]) -> list[tuple[int, PartitionSpec, Any]]:
     """For each array its spec and type, with the number of the value that it is a part of."""
     found = []
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
@@ -184,7 +190,11 @@ def _pairs(specs: Sequence[Any], avals: Sequence[Any]) -> list[tuple[int, Partit
 
 
 def check_ranks_and_sizes(
-    f: Any, names: Names, specs: Sequence[Any], avals: Sequence[Any], mesh: Any
+    f: Callable[..., object],
+    names: Names,
+    specs: Sequence[object],
+    avals: Sequence[ShapedArray],
+    mesh: Any,
 ) -> None:
     for i, spec, aval in _pairs(specs, avals):
         if len(spec) > aval.ndim:
@@ -215,7 +225,7 @@ def check_ranks_and_sizes(
 
 
 def out_specs_of(
-    f: Any, out_specs: Any, outs: Sequence[Any], tree: Any, where: Devices
+    f: Callable[..., object], out_specs: object, outs: Sequence[Value], tree: PyTree, where: Devices
 ) -> list[Any]:
     """The spec of each result, checked against its type."""
     specs = pytrees.flatten_axes("shard_map out_specs", tree, out_specs)
@@ -258,12 +268,12 @@ def out_specs_of(
 def _not_replicated(
     function: str,
     result: str,
-    aval: Any,
+    aval: ShapedArray,
     spec: PartitionSpec,
-    extra: frozenset[Any],
+    extra: frozenset[str],
     where: Devices,
 ) -> str:
-    def listed(names: frozenset[Any]) -> str:
+    def listed(names: frozenset[str]) -> str:
         manual = [str(n) for n in where.mesh.axis_names if n in names and n in where.manual]
         return f"{{{','.join(manual)}}}"
 

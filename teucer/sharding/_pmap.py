@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,12 @@ from teucer._executables import misses
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.sharding._shard_map import over_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from teucer._core.typing import Value
+    from teucer._xla.pytree import PyTree
 
 __all__ = ["pmap"]
 
@@ -69,7 +75,7 @@ def pmap(
         def program(*args: Any, **kwargs: Any) -> Any:
             fixed, moving = _parted(args, static)
 
-            def element(moving_args: Sequence[Any], kwargs: Any) -> Any:
+            def element(moving_args: Sequence[Any], kwargs: dict[str, object]) -> Any:
                 given = {**fixed, **dict(zip(moving, moving_args, strict=True))}
                 return fun(*(given[i] for i in range(len(args))), **kwargs)
 
@@ -123,12 +129,12 @@ def pmap(
         return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs
 
     @tracebacks.boundary_of(fun)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: Any, **kwargs: object) -> Any:
         program, args, kwargs = prepared(args, kwargs)
         return program(*args, **kwargs)
 
     @tracebacks.api_boundary
-    def lower(*args: Any, **kwargs: Any) -> Any:
+    def lower(*args: Any, **kwargs: object) -> Any:
         """The program for these arguments as StableHLO."""
         program, args, kwargs = prepared(args, kwargs)
         return program.lower(*args, **kwargs)
@@ -138,18 +144,18 @@ def pmap(
 
 
 def _over_devices(
-    element: Callable[..., Any],
-    flat: Sequence[Any],
+    element: Callable[..., object],
+    flat: Sequence[object],
     axes: Sequence[int | None],
-    out_axes: Any,
+    out_axes: object,
     mesh: Mesh,
-    name: Any,
+    name: Hashable,
 ) -> Any:
     """The results of a function of elements, one on each device; axes: those along which the
     arguments have them."""
     found: list[Any] = []
 
-    def on_device(*parts: Any) -> list[Any]:
+    def on_device(*parts: Value) -> list[Any]:
         out = element(
             *(x if a is None else _without(x, a) for x, a in zip(parts, axes, strict=True))
         )
@@ -177,7 +183,7 @@ def _over_devices(
     return pytrees.tree_unflatten(found[0], outs)
 
 
-def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
+def _parted(args: Sequence[Value], static: Sequence[int]) -> tuple[dict[int, Any], list[int]]:
     """The static arguments by position, and the positions of the others."""
     if any(not -len(args) <= i < len(args) for i in static):
         raise ValueError(
@@ -189,13 +195,15 @@ def _parted(args: Sequence[Any], static: Sequence[int]) -> tuple[dict[int, Any],
     return fixed, [i for i in range(len(args)) if i not in fixed]
 
 
-def _count(tree: Any) -> int:
+def _count(tree: PyTree) -> int:
     """How many leaves of (positional arguments, keyword arguments) are positional."""
     count: int = pytrees.treedef_children(tree)[0].num_leaves
     return count
 
 
-def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -> list[int | None]:
+def _axes(
+    in_axes: object, args: Sequence[Value], moving: Sequence[int], tree: PyTree
+) -> list[int | None]:
     """The mapped axis of each leaf of (positional arguments that are not static, keyword
     arguments)."""
     if isinstance(in_axes, list | tuple):
@@ -219,7 +227,7 @@ def _axes(in_axes: Any, args: Sequence[Any], moving: Sequence[int], tree: Any) -
     return pytrees.flatten_axes("pmap in_axes", tree, (in_axes, 0), kws=True)
 
 
-def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
+def _size(flat: Sequence[object], axes: Sequence[int | None], axis_size: int | None) -> int:
     refuse_high("pmap", *map(typeof, flat))
     sizes = {
         typeof(x).shape[a]
@@ -246,7 +254,7 @@ def _size(flat: Sequence[Any], axes: Sequence[int | None], axis_size: int | None
     return size
 
 
-def _mesh(size: int, devices: Sequence[Any] | None, backend: str | None, name: Any) -> Mesh:
+def _mesh(size: int, devices: Sequence[object] | None, backend: str | None, name: Hashable) -> Mesh:
     available = list(devices) if devices is not None else backends.devices(backend)
     if size > len(available):
         raise ValueError(
@@ -257,11 +265,11 @@ def _mesh(size: int, devices: Sequence[Any] | None, backend: str | None, name: A
     return Mesh(np.array(available[:size]), (name,), axis_types=(AxisType.Auto,))
 
 
-def _spec(name: Any, axis: int | None) -> PartitionSpec:
+def _spec(name: Hashable, axis: int | None) -> PartitionSpec:
     return PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name)
 
 
-def _without(x: Any, axis: int) -> Any:
+def _without(x: Value, axis: int) -> Any:
     """x without an axis of size 1."""
     shape = typeof(x).shape
     return array_ops.reshape(x, (*shape[:axis], *shape[axis + 1 :]))

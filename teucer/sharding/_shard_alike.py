@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops, partition
 from teucer._core.cost import STILL
@@ -11,6 +11,13 @@ from teucer._core.types import Zero
 from teucer._lower import text
 from teucer._trees import pytrees
 from teucer.lax._control.bodies import avals_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.primitive import Undefined
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
 
 __all__ = ["shard_alike", "shard_alike_p"]
 
@@ -29,10 +36,10 @@ class ShardAlike(Primitive):
     shard = partition.aligned
     padded = Primitive.through
 
-    def types(self, x: Any, y: Any) -> Any:
+    def types(self, x: ShapedArray, y: Any) -> Any:
         return x, y
 
-    def evaluate(self, x: Any, y: Any) -> Any:
+    def evaluate(self, x: Value, y: Any) -> Any:
         """Arrays lie already: y goes where x is, if that is over several devices."""
         sharding = getattr(x, "sharding", None)
         return x, y if sharding is None or sharding.num_devices == 1 else array_ops.lay_out(
@@ -49,10 +56,10 @@ class ShardAlike(Primitive):
                 )
         return x, y
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any) -> Any:
         return self.call(*primals), tuple(tangents)
 
-    def transpose(self, cts: Any, x: Any, y: Any) -> Any:
+    def transpose(self, cts: Any, x: Any, y: Array | Undefined) -> Any:
         return tuple(None if type(ct) is Zero else ct for ct in cts)
 
     def batch(self, axis: Any, args: Any, dims: Any) -> Any:
@@ -65,7 +72,7 @@ class ShardAlike(Primitive):
 shard_alike_p = ShardAlike()
 
 
-def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
+def shard_alike(x: Value, y: Value) -> tuple[Any, Any]:
     """x and y, which the compiler is to divide among devices alike.
 
     x, y: pytrees of one structure, whose leaves have one shape each. Where types say how values are

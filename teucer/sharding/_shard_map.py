@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -34,17 +34,21 @@ from teucer.sharding._manual_specs import (
     out_specs_of,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+    from teucer._devices.meshes import BaseMesh
+
 __all__ = ["Infer", "over_devices", "shard_map", "smap"]
 
 
 def shard_map(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., object] | None = None,
     /,
     *,
-    out_specs: Any,
-    in_specs: Any = Infer,
-    mesh: Any = None,
-    axis_names: Any = frozenset(),
+    out_specs: object,
+    in_specs: object = Infer,
+    mesh: BaseMesh | None = None,
+    axis_names: object = frozenset(),
     check_vma: bool = True,
 ) -> Any:
     """A function that each device of a mesh runs on its parts of the arguments, and that
@@ -93,14 +97,19 @@ def shard_map(
     given, manual_names = mesh, frozenset(names)
 
     @tracebacks.boundary_of(f)
-    def sharded(*args: Any) -> Any:
+    def sharded(*args: object) -> Any:
         return _call(f, args, in_specs, out_specs, given, manual_names, bool(check_vma))
 
     return sharded
 
 
 def smap(
-    f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Any
+    f: Callable[..., object] | None = None,
+    /,
+    *,
+    in_axes: object = Infer,
+    out_axes: object,
+    axis_name: Any,
 ) -> Any:
     """`shard_map` along one axis of the mesh in force, with axes of arrays as `vmap` says them.
 
@@ -141,7 +150,7 @@ def smap(
     )
 
     @tracebacks.boundary_of(f)
-    def smapped(*args: Any) -> Any:
+    def smapped(*args: object) -> Any:
         kind = meshes.get_abstract_mesh().type_of.get(axis_name)
         if kind is not AxisType.Explicit and any(
             axis is Infer for axis in pytrees.tree_leaves(in_axes)
@@ -156,7 +165,7 @@ def smap(
     return smapped
 
 
-def _spread(args: tuple[Any, ...], in_axes: Any, name: str) -> Any:
+def _spread(args: tuple[object, ...], in_axes: object, name: str) -> Any:
     """Arguments divided over an Explicit mesh axis as `in_axes` says, whatever their types say."""
     leaves, tree = pytrees.tree_flatten(args)
     axes = pytrees.flatten_axes(
@@ -171,7 +180,7 @@ def _spread(args: tuple[Any, ...], in_axes: Any, name: str) -> Any:
     )
 
 
-def _over_axis(x: Any, axis: int | None, name: str) -> Any:
+def _over_axis(x: Value, axis: int | None, name: str) -> Any:
     own = typeof(x).sharding
     entries = [tuple(n for n in entry_names(e) if n != name) for e in own.spec]
     if axis is not None and -len(entries) <= axis < len(entries):
@@ -188,12 +197,12 @@ def _over_axis(x: Any, axis: int | None, name: str) -> Any:
 
 
 def _call(
-    f: Callable[..., Any],
-    args: tuple[Any, ...],
-    in_specs: Any,
-    out_specs: Any,
-    mesh: Any,
-    names: frozenset[Any],
+    f: Callable[..., object],
+    args: tuple[object, ...],
+    in_specs: object,
+    out_specs: object,
+    mesh: object,
+    names: frozenset[str],
     check_vma: bool,
 ) -> Any:
     given_mesh, where = mesh, _devices(mesh, names, check_vma)
@@ -223,7 +232,7 @@ def _call(
     out_tree: list[Any] = []
     laid: list[PartitionSpec] = []
 
-    def flat(*parts: Any) -> list[Any]:
+    def flat(*parts: Value) -> list[Any]:
         filled = list(call.leaves)
         for i, part in zip(divided, parts, strict=True):
             filled[i] = part
@@ -270,11 +279,11 @@ def _call(
 
 
 def over_devices(
-    f: Callable[..., Sequence[Any]],
-    args: Sequence[Any],
+    f: Callable[..., Sequence[object]],
+    args: Sequence[Value],
     in_specs: Sequence[PartitionSpec],
     out_specs: Callable[[], Sequence[PartitionSpec]],
-    mesh: Any,
+    mesh: BaseMesh,
 ) -> Any:
     """The results of a function of flat values that each device of a mesh runs on its parts; types
     say nothing of it.
@@ -298,7 +307,7 @@ def over_devices(
     )
 
 
-def _devices(mesh: Any, names: frozenset[Any], check_vma: bool) -> Devices:
+def _devices(mesh: Any, names: frozenset[str], check_vma: bool) -> Devices:
     """The mesh that is given or in force, with the types that its axes have here, and the axes that
     become manual."""
     in_force = meshes.get_abstract_mesh()

@@ -215,7 +215,7 @@ def _as_mapping(mapping: Any) -> ArrayMapping:
     return mapping if isinstance(mapping, ArrayMapping) else ArrayMapping(*mapping)
 
 
-def _check_number(what: str, mappings: Sequence[Any], shapes: Shapes) -> None:
+def _check_number(what: str, mappings: Sequence[object], shapes: Shapes) -> None:
     if len(mappings) != len(shapes):
         raise ValueError(
             f"Sharding rule has {len(mappings)} {what}, but the operation has {len(shapes)} {what}"

@@ -66,7 +66,7 @@ _HANDS_ON = {
 
 
 @tracebacks.api_boundary
-def communication(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Communication:
+def communication(f: Callable[..., object], *args: object, **kwargs: object) -> Communication:
     """What devices tell each other in a call of a function: the collectives of its program.
 
     f: a function, jitted or not. args, kwargs: what it would be called with: arrays over a mesh, or

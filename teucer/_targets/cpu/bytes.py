@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from teucer._core.jaxpr import Jaxpr
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["bytes_of", "carried"]
 
 
-def bytes_of(aval: Any) -> int:
+def bytes_of(aval: ShapedArray) -> int:
     return int(aval.physical.size * aval.physical.dtype.itemsize)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,17 @@ from teucer._targets.cpu.constants import (
     EIGEN_LONG,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import DTypeLike, Value
+    from teucer._lower.context import Context
+
 __all__ = ["by_eigen", "convolution", "spread"]
 
 
-def convolution(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, **window: Any) -> Any:
+def convolution(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, **window: object
+) -> Any:
     """As `hlo.convolution.plain`."""
     return _written(ctx, lhs, rhs, aval, options, window)
 
@@ -66,7 +73,7 @@ def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]
     return products, products
 
 
-def _written(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
+def _written(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any) -> Any:
     avals = [lhs.aval, rhs.aval, aval]
     if ctx.module.mesh is not None or any(a.symbolic or not a.size for a in avals):
         return _ordered(ctx, lhs, rhs, aval, options, window)
@@ -106,7 +113,7 @@ def _is_swapped(image: Sequence[int], kernel: Sequence[int], window: Any) -> boo
     return math.prod(kernel) > math.prod(reached)
 
 
-def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
+def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any) -> Any:
     """The axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in,
     out).
 
@@ -163,14 +170,14 @@ def spread(
     return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}
 
 
-def _by_group(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
+def _by_group(ctx: Any, lhs: Value, rhs: Value, aval: Aval, options: str, window: Any) -> Any:
     """A convolution for each group of features, one after another."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     groups = window["feature_group_count"]
     shape = list(aval.shape)
     shape[out_spec[1]] //= groups
 
-    def add(i: Any, found: Any, lhs: Any, rhs: Any) -> Any:
+    def add(i: Any, found: Any, lhs: Value, rhs: Value) -> Any:
         x, w = _group(ctx, lhs, lhs_spec[1], i, groups), _group(ctx, rhs, rhs_spec[0], i, groups)
         out = _written(
             ctx,
@@ -241,7 +248,7 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
             ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
         )
 
-    def convolved(x: Any, w: Any) -> Any:
+    def convolved(x: Any, w: Value) -> Any:
         out = ShapedArray((x.shape[0], *rest, features), _wide(aval.dtype))
         return _written(ctx, x, w, out, options, window)
 
@@ -388,7 +395,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
             ctx, part, rhs, contract, ([images], [kernels]), result, options
         )
 
-    def add(i: Any, found: Any, lhs: Any, rhs: Any, starts: Any) -> Any:
+    def add(i: Any, found: Any, lhs: Value, rhs: Value, starts: Any) -> Any:
         zero = ctx.constant(0, np.int32)
         row = hlo.dynamic_slice(ctx, starts, [i, zero], (1, rank))
         at = [
@@ -404,7 +411,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
     return hlo.convert(ctx, hlo.transpose(ctx, found, inverse_permutation(out_spec)), aval.dtype)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DTypeLike) -> Any:
     """The dtype to add numbers in."""
     return np.promote_types(dtype, np.float32) if dtypes.issubdtype(dtype, np.floating) else dtype
 

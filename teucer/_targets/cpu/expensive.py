@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.bytes import bytes_of
 from teucer._targets.cpu.constants import EXPENSIVE_LEAST, EXPENSIVE_MOST, LONG_MOST
 from teucer._targets.outlined_call import outlined_call_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["keep_expensive"]
 
@@ -98,7 +101,7 @@ def _read_often(jaxpr: Jaxpr) -> set[Any]:
     """
     ways: dict[Any, set[int]] = {}
 
-    def end(i: int, operands: Sequence[Any]) -> None:
+    def end(i: int, operands: Sequence[Value]) -> None:
         for n, v in enumerate(operands):
             ways.setdefault(v, set()).add(hash((i, n)))
 

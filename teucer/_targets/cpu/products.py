@@ -6,7 +6,7 @@ Where XLA has slow code for one, as what it has fast code for.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from teucer._targets.cpu.constants import (
     SMALL_MANY,
     SMALL_ROWS,
 )
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["dot_general", "gains_by_rows"]
 
@@ -63,7 +66,7 @@ def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     )
 
 
-def _element_by_element(ctx: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
+def _element_by_element(ctx: Context, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
     """The products of matrices as products of elements, which are summed."""
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
     lhs = hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))

@@ -9,12 +9,15 @@ takes as it is, in either direction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.provided import provided
 from teucer._targets.cpu.bytes import bytes_of
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["Calls", "Roller"]
 
@@ -133,7 +136,7 @@ class Roller:
             if type(v) is not Literal and v in self.elements
         }
 
-    def _remember(self, whole: Var, elements: Sequence[Any]) -> None:
+    def _remember(self, whole: Var, elements: Sequence[object]) -> None:
         self.elements.update(
             (v, (whole, i)) for i, v in enumerate(elements) if type(v) is not Literal
         )
@@ -215,6 +218,6 @@ def _eqn(primitive: Any, operands: Sequence[Atom], outvars: Sequence[Var], **par
     return Eqn(primitive, operands, outvars, params, NO_EFFECTS, None)
 
 
-def _stacked(aval: Any, count: int) -> Any:
+def _stacked(aval: ShapedArray, count: int) -> Any:
     sharding = None if aval.partition is None else aval.partition.inserted(aval.ndim, 0, None)
     return aval.update(shape=(count, *aval.shape), sharding=sharding)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.rules_table import Rules
@@ -27,6 +27,9 @@ from teucer._targets.cpu.constants import (
     PLAIN_PART,
     PLAIN_STEPS,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 
@@ -126,5 +129,5 @@ def _largest(eqn: Eqn) -> float:
     return max(sizes, default=0)
 
 
-def _is_narrow(aval: Any) -> bool:
+def _is_narrow(aval: ShapedArray) -> bool:
     return bool(aval.ndim > 1 and 1 < aval.shape[-1] < PLAIN_STEPS and aval.size >= PLAIN_FEW)

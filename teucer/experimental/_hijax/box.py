@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -20,6 +20,12 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._trees import pytrees
 from teucer.experimental._hijax.operation import HiPrimitive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
 
 __all__ = ["Box", "BoxType", "BoxTypeState", "box_effect", "box_get", "box_set", "new_box"]
 
@@ -51,7 +57,7 @@ class BoxTypeState(NamedTuple):
 class _BoxMeta(type):
     """Traced boxes are instances too."""
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: Array) -> bool:
         return type(x) is cls or (isinstance(x, Tracer) and type(x.aval) is BoxType)
 
 
@@ -73,7 +79,7 @@ class Box(metaclass=_BoxMeta):
     __slots__ = ("_val", "__weakref__")
     __hash__ = object.__hash__
 
-    def __new__(cls, init_val: Any = None) -> Any:
+    def __new__(cls, init_val: object = None) -> Any:
         box = new_box()
         box_set(box, init_val)
         return box
@@ -116,7 +122,7 @@ class BoxType(MutableHighType):
     def lo_ty_qdd(self, state: BoxTypeState, /) -> list[Any]:
         return [low for a in state.leaf_avals for low in low_types(a)]
 
-    def new_from_loval(self, state: BoxTypeState, /, *vals: Any) -> Box:
+    def new_from_loval(self, state: BoxTypeState, /, *vals: Value) -> Box:
         box = Box._new(None)
         self.update_from_loval(state, box, *vals)
         return box
@@ -128,7 +134,7 @@ class BoxType(MutableHighType):
             for low in low_values(x, a)
         ]
 
-    def update_from_loval(self, state: BoxTypeState, val: Box, /, *lo_vals: Any) -> None:
+    def update_from_loval(self, state: BoxTypeState, val: Box, /, *lo_vals: Value) -> None:
         rest = iter(lo_vals)
         leaves = [a.raise_val(*(next(rest) for _ in low_types(a))) for a in state.leaf_avals]
         val._val = pytrees.tree_unflatten(state.treedef, leaves)
@@ -146,10 +152,10 @@ register_hitype(Box, lambda box: BoxType())
 class NewBox(HiPrimitive):
     """An empty box."""
 
-    def abstract_eval(self, *, treedef: Any) -> Any:
+    def abstract_eval(self, *, treedef: object) -> Any:
         return AvalQDD(BoxType(), BoxTypeState((), treedef)), {box_effect}
 
-    def to_lojax(self, *, treedef: Any) -> Any:
+    def to_lojax(self, *, treedef: object) -> Any:
         return Box._new(None)
 
 
@@ -186,13 +192,13 @@ class BoxGet(HiPrimitive):
 
     multiple_results = True
 
-    def abstract_eval(self, *arg_avals: Any, avals: Any) -> Any:
+    def abstract_eval(self, *arg_avals: Any, avals: Sequence[ShapedArray]) -> Any:
         return avals, {box_effect}
 
-    def to_lojax(self, *values: Any, avals: Any) -> Any:
+    def to_lojax(self, *values: Any, avals: Sequence[ShapedArray]) -> Any:
         return pytrees.tree_leaves(values[0]._val)
 
-    def jvp(self, primals: Any, tangents: Any, *, avals: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, *, avals: Sequence[ShapedArray]) -> Any:
         outs = self.operation.call(*primals, avals=avals)
         return outs, self.operation.call(*tangents, avals=tuple(a.to_tangent_aval() for a in avals))
 
@@ -207,7 +213,7 @@ def new_box() -> Any:
 
 
 @tracebacks.api_boundary
-def box_get(box: Any) -> Any:
+def box_get(box: object) -> Any:
     """What a box holds.
 
     >>> box_get(Box([1, 2]))
@@ -220,7 +226,7 @@ def box_get(box: Any) -> Any:
 
 
 @tracebacks.api_boundary
-def box_set(box: Any, val: Any) -> None:
+def box_set(box: object, val: Any) -> None:
     """Let a box hold a tree.
 
     Raises TypeError for a leaf that is no array, number or value of a library's type.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.high_types import AvalMutableQDD, AvalQDD, MutableQDD, StateEffect
 from teucer._core.primitive import Primitive
+
+if TYPE_CHECKING:
+    from teucer._core.types import Aval, ShapedArray
+    from teucer._core.typing import Params, Value
 
 __all__ = ["HiPrimitive"]
 
@@ -32,28 +36,28 @@ class HiPrimitive:
         self.name = name
         self.operation = Operation(self)
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: object, **params: object) -> Any:
         """Apply the primitive under the current trace."""
         outs = self.operation.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
-    def is_high(self, *avals: Any, **params: Any) -> bool:
+    def is_high(self, *avals: Aval, **params: object) -> bool:
         """Whether the call is lowered by `to_lojax`: always."""
         return True
 
-    def abstract_eval(self, *arg_avals: Any, **params: Any) -> Any:
+    def abstract_eval(self, *arg_avals: Any, **params: object) -> Any:
         """The types of results, and the effects."""
         raise self._lacks("Type rule", "abstract_eval")
 
-    def to_lojax(self, *values: Any, **params: Any) -> Any:
+    def to_lojax(self, *values: Value, **params: object) -> Any:
         """The results, by other operations."""
         raise self._lacks("Implementation", "to_lojax")
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> Any:
         """The results and their tangents."""
         raise self._lacks("Differentiation rule", "jvp")
 
-    def transpose(self, *args: Any, **params: Any) -> Any:
+    def transpose(self, *args: Any, **params: object) -> Any:
         """Cotangents of the linear operands."""
         raise self._lacks("Transpose rule (for reverse-mode differentiation)", "transpose")
 
@@ -82,11 +86,11 @@ class Operation(Primitive):
     def multiple_results(self) -> bool:  # type: ignore[override]  # the library may set it later on
         return self.library.multiple_results
 
-    def _results(self, outs: Any) -> tuple[Any, ...]:
+    def _results(self, outs: Sequence[Value]) -> tuple[Any, ...]:
         return tuple(outs) if self.library.multiple_results else (outs,)
 
     def _evaluated(
-        self, avals: Sequence[Any], params: dict[str, Any]
+        self, avals: Sequence[Any], params: Params
     ) -> tuple[tuple[Any, ...], frozenset[Any]]:
         """The types of results and the effects, with what becomes of the states of operands."""
         states = {i: MutableQDD(a.qdd) for i, a in enumerate(avals) if type(a) is AvalQDD}
@@ -99,25 +103,25 @@ class Operation(Primitive):
         ]
         return self._results(outs), frozenset((*effects, *changed))
 
-    def types(self, *avals: Any, **params: Any) -> Any:
+    def types(self, *avals: Any, **params: object) -> Any:
         return self._evaluated(avals, params)[0]
 
-    def effects(self, *avals: Any, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, **params: object) -> Any:
         return self._evaluated(avals, params)[1]
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Any, **params: object) -> Any:
         return self._results(self.library.to_lojax(*args, **params))
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         outs, out_tangents = self.library.jvp(primals, tangents, **params)
         return self._results(outs), self._results(out_tangents)
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, *args: Any, **params: object) -> Any:
         return tuple(
             self.library.transpose(
                 list(cts) if self.library.multiple_results else cts[0], *args, **params
             )
         )
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         """Types of results say how they are laid out."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive, Undefined
@@ -19,6 +19,10 @@ from teucer._transform.transpose import backward_pass
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.interpreters._accumulators import NullAccum, ValAccum
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Tangents, Value
 
 __all__ = ["HiPrim", "call_hi_primitive_p", "call_linearized_p"]
 
@@ -77,11 +81,11 @@ class HiPrim:
         self.check(*pytrees.tree_unflatten(self.in_tree, list(map(typeof, leaves))))
         return self.results(call_hi_primitive_p.call(*leaves, _prim=self))
 
-    def results(self, leaves: Sequence[Any]) -> Any:
+    def results(self, leaves: Sequence[Value]) -> Any:
         """The tree of results."""
         return pytrees.tree_unflatten(self.out_tree, leaves)
 
-    def arguments(self, leaves: Sequence[Any]) -> Any:
+    def arguments(self, leaves: Sequence[Value]) -> Any:
         """The trees of arguments, or of what belongs to them."""
         return pytrees.tree_unflatten(self.in_tree, leaves)
 
@@ -92,27 +96,27 @@ class HiPrim:
         """The results, by other operations."""
         raise self._lacks("Implementation", "expand")
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any) -> Any:
         """The results and their tangents."""
         raise self._lacks("Differentiation rule", "jvp")
 
-    def lin(self, nzs_in: Any, *primals: Any) -> Any:
+    def lin(self, nzs_in: object, *primals: Value) -> Any:
         """The results, and residuals for `linearized`."""
         raise self._lacks("Linearization rule", "lin")
 
-    def linearized(self, residuals: Any, *tangents: Any) -> Any:
+    def linearized(self, residuals: Sequence[Value], *tangents: Value) -> Any:
         """Tangents of the results, linear in those of the arguments."""
         raise self._lacks("Linearization rule", "linearized")
 
-    def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
+    def vjp_fwd(self, nzs_in: object, /, *args: object) -> Any:
         """The results, and residuals for `vjp_bwd` or `vjp_bwd_retval`."""
         raise self._lacks("Differentiation rule (for reverse mode)", "vjp_fwd")
 
-    def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
+    def vjp_bwd(self, res: object, outgrad: object, /, *arg_accums: Value) -> None:
         """Give accumulators the cotangents of the arguments."""
         raise self._lacks("Differentiation rule (for reverse mode)", "vjp_bwd")
 
-    def vjp_bwd_retval(self, res: Any, outgrad: Any, /) -> Any:
+    def vjp_bwd_retval(self, res: object, outgrad: object, /) -> Any:
         """Cotangents of the arguments."""
         raise self._lacks("Differentiation rule (for reverse mode)", "vjp_bwd_retval")
 
@@ -120,14 +124,14 @@ class HiPrim:
         """Give accumulators the cotangents of the linear arguments; the others come as values."""
         raise self._lacks("Transpose rule (for reverse-mode differentiation)", "transpose")
 
-    def batch(self, axis_data: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis_data: Any, args: Sequence[Value], dims: Any) -> Any:
         """The results of a batch, and along which axes they are mapped."""
         if not _defines(self, "batch_dim_rule"):
             raise self._lacks("Batching rule (for vmap)", "batch, or batch_dim_rule")
         out_dims = self.batch_dim_rule(axis_data, dims)
         return VmapOf(self, axis_data, dims, out_dims)(*args), out_dims
 
-    def batch_dim_rule(self, axis_data: Any, dims: Any, /) -> Any:
+    def batch_dim_rule(self, axis_data: object, dims: Dims, /) -> Any:
         """Along which axes the results of a batch are mapped; the batch itself follows from
         `expand`."""
         raise self._lacks("Batching rule (for vmap)", "batch_dim_rule")
@@ -180,16 +184,16 @@ class CallHiPrimitive(Primitive):
     def types(self, *avals: Any, _prim: HiPrim) -> Any:
         return tuple(_prim.out_avals_flat)
 
-    def effects(self, *avals: Any, _prim: HiPrim) -> Any:
+    def effects(self, *avals: ShapedArray, _prim: HiPrim) -> Any:
         return frozenset(_prim.effects)
 
-    def shard(self, *avals: Any, _prim: HiPrim) -> Any:
+    def shard(self, *avals: ShapedArray, _prim: HiPrim) -> Any:
         """Types of results say how they are laid out."""
 
     def evaluate(self, *args: Any, _prim: HiPrim) -> Any:
         return tuple(_prim.out_tree.flatten_up_to(_prim.expand(*_prim.arguments(args))))
 
-    def jvp(self, primals: Any, tangents: Any, *, _prim: HiPrim) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, *, _prim: HiPrim) -> Any:
         linear_rules = _defines(_prim, "lin") or _defines(_prim, "vjp_fwd")
         if _defines(_prim, "jvp") and not (linear_rules and _linearizes(tangents)):
             outs, out_tangents = _prim.jvp(_prim.arguments(primals), _prim.arguments(tangents))
@@ -216,7 +220,7 @@ class CallHiPrimitive(Primitive):
             a.freeze() if type(x) is Undefined else None for a, x in zip(accums, args, strict=True)
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, _prim: HiPrim) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, *, _prim: HiPrim) -> Any:
         outs, out_dims = _prim.batch(axis, _prim.arguments(args), _prim.arguments(dims))
         leaves = _prim.out_tree.flatten_up_to(outs)
         return tuple(leaves), tuple(
@@ -224,7 +228,7 @@ class CallHiPrimitive(Primitive):
         )
 
 
-def _linearizes(tangents: Sequence[Any]) -> bool:
+def _linearizes(tangents: Sequence[object]) -> bool:
     """Whether tangents are those of a linearization, which may be transposed."""
     trace = current_trace()
     return type(trace) is PartialTrace and any(trace.is_unknown(t) for t in tangents)
@@ -242,10 +246,10 @@ class CallLinearized(Primitive):
     takes_references = True
     mergeable = False
 
-    def types(self, *avals: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
+    def types(self, *avals: Any, _prim: HiPrim, res_tree: object, moving: object) -> Any:
         return tuple(a.tangent_aval() for a in _prim.out_avals_flat)
 
-    def shard(self, *avals: Any, **params: Any) -> Any:
+    def shard(self, *avals: ShapedArray, **params: object) -> Any:
         """Types of results say how they are laid out."""
 
     def evaluate(self, *args: Any, _prim: HiPrim, res_tree: Any, moving: Any) -> Any:
@@ -302,7 +306,7 @@ class CallLinearized(Primitive):
         return tuple(next(found) if type(x) is Undefined else None for x in args)
 
 
-def _instantiated(cts: Any) -> Any:
+def _instantiated(cts: Tangents) -> Any:
     return pytrees.tree_map(array_ops.instantiate, cts)
 
 
@@ -320,7 +324,7 @@ class VmapOf(HiPrim):
     in_dims, out_dim: trees of the axes along which arguments and results are mapped.
     """
 
-    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: Any, out_dim: Any) -> None:
+    def __init__(self, prim: HiPrim, axis_data: Axis, in_dims: object, out_dim: object) -> None:
         self.prim, self.axis_data = prim, axis_data
         self.in_dims, self.out_dim = in_dims, out_dim
         dims = prim.in_tree.flatten_up_to(in_dims)

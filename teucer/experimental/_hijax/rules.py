@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core import array_ops
 from teucer._core.primitive import Axis
@@ -18,6 +18,12 @@ from teucer._derived.linear import linear_transpose
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._trees import pytrees
 from teucer.experimental._hijax.prim import HiPrim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Tangents, Value
 
 __all__ = [
     "bdims_at_front",
@@ -50,15 +56,15 @@ class _Moving:
     leaves: tuple[bool, ...]
 
 
-def _lin(self: HiPrim, nzs_in: Any, *primals: Any) -> Any:
+def _lin(self: HiPrim, nzs_in: object, *primals: Value) -> Any:
     return self(*primals), primals
 
 
-def _linearized(self: HiPrim, residuals: Any, *tangents: Any) -> Any:
+def _linearized(self: HiPrim, residuals: Sequence[Value], *tangents: Value) -> Any:
     return self.jvp(residuals, tangents)[1]
 
 
-def _fwd_of_jvp(self: HiPrim, nzs_in: Any, *args: Any) -> Any:
+def _fwd_of_jvp(self: HiPrim, nzs_in: object, *args: object) -> Any:
     return self(*args), (args, _Moving(tuple(pytrees.tree_leaves(nzs_in))))
 
 
@@ -67,7 +73,7 @@ def _bwd_of_jvp(self: HiPrim, res: Any, outgrad: Any) -> Any:
     return _transposed(self, moving, lambda *tangents: self.jvp(primals, tangents)[1], outgrad)
 
 
-def _fwd_of_lin(self: HiPrim, nzs_in: Any, *args: Any) -> Any:
+def _fwd_of_lin(self: HiPrim, nzs_in: object, *args: object) -> Any:
     outs, residuals = self.lin(nzs_in, *args)
     return outs, (residuals, _Moving(tuple(pytrees.tree_leaves(nzs_in))))
 
@@ -79,11 +85,11 @@ def _bwd_of_lin(self: HiPrim, res: Any, outgrad: Any) -> Any:
     )
 
 
-def _transposed(self: HiPrim, moving: _Moving, linear: Rule, outgrad: Any) -> Any:
+def _transposed(self: HiPrim, moving: _Moving, linear: Rule, outgrad: object) -> Any:
     """The cotangents of the arguments that move, zeros of the others."""
     avals = self.in_avals_flat
 
-    def on_moving(*tangents: Any) -> Any:
+    def on_moving(*tangents: Value) -> Any:
         rest = iter(tangents)
         leaves = [next(rest) if m else a.zero for m, a in zip(moving.leaves, avals, strict=True)]
         return pytrees.tree_map(
@@ -109,14 +115,14 @@ vjp_from_jvp = _Vjp(_fwd_of_jvp, _bwd_of_jvp)
 vjp_from_lin = _Vjp(_fwd_of_lin, _bwd_of_lin)
 
 
-def jvp_from_lin(self: HiPrim, primals: Any, tangents: Any) -> Any:
+def jvp_from_lin(self: HiPrim, primals: Sequence[Array], tangents: Tangents) -> Any:
     """The rule `jvp` of a primitive that states `lin` and `linearized`."""
     leaves = self.in_tree.flatten_up_to(tuple(tangents))
     outs, residuals = self.lin(self.arguments([type(t) is not Zero for t in leaves]), *primals)
     return outs, self.linearized(residuals, *tangents)
 
 
-def bdims_at_front(axis_data: Axis, args: Any, dims: Any) -> Any:
+def bdims_at_front(axis_data: Axis, args: Sequence[Value], dims: Dims) -> Any:
     """Arguments of the rule `batch` with the mapped axis in front; those that are not mapped are
     repeated.
 
@@ -133,7 +139,7 @@ def bdims_at_front(axis_data: Axis, args: Any, dims: Any) -> Any:
     )
 
 
-def unmap_avals(axis_data: Axis, avals: Any, dims: Any) -> Any:
+def unmap_avals(axis_data: Axis, avals: Sequence[ShapedArray], dims: Dims) -> Any:
     """The types of batches, from those of their elements. avals: a tree of types; dims: for each
     the mapped axis, or None."""
     leaves, tree = pytrees.tree_flatten(avals)
@@ -148,7 +154,7 @@ def unmap_avals(axis_data: Axis, avals: Any, dims: Any) -> Any:
 
 
 def vmap_rule(
-    axis_data: Axis, f: Rule, in_axes: Any, out_axes: Any, *, sum_match: bool = False
+    axis_data: Axis, f: Rule, in_axes: object, out_axes: object, *, sum_match: bool = False
 ) -> Rule:
     """A function of batches, for the rule `batch`: f on each element.
 
@@ -171,7 +177,7 @@ def vmap_rule(
         }
         found: list[Any] = []
 
-        def flat(*given: Any) -> list[Any]:
+        def flat(*given: Value) -> list[Any]:
             rest = iter(given)
             outs = f(
                 *pytrees.tree_unflatten(
@@ -201,11 +207,11 @@ def vmap_rule(
     return mapped
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: Array) -> bool:
     return isinstance(x, Zero)
 
 
-def _matched(y: Any, own: int | None, wanted: int | None, axis: Axis, sum_match: bool) -> Any:
+def _matched(y: Array, own: int | None, wanted: int | None, axis: Axis, sum_match: bool) -> Any:
     """A result that is mapped along `own`, mapped along `wanted`."""
     if own is None:
         return y if wanted is None else array_ops.broadcast(y, axis.size, wanted)

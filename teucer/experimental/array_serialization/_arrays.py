@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from teucer._devices import backends, shardings
 from teucer.experimental.array_serialization import _folders
 from teucer.experimental.array_serialization._agreement import Save
 from teucer.random import key_data, key_impl, wrap_key_data
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
+    from teucer._xla.pytree import PyTree
 
 __all__ = [
     "Parts",
@@ -61,7 +65,7 @@ class Wanted(NamedTuple):
     dtype: Any
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: ArrayLike) -> bool:
     """Whether a value can be saved: an array, of typed keys too, or one of NumPy."""
     return isinstance(x, ArrayImpl | np.ndarray | np.generic)
 
@@ -111,7 +115,7 @@ def save(
     arrays: Sequence[Parts],
     seconds: float,
     *,
-    tree: Any = None,
+    tree: PyTree = None,
     prepare: Callable[[], None] = nothing,
     beside: Callable[[], None] = nothing,
     after: Callable[[], None] = nothing,

@@ -8,9 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = [
     "MANIFEST",
@@ -229,14 +232,14 @@ def _manifest_of(path: Path, data: bytes) -> Manifest:
     return Manifest(tuple(map(_stored_of, content["arrays"])), content["tree"])
 
 
-def _stored_of(text: dict[str, Any]) -> Stored:
+def _stored_of(text: Params) -> Stored:
     pieces = tuple(
         Piece(p["file"], tuple(p["start"]), tuple(p["shape"]), p["sha256"]) for p in text["pieces"]
     )
     return Stored(tuple(text["shape"]), text["dtype"], pieces, text["key"])
 
 
-def _digest(content: Any) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -9,9 +9,12 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params
 
 __all__ = [
     "DRIVERS",
@@ -40,7 +43,7 @@ def get_tensorstore_spec(
     ckpt_path: str | os.PathLike[str],
     ocdbt: bool = True,
     process_idx: int | None = None,
-    arr: Any = None,
+    arr: ArrayLike | None = None,
     driver: str = "zarr3",
 ) -> dict[str, Any]:
     """The spec of an array at a path: a local one, or `gs://bucket/name` or `s3://bucket/name`.
@@ -97,12 +100,12 @@ def metadata_of(driver: str, arr: Any) -> dict[str, Any]:
     raise ValueError(f"Unsupported driver: {driver}\n  The drivers are {', '.join(DRIVERS)}.")
 
 
-def has_metadata(spec: Any) -> bool:
+def has_metadata(spec: object) -> bool:
     """Whether a spec says the metadata of an array, at any depth."""
     return isinstance(spec, dict) and ("metadata" in spec or any(map(has_metadata, spec.values())))
 
 
-def is_remote_storage(tspec: dict[str, Any] | str) -> bool:
+def is_remote_storage(tspec: Params | str) -> bool:
     """Whether a spec, or the text of one, is of a store that is not on this machine's file system.
 
     >>> is_remote_storage({"driver": "zarr", "kvstore": {"driver": "file", "path": "/tmp/x"}})
@@ -117,7 +120,7 @@ def is_remote_storage(tspec: dict[str, Any] | str) -> bool:
     )
 
 
-def local_path(tspec: Any) -> Path | None:
+def local_path(tspec: object) -> Path | None:
     """The path of the array that a spec is of, on this machine's file system, if it is there."""
     kvstore = tspec.get("kvstore") if isinstance(tspec, dict) else None
     parts: list[str] = []
@@ -130,12 +133,12 @@ def local_path(tspec: Any) -> Path | None:
     return None
 
 
-def is_tensorstore_spec_leaf(leaf: Any) -> bool:
+def is_tensorstore_spec_leaf(leaf: object) -> bool:
     """Whether a node of a tree of specs is one: None, or a dict with a driver or a kvstore."""
     return leaf is None or (isinstance(leaf, dict) and ("driver" in leaf or "kvstore" in leaf))
 
 
-def merge_nested_ts_specs(dict1: dict[str, Any], dict2: dict[str, Any] | None) -> dict[str, Any]:
+def merge_nested_ts_specs(dict1: Params, dict2: Params | None) -> dict[str, Any]:
     """The first spec with what the second says in its place; of their kvstores, both.
 
     >>> merge_nested_ts_specs({"driver": "zarr3", "kvstore": {"path": "a"}}, {"driver": "zarr"})

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config
@@ -25,6 +25,9 @@ from teucer.experimental.array_serialization import (
 )
 from teucer.experimental.array_serialization.pytree_serialization_utils import PyTreeFuture
 from teucer.random import key_dtype
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params
 
 __all__ = ["load", "load_pytreedef", "nonblocking_load", "nonblocking_save", "save"]
 __dir__ = listing(__name__, __all__)
@@ -48,7 +51,11 @@ def _loading() -> ThreadPoolExecutor:
 
 
 def save(
-    data: Any, directory: str | os.PathLike[str], *, overwrite: bool = True, ts_specs: Any = None
+    data: ArrayLike,
+    directory: str | os.PathLike[str],
+    *,
+    overwrite: bool = True,
+    ts_specs: object = None,
 ) -> None:
     """Save a tree of arrays to a folder, in the place of the tree that was saved there before.
 
@@ -71,7 +78,11 @@ def save(
 
 
 def nonblocking_save(
-    data: Any, directory: str | os.PathLike[str], *, overwrite: bool = True, ts_specs: Any = None
+    data: ArrayLike,
+    directory: str | os.PathLike[str],
+    *,
+    overwrite: bool = True,
+    ts_specs: object = None,
 ) -> PyTreeFuture[None]:
     """As `save`, in a thread; call `result()` of what is returned, which raises what went wrong."""
     saving = PyTreeFuture(_saving().submit(_save(data, directory, overwrite, ts_specs)))
@@ -80,7 +91,11 @@ def nonblocking_save(
 
 
 def load(
-    directory: str | os.PathLike[str], shardings: Any, *, mask: Any = None, ts_specs: Any = None
+    directory: str | os.PathLike[str],
+    shardings: Any,
+    *,
+    mask: ArrayLike | None = None,
+    ts_specs: object = None,
 ) -> Any:
     """The tree that was saved to a folder.
 
@@ -95,7 +110,11 @@ def load(
 
 
 def nonblocking_load(
-    directory: str | os.PathLike[str], shardings: Any, *, mask: Any = None, ts_specs: Any = None
+    directory: str | os.PathLike[str],
+    shardings: object,
+    *,
+    mask: ArrayLike | None = None,
+    ts_specs: object = None,
 ) -> PyTreeFuture[Any]:
     """As `load`, in a thread; `result()` of what is returned is the tree."""
     options, work = config.of_this_thread(), _load(directory, shardings, mask, ts_specs)
@@ -127,7 +146,7 @@ def _keys_struct(stored: _folders.Stored) -> ShapeDtypeStruct:
 
 
 def _save(
-    data: Any, directory: str | os.PathLike[str], overwrite: bool, ts_specs: Any
+    data: ArrayLike, directory: str | os.PathLike[str], overwrite: bool, ts_specs: object
 ) -> Callable[[], None]:
     """Begin a save; what is returned does the rest of it."""
     folder = Path(directory).absolute()
@@ -192,7 +211,7 @@ def _write_by_tensorstore(pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _load(
-    directory: str | os.PathLike[str], shardings: Any, mask: Any, ts_specs: Any
+    directory: str | os.PathLike[str], shardings: object, mask: Any, ts_specs: object
 ) -> Callable[[], Any]:
     """Check what is asked for; what is returned reads it."""
     folder = Path(directory).absolute()
@@ -254,13 +273,13 @@ def _manifest(folder: Path) -> _folders.Manifest:
     return manifest
 
 
-def _specs_of(structure: Any, prefix: Any) -> list[Any]:
+def _specs_of(structure: Any, prefix: object) -> list[Any]:
     """The spec of each leaf of a structure, or None, of a tree prefix of them."""
     full = pytrees.tree_unflatten(structure, range(structure.num_leaves))
     return pytrees.broadcast_prefix(prefix, full, _specs.is_tensorstore_spec_leaf)
 
 
-def _placed(folder: Path, number: int, spec: dict[str, Any]) -> dict[str, Any]:
+def _placed(folder: Path, number: int, spec: Params) -> dict[str, Any]:
     """The spec of an array within the folder of a tree."""
     return _specs.merge_nested_ts_specs(
         _specs.get_tensorstore_spec(folder / _BY_TENSORSTORE / str(number), ocdbt=False), spec

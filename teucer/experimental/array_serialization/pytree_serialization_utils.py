@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from teucer._base.lazy import listing
 from teucer._export.serialization import read_tree, register_pytree_node_serialization, tree_text
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = [
     "PyTreeFuture",
@@ -60,7 +63,7 @@ class PyTreeFuture(Future[T]):
         return f"PyTreeFuture(done={self.done()}, pytree={self.pytree})"
 
 
-def serialize_pytreedef(node: Any) -> dict[str, Any]:
+def serialize_pytreedef(node: object) -> dict[str, Any]:
     """The structure of a tree, as JSON can say it.
 
     node: a PyTreeDef.
@@ -74,7 +77,7 @@ def serialize_pytreedef(node: Any) -> dict[str, Any]:
     return {"structure": tree_text(node)}
 
 
-def deserialize_pytreedef(pytreedef_repr: dict[str, Any]) -> Any:
+def deserialize_pytreedef(pytreedef_repr: Params) -> Any:
     """The structure that `serialize_pytreedef` wrote: a PyTreeDef.
 
     Raises ValueError for classes of nodes that are not registered in this process.

@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer.experimental.array_serialization import _arrays, _specs, tensorstore_impl
@@ -20,6 +20,9 @@ from teucer.experimental.array_serialization.tensorstore_impl import (
     run_deserialization,
     run_serialization,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "AsyncManager",
@@ -95,8 +98,8 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
     @abc.abstractmethod
     def serialize(
         self,
-        arrays: Sequence[Any],
-        tensorstore_specs: Sequence[Any],
+        arrays: Sequence[Value],
+        tensorstore_specs: Sequence[object],
         *,
         on_commit_callback: Callable[[], None],
     ) -> None:
@@ -105,10 +108,10 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
     @abc.abstractmethod
     def deserialize(
         self,
-        shardings: Sequence[Any],
-        tensorstore_specs: Sequence[Any],
+        shardings: Sequence[object],
+        tensorstore_specs: Sequence[object],
         global_shapes: Sequence[Sequence[int]] | None = None,
-        dtypes: Sequence[Any] | None = None,
+        dtypes: Sequence[object] | None = None,
     ) -> Any:
         """The arrays at the places that specs say."""
 
@@ -131,11 +134,11 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
     def serialize(
         self,
-        arrays: Sequence[Any],
-        tensorstore_specs: Sequence[Any],
+        arrays: Sequence[Value],
+        tensorstore_specs: Sequence[object],
         *,
         on_commit_callback: Callable[[], None] | None = None,
-        transaction: Any = None,
+        transaction: object = None,
     ) -> None:
         """Begin to save arrays, when the save before has ended.
 
@@ -168,11 +171,11 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
     def serialize_with_paths(
         self,
-        arrays: Sequence[Any],
+        arrays: Sequence[Value],
         paths: Sequence[str | os.PathLike[str]],
         *,
         on_commit_callback: Callable[[], None] | None = None,
-        transaction: Any = None,
+        transaction: object = None,
     ) -> None:
         """As `serialize`, with a path for each array."""
         self.serialize(
@@ -184,10 +187,10 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
     def deserialize(
         self,
-        shardings: Sequence[Any],
-        tensorstore_specs: Sequence[Any],
+        shardings: Sequence[object],
+        tensorstore_specs: Sequence[object],
         global_shapes: Sequence[Sequence[int]] | None = None,
-        dtypes: Sequence[Any] | None = None,
+        dtypes: Sequence[object] | None = None,
         concurrent_gb: int = 32,
     ) -> list[Any]:
         """As `run_deserialization`, when the last save has ended."""
@@ -198,10 +201,10 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
 
     def deserialize_with_paths(
         self,
-        shardings: Sequence[Any],
+        shardings: Sequence[object],
         paths: Sequence[str | os.PathLike[str]],
         global_shapes: Sequence[Sequence[int]] | None = None,
-        dtypes: Sequence[Any] | None = None,
+        dtypes: Sequence[object] | None = None,
         concurrent_gb: int = 32,
     ) -> list[Any]:
         """As `deserialize`, with a path for each array."""
@@ -210,7 +213,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         )
 
     def _by_tensorstore(
-        self, arrays: Sequence[Any], specs: Sequence[Any], transaction: Any
+        self, arrays: Sequence[Value], specs: Sequence[object], transaction: object
     ) -> Callable[[], None]:
         futures: list[Any] = []
 
@@ -231,7 +234,7 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
         return finish
 
     def _committed(
-        self, work: Callable[[], None], specs: Sequence[Any], commit: Callable[[], None]
+        self, work: Callable[[], None], specs: Sequence[object], commit: Callable[[], None]
     ) -> Callable[[], None]:
         """The work; when it has succeeded in all processes, `commit` in the first of them."""
         together = Save(

@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from teucer.experimental.array_serialization._specs import (
     is_tensorstore_spec_leaf,
     merge_nested_ts_specs,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Params, Value
 
 __all__ = [
     "async_deserialize",
@@ -75,7 +78,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def is_own(spec: Any) -> bool:
+def is_own(spec: object) -> bool:
     """Whether a spec is of an array in Teucer's format: what lies there is, or must be.
 
     Raises ImportError for one that needs tensorstore, where that is not installed.
@@ -88,14 +91,14 @@ def is_own(spec: Any) -> bool:
     return True
 
 
-def folder_of(spec: Any) -> Path:
+def folder_of(spec: object) -> Path:
     """The folder of an array in Teucer's format."""
     path = _specs.local_path(spec)
     assert path is not None
     return path
 
 
-def stored_at(spec: Any) -> _folders.Stored:
+def stored_at(spec: object) -> _folders.Stored:
     """The array in Teucer's format that a spec is of.
 
     Raises FileNotFoundError if there is none, ImportError if it is one of tensorstore's.
@@ -115,14 +118,14 @@ def stored_at(spec: Any) -> _folders.Stored:
 
 
 async def async_serialize(
-    arr_inp: Any,
-    tensorstore_spec: Any,
+    arr_inp: object,
+    tensorstore_spec: object,
     commit_future: list[Any] | None = None,
-    context: Any = None,
-    chunk_layout: Any = None,
+    context: object = None,
+    chunk_layout: object = None,
     primary_host: int | None = None,
     replica_id: int = 0,
-    transaction: Any = None,
+    transaction: object = None,
 ) -> Any:
     """Write an array to the place that a spec says; all processes of a program do it.
 
@@ -193,13 +196,13 @@ def _new(spec: dict[str, Any], x: Any) -> dict[str, Any]:
 
 
 async def async_deserialize(
-    in_type: Any,
-    tensorstore_spec: Any,
+    in_type: object,
+    tensorstore_spec: object,
     global_shape: Sequence[int] | None = None,
     dtype: Any = None,
-    byte_limiter: Any = None,
-    context: Any = None,
-    chunk_layout: Any = None,
+    byte_limiter: object = None,
+    context: object = None,
+    chunk_layout: object = None,
     assume_metadata: bool = False,
 ) -> Any:
     """The array at the place that a spec says.
@@ -292,7 +295,7 @@ def estimate_read_memory_footprint(t: Any, domain: Any) -> int:
     return int(count) * int(t.dtype.numpy_dtype.itemsize)
 
 
-def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
+def run_serialization(arrays: Sequence[Value], tensorstore_specs: Sequence[object]) -> None:
     """Write arrays to the places that specs say, and wait for it; all processes do it.
 
     >>> import tempfile, teucer as jax
@@ -312,9 +315,9 @@ def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -
 
 def run_deserialization(
     shardings: Sequence[Any],
-    tensorstore_specs: Sequence[Any],
+    tensorstore_specs: Sequence[object],
     global_shapes: Sequence[Sequence[int]] | None = None,
-    dtypes: Sequence[Any] | None = None,
+    dtypes: Sequence[object] | None = None,
     concurrent_gb: int = 32,
 ) -> list[Any]:
     """The arrays at the places that specs say.
@@ -388,7 +391,7 @@ def run_async(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def combine_kvstores(
-    combined_kvstore: Any, kvstores: Sequence[Any], context: Any = None
+    combined_kvstore: object, kvstores: Sequence[object], context: object = None
 ) -> None:
     """Make one ocdbt database of those of several processes.
 
@@ -407,7 +410,7 @@ async def combine_kvstores(
 
 
 def verify_tensorstore_spec(
-    spec: dict[str, Any], arr: Any, path: Any, ocdbt: bool, check_metadata: bool = True
+    spec: Params, arr: Array, path: Any, ocdbt: bool, check_metadata: bool = True
 ) -> None:
     """Raise ValueError unless a spec is one for an array at a path.
 

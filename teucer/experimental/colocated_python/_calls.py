@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from teucer._core.trace import Tracer
 from teucer._devices import backends, shardings
 from teucer._devices.meshes import Mesh
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+    from teucer._xla.pytree import PyTree
 
 __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
 
@@ -62,7 +66,7 @@ class _Specialization(NamedTuple):
     devices: tuple[Any, ...] | None = None
 
 
-def colocated_python(fun: Callable[..., Any]) -> Any:
+def colocated_python(fun: Callable[..., object]) -> Any:
     """A function whose Python code runs on the hosts of the devices that hold its arguments.
 
     fun: takes and returns pytrees of arrays; of an array over several devices it may read
@@ -87,7 +91,7 @@ def _colocated(fun: Callable[..., Any], said: _Specialization) -> Any:
     name = getattr(fun, "__name__", type(fun).__name__)
 
     @functools.wraps(fun)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: object) -> Any:
         _check_devices(name, said, _check_leaves(name, "argument", (args, kwargs)))
         _check_types(name, "argument", said.in_specs, (args, kwargs))
         out = fun(*args, **kwargs)
@@ -123,11 +127,11 @@ def _flat(devices: Any) -> tuple[Any, ...]:
     return tuple(devices.devices.flat) if isinstance(devices, Mesh) else tuple(devices)
 
 
-def _struct(x: Any) -> ShapeDtypeStruct:
+def _struct(x: Array) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
 
 
-def _check_leaves(name: str, what: str, tree: Any) -> list[Any]:
+def _check_leaves(name: str, what: str, tree: PyTree) -> list[Any]:
     leaves: list[Any] = pytrees.tree_leaves(tree)
     for x in leaves:
         if isinstance(x, Tracer):
@@ -167,7 +171,7 @@ def _check_devices(name: str, said: _Specialization, leaves: Sequence[Any]) -> N
         )
 
 
-def _check_types(name: str, what: str, specs: Any, tree: Any) -> None:
+def _check_types(name: str, what: str, specs: object, tree: PyTree) -> None:
     if specs is None:
         return
     expected, structure = pytrees.tree_flatten(specs)
@@ -235,7 +239,7 @@ class _Method:
         method, made = self._method, owner._made
 
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: object) -> Any:
             return method(made(), *args, **kwargs)
 
         return colocated_python(call)

@@ -6,13 +6,20 @@ Does a function use one twice, is one used up at a place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer._core.primitive import Primitive
 from teucer._transform.staging import make_jaxpr
 from teucer.random._reuse import RULES, use_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Value
+    from teucer._lower.context import Context
 
 __all__ = ["assert_consumed", "assert_unconsumed", "check_key_reuse", "consume", "consume_p"]
 
@@ -23,18 +30,18 @@ class _Looks(Primitive):
     __slots__ = ()
     mergeable = False
 
-    def types(self, x: Any, **params: Any) -> Any:
+    def types(self, x: ShapedArray, **params: object) -> Any:
         return (x,)
 
-    def evaluate(self, x: Any, **params: Any) -> Any:
+    def evaluate(self, x: Value, **params: object) -> Any:
         return (x,)
 
-    def lower(self, ctx: Any, x: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, x: Value, **params: object) -> Any:
         return (x,)
 
     lower_extended = lower
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
 
@@ -77,24 +84,24 @@ RULES[consume_p] = _consumes
 RULES[assert_consumed_value_p] = _asserts
 
 
-def consume(key: Any) -> Any:
+def consume(key: object) -> Any:
     """A key as it is, which the check takes for used from here on."""
     return consume_p.call(key)[0]
 
 
-def assert_consumed(key: Any, value: Any = True) -> None:
+def assert_consumed(key: object, value: object = True) -> None:
     """Have the check raise AssertionError unless those keys are used up for which value is True."""
     assert_consumed_value_p.call(
         key, value=tuple(value) if isinstance(value, np.ndarray) else value
     )
 
 
-def assert_unconsumed(key: Any) -> None:
+def assert_unconsumed(key: object) -> None:
     """Have the check raise AssertionError if a key is used up."""
     assert_consumed(key, False)
 
 
-def check_key_reuse(fun: Callable[..., Any], /, *args: Any) -> None:
+def check_key_reuse(fun: Callable[..., object], /, *args: object) -> None:
     """Raise KeyReuseError if a function uses a random key twice for arguments of these types. It is
     traced, and not run.
 

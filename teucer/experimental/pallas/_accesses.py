@@ -6,7 +6,7 @@ Targets have instructions for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from teucer.lax import _references
 from teucer.lax._references import _OnReference, _part_aval
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, layout, starts_of
 from teucer.numpy._references import Index, parse_key
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike, Value
 
 __all__ = [
     "COMBINE",
@@ -43,7 +47,7 @@ COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def names_places(views: Sequence[Any]) -> bool:
+def names_places(views: Sequence[object]) -> bool:
     """Whether an index array names elements, so that one may be named several times."""
     return any(type(v) is Index and any(item[0] == "array" for item in v.key.items) for v in views)
 
@@ -55,7 +59,7 @@ class Spread(NamedTuple):
     operands: tuple[Any, ...]
 
 
-def spread_out(views: Sequence[Any], operands: Sequence[Any], *, known: bool = False) -> Spread:
+def spread_out(views: Sequence[Any], operands: Sequence[Value], *, known: bool = False) -> Spread:
     """Slices that start anywhere as places one by one. known: those of known start too."""
     if not views or type(views[-1]) is not Index:
         return Spread(tuple(views), tuple(operands))
@@ -106,23 +110,23 @@ class _Access(_OnReference):
 
     __slots__ = ()
 
-    def effects(self, ref: Any, *rest: Any, **params: Any) -> Any:
+    def effects(self, ref: object, *rest: Value, **params: object) -> Any:
         return frozenset((ReadEffect(0), WriteEffect(0)))
 
-    def evaluate(self, ref: Any, *rest: Any, **params: Any) -> Any:
+    def evaluate(self, ref: Any, *rest: Any, **params: object) -> Any:
         cell = Cell(ref.aval, ref.read())
         outs = self.discharge(cell, *rest, **params)
         if cell.changed:
             ref.write(cell.value)
         return outs
 
-    def discharge(self, ref: Any, *rest: Any, **params: Any) -> Any:
+    def discharge(self, ref: object, *rest: Value, **params: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, *rest, **params)
         return self.on_cell(ref, *rest, **params)  # type: ignore[attr-defined]
 
 
-def _where(mask: Any, x: Any, y: Any) -> Any:
+def _where(mask: Any, x: Any, y: ArrayLike) -> Any:
     return lax.select(
         jnp.broadcast_to(mask, typeof(x).shape), x, jnp.broadcast_to(y, typeof(x).shape)
     )
@@ -136,10 +140,18 @@ class MaskedLoad(_Access):
     __slots__ = ()
     name = "masked_load"
 
-    def types(self, ref: Any, mask: Any, other: Any, *places: Any, views: Any, **hints: Any) -> Any:
+    def types(
+        self,
+        ref: ShapedArray,
+        mask: Any,
+        other: ShapedArray,
+        *places: Any,
+        views: Sequence[Value],
+        **hints: object,
+    ) -> Any:
         return (_part_aval(self.check(ref).inner, views, places),)
 
-    def effects(self, ref: Any, *rest: Any, **params: Any) -> Any:
+    def effects(self, ref: object, *rest: Value, **params: object) -> Any:
         return frozenset((ReadEffect(0),))
 
     def on_cell(
@@ -160,7 +172,13 @@ class MaskedSwap(_Access):
     name = "masked_swap"
 
     def types(
-        self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, eviction_policy: Any
+        self,
+        ref: Any,
+        value: Any,
+        mask: ShapedArray,
+        *places: Any,
+        views: Sequence[Value],
+        eviction_policy: object,
     ) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
@@ -188,14 +206,20 @@ class AtomicRMW(_Access):
     name = "atomic_rmw"
 
     def types(
-        self, ref: Any, value: Any, mask: Any, *places: Any, views: Any, operation: str
+        self,
+        ref: Any,
+        value: Any,
+        mask: ShapedArray,
+        *places: Any,
+        views: Sequence[Value],
+        operation: str,
     ) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)
 
     def on_cell(
-        self, ref: Cell, value: Any, mask: Any, *places: Any, views: Any, operation: str
+        self, ref: Cell, value: ArrayLike, mask: Any, *places: Any, views: Any, operation: str
     ) -> Any:
         views, places = spread_out(views, places)
         x = ref.read()
@@ -209,7 +233,7 @@ class AtomicRMW(_Access):
         return (old,)
 
 
-def _one_by_one(x: Any, value: Any, mask: Any, views: Any, places: Any, operation: str) -> Any:
+def _one_by_one(x: Array, value: Array, mask: Any, views: Any, places: Any, operation: str) -> Any:
     """What was there and the new array, where elements are named in any order and several times."""
     combine = COMBINE[operation]
     numbers = jnp.reshape(jnp.arange(x.size, dtype=np.int32), x.shape)
@@ -220,7 +244,7 @@ def _one_by_one(x: Any, value: Any, mask: Any, views: Any, places: Any, operatio
         jnp.ravel(jnp.broadcast_to(mask, shape)),
     )
 
-    def step(k: Any, state: Any) -> Any:
+    def step(k: int, state: Any) -> Any:
         flat, found = state
         old = lax.dynamic_index_in_dim(flat, at[k], keepdims=False)
         new = jnp.where(mask[k], jnp.asarray(combine(old, value[k]), old.dtype), old)
@@ -248,7 +272,9 @@ class AtomicCAS(_Access):
     __slots__ = ()
     name = "atomic_cas"
 
-    def types(self, ref: Any, compared: Any, value: Any, *places: Any, views: Any) -> Any:
+    def types(
+        self, ref: Any, compared: Any, value: Any, *places: Any, views: Sequence[Value]
+    ) -> Any:
         part = _part_aval(self.check(ref).inner, views, places)
         self.check_value(part, value, ref)
         return (part,)

@@ -13,7 +13,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -44,6 +44,12 @@ from teucer.experimental.pallas._targets import lower_kernel
 from teucer.lax._control.bodies import run as run_program
 from teucer.numpy._index_keys import Slice
 
+if TYPE_CHECKING:
+    from teucer._core.types import Aval
+    from teucer._core.typing import Params, Size, Value
+    from teucer._lower.context import Context
+    from teucer._xla.pytree import PyTree
+
 __all__ = ["pallas_call", "pallas_call_p"]
 
 _INT = ShapedArray((), np.dtype(np.int32))
@@ -60,7 +66,7 @@ _interpreting = _Interpreting()
 
 
 @contextlib.contextmanager
-def interpreting(how: Any) -> Iterator[None]:
+def interpreting(how: object) -> Iterator[None]:
     """Interpret kernels that are called meanwhile."""
     before, _interpreting.how = _interpreting.how, how
     try:
@@ -69,7 +75,7 @@ def interpreting(how: Any) -> Iterator[None]:
         _interpreting.how = before
 
 
-def always_interpret(how: Any) -> None:
+def always_interpret(how: object) -> None:
     """Interpret kernels from now on in this thread; None: no more."""
     _interpreting.how = how
 
@@ -86,10 +92,10 @@ class PallasCall(Primitive):
     name = "pallas_call"
     multiple_results = True
 
-    def types(self, *avals: Any, kernel: Kernel, **params: Any) -> Any:
+    def types(self, *avals: Any, kernel: Kernel, **params: object) -> Any:
         return tuple([b.array for b in kernel.outs])
 
-    def effects(self, *avals: Any, kernel: Kernel, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, kernel: Kernel, **params: object) -> Any:
         return frozenset(e for e in kernel.jaxpr.effects if not isinstance(e, RefEffect))
 
     def evaluate(self, *args: Any, **params: Any) -> Any:
@@ -97,7 +103,7 @@ class PallasCall(Primitive):
             return run_with_checks(params["kernel"], params["interpret"], args)
         return run_program(self, args, params, params["kernel"].jaxpr)
 
-    def lower(self, ctx: Any, *values: Any, kernel: Kernel, interpret: Any) -> Any:
+    def lower(self, ctx: Context, *values: Any, kernel: Kernel, interpret: object) -> Any:
         if isinstance(interpret, InterpretParams):
             raise NotImplementedError(
                 f"pallas_call of {kernel.name}: a kernel is checked outside of jit only.\n"
@@ -106,12 +112,14 @@ class PallasCall(Primitive):
             )
         return lower_kernel(ctx, kernel, values, interpret=bool(interpret))
 
-    def jvp(self, primals: Any, tangents: Any, *, kernel: Kernel, **params: Any) -> Any:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Any, *, kernel: Kernel, **params: object
+    ) -> Any:
         return jvp_flat(
             functools.partial(run_grid, kernel, lanes=lanes_of(kernel)), primals, tangents
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, interpret: Any) -> Any:
+    def batch(self, axis: Any, args: Any, dims: Any, *, kernel: Kernel, interpret: object) -> Any:
         wider = batched(kernel, axis.size, dims)
         if wider is None:
             return batch_flat(functools.partial(run_grid, kernel), axis, args, dims)
@@ -129,22 +137,22 @@ pallas_call_p = PallasCall()
 
 
 def pallas_call(
-    kernel: Callable[..., Any],
-    out_shape: Any,
+    kernel: Callable[..., object],
+    out_shape: object,
     *,
     grid_spec: GridSpec | None = None,
-    grid: Any = (),
-    in_specs: Any = no_block_spec,
-    out_specs: Any = no_block_spec,
-    scratch_shapes: Any = (),
+    grid: object = (),
+    in_specs: object = no_block_spec,
+    out_specs: object = no_block_spec,
+    scratch_shapes: object = (),
     input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     debug: bool = False,
-    interpret: Any = False,
+    interpret: object = False,
     name: str | None = None,
-    compiler_params: Any = None,
-    cost_estimate: Any = None,
-    metadata: Any = None,
-    backend: Any = None,
+    compiler_params: object = None,
+    cost_estimate: object = None,
+    metadata: object = None,
+    backend: object = None,
 ) -> Callable[..., Any]:
     """A function of arrays that runs `kernel` for each place of a grid.
 
@@ -224,13 +232,13 @@ def pallas_call(
 
 def _trace(
     kernel: Callable[..., Any],
-    out_shape: Any,
+    out_shape: object,
     spec: GridSpec,
     aliases: dict[int, int],
     flat: Sequence[Any],
-    tree: Any,
+    tree: PyTree,
     name: str | None,
-    options: Any,
+    options: object,
 ) -> tuple[Kernel, list[Any], Any]:
     """The kernel for arguments of these types, and the operands before them."""
     avals = [typeof(x) for x in flat]
@@ -334,7 +342,7 @@ def _trace_kernel(
     tree, out_tree, scratch_tree = trees
     n_in, n_out = tree.num_leaves, out_tree.num_leaves
 
-    def arguments(values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(values: Sequence[Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs, outputs, and scratch memory, by position or name."""
         args = pytrees.tree_unflatten(tree, values[:n_in])
         outs = pytrees.tree_unflatten(out_tree, values[n_in : n_in + n_out])
@@ -344,7 +352,7 @@ def _trace_kernel(
             return args, scratch
         return (*args, *(scratch if isinstance(scratch, tuple | list) else (scratch,))), {}
 
-    def flat(*values: Any) -> list[Any]:
+    def flat(*values: Value) -> list[Any]:
         place, rest = values[: len(grid)], values[len(grid) :]
         given = iter(rest[:n_dynamic])
         args, named = arguments(rest[n_dynamic:])
@@ -378,7 +386,7 @@ def _trace_kernel(
     return hoist_consts(jaxpr), consts
 
 
-def _leaves(what: str, name: str, specs: Any, tree: Any) -> list[BlockSpec]:
+def _leaves(what: str, name: str, specs: object, tree: PyTree) -> list[BlockSpec]:
     """A spec for each leaf."""
     if specs is no_block_spec:
         return [BlockSpec()] * tree.num_leaves
@@ -401,10 +409,10 @@ def _blocks(
     what: str,
     kind: str,
     specs: Sequence[BlockSpec],
-    avals: Sequence[Any],
-    grid: Sequence[Any],
-    scalar_trees: Sequence[Any],
-    scalars: Sequence[Any],
+    avals: Sequence[ShapedArray],
+    grid: Sequence[object],
+    scalar_trees: Sequence[object],
+    scalars: Sequence[object],
 ) -> tuple[tuple[Block, ...], list[Any]]:
     blocks, consts = [], []
     for i, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
@@ -417,7 +425,7 @@ def _blocks(
 def _block(
     what: str,
     spec: BlockSpec,
-    aval: Any,
+    aval: Aval,
     grid: Sequence[Any],
     scalar_trees: Sequence[Any],
     scalars: Sequence[Any],
@@ -488,9 +496,9 @@ def _block(
 def _check_takes(
     problem: str,
     kind: str,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    named: dict[str, Any],
+    function: Callable[..., object],
+    args: Sequence[Value],
+    named: Params,
 ) -> None:
     """Raise TypeError unless a function takes the arguments that it is to be given."""
     try:
@@ -516,7 +524,7 @@ def _all_starts(index: ClosedJaxpr, grid: Sequence[Any]) -> list[Any] | None:
 
 
 def _with_room(
-    dims: Sequence[Dim], shape: Sequence[Any], starts: list[Any] | None
+    dims: Sequence[Dim], shape: Sequence[Size], starts: list[Any] | None
 ) -> tuple[Dim, ...]:
     """Axes of which blocks count elements, with so many elements behind the array that all blocks
     lie within."""

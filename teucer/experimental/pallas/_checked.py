@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
 from teucer.numpy._index_keys import ARRAY, NEW, starts_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params, Size, Value
 
 __all__ = ["InterpretParams", "KernelError", "run_checked"]
 
@@ -64,7 +67,7 @@ class Memory:
 
     __slots__ = ("name", "places", "read", "shape", "shared", "values", "written")
 
-    def __init__(self, name: str, value: Any, given: bool, shared: bool) -> None:
+    def __init__(self, name: str, value: ArrayLike, given: bool, shared: bool) -> None:
         value = np.asarray(value)
         self.name, self.shape, self.values, self.shared = (
             name,
@@ -196,7 +199,7 @@ class Checker:
                         )
 
 
-def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
     """Run a jaxpr in Python; references are pairs (memory, places of its block in it)."""
     used = {*jaxpr.jaxpr.outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars)}
 
@@ -297,7 +300,7 @@ def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> 
 
 
 def _inside_where(
-    check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[Any], mask: Any
+    check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[object], mask: Any
 ) -> None:
     """That places lie inside where the mask is true."""
     key = getattr(view, "key", None)
@@ -332,7 +335,7 @@ def _while(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> S
     return carry
 
 
-def _scan(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
+def _scan(check: Checker, params: Params, operands: Sequence[Value]) -> Sequence[Any]:
     m, n, length = params["num_consts"], params["num_carry"], params["length"]
     consts, carry, xs = operands[:m], list(operands[m : m + n]), operands[m + n :]
     rows = []
@@ -352,10 +355,10 @@ def run_checked(
     name: str,
     grid: Sequence[int],
     memories: Sequence[Memory],
-    blocks: Callable[[Sequence[int]], Sequence[Any]],
+    blocks: Callable[[Sequence[int]], Sequence[object]],
     body: ClosedJaxpr,
-    before: Sequence[Any],
-    sizes: Sequence[Any],
+    before: Sequence[object],
+    sizes: Sequence[Size],
 ) -> None:
     """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step
     sees."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from teucer._base import tracebacks
 from teucer._core import axes
@@ -16,6 +16,9 @@ from teucer._core.trace import typeof
 from teucer._trees import pytrees
 from teucer.experimental.pallas._kernel import run_scoped
 from teucer.numpy._references import empty_ref, freeze, new_ref
+
+if TYPE_CHECKING:
+    from teucer._devices.meshes import BaseMesh
 
 __all__ = ["core_map", "kernel"]
 
@@ -27,7 +30,7 @@ class Cores(Protocol):
     def shape(self) -> Mapping[Any, int]: ...
 
 
-def _sizes(op: str, mesh: Any) -> Mapping[Any, int]:
+def _sizes(op: str, mesh: object) -> Mapping[Any, int]:
     shape = getattr(mesh, "shape", None)
     if not isinstance(shape, Mapping):
         raise TypeError(
@@ -40,12 +43,12 @@ def _sizes(op: str, mesh: Any) -> Mapping[Any, int]:
 def core_map(
     mesh: Cores,
     *,
-    compiler_params: Any = None,
-    interpret: Any = False,
+    compiler_params: object = None,
+    interpret: object = False,
     debug: bool = False,
-    cost_estimate: Any = None,
+    cost_estimate: object = None,
     name: str | None = None,
-    metadata: Any = None,
+    metadata: object = None,
     scratch_shapes: Any = (),
 ) -> Callable[[Callable[..., Any]], None]:
     """A decorator that runs a function on each core of a mesh, now. It works on references that it
@@ -70,17 +73,17 @@ def core_map(
 
 
 def kernel(
-    body: Any = None,
-    out_type: Any = (),
+    body: Callable[..., object] | None = None,
+    out_type: object = (),
     *,
-    mesh: Any,
-    scratch_types: Any = (),
-    compiler_params: Any = None,
-    interpret: Any = False,
-    cost_estimate: Any = None,
+    mesh: BaseMesh,
+    scratch_types: object = (),
+    compiler_params: object = None,
+    interpret: object = False,
+    cost_estimate: object = None,
     debug: bool = False,
     name: str | None = None,
-    metadata: Any = None,
+    metadata: object = None,
 ) -> Any:
     """A function of arrays and references whose body runs on each core of a mesh.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer.experimental.pallas._specs import CostEstimate
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._families import Elementwise
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["estimate_cost"]
 
@@ -56,7 +59,7 @@ _TRANSCENDENTAL = frozenset(
 )
 
 
-def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
+def estimate_cost(fun: Callable[..., object], *args: object, **kwargs: object) -> CostEstimate:
     """How many operations a function does on its arguments, and how many bytes it reads and writes.
 
     args, kwargs: arrays, or things with shape and dtype. An operation on elements counts one for
@@ -73,7 +76,7 @@ def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEst
         for x in leaves
     ]
 
-    def flat(*xs: Any) -> list[Any]:
+    def flat(*xs: Value) -> list[Any]:
         given, named = pytrees.tree_unflatten(tree, xs)
         return list(pytrees.tree_leaves(fun(*given, **named)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -13,6 +13,13 @@ from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._transform.batch import batch_flat
 from teucer.lax._callbacks import debug_callback_p
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import ArrayLike, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "debug_check",
@@ -41,24 +48,24 @@ class DebugPrint(Primitive):
     def types(self, *avals: Any, fmt: str) -> Any:
         return ()
 
-    def effects(self, *avals: Any, fmt: str) -> Any:
+    def effects(self, *avals: ShapedArray, fmt: str) -> Any:
         return debug_callback_p.effects(*avals, ordered=False)
 
     def evaluate(self, *args: Any, fmt: str) -> Any:
         debug.print(fmt, *args)
         return ()
 
-    def lower(self, ctx: Any, *args: Any, fmt: str) -> Any:
+    def lower(self, ctx: Context, *args: Any, fmt: str) -> Any:
         return ctx.trace(lambda *xs: _printed(fmt, xs), *args)
 
-    def jvp(self, primals: Any, tangents: Any, *, fmt: str) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, *, fmt: str) -> Any:
         return self.call(*primals, fmt=fmt), ()
 
     def batch(self, axis: Any, args: Any, dims: Any, *, fmt: str) -> Any:
         return batch_flat(lambda *xs: _printed(fmt, xs), axis, args, dims)
 
 
-def _printed(fmt: str, xs: Any) -> list[Any]:
+def _printed(fmt: str, xs: Sequence[Value]) -> list[Any]:
     debug.print(fmt, *xs)
     return []
 
@@ -67,7 +74,7 @@ debug_print_p = DebugPrint()
 
 
 @tracebacks.api_boundary
-def debug_print(fmt: str, *args: Any) -> None:
+def debug_print(fmt: str, *args: object) -> None:
     """Print numbers while the kernel runs. fmt: with {} for each of args; without, args come behind
     it."""
     if args and "{" not in fmt:
@@ -82,7 +89,7 @@ def debug_checks_enabled() -> bool:
 
 
 @tracebacks.api_boundary
-def debug_check(condition: Any, message: str) -> None:
+def debug_check(condition: ArrayLike, message: str) -> None:
     """Raise an error with the message while the kernel runs, if the condition does not hold;
     nothing unless checks are enabled.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer._base import errors
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["einshape"]
 
 _GROUP = re.compile(r"\(([A-Za-z]+)\)|([A-Za-z])")
 
 
-def einshape(equation: str, x: Any, assert_is_tile_preserving: bool = False, **sizes: int) -> Any:
+def einshape(equation: str, x: Array, assert_is_tile_preserving: bool = False, **sizes: int) -> Any:
     """An array with its axes split, moved and merged.
 
     equation: 'ab(cd)->cabd': a letter for each axis; letters in parentheses are one axis of the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -12,6 +12,10 @@ from teucer._core import array_ops
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Dims, Value
+    from teucer._lower.context import Context
 
 __all__ = [
     "approx_tanh",
@@ -51,7 +55,7 @@ class ApproxTanh(Primitive):
             else lax.mul(t, lax.sub(lax.full_like(y, 1), lax.mul(y, y))),
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
 
@@ -67,7 +71,7 @@ class DebugBarrier(Primitive):
     def types(self) -> Any:
         return ()
 
-    def lower(self, ctx: Any) -> Any:
+    def lower(self, ctx: Context) -> Any:
         return ()
 
 
@@ -80,7 +84,7 @@ class InlineAssembly(Primitive):
     name = "elementwise_inline_asm"
     multiple_results = True
 
-    def types(self, *avals: Any, results: tuple[Any, ...], **params: Any) -> Any:
+    def types(self, *avals: Any, results: tuple[Any, ...], **params: object) -> Any:
         shape = avals[0].shape if avals else results[0][0]
         if any(s != shape for s, _ in results) or any(a.shape != shape for a in avals):
             raise ValueError(
@@ -89,7 +93,7 @@ class InlineAssembly(Primitive):
             )
         return tuple([ShapedArray(s, d) for s, d in results])
 
-    def lower(self, ctx: Any, *xs: Any, asm: str, **params: Any) -> Any:
+    def lower(self, ctx: Context, *xs: Any, asm: str, **params: object) -> Any:
         raise NotImplementedError(
             f"elementwise_inline_asm: {ctx.platform} does not know NVIDIA's instructions.\n"
             f"    asm: {asm!r:.80}\n"
@@ -97,7 +101,7 @@ class InlineAssembly(Primitive):
         )
 
     def batch(
-        self, axis: Any, args: Any, dims: Any, *, results: tuple[Any, ...], **params: Any
+        self, axis: Any, args: Any, dims: Any, *, results: tuple[Any, ...], **params: object
     ) -> Any:
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
         wider = tuple([((axis.size, *s), d) for s, d in results])
@@ -111,7 +115,7 @@ approx_tanh_p, debug_barrier_p, elementwise_inline_asm_p = (
 )
 
 
-def approx_tanh(x: Any) -> Any:
+def approx_tanh(x: ArrayLike) -> Any:
     """tanh(x), on NVIDIA GPUs by one instruction, with a relative error of about 2**-11 for
     float32.
 
@@ -130,7 +134,7 @@ def debug_barrier() -> None:
 
 
 def elementwise_inline_asm(
-    asm: str, *, args: Sequence[Any], constraints: str, pack: int, result_shape_dtypes: Any
+    asm: str, *, args: Sequence[Value], constraints: str, pack: int, result_shape_dtypes: Any
 ) -> Any:
     """Apply instructions of NVIDIA's PTX to corresponding elements of arrays of one shape.
 
@@ -148,6 +152,6 @@ def elementwise_inline_asm(
     )
 
 
-def max_contiguous(x: Any, values: Any) -> Any:
+def max_contiguous(x: ArrayLike, values: Sequence[Value]) -> Any:
     """x, with the promise that its first `values` elements are contiguous."""
     return x

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
 from teucer.experimental.pallas._kernel import _scratch
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike, OutSharding, Value
 
 __all__ = [
     "align_to",
@@ -38,7 +41,7 @@ def cdiv(a: Any, b: Any) -> Any:
     return (a + (b - 1)) // b
 
 
-def align_to(a: Any, alignment: Any) -> Any:
+def align_to(a: ArrayLike, alignment: object) -> Any:
     """a, rounded up to a multiple.
 
     >>> align_to(5, 4)
@@ -76,34 +79,34 @@ def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
     return jnp.broadcast_to(a, shape)
 
 
-def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
+def reciprocal(x: ArrayLike, *, approx: bool = False, full_range: bool = True) -> Any:
     """1 / x. approx: a few bits less exact, where the machine has such an operation."""
     return 1 / x
 
 
-def multiple_of(x: Any, values: Any) -> Any:
+def multiple_of(x: ArrayLike, values: Sequence[Value]) -> Any:
     """x, with the promise that it is a multiple."""
     return x
 
 
-def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: OutSharding = None) -> Any:
     """An array whose elements are not said."""
     return lax.empty(tuple(shape), dtype)
 
 
-def empty_like(x: Any) -> Any:
+def empty_like(x: ArrayLike) -> Any:
     """An array, or a tree of arrays, of the shapes and dtypes of x, whose elements are not said."""
     import teucer as jax  # the package is loaded by now
 
     return jax.tree.map(lambda a: empty(a.shape, a.dtype), x)
 
 
-def empty_ref_like(x: Any) -> Any:
+def empty_ref_like(x: ArrayLike) -> Any:
     """A reference to memory of the shape and dtype of x."""
     return _scratch(x)
 
 
-def delay(nanos: Any) -> None:
+def delay(nanos: object) -> None:
     """Wait, where time is counted; nothing elsewhere."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from teucer.experimental.pallas import _accesses
 from teucer.lax import _references
 from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer.lax._precision import PrecisionLike
 
 __all__ = [
     "ds",
@@ -55,7 +59,7 @@ _grids = _Grids()
 
 
 @contextlib.contextmanager
-def in_grid(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
+def in_grid(ids: Sequence[object], sizes: Sequence[Any]) -> Iterator[None]:
     """While a kernel is traced: its place in the grid, and the grid."""
     saved, _grids.stack = _grids.stack, (*_grids.stack, _Grid(tuple(ids), tuple(sizes)))
     try:
@@ -96,7 +100,7 @@ def num_programs(axis: int) -> Any:
     return _grid("num_programs", axis).sizes[axis]
 
 
-def when(condition: Any) -> Callable[[Callable[[], Any]], Any]:
+def when(condition: Array) -> Callable[[Callable[[], Any]], Any]:
     """A decorator that runs a function of no arguments now, if the condition holds.
 
     >>> import teucer as jax
@@ -125,7 +129,7 @@ def loop(
     upper: Any,
     *,
     init_carry: Any = None,
-    step: Any = 1,
+    step: ArrayLike = 1,
     unroll: Any = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """A decorator that runs a function for i = lower, lower + step, ... below upper, now: body(i),
@@ -137,7 +141,7 @@ def loop(
     def run(body: Callable[..., Any]) -> Any:
         count = (upper - lower + step - 1) // step
 
-        def one(k: Any, carry: Any) -> Any:
+        def one(k: int, carry: object) -> Any:
             i = lower + k * step
             if init_carry is None:
                 body(i)
@@ -164,7 +168,7 @@ def _scratch(kind: Any) -> Any:
 
 
 def run_scoped(
-    f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any
+    f: Callable[..., object], *types: Value, collective_axes: object = (), **kw_types: object
 ) -> Any:
     """f of references to memory of the given types, which is there while it runs.
 
@@ -179,13 +183,13 @@ def run_scoped(
 
 
 def with_scoped(
-    *types: Any, collective_axes: Any = (), **kw_types: Any
+    *types: Value, collective_axes: object = (), **kw_types: object
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator: the function gets references to memory of the given types behind its
     arguments."""
 
-    def decorated(f: Callable[..., Any]) -> Callable[..., Any]:
-        def scoped(*args: Any, **kwargs: Any) -> Any:
+    def decorated(f: Callable[..., object]) -> Callable[..., Any]:
+        def scoped(*args: object, **kwargs: object) -> Any:
             return run_scoped(
                 lambda *refs, **named: f(*args, *refs, **kwargs, **named), *types, **kw_types
             )
@@ -204,7 +208,7 @@ def _in_kernel() -> bool:
     return bool(_grids.stack) and type(current_trace()) is StageTrace
 
 
-def _part(ref: Any, idx: Any) -> View:
+def _part(ref: object, idx: object) -> View:
     return _view(ref)._indexed(... if idx is None else idx)
 
 
@@ -217,10 +221,10 @@ def load(
     ref: Any,
     idx: Any = ...,
     *,
-    mask: Any = None,
-    other: Any = None,
-    cache_modifier: Any = None,
-    eviction_policy: Any = None,
+    mask: ArrayLike | None = None,
+    other: object = None,
+    cache_modifier: object = None,
+    eviction_policy: object = None,
     volatile: bool = False,
 ) -> Any:
     """ref[idx]; where the mask is false, `other` (by default 0).
@@ -250,7 +254,14 @@ def load(
 
 
 @tracebacks.api_boundary
-def swap(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> Any:
+def swap(
+    ref: object,
+    idx: object,
+    value: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    eviction_policy: object = None,
+) -> Any:
     """ref[idx] = value where the mask is true. Returns the elements that were there, and where it
     is false those of the value."""
     part = _part(ref, idx)
@@ -275,7 +286,14 @@ def swap(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: A
     return jnp.where(mask, old, value)
 
 
-def store(ref: Any, idx: Any, value: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
+def store(
+    ref: object,
+    idx: Any,
+    value: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    eviction_policy: object = None,
+) -> None:
     """ref[idx] = value where the mask is true."""
     swap(ref, idx, value, mask=mask, eviction_policy=eviction_policy)
 
@@ -284,13 +302,13 @@ def _spread_out(part: View) -> _accesses.Spread:
     return _accesses.spread_out(part.transforms, part._operands)
 
 
-def _view(ref: Any) -> View:
+def _view(ref: object) -> View:
     return ref if type(ref) is View else View(ref)
 
 
 def _atomic(name: str) -> Callable[..., Any]:
     @tracebacks.api_boundary
-    def atomic(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+    def atomic(x_ref_or_view: object, idx: Any, val: Array, *, mask: Array | None = None) -> Any:
         part = _part(x_ref_or_view, idx)
         value = jnp.broadcast_to(jnp.asarray(val, part.dtype), part.shape)
         filled = np.bool_(True) if mask is None else _filled(mask, part)
@@ -314,7 +332,7 @@ atomic_and, atomic_or, atomic_xor = (_atomic(name) for name in ("and", "or", "xo
 
 
 @tracebacks.api_boundary
-def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+def atomic_cas(ref: object, cmp: Any, val: ArrayLike) -> Any:
     """Let a scalar be `val` if it is `cmp`, as one operation; returns what it was."""
     part = _part(ref, ...)
     if part.shape or np.shape(cmp) or np.shape(val):
@@ -327,12 +345,12 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
 
 
 def dot(
-    a: Any,
-    b: Any,
+    a: Array,
+    b: Array,
     trans_a: bool = False,
     trans_b: bool = False,
-    allow_tf32: Any = None,
-    precision: Any = None,
+    allow_tf32: object = None,
+    precision: PrecisionLike = None,
 ) -> Any:
     """The product of two matrices; of floats of fewer than 32 bits, and of float32, in float32; of
     integers in int32."""

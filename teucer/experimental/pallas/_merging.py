@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from teucer._optimize.passes import optimize
 from teucer._transform.vmap import vmap
 from teucer.experimental.pallas import _steps
 from teucer.experimental.pallas._records import Block, Kernel
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Size, Value
 
 __all__ = ["Lanes", "ONE_BY_ONE", "Parts", "body_of", "lanes_of", "over_lanes", "parts_of"]
 
@@ -104,7 +107,7 @@ def lanes_of(kernel: Kernel) -> Lanes:
     return Lanes(tuple(sorted(counts.items())))
 
 
-def _moves_alone(block: Block, moving: tuple[Any, frozenset[int]], axis: int, n: Any) -> bool:
+def _moves_alone(block: Block, moving: tuple[Any, frozenset[int]], axis: int, n: Size) -> bool:
     """Whether a block stays in place along an axis of the grid, or goes from one neighbour to the
     next within the array."""
     dims, depends = moving
@@ -130,7 +133,7 @@ def _begins_anew(kernel: Kernel, last: int) -> bool:
     body, first, rank = body_of(kernel).jaxpr, kernel.n_consts, len(kernel.grid)
     zeros = range(first + last + 1, first + rank)
 
-    def at_the_beginning(*args: Any) -> Any:
+    def at_the_beginning(*args: object) -> Any:
         return body(*(np.int32(0) if i in zeros else x for i, x in enumerate(args)))
 
     jaxpr = optimize(stage_jaxpr(at_the_beginning, body.in_avals).jaxpr)
@@ -182,7 +185,7 @@ def over_lanes(
     def at_level(k: int) -> list[int | None]:
         return [*[None] * n_before, *(b.lanes[k] for b in blocks), *[0] * n_scratch]
 
-    def f(*operands: Any) -> list[Any]:
+    def f(*operands: Value) -> list[Any]:
         return list(body.jaxpr(*operands))
 
     for k in reversed(range(len(lanes.counts))):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from teucer.experimental.pallas import _kernel
 from teucer.experimental.pallas._specs import BlockSpec, dim_of
 from teucer.numpy._references import View
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
+
 __all__ = ["emit_pipeline"]
 
 
@@ -24,12 +27,12 @@ def emit_pipeline(
     body: Callable[..., None],
     *,
     grid: tuple[Any, ...],
-    in_specs: Any = (),
-    out_specs: Any = (),
-    tiling: Any = None,
-    core_axis: Any = None,
-    core_axis_name: Any = None,
-    dimension_semantics: Any = None,
+    in_specs: object = (),
+    out_specs: object = (),
+    tiling: object = None,
+    core_axis: object = None,
+    core_axis_name: object = None,
+    dimension_semantics: object = None,
     trace_scopes: bool = True,
     no_pipelining: bool = False,
     _explicit_indices: bool = False,
@@ -42,14 +45,14 @@ def emit_pipeline(
     """
     specs = [*_listed(in_specs), *_listed(out_specs)]
 
-    def run(*refs: Any, scratches: Sequence[Any] = (), **options: Any) -> None:
+    def run(*refs: Any, scratches: Sequence[object] = (), **options: object) -> None:
         if len(refs) != len(specs):
             raise TypeError(
                 f"emit_pipeline: {len(specs)} references are wanted, one for each spec, got "
                 f"{len(refs)}."
             )
 
-        def step(i: Any, _: Any) -> Any:
+        def step(i: ArrayLike, _: object) -> Any:
             place: list[Any] = []
             for n in reversed(grid):
                 place.append(lax.rem(i, np.int32(n)))
@@ -69,7 +72,7 @@ def _listed(specs: Any) -> list[BlockSpec]:
     return list(specs) if isinstance(specs, tuple | list) else [specs]
 
 
-def _block(ref: Any, spec: BlockSpec, place: Sequence[Any]) -> View:
+def _block(ref: Any, spec: BlockSpec, place: Sequence[object]) -> View:
     view = ref if type(ref) is View else View(ref)
     if spec.block_shape is None:
         return view

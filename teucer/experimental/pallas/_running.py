@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,10 +30,13 @@ from teucer.experimental.pallas._merging import (
 )
 from teucer.experimental.pallas._records import Block, Kernel, Operands
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
+
 __all__ = ["run_grid", "run_with_checks", "unwritten"]
 
 
-def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Sequence[Any]:
+def run_grid(kernel: Kernel, *operands: Value, lanes: Lanes = ONE_BY_ONE) -> Sequence[Any]:
     """The results of a kernel: a loop over the grid. lanes: which neighbouring steps are done
     together."""
     grid, sizes_given, consts, map_consts, scalars, inputs = Operands.of(kernel, operands)
@@ -51,7 +54,7 @@ def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Seque
     before = len(consts) + len(grid) + len(sizes_given) + len(scalars)
     run = over_lanes(body, lanes, parts, before, len(scratch))
 
-    def step(place: Sequence[Any], state: Sequence[Any]) -> list[Any]:
+    def step(place: Sequence[Any], state: Sequence[object]) -> list[Any]:
         arrays = [*ins, *state[:n_out]]
         place = [
             i if lanes.count(a) == 1 else i * np.int32(lanes.count(a)) for a, i in enumerate(place)
@@ -74,7 +77,7 @@ def run_grid(kernel: Kernel, *operands: Any, lanes: Lanes = ONE_BY_ONE) -> Seque
 
 
 def run_with_checks(
-    kernel: Kernel, params: InterpretParams, operands: Sequence[Any]
+    kernel: Kernel, params: InterpretParams, operands: Sequence[Value]
 ) -> Sequence[Any]:
     """The results of a kernel, run in Python on known values."""
     given = Operands.of(kernel, operands)
@@ -89,7 +92,7 @@ def run_with_checks(
         Memory(f"scratch {i}", unwritten(a), False, False) for i, a in enumerate(kernel.scratch)
     ]
 
-    def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Any]) -> Any:
+    def seen(memory: Memory, block: Block, place: Sequence[int], consts: Sequence[Value]) -> Any:
         places = (
             np.pad(memory.places, block.padding, constant_values=-1)
             if block.padding
@@ -165,7 +168,7 @@ def _over(grid: Sequence[Any], step: Callable[..., list[Any]], state: list[Any])
     # Axes of one place are known to be at 0, so that conditions on them are decided.
     long = [axis for axis, n in enumerate(grid) if type(n) is not int or n != 1]
 
-    def one(i: Any, state: list[Any]) -> list[Any]:
+    def one(i: Array, state: list[Any]) -> list[Any]:
         place: list[Any] = [np.int32(0)] * len(grid)
         for axis in reversed(long):
             if axis == long[0]:
@@ -196,14 +199,14 @@ def _is_padded(block: Block) -> bool:
     return any(is_symbolic(n) or n for pair in block.padding for n in pair)
 
 
-def _padded(x: Any, block: Block) -> Any:
+def _padded(x: Array, block: Block) -> Any:
     if not _is_padded(block):
         return x
     fill = unwritten(ShapedArray((), typeof(x).dtype))
     return lax.pad(x, fill, [(lo, hi, 0) for lo, hi in block.padding])
 
 
-def _cropped(x: Any, block: Block) -> Any:
+def _cropped(x: Array, block: Block) -> Any:
     if not _is_padded(block):
         return x
     first = [lo for lo, _ in block.padding]
@@ -211,7 +214,7 @@ def _cropped(x: Any, block: Block) -> Any:
 
 
 def _starts(
-    block: Block, place: Sequence[Any], scalars: Sequence[Any], consts: Sequence[Any]
+    block: Block, place: Sequence[object], scalars: Sequence[object], consts: Sequence[Value]
 ) -> list[Any] | None:
     """The places in the padded array where a block begins; None for a block that is the array."""
     if block.index is None:
@@ -225,7 +228,7 @@ def _starts(
     ]
 
 
-def _read(x: Any, parts: Parts, starts: list[Any] | None) -> Any:
+def _read(x: Array, parts: Parts, starts: list[Any] | None) -> Any:
     if starts is not None and typeof(x).shape != tuple(parts.sizes):  # all of an array begins at 0
         x = lax.dynamic_slice(x, starts, parts.sizes, allow_negative_indices=not typeof(x).symbolic)
     return lax.reshape(x, parts.split)

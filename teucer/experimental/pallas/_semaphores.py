@@ -73,7 +73,7 @@ class SemaphoreType(enum.Enum):
 semaphore = SemaphoreType.REGULAR
 
 
-def _count(sem_or_view: Any) -> View:
+def _count(sem_or_view: object) -> View:
     view = sem_or_view if type(sem_or_view) is View else View(sem_or_view)
     if view.shape:
         raise ValueError(f"a semaphore of an array of shape {view.shape} is to be named: sem.at[i]")
@@ -81,19 +81,19 @@ def _count(sem_or_view: Any) -> View:
 
 
 @tracebacks.api_boundary
-def semaphore_read(sem_or_view: Any) -> Any:
+def semaphore_read(sem_or_view: object) -> Any:
     """The count of a semaphore, int32."""
     return _count(sem_or_view)[...]
 
 
 @tracebacks.api_boundary
 def semaphore_signal(
-    sem_or_view: Any,
-    inc: Any = 1,
+    sem_or_view: object,
+    inc: object = 1,
     *,
-    device_id: Any = None,
-    device_id_type: Any = DeviceIdType.MESH,
-    core_index: Any = None,
+    device_id: object = None,
+    device_id_type: object = DeviceIdType.MESH,
+    core_index: object = None,
 ) -> None:
     """Add to the count of a semaphore.
 
@@ -110,7 +110,7 @@ def semaphore_signal(
 
 
 @tracebacks.api_boundary
-def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
+def semaphore_wait(sem_or_view: object, value: object = 1, *, decrement: bool = True) -> None:
     """Wait until the count is at least `value`, and take as much from it. Steps run in order: it
     must be so already.
 
@@ -137,7 +137,7 @@ def only_on_devices(what: str, remedy: str) -> NoReturn:
 class AsyncCopy:
     """A copy between references: `start()` begins it, `wait()` ends it. Here it is done at once."""
 
-    def __init__(self, src_ref: Any, dst_ref: Any, sem: Any) -> None:
+    def __init__(self, src_ref: object, dst_ref: object, sem: object) -> None:
         self.src_ref, self.dst_ref, self.sem = src_ref, dst_ref, sem
 
     def start(self, priority: int = 0, *, add: bool = False) -> None:
@@ -155,7 +155,7 @@ class AsyncCopy:
     wait_send = wait
 
 
-def _copied(src: Any, dst: Any, *, add: bool) -> None:
+def _copied(src: object, dst: object, *, add: bool) -> None:
     have, want = (
         typeof(src) if type(src) is not View else src.aval,
         typeof(dst) if type(dst) is not View else dst.aval,
@@ -172,14 +172,14 @@ def _copied(src: Any, dst: Any, *, add: bool) -> None:
         target[...] = source[...]
 
 
-def make_async_copy(src_ref: Any, dst_ref: Any, sem: Any) -> AsyncCopy:
+def make_async_copy(src_ref: object, dst_ref: object, sem: object) -> AsyncCopy:
     """A copy to be started, whose end a semaphore tells."""
     return AsyncCopy(src_ref, dst_ref, sem)
 
 
 @tracebacks.api_boundary
 def async_copy(
-    src_ref: Any, dst_ref: Any, sem: Any, *, priority: int = 0, add: bool = False
+    src_ref: object, dst_ref: object, sem: object, *, priority: int = 0, add: bool = False
 ) -> AsyncCopy:
     """Start a copy; wait for it by `.wait()`."""
     copy = make_async_copy(src_ref, dst_ref, sem)
@@ -188,7 +188,7 @@ def async_copy(
 
 
 @tracebacks.api_boundary
-def sync_copy(src_ref: Any, dst_ref: Any, *, add: bool = False) -> None:
+def sync_copy(src_ref: object, dst_ref: object, *, add: bool = False) -> None:
     """Copy references, or trees of them."""
     sources, targets = (pytrees.tree_leaves(t) for t in (src_ref, dst_ref))
     for source, target in zip(sources, targets, strict=True):

@@ -141,7 +141,7 @@ class Buffered:
 class CompilerParams:
     """Options of a compiler; each platform has a class of its own."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self.args, self.options = args, kwargs
 
     def __repr__(self) -> str:
@@ -194,11 +194,11 @@ class BlockSpec:
 
     def __init__(
         self,
-        block_shape: Sequence[Any] | None = None,
-        index_map: Callable[..., Any] | None = None,
-        pipeline_mode: Any = None,
+        block_shape: Sequence[object] | None = None,
+        index_map: Callable[..., object] | None = None,
+        pipeline_mode: object = None,
         *,
-        memory_space: Any = None,
+        memory_space: object = None,
     ) -> None:
         if callable(block_shape):
             raise ValueError(
@@ -214,7 +214,7 @@ class BlockSpec:
         ):
             object.__setattr__(self, name, value)
 
-    def replace(self, **changes: Any) -> BlockSpec:
+    def replace(self, **changes: object) -> BlockSpec:
         """The spec with some of its fields changed."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return BlockSpec(**{**fields, **changes})
@@ -236,10 +236,10 @@ class GridSpec:
 
     def __init__(
         self,
-        grid: Any = (),
-        in_specs: Any = no_block_spec,
-        out_specs: Any = no_block_spec,
-        scratch_shapes: Any = (),
+        grid: object = (),
+        in_specs: object = no_block_spec,
+        out_specs: object = no_block_spec,
+        scratch_shapes: object = (),
     ) -> None:
         self.grid = (
             grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
@@ -261,10 +261,10 @@ class PrefetchScalarGridSpec(GridSpec):
     def __init__(
         self,
         num_scalar_prefetch: int,
-        grid: Any = (),
-        in_specs: Any = no_block_spec,
-        out_specs: Any = no_block_spec,
-        scratch_shapes: Any = (),
+        grid: object = (),
+        in_specs: object = no_block_spec,
+        out_specs: object = no_block_spec,
+        scratch_shapes: object = (),
     ) -> None:
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
         self.num_scalar_prefetch = num_scalar_prefetch  # type: ignore[misc]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer import lax
 from teucer._core.primitive import Primitive
@@ -20,6 +20,10 @@ from teucer.experimental.pallas._triton import kernel as triton
 from teucer.experimental.pallas._triton.table import TRITON
 from teucer.experimental.pallas._triton.text import Refused
 from teucer.lax import _references, linalg
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+    from teucer._lower.context import Context
 
 __all__ = ["TARGETS", "Target", "kernel_primitives", "lower_kernel"]
 
@@ -141,7 +145,7 @@ TARGETS = (
 )
 
 
-def lower_kernel(ctx: Any, kernel: Kernel, values: Sequence[Any], *, interpret: bool) -> Any:
+def lower_kernel(ctx: Context, kernel: Kernel, values: Sequence[Value], *, interpret: bool) -> Any:
     """Write a kernel for the platform that is lowered for.
 
     Raises NotImplementedError, before anything is compiled, for what the platform lacks: the line,

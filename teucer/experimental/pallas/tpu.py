@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -37,6 +37,9 @@ from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
 from teucer.experimental.pallas._specs import MemoryRef, PrefetchScalarGridSpec, _Space
 from teucer.experimental.pallas._specs import MemorySpace as _AnySpace
 from teucer.experimental.pallas._targets import TARGETS
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params, Value
 
 __all__ = [
     "ANY",
@@ -168,14 +171,14 @@ class CompilerParams(_AnyParams):
 
 
 @contextlib.contextmanager
-def force_tpu_interpret_mode(params: Any = None) -> Iterator[None]:
+def force_tpu_interpret_mode(params: Params | None = None) -> Iterator[None]:
     """Interpret all kernels that are called meanwhile. params: an InterpretParams, to check them
     step by step."""
     with _call.interpreting(True if params is None else params):
         yield
 
 
-def set_tpu_interpret_mode(params: Any = None) -> None:
+def set_tpu_interpret_mode(params: Params | None = None) -> None:
     """Interpret all kernels from now on, in this thread."""
     _call.always_interpret(True if params is None else params)
 
@@ -202,7 +205,7 @@ class TensorCoreMesh:
 
 
 def create_tensorcore_mesh(
-    axis_name: str, devices: Sequence[Any] | None = None, num_cores: int | None = None
+    axis_name: str, devices: Sequence[object] | None = None, num_cores: int | None = None
 ) -> TensorCoreMesh:
     """A mesh of cores for `pl.core_map` and `pl.kernel`. num_cores: by default 1."""
     return TensorCoreMesh(axis_name, 1 if num_cores is None else int(num_cores))
@@ -213,7 +216,7 @@ def run_on_first_core(core_axis_name: str) -> Callable[[Callable[[], Any]], None
     return _kernel.when(lax.axis_index(core_axis_name) == 0)
 
 
-def core_barrier(sem: Any, *, core_axis_name: str) -> None:
+def core_barrier(sem: object, *, core_axis_name: str) -> None:
     """Let cores wait for one another; they run in order here, so only a mesh of one core can.
 
     Raises NotImplementedError for more.
@@ -227,12 +230,12 @@ def core_barrier(sem: Any, *, core_axis_name: str) -> None:
 # --- Functions ------------------------------------------------------------------------------------
 
 
-def load(ref: Any, *, mask: Any = None) -> Any:
+def load(ref: Any, *, mask: ArrayLike | None = None) -> Any:
     """The elements of a reference, or of a part of it, `ref.at[...]`; 0 where the mask is false."""
     return _kernel.load(ref, ..., mask=mask)
 
 
-def store(ref: Any, val: Any, *, mask: Any = None) -> None:
+def store(ref: object, val: Any, *, mask: ArrayLike | None = None) -> None:
     """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
     _kernel.store(ref, ..., val, mask=mask)
 
@@ -259,7 +262,7 @@ def roll(
     return jnp.take_along_axis(x, places % n, axis)
 
 
-def bitcast(x: Any, ty: Any) -> Any:
+def bitcast(x: ArrayLike, ty: object) -> Any:
     """The bits of x taken for another dtype; of another width, the axis before the last changes its
     size."""
     import teucer as jax  # the package is loaded by now
@@ -267,15 +270,15 @@ def bitcast(x: Any, ty: Any) -> Any:
     return jax.new_ref(x).bitcast(ty)[...]
 
 
-def touch(ref: Any) -> None:
+def touch(ref: object) -> None:
     """Let compilers believe that a reference is read and written; nothing here."""
 
 
-def trace_value(label: str, value: Any) -> None:
+def trace_value(label: str, value: ArrayLike) -> None:
     """Write a number to the profile of a TPU; nothing here."""
 
 
-def with_memory_space_constraint(x: Any, memory_space: Any) -> Any:
+def with_memory_space_constraint(x: ArrayLike, memory_space: object) -> Any:
     """x, to be kept in a memory of the TPU; here all are the host's."""
     return x
 
@@ -292,24 +295,24 @@ def is_tpu_device() -> bool:
 
 
 def make_async_remote_copy(
-    src_ref: Any,
-    dst_ref: Any,
-    send_sem: Any,
-    recv_sem: Any,
-    device_id: Any,
-    device_id_type: Any = DeviceIdType.MESH,
+    src_ref: object,
+    dst_ref: object,
+    send_sem: object,
+    recv_sem: object,
+    device_id: object,
+    device_id_type: object = DeviceIdType.MESH,
 ) -> Any:
     """A copy to another device; only on TPUs."""
     only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
 
 
 def async_remote_copy(
-    src_ref: Any,
-    dst_ref: Any,
-    send_sem: Any,
-    recv_sem: Any,
-    device_id: Any,
-    device_id_type: Any = DeviceIdType.MESH,
+    src_ref: object,
+    dst_ref: object,
+    send_sem: object,
+    recv_sem: object,
+    device_id: object,
+    device_id_type: object = DeviceIdType.MESH,
 ) -> Any:
     """Start a copy to another device; only on TPUs."""
     only_on_devices("a copy to another device", "Exchange arrays by jax.shard_map and collectives.")
@@ -328,7 +331,7 @@ def get_tpu_info() -> Any:
     only_on_devices("get_tpu_info", "Ask pl or the arrays for sizes.")
 
 
-def prng_seed(*seeds: Any) -> None:
+def prng_seed(*seeds: Value) -> None:
     """Seed the generator of a TPU core; only on TPUs."""
     only_on_devices(
         "the generator of a TPU core",

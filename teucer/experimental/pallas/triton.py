@@ -7,7 +7,7 @@ Kernels that use them run on the CPU and interpreted too, except for inline asse
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
 from teucer.experimental.pallas import _kernel
@@ -29,6 +29,9 @@ from teucer.experimental.pallas._kernel import (
     dot,
 )
 from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = [
     "CUSTOM_CALL_TARGET_NAME",
@@ -69,8 +72,8 @@ class CompilerParams(_AnyParams):
 def load(
     ref: Any,
     *,
-    mask: Any = None,
-    other: Any = None,
+    mask: ArrayLike | None = None,
+    other: object = None,
     cache_modifier: str | None = None,
     eviction_policy: str | None = None,
     volatile: bool = False,
@@ -97,6 +100,8 @@ def load(
     )
 
 
-def store(ref: Any, val: Any, *, mask: Any = None, eviction_policy: str | None = None) -> None:
+def store(
+    ref: object, val: Any, *, mask: ArrayLike | None = None, eviction_policy: str | None = None
+) -> None:
     """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
     _kernel.store(ref, ..., val, mask=mask, eviction_policy=eviction_policy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from teucer.experimental.roofline._results import (
     RooflineShape,
     Rule,
 )
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Axes, AxisName
 
 __all__ = ["RULES"]
 
@@ -50,33 +53,35 @@ def _gathered(rings: dict[str, int], part: float) -> RooflineResult:
 
 
 def all_gather(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: AxisName, **params: object
 ) -> RooflineResult:
     return _gathered(_rings(ctx, axis_name), x.bytes)
 
 
 def reduce_scatter(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: AxisName, **params: object
 ) -> RooflineResult:
     rings = _rings(ctx, axis_name)
     return _gathered(rings, x.bytes / math.prod(rings.values()))
 
 
-def psum(ctx: RooflineRuleContext, x: RooflineShape, *, axes: Any, **params: Any) -> RooflineResult:
+def psum(
+    ctx: RooflineRuleContext, x: RooflineShape, *, axes: Axes, **params: object
+) -> RooflineResult:
     """A sum is scattered, and gathered."""
     rings = _rings(ctx, axes)
     return _gathered(rings, x.bytes / math.prod(rings.values())) * 2
 
 
 def extreme(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axes: Any, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axes: Axes, **params: object
 ) -> RooflineResult:
     """As of a scalar, which it is nearly always."""
     return _gathered(_rings(ctx, axes), x.dtype.itemsize)
 
 
 def all_to_all(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: AxisName, **params: object
 ) -> RooflineResult:
     """Half of all bytes pass the links that join the halves of the torus."""
     rings = _rings(ctx, axis_name)
@@ -91,9 +96,9 @@ def ppermute(
     ctx: RooflineRuleContext,
     x: RooflineShape,
     *,
-    axis_name: Any,
+    axis_name: AxisName,
     perm: Sequence[tuple[int, int]],
-    **params: Any,
+    **params: object,
 ) -> RooflineResult:
     """Messages go along one axis after another, the last first, the shorter way round; the link
     that most of them pass counts."""
@@ -123,7 +128,7 @@ def _way(start: Sequence[Any], end: Sequence[Any], sizes: Sequence[int]) -> Iter
 
 
 def pbroadcast(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: Any, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis_name: AxisName, **params: object
 ) -> RooflineResult:
     """All bytes pass every link, and go half round."""
     rings = _rings(ctx, axis_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from teucer._core.jaxpr import EqnContext
 from teucer._core.places import NameStack
 from teucer._core.primitive import Primitive
 from teucer._derived.liveness import bytes_of
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["RooflineResult", "RooflineRuleContext", "RooflineShape", "Rule"]
 
@@ -87,7 +90,7 @@ class RooflineShape:
     dtype: Any
 
     @classmethod
-    def from_aval(cls, aval: Any) -> RooflineShape:
+    def from_aval(cls, aval: ShapedArray) -> RooflineShape:
         """Of a type; of keys as the words that they are made of."""
         physical = getattr(aval, "physical", None)
         if physical is None:  # what is no array, as a token
@@ -105,7 +108,7 @@ class RooflineShape:
         return self.size * int(self.dtype.itemsize)
 
     @classmethod
-    def total_bytes(cls, avals: Sequence[Any]) -> int:
+    def total_bytes(cls, avals: Sequence[ShapedArray]) -> int:
         """Bytes of the values of several types."""
         return sum(map(bytes_of, avals))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
@@ -28,13 +28,17 @@ from teucer.experimental.roofline._results import (
     Rule,
 )
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+    from teucer._devices.meshes import BaseMesh
+
 __all__ = ["register_roofline", "register_standard_roofline", "roofline", "roofline_and_grad"]
 __dir__ = listing(__name__, __all__)
 
 _registered: dict[Any, Rule] = {}
 
 
-def register_roofline(prim: Any) -> Callable[[Rule], Rule]:
+def register_roofline(prim: object) -> Callable[[Rule], Rule]:
     """A decorator that makes a function the rule of a primitive.
 
     It is called with a `RooflineRuleContext`, a `RooflineShape` for each operand, and the
@@ -48,16 +52,16 @@ def register_roofline(prim: Any) -> Callable[[Rule], Rule]:
     return register
 
 
-def register_standard_roofline(prim: Any) -> None:
+def register_standard_roofline(prim: object) -> None:
     """Say of a primitive that it costs nothing but the memory of its results."""
     _registered[prim] = lambda ctx, *operands, **params: RooflineResult()
 
 
 def roofline(
-    f: Callable[..., Any],
-    mesh: Any = None,
-    in_specs: Any = None,
-    out_specs: Any = None,
+    f: Callable[..., object],
+    mesh: BaseMesh | None = None,
+    in_specs: object = None,
+    out_specs: object = None,
     *,
     pin_lhs_in_vmem: bool = False,
     pin_rhs_in_vmem: bool = False,
@@ -83,7 +87,7 @@ def roofline(
     """
 
     @functools.wraps(f)
-    def counted(*args: Any) -> tuple[Any, RooflineResult]:
+    def counted(*args: object) -> tuple[Any, RooflineResult]:
         fun = f
         if in_specs is not None or out_specs is not None:
             from teucer.sharding._shard_map import shard_map  # for programs on meshes
@@ -115,10 +119,10 @@ def roofline(
 
 
 def roofline_and_grad(
-    f: Callable[..., Any],
-    mesh: Any,
-    in_specs: Any,
-    out_specs: Any,
+    f: Callable[..., object],
+    mesh: BaseMesh,
+    in_specs: object,
+    out_specs: object,
     *,
     pin_lhs_in_vmem: bool = False,
     pin_rhs_in_vmem: bool = False,
@@ -137,7 +141,7 @@ def roofline_and_grad(
     }
 
     @functools.wraps(f)
-    def counted(*args: Any) -> tuple[Any, RooflineResult, RooflineResult]:
+    def counted(*args: object) -> tuple[Any, RooflineResult, RooflineResult]:
         shapes, forward = roofline(f, mesh, in_specs, out_specs, **options)(*args)
         halves = pytrees.tree_map(_half, args)
         _, backward = roofline(f, mesh, in_specs, out_specs, vjp=True, **options)(*halves)
@@ -146,7 +150,7 @@ def roofline_and_grad(
     return counted
 
 
-def _struct(x: Any) -> Any:
+def _struct(x: Array) -> Any:
     """An argument, so that no value is in the program."""
     return (
         x
@@ -160,7 +164,7 @@ def _struct(x: Any) -> Any:
     )
 
 
-def _half(x: Any) -> Any:
+def _half(x: Array) -> Any:
     return ShapeDtypeStruct(jnp.shape(x), jnp.bfloat16, sharding=getattr(x, "sharding", None))
 
 

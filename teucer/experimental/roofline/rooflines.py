@@ -89,7 +89,7 @@ def conv_general_dilated(
     rhs_dilation: Sequence[int],
     dimension_numbers: Any,
     batch_group_count: int,
-    **params: Any,
+    **params: object,
 ) -> RooflineResult:
     """Products with elements that are there: those with padding are left out."""
     batch, _, *spatial = dimension_numbers.lhs_spec
@@ -135,7 +135,7 @@ def _meetings(
 
 
 def cumulative(
-    ctx: RooflineRuleContext, x: RooflineShape, *, axis: int, **params: Any
+    ctx: RooflineRuleContext, x: RooflineShape, *, axis: int, **params: object
 ) -> RooflineResult:
     """An operation for each place along the axis: those of other axes are done beside one
     another."""
@@ -149,7 +149,7 @@ def gather(
     indices: RooflineShape,
     *,
     mode: Any,
-    **params: Any,
+    **params: object,
 ) -> RooflineResult:
     """Only what is taken is read; with FILL_OR_DROP each index is compared with its bounds, and
     each element chosen."""
@@ -165,7 +165,7 @@ def scatter(
     updates: RooflineShape,
     *,
     update_jaxpr: Any = None,
-    **params: Any,
+    **params: object,
 ) -> RooflineResult:
     """What is changed is read with the updates, and written."""
     inner: Jaxpr | None = getattr(update_jaxpr, "jaxpr", update_jaxpr)
@@ -178,13 +178,15 @@ def scatter(
 
 
 def select_n(
-    ctx: RooflineRuleContext, which: RooflineShape, *cases: RooflineShape, **params: Any
+    ctx: RooflineRuleContext, which: RooflineShape, *cases: RooflineShape, **params: object
 ) -> RooflineResult:
     out = RooflineShape.from_aval(ctx.avals_out[0])
     return _unfused(out.size, which.bytes + out.bytes)
 
 
-def callback(ctx: RooflineRuleContext, *operands: RooflineShape, **params: Any) -> RooflineResult:
+def callback(
+    ctx: RooflineRuleContext, *operands: RooflineShape, **params: object
+) -> RooflineResult:
     return _unfused(0, _moved(ctx, *operands))
 
 

@@ -7,11 +7,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._base import config
 from teucer._base.lazy import listing
 from teucer.experimental.source_mapper._maps import SourceMap
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params
 
 __all__ = [
     "Pass",
@@ -76,7 +79,7 @@ def canonicalize_filename(file_name: str) -> str:
 
 
 @contextmanager
-def flag_env(**kwargs: Any) -> Iterator[None]:
+def flag_env(**kwargs: object) -> Iterator[None]:
     """Options set in a `with` block, by name."""
     saved = {name: getattr(config.config, name) for name in kwargs}
     try:
@@ -92,7 +95,7 @@ def compile_with_env(
     f: Callable[..., Any],
     f_args: Any,
     f_kwargs: Any,
-    env_flags: dict[str, Any],
+    env_flags: Params,
     compiler_flags: dict[str, Any],
 ) -> Any:
     """f compiled for arguments: with options by name, and XLA's debug options by name."""

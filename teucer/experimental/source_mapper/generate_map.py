@@ -14,7 +14,7 @@ __dir__ = listing(__name__, __all__)
 
 
 def generate_sourcemaps(
-    f: Callable[..., Any], passes: Sequence[Pass], **pass_kwargs: Any
+    f: Callable[..., object], passes: Sequence[Pass], **pass_kwargs: object
 ) -> Callable[..., list[SourceMapDump]]:
     """A function that takes the arguments of f and gives a dump for each form.
 
@@ -25,7 +25,7 @@ def generate_sourcemaps(
     34
     """
 
-    def wrapped(*args: Any, **kwargs: Any) -> list[SourceMapDump]:
+    def wrapped(*args: Any, **kwargs: object) -> list[SourceMapDump]:
         with tempfile.TemporaryDirectory() as folder:
             return [
                 p.generate_dump(p.compile_fn(folder, f, args, kwargs, **pass_kwargs), **pass_kwargs)

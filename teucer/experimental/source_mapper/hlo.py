@@ -45,7 +45,7 @@ class HloPass(Enum):
 
 
 def trace_and_lower(
-    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any
+    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: object
 ) -> Any:
     """f lowered for arguments."""
     return jit(f).lower(*f_args, **f_kwargs)
@@ -75,20 +75,20 @@ def _parse_hlo_new_format(lines: Sequence[str]) -> SourceMap:
     return SourceMap(3, sources, [], [], generator.mappings())
 
 
-def stable_hlo_generate_dump(args: Any, **_: Any) -> SourceMapDump:
+def stable_hlo_generate_dump(args: Any, **_: object) -> SourceMapDump:
     """A lowered program as StableHLO, with its source map."""
     text = args.as_text(debug_info=True)
     return SourceMapDump(create_mlir_sourcemap(text), text, HloPass.STABLE_HLO.value)
 
 
-def original_hlo_generate_dump(args: Any, **_: Any) -> SourceMapDump:
+def original_hlo_generate_dump(args: Any, **_: object) -> SourceMapDump:
     """A lowered program as HLO, with its source map."""
     text = args.as_text("hlo", debug_info=True)
     return SourceMapDump(parse_hlo_dump(text), text, HloPass.ORIGINAL.value)
 
 
 def optimized_generate_dump(
-    args: Any, xla_compiler_flags: dict[str, Any] | None = None, **_: Any
+    args: Any, xla_compiler_flags: dict[str, Any] | None = None, **_: object
 ) -> SourceMapDump:
     """A lowered program as HLO that the compiler made, with its source map."""
     with config.locations(True):

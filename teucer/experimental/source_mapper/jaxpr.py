@@ -22,14 +22,14 @@ __dir__ = listing(__name__, __all__)
 
 
 def compile_jaxpr(
-    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: Any
+    work_dir: str, f: Callable[..., Any], f_args: Any, f_kwargs: Any, **_: object
 ) -> ClosedJaxpr:
     """The jaxpr of f for arguments."""
     closed: ClosedJaxpr = make_jaxpr(f)(*f_args, **f_kwargs)
     return closed
 
 
-def make_jaxpr_dump(jaxpr: ClosedJaxpr | Jaxpr, **_: Any) -> SourceMapDump:
+def make_jaxpr_dump(jaxpr: ClosedJaxpr | Jaxpr, **_: object) -> SourceMapDump:
     """A jaxpr as text, with the places that its equations come from."""
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     text = str(inner)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from teucer._core.trace import Tracer
 from teucer._derived import moves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Size, Value
 
 __all__ = ["JAXSparse"]
 
@@ -22,7 +27,7 @@ class JAXSparse(abc.ABC):
     # NumPy's operators give way to ours.
     __array_priority__ = 100
 
-    def __init__(self, args: Any, *, shape: Any) -> None:
+    def __init__(self, args: Sequence[Value], *, shape: Sequence[Size]) -> None:
         self.shape = tuple(int(n) for n in shape)
 
     @property
@@ -56,7 +61,7 @@ class JAXSparse(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def tree_unflatten(cls, aux_data: Any, children: Any) -> Self:
+    def tree_unflatten(cls, aux_data: Any, children: object) -> Self:
         """The array of buffers, which may be any objects."""
 
     def transpose(self, axes: Any = None) -> Any:
@@ -67,7 +72,7 @@ class JAXSparse(abc.ABC):
         """The array with its zeros, as an Array."""
         raise NotImplementedError(f"{type(self).__name__}.todense")
 
-    def sum(self, *args: Any, **kwargs: Any) -> Any:
+    def sum(self, *args: Any, **kwargs: object) -> Any:
         """The sum along axes: arguments as for `jnp.sum`."""
         raise NotImplementedError(f"{type(self).__name__}.sum")
 
@@ -82,7 +87,7 @@ class JAXSparse(abc.ABC):
             raise TypeError("len() of unsized object: the array has no axes")
         return self.shape[0]
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Any:
         raise TypeError(
             f"{self!r} is not made into a dense NumPy array without being asked.\n  Use todense()."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from teucer.experimental.sparse._bcoo_shapes import (
 from teucer.experimental.sparse._bcoo_spdot import spdot_general
 from teucer.experimental.sparse._layout import validate_bcoo
 from teucer.experimental.sparse.util import SparseInfo, nfold_vmap
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["bcoo_dot_general", "bcoo_multiply_dense", "bcoo_multiply_sparse", "bcoo_reduce_sum"]
 
@@ -104,7 +107,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     return BCOO((data, indices), shape=tuple(s for a, s in enumerate(mat.shape) if a not in wanted))
 
 
-def _merged(x: Any, axes: Sequence[int], n: int) -> Any:
+def _merged(x: Array, axes: Sequence[int], n: int) -> Any:
     """x with some of its n first axes merged with the one that follows them."""
     kept = [a for a in range(n) if a not in axes]
     x = lax.transpose(x, (*kept, *axes, *range(n, x.ndim)))
@@ -141,7 +144,7 @@ def dense_at(indices: Any, v: Any, shape: Sequence[int], n_dense: int, fill: Any
     return nfold_vmap(element, n)(indices, v)
 
 
-def _bcoo_multiply_dense(data: Any, indices: Any, v: Any, *, spinfo: SparseInfo) -> Any:
+def _bcoo_multiply_dense(data: Array, indices: Any, v: Array, *, spinfo: SparseInfo) -> Any:
     """The data of a BCOO array times those of a dense one, of sizes that broadcast to its shape."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     factor = dense_at(indices, v, spinfo.shape, layout.n_dense, 0)

@@ -5,7 +5,7 @@ What is computed with them is attached by `_bcoo_methods`.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from teucer._trees.registry import register_pytree_node_class
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._layout import BCOOProperties, validate_bcoo
 from teucer.experimental.sparse.util import SparseInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import DTypeLike, Size
 
 __all__ = ["BCOO"]
 
@@ -52,7 +57,7 @@ class BCOO(JAXSparse):
         self,
         args: tuple[Any, Any],
         *,
-        shape: Any,
+        shape: Sequence[Size],
         indices_sorted: bool = False,
         unique_indices: bool = False,
     ) -> None:
@@ -125,10 +130,10 @@ class BCOO(JAXSparse):
     @classmethod
     def _empty(
         cls,
-        shape: Any,
+        shape: Sequence[Size],
         *,
-        dtype: Any = None,
-        index_dtype: Any = "int32",
+        dtype: DTypeLike | None = None,
+        index_dtype: DTypeLike = "int32",
         n_dense: int = 0,
         n_batch: int = 0,
         nse: int = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates
 from teucer.experimental.sparse._contraction import product_dtype
 from teucer.lax._convolution.shapes import canonical_padding, conv_dimension_numbers
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DTypeLike, OutSharding
+    from teucer.lax._precision import PrecisionLike
+
 __all__ = ["bcoo_conv_general_dilated"]
 
 
@@ -30,15 +34,15 @@ def bcoo_conv_general_dilated(
     rhs: Any,
     *,
     window_strides: Sequence[int],
-    padding: Any,
+    padding: object,
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: object = None,
     feature_group_count: int = 1,
     batch_group_count: int = 1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> BCOO:
     """The convolution of two arrays, one at least BCOO: as `lax.conv_general_dilated`.
 
@@ -118,8 +122,8 @@ def _meeting_places(
 
 
 def _out_shape(
-    lhs: Any,
-    rhs: Any,
+    lhs: Array,
+    rhs: Array,
     strides: Any,
     padding: Any,
     lhs_dilation: Any,
@@ -136,11 +140,11 @@ def _out_shape(
     return out
 
 
-def _data(x: Any) -> Any:
+def _data(x: Array) -> Any:
     return x.data if isinstance(x, BCOO) else jnp.asarray(x)
 
 
-def _flat(x: Any) -> BCOO:
+def _flat(x: Array) -> BCOO:
     """An array as a BCOO array of sparse dimensions alone."""
     if isinstance(x, BCOO):
         return bcoo_update_layout(x, n_batch=0, n_dense=0)

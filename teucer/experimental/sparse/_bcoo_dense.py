@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import validate_bcoo
 from teucer.experimental.sparse._places import first_of_each
 from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike
 
 __all__ = [
     "bcoo_extract",
@@ -33,12 +36,12 @@ def columns(indices: Any) -> tuple[Any, ...]:
 
 
 @defined("bcoo_todense")
-def bcoo_todense_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple[Any, ...]:
+def bcoo_todense_p(data: Array, indices: ArrayLike, *, spinfo: SparseInfo) -> tuple[Any, ...]:
     """T[*batch, nse, *dense], int[*batch, nse, n_sparse] -> T[shape]."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     element = spinfo.shape[layout.n_batch :]
 
-    def filled(data: Any, indices: Any) -> Any:
+    def filled(data: Array, indices: Array) -> Any:
         if not layout.n_sparse:
             return data.sum(0, dtype=data.dtype)
         return (
@@ -52,12 +55,12 @@ def bcoo_todense_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple[Any,
 
 @defined("bcoo_fromdense", several=True)
 def bcoo_fromdense_p(
-    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any
+    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: DTypeLike
 ) -> tuple[Any, ...]:
     """T[*batch, *sparse, *dense] -> T[*batch, nse, *dense], int[*batch, nse, n_sparse]."""
     _, sparse, _ = split_shape(mat.shape, n_batch, mat.ndim - n_batch - n_dense)
 
-    def taken(mat: Any, mask: Any) -> Any:
+    def taken(mat: Any, mask: Array) -> Any:
         if not sparse:
             data = jnp.zeros((nse, *mat.shape), mat.dtype)
             return data.at[:1].set(mat), jnp.zeros((nse, 0), index_dtype)
@@ -86,7 +89,7 @@ def bcoo_extract_p(indices: Any, mat: Any, *, assume_unique: bool) -> tuple[Any,
     return (nfold_vmap(taken, indices.ndim - 2)(indices, mat),)
 
 
-def _bcoo_todense(data: Any, indices: Any, *, spinfo: SparseInfo) -> Any:
+def _bcoo_todense(data: ArrayLike, indices: Array, *, spinfo: SparseInfo) -> Any:
     """`bcoo_todense` of buffers."""
     return bcoo_todense_p.call(jnp.asarray(data), jnp.asarray(indices), spinfo=spinfo)[0]
 
@@ -104,7 +107,12 @@ def bcoo_todense(mat: BCOO) -> Any:
 
 
 def _bcoo_fromdense(
-    mat: Any, *, nse: Any = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = np.int32
+    mat: object,
+    *,
+    nse: object = None,
+    n_batch: int = 0,
+    n_dense: int = 0,
+    index_dtype: Any = np.int32,
 ) -> tuple[Any, Any]:
     """`bcoo_fromdense` as buffers."""
     mat = jnp.asarray(mat)
@@ -134,12 +142,12 @@ def _bcoo_fromdense(
 
 @tracebacks.api_boundary
 def bcoo_fromdense(
-    mat: Any,
+    mat: object,
     *,
     nse: int | None = None,
     n_batch: int = 0,
     n_dense: int = 0,
-    index_dtype: Any = jnp.int32,
+    index_dtype: DTypeLike = jnp.int32,
 ) -> BCOO:
     """A BCOO array of the elements of a dense array that are not zero.
 
@@ -159,7 +167,7 @@ def bcoo_fromdense(
     return BCOO(bufs, shape=mat.shape, indices_sorted=True, unique_indices=True)
 
 
-def _bcoo_extract(indices: Any, arr: Any, *, assume_unique: bool = True) -> Any:
+def _bcoo_extract(indices: Array, arr: ArrayLike, *, assume_unique: bool = True) -> Any:
     """`bcoo_extract` of indices, as data."""
     indices, arr = jnp.asarray(indices), jnp.asarray(arr)
     if arr.ndim < indices.ndim - 2 + indices.shape[-1]:
@@ -171,7 +179,7 @@ def _bcoo_extract(indices: Any, arr: Any, *, assume_unique: bool = True) -> Any:
 
 
 @tracebacks.api_boundary
-def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
+def bcoo_extract(sparr: BCOO, arr: ArrayLike, *, assume_unique: bool | None = None) -> BCOO:
     """The elements of a dense array at the places of a sparse one.
 
     arr: of the shape of sparr. assume_unique: if False, of elements that stand at one place the

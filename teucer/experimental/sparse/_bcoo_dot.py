@@ -6,7 +6,7 @@ Of a sparse array and a dense one, and of two dense ones at given places.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -23,6 +23,9 @@ from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import validate_bcoo
 from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike
+
 __all__ = ["bcoo_dot_general_p", "bcoo_dot_general_sampled", "bcoo_dot_general_sampled_p"]
 
 Role = tuple[str, int]
@@ -30,12 +33,12 @@ Role = tuple[str, int]
 
 @defined("bcoo_dot_general")
 def bcoo_dot_general_p(
-    data: Any,
-    indices: Any,
-    rhs: Any,
+    data: Array,
+    indices: ArrayLike,
+    rhs: Array,
     *,
-    dimension_numbers: Any,
-    preferred_element_type: Any,
+    dimension_numbers: object,
+    preferred_element_type: DTypeLike,
     lhs_spinfo: SparseInfo,
 ) -> tuple[Any, ...]:
     """The dense product of a BCOO array and a dense one, of axes of any kind.
@@ -57,7 +60,7 @@ def bcoo_dot_general_p(
     )
     left = [i for i, (role, _) in enumerate(sparse) if role != "contract"]
 
-    def element(data: Any, indices: Any, rhs: Any) -> Any:
+    def element(data: Any, indices: Array, rhs: Array) -> Any:
         places = columns(indices)
         blocks = at_places(
             rhs, [place for place, (role, _) in zip(places, sparse, strict=True) if role != "free"]
@@ -122,7 +125,9 @@ def _products(data: Any, blocks: Any, dense: Sequence[str]) -> Any:
     return lax.dot_general(data, blocks, (axes["contract"], ((0, *lb), (0, *rb))))
 
 
-def _mapped(fun: Callable[..., Any], axes: Sequence[tuple[int | None, ...]]) -> Callable[..., Any]:
+def _mapped(
+    fun: Callable[..., object], axes: Sequence[tuple[int | None, ...]]
+) -> Callable[..., Any]:
     """fun mapped over leading axes; of each, which operands have it."""
     for in_axes in reversed(axes):
         fun = broadcasting_vmap(fun, in_axes)
@@ -131,7 +136,7 @@ def _mapped(fun: Callable[..., Any], axes: Sequence[tuple[int | None, ...]]) -> 
 
 @defined("bcoo_dot_general_sampled")
 def bcoo_dot_general_sampled_p(
-    A: Any, B: Any, indices: Any, *, dimension_numbers: Any
+    A: Array, B: Array, indices: Array, *, dimension_numbers: object
 ) -> tuple[Any, ...]:
     """The product of two dense arrays, at places: int[*batch, nse, n_sparse] -> T[*batch, nse,
     *dense]."""
@@ -153,7 +158,7 @@ def bcoo_dot_general_sampled_p(
     shared = [(a, b) for a, b in dense if a is not None and b is not None]
     k, of_lhs, of_rhs = len(c.lhs_contract), len(_own(dense, 0)), len(_own(dense, 1))
 
-    def element(A: Any, B: Any, indices: Any) -> Any:
+    def element(A: Any, B: Array, indices: Array) -> Any:
         places = columns(indices)
         left, right = (
             at_places(
@@ -185,7 +190,9 @@ def _own(axes: Sequence[tuple[int | None, int | None]], i: int) -> list[int]:
 
 
 @tracebacks.api_boundary
-def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
+def bcoo_dot_general_sampled(
+    A: ArrayLike, B: ArrayLike, indices: ArrayLike, *, dimension_numbers: object
+) -> Any:
     """The product of two dense arrays, computed only at the places that indices name.
 
     A, B: as for `lax.dot_general`, with dimension_numbers. indices: int[*batch, nse, n_sparse], of
@@ -210,7 +217,7 @@ def _bcoo_dot_general(
     indices: Any,
     rhs: Any,
     *,
-    dimension_numbers: Any,
+    dimension_numbers: object,
     preferred_element_type: Any,
     lhs_spinfo: SparseInfo,
 ) -> Any:
@@ -227,11 +234,11 @@ def _bcoo_dot_general(
 
 def _bcoo_rdot_general(
     lhs: Any,
-    data: Any,
-    indices: Any,
+    data: Array,
+    indices: Array,
     *,
-    dimension_numbers: Any,
-    preferred_element_type: Any,
+    dimension_numbers: object,
+    preferred_element_type: DTypeLike,
     rhs_spinfo: SparseInfo,
 ) -> Any:
     """`bcoo_dot_general` of a dense array and buffers: the other way round, with the axes

@@ -9,7 +9,7 @@ import math
 import operator
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates
 from teucer.experimental.sparse._bcoo_shapes import full_batch
 from teucer.experimental.sparse.util import SparseEfficiencyError, SparseEfficiencyWarning
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DTypeLike
 
 __all__ = ["bcoo_update_layout"]
 
@@ -86,12 +89,12 @@ def bcoo_update_layout(
     return bcoo_sum_duplicates(out, nse=most) if out.nse > most else out
 
 
-def _grid(sizes: Sequence[int], dtype: Any) -> Any:
+def _grid(sizes: Sequence[int], dtype: DTypeLike) -> Any:
     """All index vectors of an array: int[prod(sizes), len(sizes)]."""
     return jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T, dtype)
 
 
-def _dense_to_sparse(data: Any, indices: Any, k: int) -> tuple[Any, Any]:
+def _dense_to_sparse(data: Array, indices: Array, k: int) -> tuple[Any, Any]:
     """The first k dense dimensions become the last sparse ones."""
     n, nse = indices.ndim - 2, indices.shape[-2]
     sizes = data.shape[n + 1 : n + 1 + k]
@@ -111,7 +114,7 @@ def _dense_to_sparse(data: Any, indices: Any, k: int) -> tuple[Any, Any]:
     )
 
 
-def _batch_to_sparse(data: Any, indices: Any, n: int) -> tuple[Any, Any]:
+def _batch_to_sparse(data: Array, indices: Array, n: int) -> tuple[Any, Any]:
     """The batch dimensions from n on become the first sparse ones."""
     end = indices.ndim - 2
     sizes = indices.shape[n:end]
@@ -125,7 +128,7 @@ def _batch_to_sparse(data: Any, indices: Any, n: int) -> tuple[Any, Any]:
     )
 
 
-def _sparse_to_dense(data: Any, indices: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
+def _sparse_to_dense(data: Array, indices: Array, sizes: Sequence[int]) -> tuple[Any, Any]:
     """The last sparse dimensions, of the sizes given, become the first dense ones."""
     n, k = indices.ndim - 2, len(sizes)
     rest, last = indices[..., : indices.shape[-1] - k], indices[..., indices.shape[-1] - k :]
@@ -139,7 +142,7 @@ def _sparse_to_dense(data: Any, indices: Any, sizes: Sequence[int]) -> tuple[Any
 
 
 def _sparse_to_batch(
-    data: Any, indices: Any, sizes: Sequence[int], rest: Sequence[int]
+    data: Array, indices: Array, sizes: Sequence[int], rest: Sequence[int]
 ) -> tuple[Any, Any]:
     """The first sparse dimensions, of the sizes given, become the last batch ones."""
     n, k = indices.ndim - 2, len(sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import validate_bcoo
 from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = [
     "bcoo_eliminate_zeros",
@@ -30,7 +33,7 @@ __all__ = [
 
 @defined("bcoo_transpose", several=True)
 def bcoo_transpose_p(
-    data: Any, indices: Any, *, permutation: tuple[int, ...], spinfo: SparseInfo
+    data: ArrayLike, indices: ArrayLike, *, permutation: tuple[int, ...], spinfo: SparseInfo
 ) -> tuple[Any, ...]:
     """Buffers of the array with its axes permuted."""
     layout = validate_bcoo(data, indices, spinfo.shape)
@@ -44,7 +47,9 @@ def bcoo_transpose_p(
 
 
 @defined("bcoo_sort_indices", several=True)
-def bcoo_sort_indices_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple[Any, ...]:
+def bcoo_sort_indices_p(
+    data: ArrayLike, indices: ArrayLike, *, spinfo: SparseInfo
+) -> tuple[Any, ...]:
     """Buffers with the index vectors of each batch element in lexicographic order; those out of
     bounds are the last."""
     layout = validate_bcoo(data, indices, spinfo.shape)
@@ -56,14 +61,14 @@ def bcoo_sort_indices_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> tuple
 
 @defined("bcoo_sum_duplicates", several=True)
 def bcoo_sum_duplicates_p(
-    data: Any, indices: Any, *, spinfo: SparseInfo, nse: int
+    data: Any, indices: Array, *, spinfo: SparseInfo, nse: int
 ) -> tuple[Any, ...]:
     """Buffers of nse elements in lexicographic order, each at a place of its own; what is left over
     is padding."""
     layout = validate_bcoo(data, indices, spinfo.shape)
     _, sparse, _ = split_shape(spinfo.shape, layout.n_batch, layout.n_sparse)
 
-    def merged(indices: Any) -> Any:
+    def merged(indices: Array) -> Any:
         found = _places.groups(indices, sparse)
         target = jnp.where(found.starts, found.group, nse)
         places = jnp.broadcast_to(jnp.asarray(sparse, indices.dtype), (nse, layout.n_sparse))
@@ -154,7 +159,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
 
 
 def _bcoo_sum_duplicates(
-    data: Any, indices: Any, *, spinfo: SparseInfo, nse: int | None
+    data: Array, indices: Array, *, spinfo: SparseInfo, nse: int | None
 ) -> tuple[Any, Any]:
     if nse is None:
         nse = int(
@@ -169,7 +174,7 @@ def _bcoo_sum_duplicates(
     return data, indices
 
 
-def count_places(indices: Any, shape: Sequence[int]) -> Any:
+def count_places(indices: Array, shape: Sequence[int]) -> Any:
     """The number of different places within the array, the most of all batch elements."""
     n_batch = indices.ndim - 2
     _, sparse, _ = split_shape(shape, n_batch, indices.shape[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from teucer._base import tracebacks
 from teucer.experimental.sparse import _places
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcoo_order import bcoo_transpose
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_reshape", "bcoo_rev", "bcoo_squeeze"]
 
@@ -30,7 +33,7 @@ def full_batch(mat: BCOO) -> tuple[Any, Any]:
 
 @tracebacks.api_boundary
 def bcoo_broadcast_in_dim(
-    mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
+    mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: object = None
 ) -> BCOO:
     """A BCOO array with new axes, and axes of size 1 repeated: as `lax.broadcast_in_dim`.
 
@@ -85,7 +88,7 @@ def bcoo_broadcast_in_dim(
     )
 
 
-def _with_axes(x: Any, where: Sequence[int], batch: Sequence[int], n: int) -> Any:
+def _with_axes(x: Array, where: Sequence[int], batch: Sequence[int], n: int) -> Any:
     """x with its n batch axes at `where` among those of `batch`."""
     rest = x.shape[n:]
     return lax.broadcast_in_dim(
@@ -94,8 +97,8 @@ def _with_axes(x: Any, where: Sequence[int], batch: Sequence[int], n: int) -> An
 
 
 def _with_sparse(
-    data: Any,
-    indices: Any,
+    data: Array,
+    indices: Array,
     sources: Sequence[int | None],
     repeats: Sequence[int | None],
     old: Sequence[int],
@@ -205,7 +208,7 @@ def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _padded(data: Any, indices: Any, nse: int, sizes: Sequence[int], n: int) -> tuple[Any, Any]:
+def _padded(data: Array, indices: Array, nse: int, sizes: Sequence[int], n: int) -> tuple[Any, Any]:
     """Buffers with padding up to nse elements."""
     more = nse - indices.shape[n]
     if not more:
@@ -217,7 +220,7 @@ def _padded(data: Any, indices: Any, nse: int, sizes: Sequence[int], n: int) -> 
     return lax.concatenate([data, zeros], n), lax.concatenate([indices, nowhere], n)
 
 
-def _shifted(mat: BCOO, indices: Any, column: int, offset: int, sizes: Sequence[int]) -> Any:
+def _shifted(mat: BCOO, indices: ArrayLike, column: int, offset: int, sizes: Sequence[int]) -> Any:
     """Indices moved along one axis; what was out of bounds is so in the new sizes."""
     valid = _places.inside(indices, mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse])
     step = [0] * len(sizes)
@@ -291,7 +294,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 
 
 def without_columns(
-    data: Any, indices: Any, sizes: Sequence[int], dropped: Sequence[int]
+    data: Array, indices: Array, sizes: Sequence[int], dropped: Sequence[int]
 ) -> tuple[Any, Any]:
     """Buffers whose indices lack some components; what was out of bounds along any axis is so
     still, or 0."""
@@ -312,7 +315,7 @@ def bcoo_reshape(
     *,
     new_sizes: Sequence[int],
     dimensions: Sequence[int] | None = None,
-    sharding: Any = None,
+    sharding: object = None,
 ) -> BCOO:
     """A BCOO array with the same elements in another shape: as `lax.reshape`.
 
@@ -389,7 +392,7 @@ def _split_sizes(
     return new[:i], new[i:j], new[j:]
 
 
-def _moved_places(indices: Any, old: Sequence[int], new: Sequence[int]) -> Any:
+def _moved_places(indices: Array, old: Sequence[int], new: Sequence[int]) -> Any:
     """Index vectors of the same elements in another shape, axes that go together at a time: numbers
     stay small."""
     cols: list[Any] = []
@@ -417,7 +420,7 @@ def _moved_places(indices: Any, old: Sequence[int], new: Sequence[int]) -> Any:
     return jnp.stack(cols, -1) if cols else jnp.zeros((*indices.shape[:-1], 0), indices.dtype)
 
 
-def _no_sharding(op: str, sharding: Any) -> None:
+def _no_sharding(op: str, sharding: object) -> None:
     if sharding is not None:
         raise NotImplementedError(
             f"{op}: sparse arrays have no sharding of their own.\n    sharding: {sharding}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer.experimental.sparse._bcoo_layout import bcoo_update_layout
 from teucer.experimental.sparse._bcoo_order import bcoo_sum_duplicates, bcoo_transpose
 from teucer.experimental.sparse._bcoo_shapes import bcoo_squeeze, full_batch
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Value
 
 __all__ = ["bcoo_dynamic_slice", "bcoo_gather", "bcoo_slice"]
 
@@ -79,7 +82,7 @@ def _cut(mat: BCOO, slices: Sequence[slice]) -> tuple[Any, Any]:
     )
 
 
-def _kept(data: Any, indices: Any, keep: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
+def _kept(data: Any, indices: Array, keep: Any, sizes: Sequence[int]) -> tuple[Any, Any]:
     """Buffers of the elements kept, padding in the place of the others."""
     n = indices.ndim - 2
     indices = _places.kept(keep, indices, sizes)
@@ -95,7 +98,9 @@ def _compact(mat: BCOO) -> BCOO:
 
 
 @tracebacks.api_boundary
-def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
+def bcoo_dynamic_slice(
+    mat: BCOO, start_indices: Sequence[object], slice_sizes: Sequence[int]
+) -> BCOO:
     """A part of a BCOO array that starts where data say: as `lax.dynamic_slice`.
 
     start_indices: int scalars, one an axis; moved to where the slice fits. slice_sizes: ints.
@@ -158,14 +163,14 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
 @tracebacks.api_boundary
 def bcoo_gather(
     operand: BCOO,
-    start_indices: Any,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: Any = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> BCOO:
     """Slices of a BCOO array at places that indices name: as `lax.gather`. The axes of the indices
     are batch dimensions.
@@ -211,16 +216,16 @@ def bcoo_gather(
 
 def _stacked(
     mat: BCOO,
-    starts: Sequence[Any],
+    starts: Sequence[object],
     sizes: tuple[int, ...],
     d: GatherDimensionNumbers,
-    inside: Any,
+    inside: object,
     batch: tuple[int, ...],
 ) -> BCOO:
     """The slices, mapped over the starts, as one array."""
     found: list[BCOO] = []
 
-    def one(inside: Any, *starts: Any) -> tuple[Any, Any]:
+    def one(inside: object, *starts: Value) -> tuple[Any, Any]:
         part = bcoo_squeeze(
             bcoo_dynamic_slice(mat, starts, sizes), dimensions=d.collapsed_slice_dims
         )

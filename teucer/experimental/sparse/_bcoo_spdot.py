@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from teucer.experimental.sparse._contraction import (
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import validate_bcoo
 from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Array, DTypeLike
 
 __all__ = ["bcoo_spdot_general_p", "spdot_general"]
 
@@ -52,15 +57,15 @@ class _Axes:
 
 @defined("bcoo_spdot_general", several=True)
 def bcoo_spdot_general_p(
-    lhs_data: Any,
-    lhs_indices: Any,
-    rhs_data: Any,
-    rhs_indices: Any,
+    lhs_data: object,
+    lhs_indices: object,
+    rhs_data: object,
+    rhs_indices: object,
     *,
     lhs_spinfo: SparseInfo,
     rhs_spinfo: SparseInfo,
-    dimension_numbers: Any,
-    preferred_element_type: Any,
+    dimension_numbers: object,
+    preferred_element_type: DTypeLike,
 ) -> tuple[Any, ...]:
     """The buffers of the product."""
     left = validate_bcoo(lhs_data, lhs_indices, lhs_spinfo.shape)
@@ -71,7 +76,7 @@ def bcoo_spdot_general_p(
     sizes = [lhs_sizes[a] for a in axes.lhs_free] + [rhs_sizes[a] for a in axes.rhs_free]
     dtype = product_dtype(lhs_data, rhs_data, preferred_element_type)
 
-    def element(ld: Any, li: Any, rd: Any, ri: Any) -> Any:
+    def element(ld: Any, li: object, rd: Any, ri: object) -> Any:
         ld, rd = ld.astype(dtype), rd.astype(dtype)
         products = _pairs if axes.rhs_free else _single_products
         data, indices = products(ld, li, rd, ri, axes, lhs_sizes, rhs_sizes)
@@ -133,7 +138,7 @@ def _pairs(
     return data.reshape(-1), indices.reshape(-1, len(sizes))
 
 
-def _at_most(data: Any, indices: Any, sizes: Any) -> tuple[Any, Any]:
+def _at_most(data: Array, indices: Array, sizes: Sequence[int]) -> tuple[Any, Any]:
     """Buffers that store no more than there are places."""
     most = math.prod(sizes)
     if data.shape[0] <= most:
@@ -149,7 +154,7 @@ def _batch_first(x: Any, batch: Any) -> Any:
 
 
 def spdot_general(
-    lhs: BCOO, rhs: BCOO, *, dimension_numbers: Any, preferred_element_type: Any
+    lhs: BCOO, rhs: BCOO, *, dimension_numbers: object, preferred_element_type: DTypeLike
 ) -> BCOO:
     """The product of two BCOO arrays as one.
 

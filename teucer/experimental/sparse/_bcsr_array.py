@@ -5,7 +5,7 @@ Its operators are attached by `_operators`.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from teucer import numpy as jnp
 from teucer._trees.registry import register_pytree_node_class
@@ -14,6 +14,11 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcoo_order import bcoo_sort_indices
 from teucer.experimental.sparse._layout import BCSRProperties, validate_bcsr
 from teucer.experimental.sparse.util import SparseInfo, _coo_to_csr, _csr_to_coo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import ArrayLike, DTypeLike, Size
 
 __all__ = ["BCSR"]
 
@@ -49,7 +54,7 @@ class BCSR(JAXSparse):
         self,
         args: tuple[Any, Any, Any],
         *,
-        shape: Any,
+        shape: Sequence[Size],
         indices_sorted: bool = False,
         unique_indices: bool = False,
     ) -> None:
@@ -155,10 +160,10 @@ class BCSR(JAXSparse):
     @classmethod
     def _empty(
         cls,
-        shape: Any,
+        shape: Sequence[Size],
         *,
-        dtype: Any = None,
-        index_dtype: Any = "int32",
+        dtype: DTypeLike | None = None,
+        index_dtype: DTypeLike = "int32",
         n_dense: int = 0,
         n_batch: int = 0,
         nse: int = 0,
@@ -194,7 +199,7 @@ def _bcoo_to_bcsr(indices: Any, *, shape: Any, index_dtype: Any = None) -> tuple
     return indices[..., 1].astype(kind), indptr.astype(kind)
 
 
-def _bcsr_to_bcoo(indices: Any, indptr: Any, *, shape: Any) -> Any:
+def _bcsr_to_bcoo(indices: ArrayLike, indptr: ArrayLike, *, shape: Sequence[Size]) -> Any:
     """Index vectors, of columns and row pointers: int[*batch, nse], int[*batch, rows + 1] ->
     int[*batch, nse, 2]."""
     row, col = _csr_to_coo(jnp.asarray(indices), jnp.asarray(indptr))

@@ -100,7 +100,7 @@ def _smallest(colour: Any, graph: Any, given: Any) -> Any:
     return np.argmin(used, axis=1).astype(np.int32)
 
 
-def _improved(colour: Any, graph: Any, rounds: int = 6) -> Any:
+def _improved(colour: Any, graph: object, rounds: int = 6) -> Any:
     """Colours given anew, group by group from the last to the first: never more, often fewer."""
     for number in range(rounds):
         sizes = np.bincount(colour)

@@ -6,13 +6,16 @@ What `bcoo_dot_general` and its sampled form share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Axes
 
 __all__ = ["Contraction", "as_numbers", "contraction", "moved_to_front", "product_dtype"]
 
@@ -42,12 +45,12 @@ def as_numbers(dimension_numbers: Any) -> Numbers:
     return ((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb)))
 
 
-def _axes(axes: Any) -> tuple[int, ...]:
+def _axes(axes: Axes) -> tuple[int, ...]:
     return tuple(int(a) for a in axes)
 
 
 def contraction(
-    op: str, lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+    op: str, lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: object
 ) -> Contraction:
     """The roles of axes in a product.
 
@@ -77,13 +80,13 @@ def product_dtype(lhs: Any, rhs: Any, preferred: Any) -> Any:
     return np.dtype(preferred) if preferred is not None else dtypes.result_type(lhs, rhs)
 
 
-def moved_to_front(x: Any, axes: Sequence[int]) -> tuple[Any, list[int]]:
+def moved_to_front(x: ArrayLike, axes: Sequence[int]) -> tuple[Any, list[int]]:
     """x with axes in front, in their order; and which axis each of the others was."""
     rest = [a for a in range(np.ndim(x)) if a not in axes]
     return lax.transpose(x, (*axes, *rest)), rest
 
 
-def at_places(x: Any, places: Sequence[Any]) -> Any:
+def at_places(x: Array, places: Sequence[object]) -> Any:
     """Of x, whose first axes are sparse ones, the blocks at places: T[*sparse, *rest], int[nse]
     each -> T[nse, *rest].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr
@@ -15,6 +15,12 @@ from teucer._core.types import Zero
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.transpose import transpose_jaxpr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Array, Params, Value
+    from teucer._lower.context import Context
 
 __all__ = ["Defined", "defined"]
 
@@ -36,29 +42,29 @@ class Defined(Primitive):
     # A program that computes the same and is faster; it need not have derivatives.
     quick: Callable[..., tuple[Any, ...]] | None = None
 
-    def program(self, *args: Any, **params: Any) -> tuple[Any, ...]:
+    def program(self, *args: Any, **params: object) -> tuple[Any, ...]:
         """What is computed, in terms of lax."""
         raise NotImplementedError(f"{type(self).__name__}.program")
 
-    def jaxpr(self, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
+    def jaxpr(self, avals: Any, params: Params) -> ClosedJaxpr:
         """The program as a jaxpr, kept for types that have been met before."""
         return _staged(self, tuple(avals), tuple(sorted(params.items())))
 
-    def types(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+    def types(self, *avals: Any, **params: object) -> tuple[Any, ...]:
         return tuple(self.jaxpr(avals, params).out_avals)
 
-    def lower(self, ctx: Any, *values: Any, **params: Any) -> tuple[Any, ...]:
+    def lower(self, ctx: Context, *values: Any, **params: object) -> tuple[Any, ...]:
         program = self.program if self.quick is None else self.quick
         return ctx.trace(lambda *args: program(*args, **params), *values)  # type: ignore[no-any-return]
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
         closed = self.jaxpr([typeof(x) for x in primals], params)
         moving = [type(t) is not Zero for t in tangents]
         jvp, out_moving = jvp_jaxpr(closed, moving, False)
         given = [t for t, m in zip(tangents, moving, strict=True) if m]
         return split_tangents(jvp(*primals, *given), out_moving)
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Any, *args: Any, **params: object) -> Any:
         closed = self.jaxpr([x.aval if type(x) is Undefined else typeof(x) for x in args], params)
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
@@ -69,7 +75,7 @@ class Defined(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def batch(self, axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Any, args: Sequence[Array], dims: Any, **params: object) -> Any:
         operands = [
             x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
         ]
@@ -86,14 +92,14 @@ class _Program(Defined):
     __slots__ = ()
 
     def __init__(
-        self, name: str, several: bool, quick: Any, program: Callable[..., tuple[Any, ...]]
+        self, name: str, several: bool, quick: Any, program: Callable[..., tuple[object, ...]]
     ) -> None:
         self.name, self.multiple_results, self.quick = name, several, quick
         self.program = program  # type: ignore[method-assign]
 
 
 def defined(
-    name: str, *, several: bool = False, quick: Callable[..., tuple[Any, ...]] | None = None
+    name: str, *, several: bool = False, quick: Callable[..., tuple[object, ...]] | None = None
 ) -> Callable[[Callable[..., tuple[Any, ...]]], Defined]:
     """A decorator: the primitive `name` that computes a function; several: whether that has more
     results than one."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer._base import dtypes
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = ["BCOOProperties", "BCSRProperties", "validate_bcoo", "validate_bcsr"]
 
@@ -70,7 +73,9 @@ def validate_bcoo(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
     return BCOOProperties(n_batch, n_sparse, n_dense, nse)
 
 
-def validate_bcsr(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> BCSRProperties:
+def validate_bcsr(
+    data: Array, indices: Array, indptr: Array, shape: Sequence[int]
+) -> BCSRProperties:
     """The layout of the BCSR array of these buffers; data: T[*batch, nse, *dense], indices:
     int[*batch, nse], indptr: int[*batch, rows + 1].
 

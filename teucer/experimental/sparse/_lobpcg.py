@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,16 @@ from teucer._base import dtypes, tracebacks
 from teucer._derived.stages import jit
 from teucer._transform.staging import eval_shape
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Value
+
 __all__ = ["lobpcg_standard"]
 
 
 @tracebacks.api_boundary
-def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> tuple[Any, Any, Any]:
+def lobpcg_standard(
+    A: ArrayLike, X: object, m: int = 100, tol: float | None = None
+) -> tuple[Any, Any, Any]:
     """The k largest eigenvalues of a symmetric matrix, and their eigenvectors.
 
     A: T[n, n], dense or sparse, or a function that maps T[n, k] to its product with the matrix. X:
@@ -106,7 +111,7 @@ def _errors(state: _State) -> Any:
     return residual / jnp.where(size > 0, size, jnp.ones_like(size)) / (10 * n)
 
 
-def _ritz(A: Callable[[Any], Any], S: Any, k: int) -> tuple[Any, Any, Any]:
+def _ritz(A: Callable[[Value], object], S: Any, k: int) -> tuple[Any, Any, Any]:
     """The k largest eigenvalues of A on the span of orthonormal columns, coefficients of their
     vectors, and A S."""
     AS = A(S)
@@ -121,7 +126,7 @@ def _start(A: Callable[[Any], Any], X: Any) -> _State:
     return _State(np.int32(0), S @ C, AS @ C, jnp.zeros_like(X), theta, jnp.zeros((), bool))
 
 
-def _step(A: Callable[[Any], Any], tol: Any, state: _State) -> _State:
+def _step(A: Callable[[Value], object], tol: object, state: _State) -> _State:
     k = state.X.shape[1]
     # Columns that depend on the others become directions of their own in the QR decomposition,
     # which does no harm.
@@ -134,7 +139,7 @@ def _step(A: Callable[[Any], Any], tol: Any, state: _State) -> _State:
 
 
 def _run(
-    A: Callable[[Any], Any], X: Any, m: int, tol: float | None, debug: bool
+    A: Callable[[Value], object], X: Any, m: int, tol: float | None, debug: bool
 ) -> tuple[Any, Any, Any, Any]:
     real = np.finfo(X.dtype).dtype if X.dtype.kind in "fc" else X.dtype
     limit = jnp.asarray(dtypes.finfo(X.dtype).eps if tol is None else tol, real)
@@ -148,7 +153,7 @@ def _run(
         )
         return last.theta, last.X, last.iteration, None
 
-    def record(state: _State, _: Any) -> tuple[_State, dict[str, Any]]:
+    def record(state: _State, _: object) -> tuple[_State, dict[str, Any]]:
         after = _step(A, limit, state)
         gram = after.X.conj().T @ after.X
         return after, {
@@ -165,13 +170,13 @@ def _run(
 
 @functools.partial(jit, static_argnames=("m", "tol", "debug"))
 def _lobpcg_standard_matrix(
-    A: Any, X: Any, m: int, tol: float | None = None, debug: bool = False
+    A: Array, X: object, m: int, tol: float | None = None, debug: bool = False
 ) -> tuple[Any, ...]:
     return _run(lambda V: A @ V, X, m, tol, debug)
 
 
 @functools.partial(jit, static_argnames=("A", "m", "tol", "debug"))
 def _lobpcg_standard_callable(
-    A: Callable[[Any], Any], X: Any, m: int, tol: float | None = None, debug: bool = False
+    A: Callable[[Value], object], X: object, m: int, tol: float | None = None, debug: bool = False
 ) -> tuple[Any, ...]:
     return _run(A, X, m, tol, debug)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,16 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcsr_array import BCSR
 from teucer.experimental.sparse.transform import sparsify
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Axes, DTypeLike
+
 __all__: list[str] = []
 
 
 def _attach(
     cls: type, kind: Callable[..., Any] = lambda f: f
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def attach(method: Callable[..., Any]) -> Callable[..., Any]:
+    def attach(method: Callable[..., object]) -> Callable[..., Any]:
         name = (
             method.__name__.lstrip("_") if not method.__name__.startswith("__") else method.__name__
         )
@@ -78,10 +81,10 @@ def transpose(self: BCOO, axes: Any = None) -> BCOO:
 @_attach(BCOO, classmethod)
 def fromdense(
     cls: type[BCOO],
-    mat: Any,
+    mat: object,
     *,
     nse: int | None = None,
-    index_dtype: Any = np.int32,
+    index_dtype: DTypeLike = np.int32,
     n_dense: int = 0,
     n_batch: int = 0,
 ) -> BCOO:
@@ -101,7 +104,12 @@ def _check_layout(op: str, n_dense: int, n_batch: int) -> None:
 
 @_attach(BCOO, classmethod)
 def from_scipy_sparse(
-    cls: type[BCOO], mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
+    cls: type[BCOO],
+    mat: Any,
+    *,
+    index_dtype: DTypeLike | None = None,
+    n_dense: int = 0,
+    n_batch: int = 0,
 ) -> BCOO:
     """The BCOO array of a matrix of `scipy.sparse`, of any format.
 
@@ -134,7 +142,7 @@ def _sum_duplicates(self: BCSR, nse: int | None = None, remove_zeros: bool = Tru
 
 
 @_attach(BCSR)
-def _transpose(self: BCSR, axes: Any = None) -> BCSR:
+def _transpose(self: BCSR, axes: Axes | None = None) -> BCSR:
     """The array with its axes permuted, by default reversed."""
     return BCSR.from_bcoo(self.to_bcoo().transpose(axes))
 
@@ -142,10 +150,10 @@ def _transpose(self: BCSR, axes: Any = None) -> BCSR:
 @_attach(BCSR, classmethod)
 def _fromdense(
     cls: type[BCSR],
-    mat: Any,
+    mat: object,
     *,
     nse: int | None = None,
-    index_dtype: Any = np.int32,
+    index_dtype: DTypeLike = np.int32,
     n_dense: int = 0,
     n_batch: int = 0,
 ) -> BCSR:
@@ -157,7 +165,12 @@ def _fromdense(
 
 @_attach(BCSR, classmethod)
 def _from_scipy_sparse(
-    cls: type[BCSR], mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
+    cls: type[BCSR],
+    mat: Any,
+    *,
+    index_dtype: DTypeLike | None = None,
+    n_dense: int = 0,
+    n_batch: int = 0,
 ) -> BCSR:
     """The BCSR array of a matrix of `scipy.sparse`, of any format.
 
@@ -198,7 +211,7 @@ def _shared(cls: Any) -> None:
         return sparsify(lambda x: jnp.reshape(x, tuple(sizes)))(self)
 
     @_attach(cls)
-    def astype(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def astype(self: object, *args: Any, **kwargs: object) -> Any:
         """The array with elements of another dtype."""
         return sparsify(lambda x: x.astype(*args, **kwargs))(self)
 
@@ -214,7 +227,7 @@ def _shared(cls: Any) -> None:
         return iter([self[i] for i in range(self.shape[0])])
 
     @_attach(cls)
-    def __getitem__(self: Any, item: Any) -> Any:
+    def __getitem__(self: object, item: object) -> Any:
         return sparsify(lambda x: x[item])(self)
 
 
@@ -228,7 +241,7 @@ def _element(mat: Any, axis: int) -> Any:
     return type(mat).tree_unflatten({**aux, "shape": _without(mat.shape, axis)}, bufs)
 
 
-def _batch(mat: Any, axis: int, size: Any) -> Any:
+def _batch(mat: Any, axis: int, size: int) -> Any:
     bufs, aux = mat.tree_flatten()
     at = axis if axis >= 0 else axis + len(mat.shape) + 1
     if at > mat.n_batch - 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer._derived.stages import jit
@@ -19,6 +19,9 @@ from teucer.experimental.sparse._bcsr_array import BCSR
 from teucer.experimental.sparse.coo import COO
 from teucer.experimental.sparse.csr import CSC, CSR
 from teucer.experimental.sparse.transform import sparsify
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["BINARY"]
 
@@ -52,7 +55,7 @@ def _binary(name: str, swapped: bool) -> Callable[[Any, Any], Any]:
     apply = sparsify(f)
     as_program = jit(apply) if compiled else apply
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: object, other: object) -> Any:
         if not _is_operand(other):
             return NotImplemented
         if (
@@ -71,7 +74,7 @@ def _binary(name: str, swapped: bool) -> Callable[[Any, Any], Any]:
 def _unary(name: str) -> Callable[[Any], Any]:
     apply = sparsify(UNARY[name])
 
-    def method(self: Any) -> Any:
+    def method(self: object) -> Any:
         return apply(self)
 
     method.__name__ = f"__{name}__"
@@ -81,7 +84,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 def _by_bcoo(cls: Any, name: str) -> Callable[..., Any]:
     """An operator of a format that has none of its own."""
 
-    def method(self: Any, *others: Any) -> Any:
+    def method(self: Any, *others: Value) -> Any:
         given = [x._bcoo() if isinstance(x, COO | CSR | CSC) else x for x in others]
         found = getattr(BCOO, name)(self._bcoo(), *given)
         if isinstance(found, BCOO) and found.ndim == 2 and not found.n_batch:
@@ -95,7 +98,7 @@ def _by_bcoo(cls: Any, name: str) -> Callable[..., Any]:
 def _absent(name: str) -> Callable[..., Any]:
     """An operator of a class of sparse arrays that does not say what it does."""
 
-    def method(self: Any, *others: Any) -> Any:
+    def method(self: object, *others: Value) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.{name}")
 
     method.__name__ = name

@@ -6,12 +6,15 @@ Their order, which are equal, which are of the array at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
 
 __all__ = [
     "NOWHERE",
@@ -54,7 +57,7 @@ def inside(indices: Any, sizes: Sequence[int]) -> Any:
     return ((indices >= 0) & (indices < row(sizes, indices))).all(-1)
 
 
-def keys(indices: Any, sizes: Sequence[int]) -> tuple[Any, ...]:
+def keys(indices: Array, sizes: Sequence[int]) -> tuple[Any, ...]:
     """Numbers whose lexicographic order is that of the index vectors: one where that can be counted
     in 32 bits.
 
@@ -74,7 +77,7 @@ def keys(indices: Any, sizes: Sequence[int]) -> tuple[Any, ...]:
     return tuple(places[:, k] for k in range(n))
 
 
-def order(indices: Any, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
+def order(indices: Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
     """The stable permutation that sorts index vectors, and their sorted keys."""
     found = keys(indices, sizes)
     *ordered, permutation = lax.sort(
@@ -94,7 +97,7 @@ class Groups(NamedTuple):
     count: Any
 
 
-def groups(indices: Any, sizes: Sequence[int]) -> Groups:
+def groups(indices: Array, sizes: Sequence[int]) -> Groups:
     """Which elements stand at one place: int[nse, n] -> arrays of length nse."""
     permutation, ordered = order(indices, sizes)
     nse = indices.shape[0]

@@ -8,7 +8,7 @@ Each is rule(evaluate, spenv, *spvalues, **params), where `evaluate` is `transfo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer._core.jaxpr import ClosedJaxpr
@@ -25,6 +25,11 @@ from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
+    from teucer._xla.pytree import PyTree
+
 __all__ = ["CALLS"]
 
 Evaluate = Callable[..., list[SparsifyValue]]
@@ -35,7 +40,7 @@ def _arrays(spenv: SparsifyEnv, values: Values) -> list[Any]:
     return [array_of(spenv, v) for v in values]
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Array) -> Any:
     """An array without what is known of its indices: loops and branches may change that."""
     if not isinstance(x, JAXSparse):
         return x
@@ -44,7 +49,7 @@ def _plain(x: Any) -> Any:
 
 
 def _on_buffers(
-    evaluate: Evaluate, closed: ClosedJaxpr, arrays: Sequence[Any], plain: bool = False
+    evaluate: Evaluate, closed: ClosedJaxpr, arrays: Sequence[Value], plain: bool = False
 ) -> tuple[ClosedJaxpr, Any]:
     """A jaxpr as one on the buffers of its arguments, and the tree of the results; plain: results
     without what is known of their indices."""
@@ -65,7 +70,7 @@ def _on_buffers(
     return closed.kept(("sparsify", str(tree), tuple(typeof(x) for x in bufs), plain), make)  # type: ignore[no-any-return]
 
 
-def _values(spenv: SparsifyEnv, tree: Any, bufs: Sequence[Any]) -> Values:
+def _values(spenv: SparsifyEnv, tree: PyTree, bufs: Sequence[object]) -> Values:
     return [spvalue_of(spenv, x) for x in pytrees.tree_unflatten(tree, list(bufs))]
 
 
@@ -74,8 +79,8 @@ def _jit(
     spenv: SparsifyEnv,
     *values: SparsifyValue,
     jaxpr: ClosedJaxpr,
-    donated_invars: Any,
-    **params: Any,
+    donated_invars: object,
+    **params: object,
 ) -> Values:
     arrays = _arrays(spenv, values)
     closed, tree = _on_buffers(evaluate, jaxpr, arrays)
@@ -93,7 +98,7 @@ def _calls(primitive: Primitive) -> Callable[..., Values]:
         spenv: SparsifyEnv,
         *values: SparsifyValue,
         jaxpr: ClosedJaxpr,
-        **params: Any,
+        **params: object,
     ) -> Values:
         arrays = _arrays(spenv, values)
         closed, tree = _on_buffers(evaluate, jaxpr, arrays)
@@ -123,7 +128,7 @@ def _cond(
     index: SparsifyValue,
     *values: SparsifyValue,
     branches: Sequence[ClosedJaxpr],
-    **params: Any,
+    **params: object,
 ) -> Values:
     if index.is_sparse():
         raise NotImplementedError(
@@ -150,7 +155,9 @@ def _cond(
     return _values(spenv, tree, outs)
 
 
-def _check_carry(op: str, arrays: Sequence[Any], avals: Sequence[Any], tree: Any) -> None:
+def _check_carry(
+    op: str, arrays: Sequence[Value], avals: Sequence[ShapedArray], tree: PyTree
+) -> None:
     bufs, before = pytrees.tree_flatten(list(arrays))
     if before != tree or [typeof(x).shape for x in bufs] != [a.shape for a in avals]:
         raise TypeError(
@@ -168,7 +175,7 @@ def _while(
     cond_nconsts: int,
     body_jaxpr: ClosedJaxpr,
     body_nconsts: int,
-    **params: Any,
+    **params: object,
 ) -> Values:
     arrays = _arrays(spenv, values)
     n = cond_nconsts + body_nconsts
@@ -199,7 +206,7 @@ def _scan(
     length: Any,
     reverse: bool,
     unroll: Any,
-    **params: Any,
+    **params: object,
 ) -> Values:
     m = num_consts + num_carry
     if any(v.is_sparse() for v in values[m:]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._colouring import colouring
 from teucer.experimental.sparse._sparsity import sparsity
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
+
 __all__ = ["Plan", "sparse_hessian", "sparse_jacobian"]
 
 
@@ -42,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def sparse_jacobian(
-    fun: Callable[..., Any], argnums: Any, has_aux: bool, forward: bool
+    fun: Callable[..., object], argnums: Any, has_aux: bool, forward: bool
 ) -> Callable[..., Any]:
     """The Jacobian of fun as BCOO arrays, in the tree of outputs, then arguments.
 
@@ -64,7 +68,7 @@ def sparse_jacobian(
                     f"{typeof(x).dtype}."
                 )
 
-        def flat(leaves: Sequence[Any], rest: Sequence[Any]) -> Any:
+        def flat(leaves: Sequence[Value], rest: Sequence[object]) -> Any:
             given = iter(pytrees.tree_unflatten(in_tree, leaves))
             fixed = iter(pytrees.tree_unflatten(rest_tree, rest))
             return fun(*(next(given) if i in positions else next(fixed) for i in range(len(args))))
@@ -133,7 +137,7 @@ def _plan(
 
 
 def _program(
-    outputs: Callable[..., Any], out_avals: Sequence[Any], evaluations: int, forward: bool
+    outputs: Callable[..., Any], out_avals: Sequence[ShapedArray], evaluations: int, forward: bool
 ) -> Callable[..., Any]:
     """What computes the elements of a Jacobian, and the function's aux, from colours and the places
     of the elements."""
@@ -172,7 +176,7 @@ def _joined(leaves: Sequence[Any]) -> Any:
 
 
 def _blocks(
-    pattern: Any, data: Any, out_avals: Sequence[Any], in_avals: Sequence[Any]
+    pattern: Any, data: Array, out_avals: Sequence[ShapedArray], in_avals: Sequence[ShapedArray]
 ) -> list[list[BCOO]]:
     """The Jacobian of each result by each argument, of the elements of the whole in the order of
     the pattern."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_
 from teucer.lax._families import Elementwise
 from teucer.lax._structure import add_any_p
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Params
+
 __all__ = ["DENSE_RESULT", "elementwise", "sparse_rules_bcoo", "sparse_rules_bcsr"]
 
 Rule = Callable[..., Sequence[SparsifyValue]]
@@ -40,7 +43,7 @@ DENSE_RESULT = (
 )
 
 
-def on_arrays(f: Callable[..., Any]) -> Rule:
+def on_arrays(f: Callable[..., object]) -> Rule:
     """A rule, of a function of arrays."""
 
     @functools.wraps(f)
@@ -53,7 +56,7 @@ def on_arrays(f: Callable[..., Any]) -> Rule:
     return rule
 
 
-def first_sparse(f: Callable[..., Any]) -> Rule:
+def first_sparse(f: Callable[..., object]) -> Rule:
     """A rule of an operation whose first operand alone may be sparse."""
 
     @functools.wraps(f)
@@ -73,7 +76,7 @@ def first_sparse(f: Callable[..., Any]) -> Rule:
 # --- element by element ---------------------------------------------------------------------------
 
 
-def with_data(spenv: SparsifyEnv, spvalue: SparsifyValue, data: Any) -> SparsifyValue:
+def with_data(spenv: SparsifyEnv, spvalue: SparsifyValue, data: Array) -> SparsifyValue:
     """A sparse value with other elements at the same places."""
     return spvalue._replace(data_ref=spenv._push(data))
 
@@ -131,9 +134,7 @@ def elementwise(
     return (with_data(spenv, value, data),)
 
 
-def _widens(
-    primitive: Primitive, spenv: SparsifyEnv, value: SparsifyValue, params: dict[str, Any]
-) -> bool:
+def _widens(primitive: Primitive, spenv: SparsifyEnv, value: SparsifyValue, params: Params) -> bool:
     """Whether it is a conversion that commutes with addition."""
     if primitive is not lax.convert_element_type_p:
         return False
@@ -149,7 +150,7 @@ def _keeps_zero(
     primitive: Primitive,
     spenv: SparsifyEnv,
     spvalues: Sequence[SparsifyValue],
-    params: dict[str, Any],
+    params: Params,
 ) -> bool:
     with using(EVAL):
         operands = [
@@ -173,7 +174,7 @@ def _mul(spenv: SparsifyEnv, x: SparsifyValue, y: SparsifyValue) -> Sequence[Spa
 
 
 def _times_dense(
-    spenv: SparsifyEnv, x: SparsifyValue, y: Any, op: Callable[[Any, Any], Any] = lax.mul
+    spenv: SparsifyEnv, x: SparsifyValue, y: Array, op: Callable[[Any, Any], Any] = lax.mul
 ) -> SparsifyValue:
     """op(sparse value, dense array), which is 0 where the first is."""
     y = jnp.asarray(y)
@@ -344,13 +345,13 @@ def _dynamic_slice(mat: BCOO, *starts: Any, slice_sizes: Any) -> Any:
 
 
 def _gather(
-    mat: BCOO, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
+    mat: BCOO, indices: ArrayLike, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
 ) -> Any:
     return bcoo.bcoo_gather(mat, indices, dimension_numbers, slice_sizes, **params)
 
 
 def _split(
-    spenv: SparsifyEnv, x: SparsifyValue, *, sizes: Any, axis: int
+    spenv: SparsifyEnv, x: SparsifyValue, *, sizes: Sequence[int], axis: int
 ) -> Sequence[SparsifyValue]:
     mat, ends = array_of(spenv, x), np.cumsum(sizes)
     parts = []
@@ -367,7 +368,7 @@ def _rev(mat: BCOO, *, dimensions: Any) -> Any:
     return bcoo.bcoo_rev(mat, dimensions)
 
 
-def _convolution(lhs: Any, rhs: Any, **params: Any) -> Any:
+def _convolution(lhs: ArrayLike, rhs: ArrayLike, **params: Any) -> Any:
     return bcoo.bcoo_conv_general_dilated(lhs, rhs, **params)
 
 

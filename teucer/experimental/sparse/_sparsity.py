@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from teucer._derived.remat import remat_p
 from teucer._transform.jit_calls import jit_p
 from teucer.lax._families import Elementwise
 from teucer.lax._structure import add_any_p
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 __all__ = ["sparsity"]
 
@@ -71,7 +74,7 @@ def sparsity(closed: ClosedJaxpr) -> Any:
     return found
 
 
-def _positions(aval: Any) -> Any:
+def _positions(aval: ShapedArray) -> Any:
     return np.arange(math.prod(aval.shape), dtype=np.int32).reshape(aval.shape)
 
 

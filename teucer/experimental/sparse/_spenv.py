@@ -6,7 +6,7 @@ Dense or sparse, by references to buffers, which several of them may share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -15,6 +15,9 @@ from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcsr_array import BCSR
 from teucer.experimental.sparse.util import Shape
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
 
 __all__ = [
     "SparsifyEnv",
@@ -62,10 +65,10 @@ class SparsifyValue(NamedTuple):
 class SparsifyEnv:
     """Buffers of the values of one run of `sparsify`."""
 
-    def __init__(self, bufs: Sequence[Any] = ()) -> None:
+    def __init__(self, bufs: Sequence[object] = ()) -> None:
         self._buffers = list(bufs)
 
-    def _push(self, buffer: Any) -> int:
+    def _push(self, buffer: object) -> int:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
@@ -93,9 +96,9 @@ class SparsifyEnv:
     def sparse(
         self,
         shape: Any,
-        data: Any = None,
-        indices: Any = None,
-        indptr: Any = None,
+        data: Array | None = None,
+        indices: Array | None = None,
+        indptr: Array | None = None,
         *,
         data_ref: int | None = None,
         indices_ref: int | None = None,
@@ -119,11 +122,11 @@ class SparsifyEnv:
         )
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: Array) -> bool:
     return isinstance(x, JAXSparse)
 
 
-def _is_spvalue(x: Any) -> bool:
+def _is_spvalue(x: Array) -> bool:
     return isinstance(x, SparsifyValue)
 
 
@@ -161,17 +164,17 @@ def array_of(spenv: SparsifyEnv, spvalue: SparsifyValue) -> Any:
     return BCOO.tree_unflatten(flags, bufs)
 
 
-def arrays_to_spvalues(spenv: SparsifyEnv, args: Any) -> Any:
+def arrays_to_spvalues(spenv: SparsifyEnv, args: Sequence[Value]) -> Any:
     """A tree of arrays as one of values."""
     return pytrees.tree_map(lambda x: spvalue_of(spenv, x), args, is_leaf=_is_sparse)
 
 
-def spvalues_to_arrays(spenv: SparsifyEnv, spvalues: Any) -> Any:
+def spvalues_to_arrays(spenv: SparsifyEnv, spvalues: object) -> Any:
     """A tree of values as one of arrays."""
     return pytrees.tree_map(lambda v: array_of(spenv, v), spvalues, is_leaf=_is_spvalue)
 
 
-def spvalues_to_avals(spenv: SparsifyEnv, spvalues: Any) -> Any:
+def spvalues_to_avals(spenv: SparsifyEnv, spvalues: object) -> Any:
     """A tree of values as one of the types of the dense arrays that they stand for."""
 
     def aval(spvalue: SparsifyValue) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from teucer.experimental.sparse._defined import Defined
 from teucer.experimental.sparse.csr import _csr_matmat, _csr_matvec
 from teucer.lax._callbacks import pure_callback
 
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Value
+
 __all__ = ["spsolve", "spsolve_p"]
 
 
@@ -27,7 +31,9 @@ class _Spsolve(Defined):
     __slots__ = ()
     name = "spsolve"
 
-    def types(self, data: Any, indices: Any, indptr: Any, b: Any, **params: Any) -> tuple[Any, ...]:
+    def types(
+        self, data: ShapedArray, indices: Any, indptr: ShapedArray, b: ShapedArray, **params: object
+    ) -> tuple[Any, ...]:
         if data.dtype != b.dtype or not dtypes.issubdtype(b.dtype, np.inexact):
             raise TypeError(
                 f"spsolve: data and b must have one dtype, of inexact numbers, got {data.dtype} "
@@ -56,7 +62,7 @@ class _Spsolve(Defined):
         reorder: int,
         transposed: bool,
     ) -> tuple[Any, ...]:
-        def solve(data: Any, indices: Any, indptr: Any, b: Any) -> Any:
+        def solve(data: Array, indices: Array, indptr: Array, b: Array) -> Any:
             return _solve(*map(np.asarray, (data, indices, indptr, b)), transposed, bool(reorder))
 
         return (
@@ -93,9 +99,9 @@ class _Spsolve(Defined):
         self,
         cts: Any,
         data: Any,
-        indices: Any,
-        indptr: Any,
-        b: Any,
+        indices: Value,
+        indptr: Value,
+        b: Value,
         *,
         tol: float,
         reorder: int,

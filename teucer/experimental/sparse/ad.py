@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcsr_array import BCSR
 from teucer.experimental.sparse._sparse_jacobians import sparse_hessian, sparse_jacobian
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Value
+
 __all__ = [
     "flatten_fun_for_sparse_ad",
     "grad",
@@ -33,13 +36,13 @@ __all__ = [
 __dir__ = listing(__name__, __all__)
 
 
-def is_sparse(x: Any) -> bool:
+def is_sparse(x: ArrayLike) -> bool:
     """Whether x is a sparse array."""
     return isinstance(x, JAXSparse)
 
 
 def flatten_fun_for_sparse_ad(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     argnums: Any,
     args: Sequence[Any],
 ) -> tuple[Callable[..., Any], Any, list[Any], Callable[[Any], Any]]:
@@ -59,7 +62,7 @@ def flatten_fun_for_sparse_ad(
         for i, x in enumerate(args)
     ]
 
-    def restored(i: int, leaves: Sequence[Any]) -> Any:
+    def restored(i: int, leaves: Sequence[Value]) -> Any:
         originals, tree = trees[i]
         return pytrees.tree_unflatten(
             tree,
@@ -70,7 +73,7 @@ def flatten_fun_for_sparse_ad(
         )
 
     @functools.wraps(fun)
-    def fun_flat(*flat: Any, **kwargs: Any) -> Any:
+    def fun_flat(*flat: Value, **kwargs: object) -> Any:
         return fun(
             *(
                 restored(i, trees[i][1].flatten_up_to(x)) if i in trees else x
@@ -108,7 +111,7 @@ def _with_data(x: Any, data: Any) -> Any:
 
 
 def value_and_grad(
-    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+    fun: Callable[..., object], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
     """As `jax.value_and_grad`; the derivative by a sparse array is one with the same places.
 
@@ -120,7 +123,7 @@ def value_and_grad(
     """
 
     @tracebacks.boundary_of(fun)
-    def value_and_grad_fun(*args: Any, **kw: Any) -> Any:
+    def value_and_grad_fun(*args: object, **kw: Any) -> Any:
         flat, numbers, given, postprocess = flatten_fun_for_sparse_ad(fun, argnums, args)
         value, found = reverse.value_and_grad(flat, numbers, has_aux=has_aux, **kwargs)(
             *given, **kw
@@ -131,7 +134,7 @@ def value_and_grad(
 
 
 def grad(
-    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
+    fun: Callable[..., object], argnums: Any = 0, has_aux: bool = False, **kwargs: object
 ) -> Callable[..., Any]:
     """As `jax.grad`; the derivative by a sparse array is one with the same places.
 
@@ -143,7 +146,7 @@ def grad(
     both = value_and_grad(fun, argnums, has_aux, **kwargs)
 
     @tracebacks.boundary_of(fun)
-    def grad_fun(*args: Any, **kw: Any) -> Any:
+    def grad_fun(*args: object, **kw: object) -> Any:
         value, found = both(*args, **kw)
         return (found, value[1]) if has_aux else found
 
@@ -152,17 +155,17 @@ def grad(
 
 def _jacobian(
     dense: Callable[..., Any],
-    fun: Callable[..., Any],
-    argnums: Any,
+    fun: Callable[..., object],
+    argnums: object,
     has_aux: bool,
     kwargs: dict[str, Any],
 ) -> Any:
     @tracebacks.boundary_of(fun)
-    def jacobian_fun(*args: Any, **kw: Any) -> Any:
+    def jacobian_fun(*args: object, **kw: Any) -> Any:
         flat, numbers, given, postprocess = flatten_fun_for_sparse_ad(fun, argnums, args)
         trees: list[Any] = []
 
-        def watched(*args: Any, **kw: Any) -> Any:
+        def watched(*args: object, **kw: object) -> Any:
             out = flat(*args, **kw)
             trees[:] = [pytrees.tree_structure(out[0] if has_aux else out)]
             return out
@@ -178,12 +181,12 @@ def _jacobian(
 
 
 def jacfwd(
-    fun: Callable[..., Any],
-    argnums: Any = 0,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
     sparse: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Callable[..., Any]:
     """As `jax.jacfwd`; the derivative by a sparse array has its places, and the axes of the output
     as batch dimensions.
@@ -203,12 +206,12 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
-    argnums: Any = 0,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
     sparse: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Callable[..., Any]:
     """As `jax.jacrev`; the derivative by a sparse array has its places, and the axes of the output
     as batch dimensions.
@@ -230,7 +233,9 @@ def jacrev(
 jacobian = jacrev
 
 
-def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+def hessian(
+    fun: Callable[..., object], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The Hessian of a function of dense arrays as BCOO arrays: as `jax.hessian(sparse=True)`.
 
     >>> from teucer import numpy as jnp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer._base import tracebacks
@@ -17,6 +17,10 @@ from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse.coo import COO
 from teucer.experimental.sparse.csr import CSC, CSR
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, DTypeLike, Value
+    from teucer._xla.pytree import PyTree
+
 __all__ = ["empty", "eye", "todense", "todense_p"]
 __dir__ = listing(__name__, __all__)
 
@@ -24,14 +28,14 @@ _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, 
 
 
 @defined("todense")
-def todense_p(*bufs: Any, tree: Any) -> tuple[Any, ...]:
+def todense_p(*bufs: Value, tree: PyTree) -> tuple[Any, ...]:
     """The dense array of the buffers of an array, by the tree of which they are the leaves."""
     array = pytrees.tree_unflatten(tree, bufs)
     return (array.todense() if isinstance(array, JAXSparse) else jnp.asarray(array),)
 
 
 @tracebacks.api_boundary
-def todense(arr: Any) -> Any:
+def todense(arr: ArrayLike) -> Any:
     """A sparse array of any format as a dense one; a dense one as it is.
 
     >>> from teucer.experimental import sparse
@@ -54,10 +58,10 @@ def _format(op: str, name: str) -> Any:
 @tracebacks.api_boundary
 def empty(
     shape: Sequence[int],
-    dtype: Any = None,
-    index_dtype: Any = "int32",
+    dtype: DTypeLike | None = None,
+    index_dtype: DTypeLike = "int32",
     sparse_format: str = "bcoo",
-    **kwds: Any,
+    **kwds: object,
 ) -> Any:
     """A sparse array of zeros.
 
@@ -78,10 +82,10 @@ def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
-    dtype: Any = None,
-    index_dtype: Any = "int32",
+    dtype: DTypeLike | None = None,
+    index_dtype: DTypeLike = "int32",
     sparse_format: str = "bcoo",
-    **kwds: Any,
+    **kwds: object,
 ) -> Any:
     """A sparse matrix with ones along a diagonal.
 

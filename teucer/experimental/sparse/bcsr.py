@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import BCSRProperties
 from teucer.experimental.sparse.util import SparseInfo
 from teucer.lax._foreign import ffi_call
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DType, DTypeLike, OutSharding, Params
+    from teucer.lax._precision import PrecisionLike
 
 __all__ = [
     "BCSR",
@@ -50,7 +54,7 @@ _KERNEL_DTYPES = ("float32", "float64", "complex64", "complex128")
 
 @defined("bcsr_fromdense", several=True)
 def bcsr_fromdense_p(
-    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any
+    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: DType
 ) -> tuple[Any, ...]:
     """T[*batch, rows, columns, *dense] -> data, indices, indptr."""
     data, indices = _bcoo_fromdense(
@@ -60,25 +64,27 @@ def bcsr_fromdense_p(
 
 
 @defined("bcsr_todense")
-def bcsr_todense_p(data: Any, indices: Any, indptr: Any, *, spinfo: SparseInfo) -> tuple[Any, ...]:
+def bcsr_todense_p(
+    data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, *, spinfo: SparseInfo
+) -> tuple[Any, ...]:
     """Buffers -> T[shape]."""
     return (_bcoo_todense(data, _bcsr_to_bcoo(indices, indptr, shape=spinfo.shape), spinfo=spinfo),)
 
 
 @defined("bcsr_extract")
-def bcsr_extract_p(indices: Any, indptr: Any, mat: Any) -> tuple[Any, ...]:
+def bcsr_extract_p(indices: Array, indptr: Array, mat: Any) -> tuple[Any, ...]:
     """The elements of a dense array at places."""
     return (_bcoo_extract(_bcsr_to_bcoo(indices, indptr, shape=mat.shape), mat),)
 
 
 def _product(
-    data: Any,
+    data: ArrayLike,
     indices: Any,
-    indptr: Any,
-    rhs: Any,
+    indptr: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any,
-    preferred_element_type: Any,
+    preferred_element_type: DTypeLike,
     lhs_spinfo: SparseInfo,
 ) -> Any:
     places = _bcsr_to_bcoo(indices, indptr, shape=lhs_spinfo.shape)
@@ -92,7 +98,7 @@ def _product(
     )
 
 
-def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, params: dict[str, Any]) -> Any:
+def _by_rows(data: Any, indices: Array, indptr: Array, rhs: Array, params: Params) -> Any:
     """The product of a matrix and a vector or matrix, all rows at a time: the k-th element of each,
     for every k.
 
@@ -120,14 +126,14 @@ def _by_rows(data: Any, indices: Any, indptr: Any, rhs: Any, params: dict[str, A
     return lax.cond(even, rows, lambda: _product(data, indices, indptr, rhs, **params))
 
 
-def _by_kernel(data: Any, indices: Any, indptr: Any, rhs: Any) -> Any:
+def _by_kernel(data: Array, indices: Array, indptr: Array, rhs: Array) -> Any:
     """The same by jaxlib's kernel, which trusts the places."""
     shape = (indptr.shape[0] - 1, *rhs.shape[1:])
     call = ffi_call(CSR_PRODUCT, ShapeDtypeStruct(shape, data.dtype))
     return call(data, indptr, indices, rhs)
 
 
-def _are_within(indices: Any, indptr: Any, columns: int) -> Any:
+def _are_within(indices: Any, indptr: Array, columns: int) -> Any:
     """Whether every place is inside the matrix: an index beyond it is padding, of which the kernel
     does not know."""
     # As unsigned numbers negative ones are large, so that one maximum says both.
@@ -200,7 +206,7 @@ def bcsr_fromdense(
     nse: int | None = None,
     n_batch: int = 0,
     n_dense: int = 0,
-    index_dtype: Any = jnp.int32,
+    index_dtype: DTypeLike = jnp.int32,
 ) -> BCSR:
     """A BCSR array of the elements of a dense array that are not zero: arguments and errors as for
     `bcoo_fromdense`.
@@ -233,7 +239,7 @@ def _bcsr_todense(data: Any, indices: Any, indptr: Any, *, spinfo: SparseInfo) -
 
 
 @tracebacks.api_boundary
-def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Any:
+def bcsr_extract(indices: Array, indptr: Array, mat: Any) -> Any:
     """The elements of a dense array at the places of a BCSR array.
 
     int[*batch, nse], int[*batch, rows + 1], T[shape] -> T[*batch, nse, *dense]
@@ -269,12 +275,12 @@ def _bcsr_dot_general(
 @tracebacks.api_boundary
 def bcsr_dot_general(
     lhs: Any,
-    rhs: Any,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Any:
     """The product of two arrays, one at least BCSR: as `bcoo_dot_general`. The product of two
     sparse arrays is BCSR.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from teucer.experimental.sparse._bcoo_dot import _bcoo_dot_general
 from teucer.experimental.sparse._bcoo_order import bcoo_sort_indices
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse.util import Shape, SparseInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
 __all__ = [
     "COO",
@@ -66,7 +71,7 @@ class COO(JAXSparse):
         self,
         args: tuple[Any, Any, Any],
         *,
-        shape: Any,
+        shape: Sequence[Size],
         rows_sorted: bool = False,
         cols_sorted: bool = False,
     ) -> None:
@@ -103,7 +108,9 @@ class COO(JAXSparse):
         return self
 
     @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> COO:
+    def fromdense(
+        cls, mat: object, *, nse: int | None = None, index_dtype: DTypeLike = np.int32
+    ) -> COO:
         """The matrix of the elements of a dense one that are not zero: as `coo_fromdense`."""
         return coo_fromdense(mat, nse=nse, index_dtype=index_dtype)
 
@@ -119,7 +126,13 @@ class COO(JAXSparse):
         return BCOO((self.data, _places(self.row, self.col)), shape=self.shape)
 
     @classmethod
-    def _empty(cls, shape: Any, *, dtype: Any = None, index_dtype: Any = "int32") -> Self:
+    def _empty(
+        cls,
+        shape: Sequence[Size],
+        *,
+        dtype: DTypeLike | None = None,
+        index_dtype: DTypeLike = "int32",
+    ) -> Self:
         if len(tuple(shape)) != 2:
             raise ValueError(f"COO must have ndim=2; got shape={tuple(shape)}.")
         return cls._of_bcoo(BCOO._empty(shape, dtype=dtype, index_dtype=index_dtype))
@@ -146,7 +159,7 @@ class COO(JAXSparse):
             cols_sorted=self._rows_sorted,
         )
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, JAXSparse):
             raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
         return product(self, other, coo_matvec, coo_matmat)
@@ -165,12 +178,18 @@ def product(mat: Any, other: Any, matvec: Any, matmat: Any) -> Any:
     return (matvec if other.ndim == 1 else matmat)(wide, other.astype(kind))
 
 
-def _places(row: Any, col: Any) -> Any:
+def _places(row: ArrayLike, col: Any) -> Any:
     return jnp.stack([row, col], -1)
 
 
 def matmul_program(
-    data: Any, row: Any, col: Any, rhs: Any, shape: Shape, transpose: bool, sorted_: bool
+    data: ArrayLike,
+    row: ArrayLike,
+    col: ArrayLike,
+    rhs: ArrayLike,
+    shape: Shape,
+    transpose: bool,
+    sorted_: bool,
 ) -> Any:
     """The product of a matrix, or its transpose, given by rows and columns, and a dense array."""
     return _bcoo_dot_general(
@@ -184,13 +203,15 @@ def matmul_program(
 
 
 @defined("coo_todense")
-def coo_todense_p(data: Any, row: Any, col: Any, *, spinfo: COOInfo) -> tuple[Any, ...]:
+def coo_todense_p(
+    data: ArrayLike, row: ArrayLike, col: ArrayLike, *, spinfo: COOInfo
+) -> tuple[Any, ...]:
     """T[nse], int[nse], int[nse] -> T[shape]."""
     return (_bcoo_todense(data, _places(row, col), spinfo=SparseInfo(spinfo.shape)),)
 
 
 @defined("coo_fromdense", several=True)
-def coo_fromdense_p(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
+def coo_fromdense_p(mat: object, *, nse: int, index_dtype: DTypeLike) -> tuple[Any, ...]:
     """T[rows, columns] -> T[nse], int[nse], int[nse]."""
     data, indices = _bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype)
     return data, indices[:, 0], indices[:, 1]
@@ -198,7 +219,13 @@ def coo_fromdense_p(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
 
 @defined("coo_matvec")
 def coo_matvec_p(
-    data: Any, row: Any, col: Any, v: Any, *, spinfo: COOInfo, transpose: bool
+    data: ArrayLike,
+    row: ArrayLike,
+    col: ArrayLike,
+    v: ArrayLike,
+    *,
+    spinfo: COOInfo,
+    transpose: bool,
 ) -> tuple[Any, ...]:
     """The product with a vector."""
     return (matmul_program(data, row, col, v, spinfo.shape, transpose, spinfo.rows_sorted),)
@@ -206,13 +233,19 @@ def coo_matvec_p(
 
 @defined("coo_matmat")
 def coo_matmat_p(
-    data: Any, row: Any, col: Any, B: Any, *, spinfo: COOInfo, transpose: bool
+    data: ArrayLike,
+    row: ArrayLike,
+    col: ArrayLike,
+    B: ArrayLike,
+    *,
+    spinfo: COOInfo,
+    transpose: bool,
 ) -> tuple[Any, ...]:
     """The product with a matrix."""
     return (matmul_program(data, row, col, B, spinfo.shape, transpose, spinfo.rows_sorted),)
 
 
-def _coo_todense(data: Any, row: Any, col: Any, *, spinfo: COOInfo) -> Any:
+def _coo_todense(data: Array, row: Array, col: Array, *, spinfo: COOInfo) -> Any:
     return coo_todense_p.call(*map(jnp.asarray, (data, row, col)), spinfo=spinfo)[0]
 
 
@@ -273,7 +306,7 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = jnp.in
 
 
 @tracebacks.api_boundary
-def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
+def coo_matvec(mat: COO, v: ArrayLike, transpose: bool = False) -> Any:
     """The product of a COO matrix and a vector.
 
     v: of the dtype of mat. transpose: whether the matrix is transposed first.
@@ -287,7 +320,7 @@ def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
 
 
 @tracebacks.api_boundary
-def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
+def coo_matmat(mat: COO, B: ArrayLike, *, transpose: bool = False) -> Any:
     """The product of a COO matrix and a dense one.
 
     B: of the dtype of mat. transpose: whether the matrix is transposed first.

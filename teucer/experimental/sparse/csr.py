@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse.bcsr import _bcsr_dot_general, _bcsr_fromdense, _bcsr_todense
 from teucer.experimental.sparse.coo import product
 from teucer.experimental.sparse.util import Shape, SparseInfo, _csr_to_coo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
 __all__ = [
     "CSC",
@@ -40,7 +45,7 @@ class _Compressed(JAXSparse):
     indices: Any
     indptr: Any
 
-    def __init__(self, args: tuple[Any, Any, Any], *, shape: Any) -> None:
+    def __init__(self, args: tuple[Any, Any, Any], *, shape: Sequence[Size]) -> None:
         self.data, self.indices, self.indptr = map(jnp.asarray, args)
         super().__init__(args, shape=shape)
 
@@ -68,7 +73,13 @@ class _Compressed(JAXSparse):
         return self
 
     @classmethod
-    def _empty(cls, shape: Any, *, dtype: Any = None, index_dtype: Any = "int32") -> Any:
+    def _empty(
+        cls,
+        shape: Sequence[Size],
+        *,
+        dtype: DTypeLike | None = None,
+        index_dtype: DTypeLike = "int32",
+    ) -> Any:
         if len(tuple(shape)) != 2:
             raise ValueError(f"{cls.__name__} must have ndim=2; got shape={tuple(shape)}.")
         return cls._of_bcoo(BCOO._empty(shape, dtype=dtype, index_dtype=index_dtype))
@@ -102,7 +113,9 @@ class CSR(_Compressed):
     """
 
     @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSR:
+    def fromdense(
+        cls, mat: object, *, nse: int | None = None, index_dtype: DTypeLike = np.int32
+    ) -> CSR:
         """The matrix of the elements of a dense one that are not zero: as `csr_fromdense`."""
         return csr_fromdense(mat, nse=nse, index_dtype=index_dtype)
 
@@ -122,7 +135,7 @@ class CSR(_Compressed):
         self._check_axes(axes)
         return CSC(self._bufs, shape=self.shape[::-1])
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, JAXSparse):
             raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
         return product(self, other, csr_matvec, csr_matmat)
@@ -142,7 +155,9 @@ class CSC(_Compressed):
     """
 
     @classmethod
-    def fromdense(cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> Self:
+    def fromdense(
+        cls, mat: object, *, nse: int | None = None, index_dtype: DTypeLike = np.int32
+    ) -> Self:
         """The matrix of the elements of a dense one that are not zero."""
         mat = jnp.asarray(mat)
         return cls(_csr_fromdense(mat.T, nse=nse, index_dtype=index_dtype), shape=mat.shape)
@@ -169,7 +184,7 @@ class CSC(_Compressed):
         self._check_axes(axes)
         return CSR(self._bufs, shape=self.shape[::-1])
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, JAXSparse):
             raise NotImplementedError("matmul between two sparse objects.\n  BCOO arrays have it.")
         return product(
@@ -181,20 +196,28 @@ class CSC(_Compressed):
 
 
 @defined("csr_todense")
-def csr_todense_p(data: Any, indices: Any, indptr: Any, *, shape: Shape) -> tuple[Any, ...]:
+def csr_todense_p(
+    data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, *, shape: Shape
+) -> tuple[Any, ...]:
     """T[nse], int[nse], int[rows + 1] -> T[shape]."""
     return (_bcsr_todense(data, indices, indptr, spinfo=SparseInfo(shape)),)
 
 
 @defined("csr_fromdense", several=True)
-def csr_fromdense_p(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
+def csr_fromdense_p(mat: object, *, nse: int, index_dtype: DTypeLike) -> tuple[Any, ...]:
     """T[rows, columns] -> T[nse], int[nse], int[rows + 1]."""
     return _bcsr_fromdense(mat, nse=nse, index_dtype=index_dtype)
 
 
 @defined("csr_matvec")
 def csr_matvec_p(
-    data: Any, indices: Any, indptr: Any, v: Any, *, shape: Shape, transpose: bool
+    data: ArrayLike,
+    indices: ArrayLike,
+    indptr: ArrayLike,
+    v: ArrayLike,
+    *,
+    shape: Shape,
+    transpose: bool,
 ) -> tuple[Any, ...]:
     """The product with a vector."""
     return (_product(data, indices, indptr, v, shape, transpose),)
@@ -202,13 +225,21 @@ def csr_matvec_p(
 
 @defined("csr_matmat")
 def csr_matmat_p(
-    data: Any, indices: Any, indptr: Any, B: Any, *, shape: Shape, transpose: bool
+    data: ArrayLike,
+    indices: ArrayLike,
+    indptr: ArrayLike,
+    B: ArrayLike,
+    *,
+    shape: Shape,
+    transpose: bool,
 ) -> tuple[Any, ...]:
     """The product with a matrix."""
     return (_product(data, indices, indptr, B, shape, transpose),)
 
 
-def _product(data: Any, indices: Any, indptr: Any, rhs: Any, shape: Shape, transpose: bool) -> Any:
+def _product(
+    data: ArrayLike, indices: Any, indptr: ArrayLike, rhs: ArrayLike, shape: Shape, transpose: bool
+) -> Any:
     return _bcsr_dot_general(
         data,
         indices,
@@ -220,7 +251,7 @@ def _product(data: Any, indices: Any, indptr: Any, rhs: Any, shape: Shape, trans
     )
 
 
-def _csr_todense(data: Any, indices: Any, indptr: Any, *, shape: Any) -> Any:
+def _csr_todense(data: Array, indices: Array, indptr: Array, *, shape: Sequence[Size]) -> Any:
     return csr_todense_p.call(*map(jnp.asarray, (data, indices, indptr)), shape=tuple(shape))[0]
 
 
@@ -281,7 +312,7 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
 
 
 @tracebacks.api_boundary
-def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
+def csr_matvec(mat: CSR, v: ArrayLike, transpose: bool = False) -> Any:
     """The product of a CSR matrix and a vector.
 
     v: of the dtype of mat. transpose: whether the matrix is transposed first.
@@ -295,7 +326,7 @@ def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
 
 
 @tracebacks.api_boundary
-def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Any:
+def csr_matmat(mat: CSR, B: ArrayLike, *, transpose: bool = False) -> Any:
     """The product of a CSR matrix and a dense one.
 
     B: of the dtype of mat. transpose: whether the matrix is transposed first.

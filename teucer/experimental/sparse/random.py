@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,24 +17,27 @@ from teucer._transform.vmap import vmap
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse.util import split_shape
 
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
+
 __all__ = ["random_bcoo"]
 __dir__ = listing(__name__, __all__)
 
 
 @tracebacks.api_boundary
 def random_bcoo(
-    key: Any,
+    key: object,
     shape: Sequence[int],
     *,
-    dtype: Any = jnp.float64,
-    indices_dtype: Any = None,
+    dtype: DTypeLike = jnp.float64,
+    indices_dtype: object = None,
     nse: float = 0.2,
     n_batch: int = 0,
     n_dense: int = 0,
     unique_indices: bool = True,
     sorted_indices: bool = False,
-    generator: Callable[..., Any] = jax_random.uniform,
-    **kwds: Any,
+    generator: Callable[..., object] = jax_random.uniform,
+    **kwds: object,
 ) -> BCOO:
     """A BCOO array with random elements at random places.
 

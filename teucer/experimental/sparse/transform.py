@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -44,6 +44,10 @@ from teucer.experimental.sparse._spenv import (
 )
 from teucer.experimental.sparse.api import todense_p
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Params, Value
+    from teucer._xla.pytree import PyTree
+
 __all__ = [
     "Array",
     "ArrayOrSparse",
@@ -67,14 +71,14 @@ ArrayOrSparse = Any
 
 
 def eval_sparse(
-    jaxpr: Jaxpr, consts: Sequence[Any], spvalues: Sequence[SparsifyValue], spenv: SparsifyEnv
+    jaxpr: Jaxpr, consts: Sequence[Value], spvalues: Sequence[SparsifyValue], spenv: SparsifyEnv
 ) -> list[SparsifyValue]:
     """Results of a jaxpr on values of spenv."""
     # A dense array that is repeated along axes is kept as it was until something but a product
     # needs it.
     small: dict[int, SparsifyValue] = {}
 
-    def on_values(x: Any) -> SparsifyValue:
+    def on_values(x: ArrayLike) -> SparsifyValue:
         return x if isinstance(x, SparsifyValue) else spenv.dense(x)
 
     def handle(eqn: Eqn, operands: Sequence[Any]) -> Sequence[SparsifyValue]:
@@ -92,7 +96,7 @@ def eval_sparse(
     return list(map(on_values, interpret(ClosedJaxpr(jaxpr, consts), spvalues, handle)))
 
 
-def _unrepeated(spenv: SparsifyEnv, value: SparsifyValue, params: dict[str, Any]) -> SparsifyValue:
+def _unrepeated(spenv: SparsifyEnv, value: SparsifyValue, params: Params) -> SparsifyValue:
     sizes = [1] * len(params["shape"])
     for size, axis in zip(value.shape, params["broadcast_dimensions"], strict=True):
         sizes[axis] = size
@@ -103,7 +107,7 @@ def apply(
     primitive: Primitive,
     spenv: SparsifyEnv,
     values: Sequence[SparsifyValue],
-    params: dict[str, Any],
+    params: Params,
 ) -> Sequence[SparsifyValue]:
     """A primitive on values.
 
@@ -188,7 +192,7 @@ class SparseTrace(Trace):
 
     __slots__ = ("spenv", "tag")
 
-    def __init__(self, parent_trace: Trace, tag: Any, spenv: SparsifyEnv) -> None:
+    def __init__(self, parent_trace: Trace, tag: object, spenv: SparsifyEnv) -> None:
         super().__init__(parent_trace)
         self.tag, self.spenv = tag, spenv
 
@@ -197,16 +201,14 @@ class SparseTrace(Trace):
         """The trace in which the rules run."""
         return self.parent
 
-    def to_sparse_tracer(self, val: Any) -> SparseTracer:
+    def to_sparse_tracer(self, val: Value) -> SparseTracer:
         """A value as a tracer of this trace."""
         if isinstance(val, SparseTracer) and val._trace is self:
             return val
         check_alive(val)
         return SparseTracer(self, spvalue=self.spenv.dense(val))
 
-    def process(
-        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
-    ) -> tuple[Any, ...]:
+    def process(self, primitive: Any, args: tuple[object, ...], params: Params) -> tuple[Any, ...]:
         parent = self.parent
         assert parent is not None
         values = [self.to_sparse_tracer(x)._spvalue for x in args]
@@ -223,20 +225,20 @@ class SparseTrace(Trace):
         return "a function being made sparse (sparsify)"
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: ArrayLike) -> bool:
     return isinstance(x, JAXSparse)
 
 
-def _is_spvalue(x: Any) -> bool:
+def _is_spvalue(x: ArrayLike) -> bool:
     return isinstance(x, SparsifyValue)
 
 
-def sparsify_raw(f: Callable[..., Any]) -> Callable[..., tuple[list[SparsifyValue], Any]]:
+def sparsify_raw(f: Callable[..., object]) -> Callable[..., tuple[list[SparsifyValue], Any]]:
     """`sparsify` on values: a function of (spenv, *spvalues) that returns the values of the
     results, and their tree."""
 
     def wrapped(
-        spenv: SparsifyEnv, *spvalues: Any, **params: Any
+        spenv: SparsifyEnv, *spvalues: Any, **params: object
     ) -> tuple[list[SparsifyValue], Any]:
         flat, tree = pytrees.tree_flatten((spvalues, params), is_leaf=_is_spvalue)
         given = [v if _is_spvalue(v) else spenv.dense(v) for v in flat]
@@ -247,7 +249,7 @@ def sparsify_raw(f: Callable[..., Any]) -> Callable[..., tuple[list[SparsifyValu
     return wrapped
 
 
-def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
+def sparsify(f: Callable[..., object], use_tracer: bool = False) -> Callable[..., Any]:
     """A function of dense arrays as one of sparse arrays too: what it does is done to their
     buffers.
 
@@ -269,24 +271,24 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
 
     @functools.wraps(f)
     @tracebacks.boundary_of(f)
-    def wrapped(*args: Any, **params: Any) -> Any:
+    def wrapped(*args: Any, **params: object) -> Any:
         return run(f, args, params)
 
     return wrapped
 
 
-def _with_jaxpr(f: Callable[..., Any], args: Any, params: Any) -> Any:
+def _with_jaxpr(f: Callable[..., object], args: Sequence[Value], params: Params) -> Any:
     spenv = SparsifyEnv()
     spvalues, given = arrays_to_spvalues(spenv, (args, params))
     outs, tree = sparsify_raw(f)(spenv, *spvalues, **given)
     return pytrees.tree_unflatten(tree, [array_of(spenv, v) for v in outs])
 
 
-def _with_tracers(f: Callable[..., Any], args: Any, params: Any) -> Any:
+def _with_tracers(f: Callable[..., object], args: Sequence[Value], params: Params) -> Any:
     spenv = SparsifyEnv()
     trace = SparseTrace(current_trace(), f, spenv)
 
-    def tracer(x: Any) -> SparseTracer:
+    def tracer(x: ArrayLike) -> SparseTracer:
         return SparseTracer(trace, spvalue=spvalue_of(spenv, x))
 
     args, params = pytrees.tree_map(tracer, (args, params), is_leaf=_is_sparse)
@@ -297,7 +299,7 @@ def _with_tracers(f: Callable[..., Any], args: Any, params: Any) -> Any:
     return found
 
 
-def _todense(spenv: SparsifyEnv, *spvalues: SparsifyValue, tree: Any) -> Sequence[SparsifyValue]:
+def _todense(spenv: SparsifyEnv, *spvalues: SparsifyValue, tree: PyTree) -> Sequence[SparsifyValue]:
     if len(spvalues) != 1:
         raise NotImplementedError(
             "sparsify: todense of the buffers of a sparse array, some of which are sparse "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from teucer._base.lazy import listing
 from teucer._core.trace import Tracer
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Value
 
 __all__ = [
     "CuSparseEfficiencyWarning",
@@ -69,7 +72,7 @@ def known(x: Any, why: str) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def is_known(x: Any) -> bool:
+def is_known(x: Array) -> bool:
     """Whether Python code can look at the numbers of an array."""
     while isinstance(x, Tracer):
         x = x.concrete()
@@ -77,7 +80,7 @@ def is_known(x: Any) -> bool:
 
 
 def broadcasting_vmap(
-    fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0
+    fun: Callable[..., object], in_axes: Any = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
     """As `vmap`, but an argument whose mapped axis has size 1 is used for every element.
 
@@ -107,7 +110,7 @@ def broadcasting_vmap(
             ]
             flat = [None if one else d for d, one in zip(flat, alone, strict=True)]
 
-        def on_leaves(*values: Any) -> Any:
+        def on_leaves(*values: Value) -> Any:
             return fun(*pytrees.tree_unflatten(tree, values))
 
         return vmap(on_leaves, tuple(flat), out_axes)(*leaves)
@@ -116,7 +119,7 @@ def broadcasting_vmap(
 
 
 def nfold_vmap(
-    fun: Callable[..., Any], N: int, *, broadcasted: bool = True, in_axes: Any = 0
+    fun: Callable[..., object], N: int, *, broadcasted: bool = True, in_axes: object = 0
 ) -> Callable[..., Any]:
     """`fun` mapped over N leading axes; broadcasted: axes of size 1 go with any.
 
@@ -138,7 +141,7 @@ def stored_mask(mat: Any, n_batch: int, n_dense: int) -> Any:
     return mask
 
 
-def _count_stored_elements_per_batch(mat: Any, n_batch: int = 0, n_dense: int = 0) -> Any:
+def _count_stored_elements_per_batch(mat: object, n_batch: int = 0, n_dense: int = 0) -> Any:
     """int[*batch]: how many blocks of each batch element are not zero.
 
     >>> import numpy as np
@@ -150,7 +153,7 @@ def _count_stored_elements_per_batch(mat: Any, n_batch: int = 0, n_dense: int = 
     return mask.sum(tuple(range(n_batch, mask.ndim)), dtype=np.int32)
 
 
-def _count_stored_elements(mat: Any, n_batch: int = 0, n_dense: int = 0) -> Any:
+def _count_stored_elements(mat: object, n_batch: int = 0, n_dense: int = 0) -> Any:
     """The number of elements to store, the most of all batch elements."""
     counts = _count_stored_elements_per_batch(mat, n_batch, n_dense)
     return counts.max(initial=0)
@@ -162,7 +165,7 @@ def split_shape(shape: Sequence[Any], n_batch: int, n_sparse: int) -> tuple[Shap
     return shape[:n_batch], shape[n_batch : n_batch + n_sparse], shape[n_batch + n_sparse :]
 
 
-def _csr_to_coo(indices: Any, indptr: Any) -> tuple[Any, Any]:
+def _csr_to_coo(indices: Array, indptr: Array) -> tuple[Any, Any]:
     """Row and column of each stored element, from columns and row pointers.
 
     int[*batch, nse], int[*batch, rows + 1] -> int[*batch, nse] twice. Elements behind the last row
@@ -170,18 +173,18 @@ def _csr_to_coo(indices: Any, indptr: Any) -> tuple[Any, Any]:
     """
     nse = np.shape(indices)[-1]
 
-    def rows(indptr: Any) -> Any:
+    def rows(indptr: Array) -> Any:
         ends = jnp.zeros(nse, np.int32).at[indptr[1:]].add(1, mode="drop", indices_are_sorted=True)
         return jnp.cumsum(ends, dtype=np.int32)
 
     return nfold_vmap(rows, np.ndim(indptr) - 1)(indptr).astype(indices.dtype), indices
 
 
-def _coo_to_csr(row: Any, nrows: int) -> Any:
+def _coo_to_csr(row: Array, nrows: int) -> Any:
     """Row pointers of stored elements whose rows are sorted: int[*batch, nse] -> int[*batch, nrows
     + 1]."""
 
-    def pointers(row: Any) -> Any:
+    def pointers(row: Array) -> Any:
         counts = jnp.zeros(nrows + 1, np.int32).at[row.astype(np.int32) + 1].add(1, mode="drop")
         return jnp.cumsum(counts, dtype=row.dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,9 @@ from teucer.extend.core._traces import (
     unsafe_get_axis_names_DO_NOT_USE,
 )
 from teucer.interpreters._primitive import LibraryPrimitive as Primitive
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = [
     "AbstractToken",
@@ -116,7 +119,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def is_constant_dim(d: Any) -> bool:
+def is_constant_dim(d: Value) -> bool:
     """Whether a size is known, not symbolic."""
     return not is_symbolic(d)
 
@@ -136,7 +139,7 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
     return closed_jaxpr.__call__
 
 
-def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> Any:
     """The type of one element of a batch along an axis.
 
     >>> mapped_aval(3, 0, ShapedArray((3, 2), "float32"))
@@ -145,7 +148,9 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
     return batch.mapped_aval(aval, axis)
 
 
-def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
+def unmapped_aval(
+    size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None
+) -> Any:
     """The type of a batch of `size` values along a new axis.
 
     >>> unmapped_aval(3, 0, ShapedArray((2,), "float32"))

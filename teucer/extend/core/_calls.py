@@ -6,7 +6,7 @@ They are differentiated and batched as calls, and lowered as functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive
@@ -15,6 +15,10 @@ from teucer._optimize.dce import dce_closed, narrowed
 from teucer._transform.jit_calls import ProgramCall, hoisted
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.interpreters.ad import is_undefined_primal
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Dims, Params, Value
 
 __all__ = [
     "CallPrimitive",
@@ -54,31 +58,35 @@ class CallPrimitive(ProgramCall):
         self.name = name
 
     def call(
-        self, *args: Any, call_jaxpr: Any = None, jaxpr: Any = None, **params: Any
+        self,
+        *args: Any,
+        call_jaxpr: ClosedJaxpr | None = None,
+        jaxpr: ClosedJaxpr | None = None,
+        **params: object,
     ) -> tuple[Any, ...]:
         closed, consts = hoisted(_closed(call_jaxpr if jaxpr is None else jaxpr))
         return current_trace().process(self, (*consts, *args), {"call_jaxpr": closed, **params})
 
-    def for_operands(self, params: dict[str, Any], sources: Sequence[int | None]) -> dict[str, Any]:
+    def for_operands(self, params: Params, sources: Sequence[int | None]) -> dict[str, Any]:
         return {
             name: value for name, value in params.items() if name not in ("jaxpr", "call_jaxpr")
         }
 
-    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr.out_avals)
 
-    def effects(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return super().effects(*avals, jaxpr=call_jaxpr, **params)
 
-    def evaluate(self, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         if self.in_place or call_jaxpr.effects:
             return ctx.inline(call_jaxpr, *values)
         return ctx.call(self.name, call_jaxpr, *values)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return (params["call_jaxpr"], operands) if self.in_place else None
 
     def dce(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
@@ -86,17 +94,26 @@ class CallPrimitive(ProgramCall):
         return narrowed(eqn, used, taken, call_jaxpr=closed)
 
     def on_values(
-        self, operands: Any, groups: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+        self, operands: Sequence[Value], groups: Any, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         return super().on_values(operands, groups, jaxpr=call_jaxpr, **params)
 
-    def on_low(self, operands: Any, avals: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_low(
+        self,
+        operands: Sequence[Value],
+        avals: Sequence[ShapedArray],
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         return super().on_low(operands, avals, jaxpr=call_jaxpr, **params)
 
-    def jvp(self, primals: Any, tangents: Any, *, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Any, *, call_jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         return super().jvp(primals, tangents, jaxpr=call_jaxpr, **params)
 
-    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         if self.transpose_rule is not None:
             return tuple(
                 self.transpose_rule(self, list(cts), *args, call_jaxpr=call_jaxpr, **params)
@@ -104,27 +121,33 @@ class CallPrimitive(ProgramCall):
         return super().transpose(cts, *args, jaxpr=call_jaxpr, **params)
 
     def batch(
-        self, axis: Any, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, **params: Any
+        self,
+        axis: Any,
+        args: Sequence[Array],
+        dims: Dims,
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: object,
     ) -> Any:
         return super().batch(axis, args, dims, jaxpr=call_jaxpr, **params)
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: Any, args: Sequence[Value], params: Params) -> Any:
         return super().partial_eval(
             _Renaming(trace), args, {**params, "jaxpr": params["call_jaxpr"]}
         )
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         return super().uses_axis(name, {"jaxpr": params["call_jaxpr"]})
 
     def on_buffers(
         self,
-        sizes: Any,
-        args: Any,
-        avals: Any,
-        outs: Any,
+        sizes: Sequence[int],
+        args: Sequence[Value],
+        avals: Sequence[ShapedArray],
+        outs: Sequence[Value],
         *,
         call_jaxpr: ClosedJaxpr,
-        **params: Any,
+        **params: object,
     ) -> Any:
         return super().on_buffers(sizes, args, avals, outs, jaxpr=call_jaxpr, **params)
 
@@ -198,7 +221,7 @@ def register_call_primitive_rules(
 
 
 def eval_jaxpr_transpose(
-    prim: Primitive, ct: Sequence[Any], *args: Any, call_jaxpr: Any, **params: Any
+    prim: Primitive, ct: Sequence[object], *args: object, call_jaxpr: ClosedJaxpr, **params: object
 ) -> list[Any]:
     """Cotangents of the operands of a call that come as UndefinedPrimals, evaluated in place; None
     for the others."""
@@ -215,6 +238,6 @@ def eval_jaxpr_transpose(
     return [next(found) if lin else None for lin in linear]
 
 
-def call_impl(f: Any, *args: Any, **params: Any) -> Any:
+def call_impl(f: Callable[..., object], *args: object, **params: object) -> Any:
     """The results of `f`, a WrappedFun or a function of flat values."""
     return f.call_wrapped(*args) if hasattr(f, "call_wrapped") else f(*args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import errors
 from teucer._core.axes import axes_in_force
@@ -15,6 +15,9 @@ from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._transform.batch import BatchTrace
 from teucer.extend import linear_util as lu
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Value
 
 __all__ = [
     "LibraryTrace",
@@ -47,7 +50,7 @@ class OpaqueTraceState:
         return isinstance(other, OpaqueTraceState) and self._trace() is other._trace() is not None
 
 
-def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+def get_opaque_trace_state(convention: object = None) -> OpaqueTraceState:
     """What to compare later on to find out whether a transformation has begun or ended meanwhile.
 
     convention: accepted for programs written for JAX.
@@ -95,9 +98,7 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
     def __init__(self, parent: Trace | None = None) -> None:
         super().__init__(parent)
 
-    def process(
-        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
-    ) -> tuple[Any, ...]:
+    def process(self, primitive: Any, args: tuple[object, ...], params: Params) -> tuple[Any, ...]:
         if primitive is custom_jvp_call_p:
             fun, jvp = (lu.wrap_init(params[name]) for name in ("call_jaxpr", "jvp"))
             return tuple(
@@ -128,13 +129,19 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
         return tuple(outs) if primitive.multiple_results else (outs,)
 
     def process_primitive(
-        self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]
+        self, primitive: object, tracers: Sequence[object], params: Params
     ) -> Any:
         """Interpret one call of a primitive."""
         raise NotImplementedError(f"{type(self).__name__} must define process_primitive.")
 
     def process_custom_jvp_call(
-        self, primitive: Any, fun: Any, jvp: Any, tracers: Sequence[Any], *, symbolic_zeros: bool
+        self,
+        primitive: object,
+        fun: object,
+        jvp: object,
+        tracers: Sequence[object],
+        *,
+        symbolic_zeros: bool,
     ) -> Sequence[Any]:
         """Interpret a call of a custom_jvp function: fun.call_wrapped(*tracers), whose rule is jvp;
         here without the rule."""
@@ -145,13 +152,13 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
 
     def process_custom_vjp_call(
         self,
-        primitive: Any,
-        fun: Any,
-        fwd: Any,
-        bwd: Any,
-        tracers: Sequence[Any],
+        primitive: object,
+        fun: object,
+        fwd: object,
+        bwd: object,
+        tracers: Sequence[object],
         *,
-        out_trees: Any,
+        out_trees: object,
         symbolic_zeros: bool,
     ) -> Sequence[Any]:
         """Interpret a call of a custom_vjp function: fun.call_wrapped(*tracers), whose rules are
@@ -161,7 +168,7 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
             "functions."
         )
 
-    def full_raise(self, x: Any) -> Any:
+    def full_raise(self, x: Value) -> Any:
         """A value as this trace sees it."""
         return x
 
@@ -227,12 +234,14 @@ class take_current_trace:  # a context manager is called as a function
         return
 
 
-def find_top_trace(xs: Any) -> Trace:
+def find_top_trace(xs: Sequence[Value]) -> Trace:
     """The current trace; xs: accepted for programs written for JAX."""
     return current_trace()
 
 
-def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
+def concrete_or_error(
+    force: Callable[[Value], object] | None, val: Value, context: str = ""
+) -> Any:
     """force(val) of a value that is known, val itself if force is None.
 
     Raises ConcretizationTypeError, saying the context, for a traced value whose number is not

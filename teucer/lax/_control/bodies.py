@@ -599,7 +599,7 @@ def check_pred(pred: ArrayLike) -> None:
         raise TypeError(f"Pred type must be either boolean or number, got {aval.str_short()}.")
 
 
-def as_index(pred: Any) -> Any:
+def as_index(pred: object) -> Any:
     dtype = typeof(pred).dtype
     if dtype != np.bool_:
         pred = _arithmetic.ne(pred, np.asarray(0, dtype))

@@ -531,7 +531,7 @@ def _instantiated(
 
 def _select_branches(
     axis: Any,
-    index: Any,
+    index: Array,
     operands: Arrays,
     batched: Sequence[bool],
     branches: Sequence[ClosedJaxpr],
@@ -572,7 +572,7 @@ def _handed_on(branches: Sequence[ClosedJaxpr]) -> list[int | None]:
     ]
 
 
-def _guarded(chosen: Any, x: ArrayLike) -> Any:
+def _guarded(chosen: object, x: ArrayLike) -> Any:
     aval = typeof(x)
     if isinstance(aval.dtype, dtypes.ExtendedDType) or not dtypes.issubdtype(
         aval.dtype, np.inexact
@@ -686,7 +686,7 @@ def switch(
     return bind_branches(_clamped(index, aval, len(branches)), bodies, flat)
 
 
-def _clamped(index: Any, aval: ShapedArray, n: int) -> Any:
+def _clamped(index: ArrayLike, aval: ShapedArray, n: int) -> Any:
     """An index as an i32 within bounds."""
     if isinstance(index, int | np.integer):
         return np.int32(min(max(int(index), 0), n - 1))

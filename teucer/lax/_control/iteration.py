@@ -79,14 +79,14 @@ def scan(
 
 
 def run_scan(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     init: Any,
     xs: Sequence[Array],
     length: int | None,
     reverse: bool,
     unroll: int | bool,
     what: str = "scan",
-    call: Callable[..., Any] | None = None,
+    call: Callable[..., object] | None = None,
 ) -> tuple[Any, Any]:
     """scan for the function `what`. `call`: what to call in the place of `f`; it is traced each
     time, as in JAX."""
@@ -159,7 +159,7 @@ def _scan_references(
     refs = [i for i, a in enumerate(avals) if is_reference(a)]
     arrays = [x for i, x in enumerate(xs) if i not in refs]
 
-    def step(carry: ArrayLike, row: Any) -> Any:
+    def step(carry: ArrayLike, row: Array) -> Any:
         at, given = row[0], iter(row[1:])
         own = {i: array_ops.new_reference(xs[i][at]) for i in refs}
         out = call(

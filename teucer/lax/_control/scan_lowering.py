@@ -21,7 +21,7 @@ from teucer.lax._control.bodies import order_in, order_out, set_order, split_lis
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Size
+    from teucer._core.typing import Array, ArrayLike, Size
     from teucer._lower.context import Context
 
 __all__ = ["lower_scan"]
@@ -205,7 +205,7 @@ def _zeros(ctx: Context, aval: ShapedArray) -> Any:
 def _element(ctx: Context, x: Value, index: Any) -> Any:
     """x[index]."""
 
-    def part(x: Value, index: Any) -> tuple[Any]:
+    def part(x: Value, index: Array) -> tuple[Any]:
         whole = _physical(x)
         return (
             _as_element(
@@ -252,7 +252,7 @@ def _as_element(ctx: Context, x: Value, part: Any) -> Any:
 def _written(ctx: Context, buffer: Value, y: Value, index: Value) -> Any:
     """The buffer with y at an index."""
 
-    def written(buffer: Any, y: Array, index: Any) -> tuple[Any]:
+    def written(buffer: Any, y: Array, index: ArrayLike) -> tuple[Any]:
         whole, part = _physical(buffer), _physical(y)
         part = hlo.reshape(ctx, part, (1, *part.shape))
         return (
@@ -271,7 +271,7 @@ def _stacked(ctx: Context, rows: Sequence[Any], aval: ShapedArray, length: int) 
     if not rows:
         return _zeros(ctx, whole)
 
-    def joined(*rows: Any) -> tuple[Any]:
+    def joined(*rows: Array) -> tuple[Any]:
         parts = [_physical(row) for row in rows]
         parts = [hlo.reshape(ctx, part, (1, *part.shape)) for part in parts]
         return (

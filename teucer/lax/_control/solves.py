@@ -37,10 +37,11 @@ from teucer.lax._control.bodies import (
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Params
+    from teucer._core.typing import Array, ArrayLike, Dims, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
 
@@ -199,7 +200,7 @@ class LinearSolve(Primitive):
         )
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def inlined(self, operands: Any, params: Params) -> Any:
+    def inlined(self, operands: Sequence[Array], params: Params) -> Any:
         consts, b = _parts(operands, params["const_lengths"])
         return params["jaxprs"].solve, [*consts.solve, *b]
 
@@ -232,9 +233,9 @@ def _parts(xs: Sequence[Any], const_lengths: SolveParts) -> tuple[SolveParts, li
 @tracebacks.api_boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
-    b: Any,
-    solve: Callable[..., Any],
-    transpose_solve: Callable[..., Any] | None = None,
+    b: ArrayLike,
+    solve: Callable[..., object],
+    transpose_solve: Callable[..., object] | None = None,
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
@@ -310,7 +311,7 @@ def _check_solution(
     fun: Callable[..., object],
     name: str,
     body: Body,
-    tree: Any,
+    tree: PyTreeDef,
     avals: Sequence[ShapedArray],
     has_aux: bool,
 ) -> None:
@@ -362,7 +363,7 @@ def _with_zeros(
     return stage_jaxpr(full, closed.in_avals)
 
 
-def _as_function(body: Body, tree: Any) -> Callable[[Any], Any]:
+def _as_function(body: Body, tree: PyTreeDef) -> Callable[[Any], Any]:
     """A staged function on trees again."""
     return lambda x: pytrees.tree_unflatten(tree, body.jaxpr(*body.consts, *pytrees.tree_leaves(x)))
 
@@ -373,8 +374,8 @@ def _as_function(body: Body, tree: Any) -> Callable[[Any], Any]:
 @tracebacks.api_boundary
 def custom_root(
     f: Callable[[Any], Any],
-    initial_guess: Any,
-    solve: Callable[..., Any],
+    initial_guess: object,
+    solve: Callable[..., object],
     tangent_solve: Callable[..., Any],
     has_aux: bool = False,
 ) -> Any:
@@ -420,7 +421,7 @@ def custom_root(
         solved.jaxpr,
     )  # the rule is kept, but not the values of constants
 
-    def root(consts: Any, solve_consts: Any, guess: Any) -> Any:
+    def root(consts: Sequence[Array], solve_consts: Any, guess: Any) -> Any:
         return tuple(of_solution(*solve_consts, *guess))
 
     def root_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -440,9 +441,9 @@ def _root_tangent(
     f: ClosedJaxpr,
     consts: Sequence[Any],
     consts_dot: Sequence[Any],
-    x: Sequence[Any],
-    tree: Any,
-    tangent_solve: Callable[..., Any],
+    x: Sequence[object],
+    tree: PyTreeDef,
+    tangent_solve: Callable[..., object],
 ) -> list[Any]:
     """The tangent of a root of f for tangents of what f depends on."""
     zeros = [
@@ -453,7 +454,7 @@ def _root_tangent(
     right = pytrees.tree_unflatten(tree, [_arithmetic.neg(array_ops.instantiate(t)) for t in moved])
     lin = linearize_flat(lambda *xs: f(*consts, *xs), x)
 
-    def g(y: Any) -> Any:
+    def g(y: Array) -> Any:
         outs = iter(eval_jaxpr(lin.jaxpr, lin.residuals, *pytrees.tree_leaves(y)))
         return pytrees.tree_unflatten(
             tree,
@@ -470,7 +471,7 @@ def _root_tangent(
 
 
 def _check_tree(
-    name: str, fun: Callable[..., object], tree: Any, expected_name: str, expected: Any
+    name: str, fun: Callable[..., object], tree: PyTreeDef, expected_name: str, expected: object
 ) -> None:
     if tree != expected:
         raise TypeError(

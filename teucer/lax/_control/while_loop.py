@@ -509,7 +509,7 @@ def _masked(
     )
 
 
-def _of_one_that_goes_on(going: Any, x: Any) -> Any:
+def _of_one_that_goes_on(going: Any, x: Array) -> Any:
     shape = typeof(x).shape
     first = _extremes.argmax(going, 0, np.int32)
     one = _dynamic.dynamic_index_in_dim(x, first, 0, keepdims=False)
@@ -560,13 +560,13 @@ def while_loop(
 
 def run_while(
     cond_fun: Callable[..., object],
-    body_fun: Any,
-    flat: Sequence[Any],
+    body_fun: Callable[..., object],
+    flat: Sequence[object],
     tree: PyTreeDef,
     avals: Sequence[ShapedArray],
     name: str,
     *,
-    call: Any = None,
+    call: Callable[..., object] | None = None,
     what: str = "while_loop",
 ) -> Any:
     """A while loop; `call` is what to call in the place of `body_fun`, which the user gave."""

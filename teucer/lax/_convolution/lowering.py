@@ -42,7 +42,7 @@ def convolution(
 
 
 def _complex(
-    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: object
 ) -> Any:
     """Four real convolutions: XLA's complex one takes 26 times as long as a real one on CPU (8
     images of 32 x 32 x 32, kernels of 3 x 3). Three would do, but lose accuracy where the parts

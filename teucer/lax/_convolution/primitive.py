@@ -193,7 +193,7 @@ class ConvGeneralDilated(Primitive):
         dims: Dims,
         *,
         out_sharding: Partition,
-        **params: Any,
+        **params: object,
     ) -> Any:
         """The batch merges with other axes for the convolution, of which the compiler divides what
         it likes."""
@@ -517,7 +517,7 @@ def _rhs_pads(
 
 
 def _batch_lhs(
-    lhs: Any,
+    lhs: ArrayLike,
     dim: int,
     rhs: Array,
     size: object,
@@ -562,9 +562,9 @@ def _batch_rhs(
 
 
 def _batch_both(
-    lhs: Any,
+    lhs: ArrayLike,
     lhs_dim: int,
-    rhs: Any,
+    rhs: ArrayLike,
     rhs_dim: int,
     size: Size,
     *,

@@ -107,8 +107,8 @@ class Gather(Primitive):
         *,
         dimension_numbers: GatherDimensionNumbers,
         slice_sizes: Axes,
-        mode: Any,
-        fill_value: Any,
+        mode: object,
+        fill_value: Array,
         indices_are_sorted: bool,
         unique_indices: bool,
     ) -> Any:
@@ -412,7 +412,7 @@ class LinearScatter(Scatter):
         if x.dtype.kind != "c" or ctx.target.adds_complex:
             return super().lower(ctx, x, indices, updates, **params)
 
-        def by_parts(x: ArrayLike, at: Any, updates: Array) -> Any:
+        def by_parts(x: ArrayLike, at: object, updates: Array) -> Any:
             re, im = (
                 self.call(part(x), at, part(updates), **params)[0]
                 for part in (_elementwise.real, _elementwise.imag)

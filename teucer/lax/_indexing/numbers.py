@@ -92,7 +92,7 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: Sequence[int] = ()
 
 
-def as_tuples(numbers: Any) -> Any:
+def as_tuples(numbers: object) -> Any:
     """Dimension numbers with their fields as tuples of ints."""
     if not isinstance(numbers, GatherDimensionNumbers | ScatterDimensionNumbers):
         raise TypeError(

@@ -24,7 +24,7 @@ from teucer.lax._reductions import reduce_and
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, ArrayLike
+    from teucer._core.typing import Array, ArrayLike, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context, Value
 
@@ -121,7 +121,7 @@ def scatter(
     )
 
 
-def _check_windows(sizes: Any, shape: Sequence[int], window: Sequence[Any]) -> None:
+def _check_windows(sizes: Any, shape: Sequence[int], window: Sequence[object]) -> None:
     """Refuse windows of dynamic size that are not whole axes."""
     if any(is_symbolic(w) and w != n for w, n in zip(window, shape, strict=True)):
         sizes.refuse("a window that is dynamic and is not the whole of its axis")
@@ -129,9 +129,9 @@ def _check_windows(sizes: Any, shape: Sequence[int], window: Sequence[Any]) -> N
 
 def _padded_places(
     sizes: Sizes,
-    indices: Any,
-    shape: Sequence[Any],
-    window: Sequence[Any],
+    indices: Array,
+    shape: Sequence[Size],
+    window: Sequence[object],
     axes: Sequence[int],
     mode: object,
 ) -> Any:
@@ -168,7 +168,7 @@ def wide(ctx: Context, indices: Value) -> Any:
     return hlo.convert(ctx, indices, np.dtype(np.int32))
 
 
-def bounds(indices: ArrayLike, limits: Sequence[Any]) -> Any:
+def bounds(indices: ArrayLike, limits: Sequence[object]) -> Any:
     kind = typeof(indices).dtype
     shape = np.shape(indices)
     most: Any = dtypes.iinfo(kind).max

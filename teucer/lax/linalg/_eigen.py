@@ -289,7 +289,7 @@ class Eig(MatrixPrimitive):
         compute_left_eigenvectors: bool,
         compute_right_eigenvectors: bool,
         enable_eigvec_derivs: bool,
-        implementation: Any,
+        implementation: object,
     ) -> Any:
         _check_eig(ctx, implementation, compute_left_eigenvectors)
         if 0 in x.shape:

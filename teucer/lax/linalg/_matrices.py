@@ -112,7 +112,7 @@ def diagonal(x: ArrayLike) -> Any:
     return reduce_sum(select(_as_mask(eye(x)), x, zeros(aval.strengthen())), (aval.ndim - 1,))
 
 
-def _as_mask(identity: Any) -> Any:
+def _as_mask(identity: object) -> Any:
     return convert_element_type(identity, np.bool_)
 
 
@@ -129,7 +129,7 @@ def columns(v: Array, x: Array) -> Any:
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
 
 
-def like(x: Array, scalar: Any) -> Any:
+def like(x: Array, scalar: object) -> Any:
     """An array of x's shape and dtype, all of its elements the scalar."""
     aval = typeof(x)
     return full(aval.shape, scalar, aval.dtype)

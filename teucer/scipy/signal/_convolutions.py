@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy import fft as host
 
@@ -16,6 +16,9 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
+if TYPE_CHECKING:
+    from teucer.lax._precision import PrecisionLike
+
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
 _MODES = ("full", "same", "valid")
@@ -23,7 +26,11 @@ _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
 def convolve(
-    in1: Array, in2: Array, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: Array,
+    in2: Array,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
 ) -> Array:
     """The convolution of arrays of the same number of axes; what is beyond their ends is 0.
 
@@ -44,7 +51,11 @@ def convolve(
 
 
 def correlate(
-    in1: Array, in2: Array, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: Array,
+    in2: Array,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
 ) -> Array:
     """The correlation: the convolution with the conjugate of in2 in reverse. Arguments and errors
     are those of `convolve`.
@@ -62,7 +73,7 @@ def convolve2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: PrecisionLike = None,
 ) -> Array:
     """As `convolve`, of two axes.
 
@@ -95,7 +106,7 @@ def correlate2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: PrecisionLike = None,
 ) -> Array:
     """As `correlate`, of two axes. Arguments and errors are those of `convolve2d`.
 
@@ -152,7 +163,7 @@ def _axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def _check(op: str, in1: Any, in2: Any, mode: str) -> None:
+def _check(op: str, in1: Any, in2: ArrayLike, mode: str) -> None:
     check_arraylike(op, in1, in2)
     if mode not in _MODES:
         raise ValueError(f"{op}: mode must be one of {list(_MODES)}, got {mode!r}.")
@@ -169,7 +180,7 @@ def _check(op: str, in1: Any, in2: Any, mode: str) -> None:
         )
 
 
-def _ordered(op: str, x: Any, y: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+def _ordered(op: str, x: Array, y: Array, axes: Sequence[int]) -> tuple[Any, Any]:
     """The arrays with the larger one first, which is larger along all axes."""
     if all(x.shape[i] >= y.shape[i] for i in axes):
         return x, y
@@ -182,7 +193,7 @@ def _ordered(op: str, x: Any, y: Any, axes: Sequence[int]) -> tuple[Any, Any]:
 
 
 @fast(static=("mode", "precision"))
-def _convolve(in1: Any, in2: Any, mode: str, precision: Any) -> Any:
+def _convolve(in1: Array, in2: Array, mode: str, precision: PrecisionLike) -> Any:
     x, y = matrices("convolve", in1, in2)
     if x.ndim == 0:
         return x * y
@@ -203,7 +214,7 @@ def _convolve(in1: Any, in2: Any, mode: str, precision: Any) -> Any:
 
 @fast(static=("mode", "boundary", "precision"))
 def _convolve2d(
-    in1: Any, in2: Any, fillvalue: Any, mode: str, boundary: str, precision: Any
+    in1: Array, in2: Array, fillvalue: object, mode: str, boundary: str, precision: PrecisionLike
 ) -> Any:
     x, y = matrices("convolve2d", in1, in2)
     around = [(n - 1, n - 1) for n in y.shape]
@@ -230,7 +241,7 @@ def _middle(full: Any, shape: Sequence[int], before: Sequence[int] | None = None
 
 
 @fast(static=("mode", "axes"))
-def _fftconvolve(in1: Any, in2: Any, mode: str, axes: tuple[int, ...]) -> Any:
+def _fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str, axes: tuple[int, ...]) -> Any:
     x, y = matrices("fftconvolve", in1, in2)
     for i in range(x.ndim):
         if i not in axes and x.shape[i] != y.shape[i] and 1 not in (x.shape[i], y.shape[i]):

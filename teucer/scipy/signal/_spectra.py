@@ -66,7 +66,7 @@ def detrend(
 
 
 @fast(static=("axis", "type", "breaks"))
-def _detrend(data: Any, axis: int, type: str, breaks: tuple[int, ...]) -> Any:
+def _detrend(data: ArrayLike, axis: int, type: str, breaks: tuple[int, ...]) -> Any:
     (data,) = matrices("detrend", data)
     x = jnp.moveaxis(data, axis, -1)
     if type == "constant":
@@ -77,7 +77,7 @@ def _detrend(data: Any, axis: int, type: str, breaks: tuple[int, ...]) -> Any:
     return jnp.moveaxis(rest, -1, axis)
 
 
-def _without_line(x: Any) -> Any:
+def _without_line(x: Array) -> Any:
     """What the line that fits best leaves: the projection off the constant and the centred places,
     which are orthogonal."""
     places = np.arange(x.shape[-1]) - (x.shape[-1] - 1) / 2
@@ -99,7 +99,7 @@ class _Windows(NamedTuple):
 
 def _windows(
     op: str,
-    window: Any,
+    window: object,
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
@@ -145,7 +145,7 @@ def _windows(
     return _Windows(window, length, noverlap, nfft)
 
 
-def _without_trend(detrend: Any) -> Callable[[Any], Any]:
+def _without_trend(detrend: object) -> Callable[[Any], Any]:
     """What the argument says, as a function of windows in the last axis."""
     if not detrend:
         return lambda x: x
@@ -156,7 +156,7 @@ def _without_trend(detrend: Any) -> Callable[[Any], Any]:
     return lambda x: _detrend(x, x.ndim - 1, detrend, (0, x.shape[-1]))
 
 
-def _transforms(x: Any, cut: _Windows, detrend: Any, is_onesided: bool) -> Any:
+def _transforms(x: Array, cut: _Windows, detrend: object, is_onesided: bool) -> Any:
     """The Fourier transforms of the windows of a signal in the last axis: T[..., windows,
     frequencies]."""
     step = cut.nperseg - cut.noverlap
@@ -166,7 +166,7 @@ def _transforms(x: Any, cut: _Windows, detrend: Any, is_onesided: bool) -> Any:
     return jnp.fft.rfft(pieces.real, cut.nfft) if is_onesided else jnp.fft.fft(pieces, cut.nfft)
 
 
-def _frequencies(n: int, fs: Any, is_onesided: bool) -> Any:
+def _frequencies(n: int, fs: object, is_onesided: bool) -> Any:
     return jnp.asarray(np.fft.rfftfreq(n) if is_onesided else np.fft.fftfreq(n), float) * fs
 
 

@@ -4,7 +4,7 @@ themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -15,6 +15,10 @@ from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
 from teucer.scipy._operands import product
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
+    from teucer._xla.pytree import PyTree
 
 __all__ = ["bicgstab", "cg", "gmres"]
 __dir__ = listing(__name__, __all__)
@@ -27,14 +31,14 @@ Method = Callable[[Operator, Operator, Any, Any], Any]
 
 @tracebacks.api_boundary
 def cg(
-    A: Any,
+    A: Array,
     b: Any,
-    x0: Any = None,
+    x0: Array | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by conjugate gradients.
 
@@ -52,7 +56,7 @@ def cg(
     Method: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49 (1952) 409.
     """
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
         limit = _limit(b, tol, atol)
 
         def step(state: Any) -> Any:
@@ -76,14 +80,14 @@ def cg(
 
 @tracebacks.api_boundary
 def bicgstab(
-    A: Any,
+    A: Array,
     b: Any,
-    x0: Any = None,
+    x0: Array | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not
     be symmetric.
@@ -95,7 +99,7 @@ def bicgstab(
     Method: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631.
     """
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
         limit, tiny = _limit(b, tol, atol), jnp.finfo(b.dtype).tiny
 
         def step(state: Any) -> Any:
@@ -130,15 +134,15 @@ def bicgstab(
 
 @tracebacks.api_boundary
 def gmres(
-    A: Any,
+    A: Array,
     b: Any,
-    x0: Any = None,
+    x0: Array | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     restart: int = 20,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, int]:
     """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be
@@ -161,7 +165,7 @@ def gmres(
             f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'"
         )
 
-    def method(matvec: Operator, precondition: Operator, b: Any, x0: Any) -> Any:
+    def method(matvec: Operator, precondition: Operator, b: Any, x0: ArrayLike) -> Any:
         limit, m = _limit(precondition(b), tol, atol), min(restart, b.size)
 
         def residual(x: Any) -> Any:
@@ -202,11 +206,11 @@ def gmres(
     return _solved("gmres", method, A, b, x0, M), 0
 
 
-def _vdot(x: Any, y: Any) -> Any:
+def _vdot(x: Array, y: Array) -> Any:
     return jnp.vdot(x, y, precision="highest")
 
 
-def _norm(x: Any) -> Any:
+def _norm(x: ArrayLike) -> Any:
     return jnp.sqrt(_vdot(x, x).real)
 
 
@@ -233,7 +237,7 @@ def _operator(A: Any) -> Operator:
 def _solved(
     name: str,
     method: Method,
-    A: Any,
+    A: ArrayLike,
     b: Any,
     x0: Any,
     M: Any,
@@ -267,7 +271,7 @@ def _solved(
     def on_vectors(f: Operator) -> Operator:
         return lambda v: ravel(f(unravel(v)))[0].astype(flat.dtype)
 
-    def solve(matvec: Operator, b: Any) -> Any:
+    def solve(matvec: Operator, b: Array) -> Any:
         return method(matvec, on_vectors(invert), b, lax.stop_gradient(start))
 
     x = lax.custom_linear_solve(
@@ -276,13 +280,13 @@ def _solved(
     return unravel(x)
 
 
-def _only_leaf(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _only_leaf(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
     """As `ravel_pytree`, of a tree of one array, which keeps its shape."""
     (leaf,), structure = pytrees.tree_flatten(tree)
     return jnp.asarray(leaf), lambda x: pytrees.tree_unflatten(structure, [x])
 
 
-def _inexact(x: Any) -> Any:
+def _inexact(x: Array) -> Any:
     array = jnp.asarray(x)
     return (
         array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer import random
 from teucer._base.lazy import listing
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, DTypeLike
 
 __all__ = ["Rotation", "Slerp"]
 __dir__ = listing(__name__, __all__)
@@ -53,7 +56,7 @@ class Rotation(NamedTuple):
     # --- Made from --------------------------------------------------------------------------------
 
     @classmethod
-    def from_quat(cls, quat: Any) -> Rotation:
+    def from_quat(cls, quat: Array) -> Rotation:
         """The rotation of quaternions, which are normalized. quat: real[..., 4], the scalar last;
         nan for 0.
 
@@ -63,7 +66,7 @@ class Rotation(NamedTuple):
         return cls(_normalized(_shaped("Rotation.from_quat", quat, 4)))
 
     @classmethod
-    def from_matrix(cls, matrix: Any) -> Rotation:
+    def from_matrix(cls, matrix: Array) -> Rotation:
         """The rotation of orthogonal matrices. matrix: real[..., 3, 3].
 
         >>> Rotation.from_matrix(jnp.eye(3)).quat.tolist()
@@ -74,7 +77,7 @@ class Rotation(NamedTuple):
         return cls(_from_matrix(_shaped("Rotation.from_matrix", matrix, 3, 3)))
 
     @classmethod
-    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
+    def from_rotvec(cls, rotvec: Array, degrees: bool = False) -> Rotation:
         """The rotation about vectors, by angles that are their lengths. rotvec: real[..., 3].
 
         >>> Rotation.from_rotvec(jnp.array([0., 0., 180.]), degrees=True).quat.round(3)[:3].tolist()
@@ -97,7 +100,7 @@ class Rotation(NamedTuple):
         return cls(jnp.concatenate([2 * mrp, 1 - square], axis=-1) / (1 + square))
 
     @classmethod
-    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
+    def from_euler(cls, seq: str, angles: Array, degrees: bool = False) -> Rotation:
         """The rotation by angles about one to three axes after another.
 
         seq: axes such as "xyz", fixed, or "XYZ", that turn along. angles: real[..., n]; for one
@@ -119,7 +122,7 @@ class Rotation(NamedTuple):
         return cls(_from_euler(axes, is_intrinsic, angles, degrees))
 
     @classmethod
-    def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
+    def identity(cls, num: int | None = None, dtype: DTypeLike = float) -> Rotation:
         """The rotation that changes nothing, or num of them.
 
         >>> Rotation.identity().quat.tolist()
@@ -130,7 +133,7 @@ class Rotation(NamedTuple):
         )
 
     @classmethod
-    def random(cls, random_key: Any, num: int | None = None) -> Rotation:
+    def random(cls, random_key: object, num: int | None = None) -> Rotation:
         """A random rotation, uniformly distributed, or num of them.
 
         >>> import teucer as jax
@@ -221,7 +224,7 @@ class Rotation(NamedTuple):
                 )
         return Rotation(_mean(quat, weights))
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         """The rotation `other` and then this one."""
         return (
             Rotation(_product(self.quat, other.quat))
@@ -229,11 +232,11 @@ class Rotation(NamedTuple):
             else NotImplemented
         )
 
-    def __pow__(self, n: Any) -> Rotation:
+    def __pow__(self, n: Array) -> Rotation:
         """This rotation n times."""
         return Rotation.from_rotvec(n * self.as_rotvec())
 
-    def __getitem__(self, index: Any) -> Rotation:  # type: ignore[override]
+    def __getitem__(self, index: Array) -> Rotation:  # type: ignore[override]
         if self.single:
             raise TypeError("Single rotation is not subscriptable.")
         return Rotation(self.quat[index])
@@ -331,7 +334,7 @@ def _axes(seq: str, least: int, most: int) -> tuple[tuple[int, ...], bool]:
 
 
 @fast
-def _normalized(quat: Any) -> Any:
+def _normalized(quat: Array) -> Any:
     return quat / jnp.linalg.norm(quat, axis=-1, keepdims=True)
 
 
@@ -347,7 +350,7 @@ def _product(p: Any, q: Any) -> Any:
 
 
 @fast
-def _canonical(quat: Any) -> Any:
+def _canonical(quat: Array) -> Any:
     """Of q and -q the one of which the first of w, x, y, z that is not 0 is positive."""
     ordered = jnp.roll(quat, 1, axis=-1)
     first = jnp.take_along_axis(ordered, jnp.argmax(ordered != 0, axis=-1)[..., None], -1)
@@ -355,7 +358,7 @@ def _canonical(quat: Any) -> Any:
 
 
 @fast
-def _as_matrix(quat: Any) -> Any:
+def _as_matrix(quat: Array) -> Any:
     x, y, z, w = (quat[..., i] for i in range(4))
     rows = [
         [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -366,7 +369,7 @@ def _as_matrix(quat: Any) -> Any:
 
 
 @fast
-def _from_matrix(matrix: Any) -> Any:
+def _from_matrix(matrix: Array) -> Any:
     """For each of the parts of the quaternion the quaternion times four times it; the one of the
     greatest part is exact."""
 
@@ -386,7 +389,7 @@ def _from_matrix(matrix: Any) -> Any:
 
 
 @fast(static=("degrees",))
-def _from_rotvec(rotvec: Any, degrees: bool) -> Any:
+def _from_rotvec(rotvec: Array, degrees: bool) -> Any:
     rotvec = jnp.deg2rad(rotvec) if degrees else rotvec
     square = jnp.sum(rotvec * rotvec, axis=-1, keepdims=True)
     is_small = square <= 1e-6
@@ -399,7 +402,7 @@ def _from_rotvec(rotvec: Any, degrees: bool) -> Any:
 
 
 @fast(static=("degrees",))
-def _as_rotvec(quat: Any, degrees: bool) -> Any:
+def _as_rotvec(quat: Array, degrees: bool) -> Any:
     quat = jnp.where(quat[..., 3:] < 0, -quat, quat)
     vector, scalar = quat[..., :3], quat[..., 3:]
     square = jnp.sum(vector * vector, axis=-1, keepdims=True)
@@ -414,7 +417,7 @@ def _as_rotvec(quat: Any, degrees: bool) -> Any:
 
 
 @fast(static=("axes", "is_intrinsic", "degrees"))
-def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Any, degrees: bool) -> Any:
+def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Array, degrees: bool) -> Any:
     angles = jnp.deg2rad(angles) if degrees else angles
     result: Any = None
     for i, axis in enumerate(axes):
@@ -434,7 +437,7 @@ def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Any, degrees:
 
 
 @fast(static=("axes", "is_intrinsic"))
-def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Any) -> Any:
+def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Array) -> Any:
     i, j, k = reversed(axes) if is_intrinsic else axes
     is_symmetric = i == k
     k = 3 - i - j if is_symmetric else k
@@ -464,7 +467,7 @@ def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Any) -> Any:
 
 
 @fast(static=("inverse",))
-def _apply(quat: Any, vectors: Any, inverse: bool) -> Any:
+def _apply(quat: Array, vectors: ArrayLike, inverse: bool) -> Any:
     quat, vectors = matrices("Rotation.apply", quat, vectors)
     matrix = _as_matrix(quat)
     matrix = jnp.swapaxes(matrix, -1, -2) if inverse else matrix
@@ -472,7 +475,7 @@ def _apply(quat: Any, vectors: Any, inverse: bool) -> Any:
 
 
 @fast
-def _mean(quat: Any, weights: Any) -> Any:
+def _mean(quat: ArrayLike, weights: ArrayLike) -> Any:
     weighted = quat if weights is None else quat * weights[:, None]
     _, vectors = jnp.linalg.eigh(jnp.matmul(weighted.T, quat, precision="highest"))
     return vectors[:, -1]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import nn
 from teucer import numpy as jnp
 from teucer.scipy import special
 from teucer.scipy.stats import _truncated
 from teucer.scipy.stats._standard import Continuous
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = [
     "BETA",
@@ -32,7 +35,7 @@ __all__ = [
 ]
 
 
-def _tangent(q: Any) -> Any:
+def _tangent(q: Array) -> Any:
     """tan(pi (q - 1/2)): 0 in the middle, and infinite at 0 and 1, where it is written as a
     reciprocal."""
     from_middle = q - 0.5
@@ -46,42 +49,42 @@ def _tangent(q: Any) -> Any:
     )
 
 
-def _below(z: Any, tail: Any) -> Any:
+def _below(z: Array, tail: Array) -> Any:
     """The probability of values up to z, where the density is even and `tail` is the probability of
     values beyond |z|."""
     return jnp.where(z < 0, tail, 1 - tail)
 
 
-def _laplace_tail(z: Any) -> Any:
+def _laplace_tail(z: Array) -> Any:
     return 0.5 * jnp.exp(-jnp.abs(z))
 
 
-def _laplace_log_cdf(z: Any) -> Any:
+def _laplace_log_cdf(z: Array) -> Any:
     return jnp.where(z < 0, z - math.log(2), jnp.log1p(-_laplace_tail(z)))
 
 
-def _laplace_quantile(q: Any) -> Any:
+def _laplace_quantile(q: Array) -> Any:
     return jnp.where(q < 0.5, jnp.log(2 * q), -jnp.log(2 * (1 - q)))
 
 
-def _gennorm_tail(z: Any, beta: Any) -> Any:
+def _gennorm_tail(z: ArrayLike, beta: Any) -> Any:
     return 0.5 * special.gammaincc(1 / beta, jnp.abs(z) ** beta)
 
 
-def _t_tail(z: Any, df: Any) -> Any:
+def _t_tail(z: Array, df: Array) -> Any:
     return 0.5 * special.betainc(df / 2, jnp.full_like(df, 0.5), df / (df + z * z))
 
 
-def _t_log_density(z: Any, df: Any) -> Any:
+def _t_log_density(z: Array, df: Array) -> Any:
     norm = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * jnp.log(df * math.pi)
     return norm - (df + 1) / 2 * jnp.log1p(z * z / df)
 
 
-def _gamma_log_density(z: Any, a: Any) -> Any:
+def _gamma_log_density(z: Array, a: Array) -> Any:
     return special.xlogy(a - 1, z) - z - special.gammaln(a)
 
 
-def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
+def _wrapcauchy_log_density(z: Array, c: Array) -> Any:
     return jnp.log((1 - c * c) / (2 * math.pi * (1 + c * c - 2 * c * jnp.cos(z))))
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer.scipy import special
 from teucer.scipy.stats._standard import Discrete
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+
 __all__ = ["BERNOULLI", "BETABINOM", "BINOM", "GEOM", "NBINOM", "POISSON"]
 
 
-def _log_ways(n: Any, k: Any) -> Any:
+def _log_ways(n: Array, k: Array) -> Any:
     """The logarithm of the number of ways to choose k of n."""
     return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
 
-def _is_share(*shapes: Any) -> Any:
+def _is_share(*shapes: Array) -> Any:
     """Whether the last parameter is a probability."""
     return (shapes[-1] >= 0) & (shapes[-1] <= 1)
 
 
-def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
+def _nbinom_log_mass(k: Array, n: Array, p: Array) -> Any:
     return (
         special.gammaln(k + n)
         - special.gammaln(n)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from teucer import lax, random
 from teucer import numpy as jnp
 from teucer._trees.registry import register_pytree_node_class
 from teucer.scipy import special
 from teucer.scipy._operands import matrices
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike, Value
 
 __all__ = ["gaussian_kde"]
 
@@ -46,7 +49,7 @@ class gaussian_kde:
         self,
         dataset: Any,
         bw_method: str | Any | Callable[[Any], Any] | None = None,
-        weights: Any = None,
+        weights: Array | None = None,
     ) -> None:
         (dataset,) = matrices("gaussian_kde", dataset)
         if jnp.iscomplexobj(dataset):
@@ -84,7 +87,7 @@ class gaussian_kde:
             )
         return (weights / jnp.sum(weights)).astype(self.dataset.dtype)
 
-    def _factor(self, method: Any) -> Any:
+    def _factor(self, method: object) -> Any:
         """The width of the Gaussians in units of that of the samples."""
         if method is None or (isinstance(method, str) and method == "scott"):
             return self.neff ** (-1 / (self.d + 4))
@@ -118,13 +121,13 @@ class gaussian_kde:
         return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
-    def tree_unflatten(cls, aux_data: None, children: tuple[Any, ...]) -> Self:
+    def tree_unflatten(cls, aux_data: None, children: tuple[object, ...]) -> Self:
         """The estimate of `tree_flatten`."""
         self = object.__new__(cls)
         self.neff, self.dataset, self.weights, self.covariance, self.inv_cov = children
         return self
 
-    def evaluate(self, points: Any) -> Any:
+    def evaluate(self, points: Value) -> Any:
         """The density at points.
 
         points: T[m], or T[d, m]; of one shape T[d] one point  ->  T[m]
@@ -134,7 +137,7 @@ class gaussian_kde:
 
     __call__ = evaluate
 
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: Array) -> Any:
         """As `evaluate`."""
         return self.evaluate(x)
 
@@ -165,7 +168,7 @@ class gaussian_kde:
             _log_overlaps(mean[:, None], self.dataset, self.covariance + cov, self.weights)[0]
         )
 
-    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+    def integrate_box_1d(self, low: Array, high: Array) -> Any:
         """The probability of values from low to high, where d is 1. Raises ValueError where it is
         not."""
         if self.d != 1:
@@ -192,7 +195,7 @@ class gaussian_kde:
         )
         return jnp.sum(other.weights * jnp.exp(overlaps))
 
-    def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
+    def resample(self, key: object, shape: tuple[int, ...] = ()) -> Any:
         """Random points of the estimated density  ->  T[d, *shape]."""
         which, around = random.split(key)
         chosen = random.choice(which, self.n, shape=shape, p=self.weights)
@@ -206,13 +209,13 @@ class gaussian_kde:
         return self.dataset[:, chosen] + jnp.moveaxis(moved, -1, 0)
 
     def integrate_box(
-        self, low_bounds: Any, high_bounds: Any, maxpts: int | None = None
+        self, low_bounds: object, high_bounds: object, maxpts: int | None = None
     ) -> NoReturn:
         """Raises NotImplementedError: integrals in one dimension are those of
         `integrate_box_1d`."""
         raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
 
-    def set_bandwidth(self, bw_method: Any = None) -> NoReturn:
+    def set_bandwidth(self, bw_method: object = None) -> NoReturn:
         """Raises NotImplementedError: an estimate does not change. Make another,
         `gaussian_kde(dataset, bw_method)`."""
         raise NotImplementedError(
@@ -233,7 +236,7 @@ class gaussian_kde:
         return points
 
 
-def _log_overlaps(points: Any, centres: Any, covariance: Any, weights: Any) -> Any:
+def _log_overlaps(points: Any, centres: Any, covariance: Any, weights: ArrayLike) -> Any:
     """log(sum_j weights_j N(point_i; centre_j, covariance)) for each point."""
     d = points.shape[0]
     root = jnp.linalg.cholesky(covariance)

@@ -134,7 +134,7 @@ def sem(
     return error[_kept(a, axis)] if keepdims else error
 
 
-def _along(op: str, a: Any, axis: int | None) -> tuple[Any, int]:
+def _along(op: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
     """An array and the axis to go along; as a vector for no axis, as is a number."""
     check_arraylike(op, a)
     x = jnp.asarray(a)
@@ -143,7 +143,7 @@ def _along(op: str, a: Any, axis: int | None) -> tuple[Any, int]:
     )
 
 
-def _kept(a: Any, axis: int | None) -> Any:
+def _kept(a: ArrayLike, axis: int | None) -> Any:
     """The index that puts axes of size 1 where a reduction took them away."""
     ndim = np.ndim(a)
     return (

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer.numpy._library import LibraryFunction, fast
 from teucer.scipy._operands import inexact, real
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["Continuous", "Discrete"]
 
@@ -84,7 +87,7 @@ class Continuous:
     def _density(self, kind: str, then: Function) -> Function:
         """then(logarithm of the density)."""
 
-        def density(x: Any, *parameters: Any) -> Any:
+        def density(x: Array, *parameters: Array) -> Any:
             z, *shapes, scale = self._standard(kind, x, parameters)
             value = self._within(
                 lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf
@@ -101,7 +104,7 @@ class Continuous:
         if kind.startswith("log"):
             below, above = (-jnp.inf, 0.0) if kind == "logcdf" else (0.0, -jnp.inf)
 
-        def probability(x: Any, *parameters: Any) -> Any:
+        def probability(x: Array, *parameters: Array) -> Any:
             z, *shapes, _ = self._standard(kind, x, parameters)
             f = own or (lambda *args: jnp.log(plain(*args)))
             return _where_valid(
@@ -111,20 +114,20 @@ class Continuous:
         return probability
 
     def _quantile(self, kind: str) -> Function:
-        def quantile(q: Any, *parameters: Any) -> Any:
+        def quantile(q: Array, *parameters: Array) -> Any:
             q, *shapes, loc, scale = real(f"{self.name}.{kind}", q, *parameters)
             q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
             return loc + getattr(self, kind)(q, *shapes) * scale
 
         return quantile
 
-    def _standard(self, kind: str, x: Any, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _standard(self, kind: str, x: ArrayLike, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
         """(x - loc) / scale, the shape parameters, and scale."""
         promote = inexact if self.analytic else real
         x, *shapes, loc, scale = promote(f"{self.name}.{kind}", x, *parameters)
         return ((x - loc) / scale, *shapes, scale)
 
-    def _within(self, f: Function, z: Any, shapes: list[Any], below: float, above: float) -> Any:
+    def _within(self, f: Function, z: Array, shapes: list[Any], below: float, above: float) -> Any:
         """f(z) in the support, constants outside of it, and nan for nan."""
         low, high, inner = (
             p(*shapes) if callable(p) else p for p in (self.low, self.high, self.inner)
@@ -184,32 +187,32 @@ class Discrete:
             for kind in kinds
         ]
 
-    def _logpmf(self, k: Any, *parameters: Any) -> Any:
+    def _logpmf(self, k: Array, *parameters: Array) -> Any:
         return self._at("logpmf", self.logpmf, k, parameters, -jnp.inf, -jnp.inf, between=-jnp.inf)
 
-    def _pmf(self, k: Any, *parameters: Any) -> Any:
-        def mass(k: Any, *shapes: Any) -> Any:
+    def _pmf(self, k: Array, *parameters: Array) -> Any:
+        def mass(k: Array, *shapes: Array) -> Any:
             return jnp.exp(self.logpmf(k, *shapes))
 
         return self._at("pmf", mass, k, parameters, 0.0, 0.0, between=0.0)
 
-    def _cdf(self, k: Any, *parameters: Any) -> Any:
+    def _cdf(self, k: Array, *parameters: Array) -> Any:
         assert self.cdf is not None
         return self._at("cdf", self.cdf, k, parameters, 0.0, 1.0)
 
-    def _logcdf(self, k: Any, *parameters: Any) -> Any:
+    def _logcdf(self, k: Array, *parameters: Array) -> Any:
         return jnp.log(self._cdf(k, *parameters))
 
-    def _sf(self, k: Any, *parameters: Any) -> Any:
+    def _sf(self, k: Array, *parameters: Array) -> Any:
         assert self.sf is not None
         return self._at("sf", self.sf, k, parameters, 1.0, 0.0)
 
-    def _logsf(self, k: Any, *parameters: Any) -> Any:
+    def _logsf(self, k: Array, *parameters: Array) -> Any:
         if self.logsf is None:
             return jnp.log(self._sf(k, *parameters))
         return self._at("logsf", self.logsf, k, parameters, 0.0, -jnp.inf)
 
-    def _ppf(self, q: Any, *parameters: Any) -> Any:
+    def _ppf(self, q: Array, *parameters: Array) -> Any:
         assert self.ppf is not None
         q, *shapes, loc = inexact(f"{self.name}.ppf", q, *parameters)
         return _where_valid(
@@ -221,7 +224,7 @@ class Discrete:
         kind: str,
         f: Function,
         k: Any,
-        parameters: tuple[Any, ...],
+        parameters: tuple[object, ...],
         below: float,
         above: float,
         between: float | None = None,
@@ -247,7 +250,7 @@ class Discrete:
         return _where_valid(self, jnp.where(jnp.isnan(k), k, value), shapes)
 
 
-def _where_valid(family: Continuous | Discrete, value: Any, shapes: list[Any]) -> Any:
+def _where_valid(family: Continuous | Discrete, value: Array, shapes: list[Any]) -> Any:
     """A value where the shape parameters are those of a distribution, else nan."""
     return value if family.valid is None else jnp.where(family.valid(*shapes), value, jnp.nan)
 

@@ -6,25 +6,28 @@ What is lost to cancellation or underflow in plain differences of `ndtr`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer.scipy import special
 
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
+
 __all__ = ["log_cdf", "log_density"]
 
 
-def log_density(z: Any, a: Any, b: Any) -> Any:
+def log_density(z: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """The logarithm of the density at z within (a, b)."""
     return -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi) - log_mass(a, b)
 
 
-def log_cdf(z: Any, a: Any, b: Any) -> Any:
+def log_cdf(z: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """The logarithm of the probability of values from a to z."""
     return jnp.where(z == a, -jnp.inf, jnp.where(z == b, 0.0, _log_cdf_inside(z, a, b)))
 
 
-def _log_cdf_inside(z: Any, a: Any, b: Any) -> Any:
+def _log_cdf_inside(z: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """By the probability of values from a to z, or, where most are there, by that of values from z
     to b."""
     inside = jnp.where((z == a) | (z == b), 0.5 * (a + b), z)

@@ -37,7 +37,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
 
 
 @fast
-def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
+def _logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Any:
     x, mean, cov = matrices("multivariate_normal.logpdf", x, mean, cov)
     if not mean.ndim:
         return norm.logpdf(x, mean, jnp.sqrt(cov))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -13,6 +13,9 @@ from teucer.numpy._library import fast
 from teucer.scipy import special
 from teucer.scipy._operands import inexact
 from teucer.scipy.stats._discrete import POISSON
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["cdf", "entropy", "logcdf", "logpmf", "logsf", "pmf", "sf"]
 
@@ -39,7 +42,7 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     is_large = mu > _LARGE
     small = jnp.where(is_large | ~(mu > 0), 1.0, mu)
 
-    def add(total: Any, k: Any) -> tuple[Any, None]:
+    def add(total: object, k: Array) -> tuple[Any, None]:
         logp = special.xlogy(k, small) - special.gammaln(k + 1) - small
         return total - jnp.exp(logp) * logp, None
 

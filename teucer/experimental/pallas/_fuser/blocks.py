@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from teucer._base import source, tracebacks
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Literal, Var
@@ -22,10 +22,13 @@ from teucer.experimental.pallas._fuser.parts import (
 from teucer.experimental.pallas._fuser.rules import rule_of
 from teucer.experimental.pallas._specs import BlockSpec, no_block_spec
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
 __all__ = ["make_scalar_prefetch_handler", "pull_block_spec", "push_block_spec"]
 
 
-def make_scalar_prefetch_handler(*args: Any) -> Callable[..., Any]:
+def make_scalar_prefetch_handler(*args: object) -> Callable[..., Any]:
     """What finds the scalars of one fusion among those that a kernel is given before it runs.
 
     args: at which place of these they are, and of what is there, and so on.
@@ -34,7 +37,7 @@ def make_scalar_prefetch_handler(*args: Any) -> Callable[..., Any]:
     ('b', 'c')
     """
 
-    def handler(*scalars: Any) -> Any:
+    def handler(*scalars: Value) -> Any:
         found: Any = scalars
         for place in args:
             found = found[place]
@@ -45,8 +48,8 @@ def make_scalar_prefetch_handler(*args: Any) -> Callable[..., Any]:
 
 @tracebacks.api_boundary
 def pull_block_spec(
-    f: Callable[..., Any],
-    out_block_specs: Any,
+    f: Callable[..., object],
+    out_block_specs: object,
     *,
     scalar_prefetch_handler: Any = None,
     grid_len: int | None = None,
@@ -76,7 +79,7 @@ def pull_block_spec(
     """
     del strict_mode  # blocks are always checked
 
-    def pull(*args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+    def pull(*args: object, **kwargs: object) -> tuple[Any, Any, Any]:
         _, closed, out_tree = traced("pull_block_spec", f, _named(f), args, kwargs)
         closed = without_calls(closed)
         specs = pytrees.broadcast_prefix(
@@ -88,7 +91,7 @@ def pull_block_spec(
         scalars = _scalar_places(f, closed)
 
         def index_map(parts: Parts) -> Callable[..., Any]:
-            def numbers(*given: Any) -> tuple[Any, ...]:
+            def numbers(*given: Value) -> tuple[Any, ...]:
                 place, rest = (
                     given[:grid_len],
                     given[len(given) if grid_len is None else grid_len :],
@@ -107,7 +110,9 @@ def pull_block_spec(
         ]
         arg_specs, kwarg_specs = pytrees.tree_unflatten(pytrees.tree_structure((args, kwargs)), own)
 
-        def kernel(place: Sequence[Any], scalar_values: Any, *blocks: Any, **named: Any) -> Any:
+        def kernel(
+            place: Sequence[object], scalar_values: object, *blocks: Value, **named: object
+        ) -> Any:
             leaves = pytrees.tree_leaves((blocks, named))
             run = _Blocks(pulled, place, scalars, scalar_values, leaves)
             outs = [
@@ -123,7 +128,7 @@ def pull_block_spec(
 
 @tracebacks.api_boundary
 def push_block_spec(
-    f: Callable[..., Any], *in_spec_args: Any, **in_spec_kwargs: Any
+    f: Callable[..., object], *in_spec_args: Value, **in_spec_kwargs: object
 ) -> Callable[..., Any]:
     """For a function of arrays, the BlockSpecs of its results, from those of its arguments;
     no_block_spec where nothing is said.
@@ -140,7 +145,7 @@ def push_block_spec(
     (2,)
     """
 
-    def push(*args: Any, **kwargs: Any) -> Any:
+    def push(*args: object, **kwargs: object) -> Any:
         _, closed, out_tree = traced("push_block_spec", f, _named(f), args, kwargs)
         closed = without_calls(closed)
         specs = pytrees.broadcast_prefix(
@@ -167,7 +172,7 @@ def _refuse(what: str, eqn: Eqn) -> NoReturn:
     )
 
 
-def _scalar_places(f: Any, closed: ClosedJaxpr) -> dict[Var, int]:
+def _scalar_places(f: Callable[..., object], closed: ClosedJaxpr) -> dict[Var, int]:
     """Where among the scalars that a kernel is given the constants of a jaxpr are."""
     known = {id(x): i for i, x in enumerate(f.scalars)} if isinstance(f, Values) else {}
     places = {}
@@ -294,8 +299,8 @@ class _Pulled(NamedTuple):
         return found
 
 
-def _spec_at(parts: Parts, specs: Sequence[Any]) -> BlockSpec:
-    def index_map(*place: Any) -> tuple[Any, ...]:
+def _spec_at(parts: Parts, specs: Sequence[object]) -> BlockSpec:
+    def index_map(*place: Value) -> tuple[Any, ...]:
         at = Numbers(specs, place, _no_scalars)
         return tuple([at.of(p.start) for p in parts])
 
@@ -316,10 +321,10 @@ class _Blocks:
     def __init__(
         self,
         pulled: _Pulled,
-        place: Sequence[Any],
+        place: Sequence[object],
         scalars: dict[Var, int],
-        given: Any,
-        inputs: Sequence[Any] | None,
+        given: object,
+        inputs: Sequence[object] | None,
     ) -> None:
         self.pulled = pulled
         self.numbers = Numbers(pulled.specs, place, lambda atom: self.value(atom, ()))
@@ -374,7 +379,7 @@ class _Later(NamedTuple):
 # --- From operands to results ---------------------------------------------------------------------
 
 
-def _pushed(closed: ClosedJaxpr, specs: Sequence[Any]) -> list[Any]:
+def _pushed(closed: ClosedJaxpr, specs: Sequence[object]) -> list[Any]:
     """The specs of the results, from those of the arguments."""
     jaxpr, table = closed.jaxpr, list(specs)
     parts: dict[Atom, Parts | None] = {}
@@ -426,7 +431,7 @@ def _push_custom(
     return found
 
 
-def _spec_of(parts: Parts | None, table: Sequence[Any], shape: Sequence[int]) -> Any:
+def _spec_of(parts: Parts | None, table: Sequence[object], shape: Sequence[int]) -> Any:
     """The spec of a part of an array; the very spec that it comes from, if it is the same."""
     if parts is None:
         return no_block_spec

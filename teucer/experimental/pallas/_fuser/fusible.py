@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -22,6 +22,10 @@ from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jit_calls import hoist_consts
 from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, Params, Value
 
 __all__ = ["Fused", "Fusion", "custom_fusion", "custom_fusion_p", "fusible", "fusible_p"]
 
@@ -89,7 +93,7 @@ class Fused(NamedTuple):
         return pytrees.tree_unflatten(pytrees.tree_structure(self.prefix), fusions)
 
 
-def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = True) -> Any:
+def fusible(f: Callable[..., object] | None = None, *, output_fusion_prefix: object = True) -> Any:
     """A function into which `fuse` puts what computes its arguments, and what is done with its
     results.
 
@@ -120,7 +124,7 @@ def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = 
         info = debug_info("fusible", function, given)
         trees: list[Any] = []
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Value) -> list[Any]:
             values, _ = given.arguments(leaves)
             outs, tree = flatten_results(
                 function(*map(_constant, values), nothing), "fusible", info
@@ -139,7 +143,7 @@ def fusible(f: Callable[..., Any] | None = None, *, output_fusion_prefix: Any = 
     return call
 
 
-def _constant(value: Any) -> Fusion:
+def _constant(value: Array) -> Fusion:
     return Fusion(lambda: value, ((), {}), pytrees.tree_map(typeof, value))
 
 
@@ -150,33 +154,44 @@ class _Inlined(Primitive):
     higher_order = True
     multiple_results = True
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def types(self, *avals: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr.out_avals)
 
-    def inlined(self, operands: Any, params: Any) -> Any:
+    def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return params["jaxpr"], operands
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return ctx.inline(jaxpr, *values)
 
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Any, *, jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
         return split_tangents(
             jvp(*primals, *(t for t, m in zip(tangents, moving, strict=True) if m)), out_moving
         )
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def batch(
+        self, axis: Any, args: Sequence[Array], dims: Any, *, jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         batched, out_batched = batch_jaxpr(jaxpr, axis, [d is not None for d in dims], False)
         operands = [
             x if d is None else array_ops.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)
         ]
         return tuple(batched(*operands)), tuple(0 if b else None for b in out_batched)
 
-    def on_low(self, operands: Any, avals: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def on_low(
+        self,
+        operands: Sequence[Value],
+        avals: Sequence[ShapedArray],
+        *,
+        jaxpr: ClosedJaxpr,
+        **params: object,
+    ) -> Any:
         return tuple(jaxpr(*operands))
 
 
@@ -219,27 +234,31 @@ class custom_fusion:
     eval_rule: Callable[..., Any] | None = None
     pallas_impl: Callable[..., Any] | None = None
 
-    def __init__(self, fun: Callable[..., Any]) -> None:
+    def __init__(self, fun: Callable[..., object]) -> None:
         self.fun = fun
         functools.update_wrapper(self, fun)
 
-    def def_pull_block_spec(self, pull_block_spec_rule: Callable[..., Any]) -> Callable[..., Any]:
+    def def_pull_block_spec(
+        self, pull_block_spec_rule: Callable[..., object]
+    ) -> Callable[..., Any]:
         """Say the BlockSpecs of the arguments, from the tuple of those of the results."""
         self.pull_block_spec_rule = pull_block_spec_rule
         return pull_block_spec_rule
 
-    def def_push_block_spec(self, push_block_spec_rule: Callable[..., Any]) -> Callable[..., Any]:
+    def def_push_block_spec(
+        self, push_block_spec_rule: Callable[..., object]
+    ) -> Callable[..., Any]:
         """Say the BlockSpecs of the results, from the tuple of those of the arguments."""
         self.push_block_spec_rule = push_block_spec_rule
         return push_block_spec_rule
 
-    def def_eval_rule(self, eval_rule: Callable[..., Any]) -> Callable[..., Any]:
+    def def_eval_rule(self, eval_rule: Callable[..., object]) -> Callable[..., Any]:
         """Say the results on blocks: (context, *blocks) -> results; by default the function
         itself."""
         self.eval_rule = eval_rule
         return eval_rule
 
-    def def_pallas_impl(self, pallas_impl: Callable[..., Any]) -> Callable[..., Any]:
+    def def_pallas_impl(self, pallas_impl: Callable[..., object]) -> Callable[..., Any]:
         """Say what is computed in kernels in the place of the function."""
         self.pallas_impl = pallas_impl
         return pallas_impl
@@ -252,7 +271,7 @@ class custom_fusion:
         info = debug_info("custom_fusion", fun, given)
         trees: list[Any] = []
 
-        def flat(*leaves: Any) -> list[Any]:
+        def flat(*leaves: Value) -> list[Any]:
             outs, tree = flatten_results(given.apply(fun, list(leaves)), "custom_fusion", info)
             trees.append(tree)
             return outs

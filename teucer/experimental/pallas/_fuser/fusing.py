@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,12 +26,16 @@ from teucer.experimental.pallas._fuser.fusible import (
 )
 from teucer.lax import dynamic_slice_p
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Params, Value
+    from teucer._xla.pytree import PyTree
+
 __all__ = ["Values", "fuse", "get_fusion_values", "traced", "without_calls"]
 
 
 @tracebacks.api_boundary
 def fuse(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., object] | None = None,
     *,
     resolve_fusion_dtypes: bool = True,
     debug: bool = False,
@@ -73,12 +77,12 @@ def fuse(
 
     @functools.wraps(function)
     @tracebacks.boundary_of(function)
-    def fused(*args: Any, **kwargs: Any) -> Any:
+    def fused(*args: object, **kwargs: object) -> Any:
         fixed = {i % len(args) for i in nums if -len(args) <= i < len(args)}
         moving = [x for i, x in enumerate(args) if i not in fixed]
         options = {name: kwargs[name] for name in names if name in kwargs}
 
-        def on_moving(*values: Any, **named: Any) -> Any:
+        def on_moving(*values: Value, **named: object) -> Any:
             rest = iter(values)
             return function(
                 *[x if i in fixed else next(rest) for i, x in enumerate(args)], **named, **options
@@ -98,10 +102,10 @@ def fuse(
 
 def traced(
     what: str,
-    f: Callable[..., Any],
-    named: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
+    f: Callable[..., object],
+    named: Callable[..., object],
+    args: Sequence[Value],
+    kwargs: Params,
 ) -> tuple[list[Any], ClosedJaxpr, Any]:
     """The leaves of arguments, arrays or types of them, the jaxpr of a function of these, and the
     tree of its results."""
@@ -109,7 +113,7 @@ def traced(
     info = debug_info(what, named, call)
     trees: list[Any] = []
 
-    def flat(*leaves: Any) -> list[Any]:
+    def flat(*leaves: Value) -> list[Any]:
         outs, tree = flatten_results(call.apply(f, list(leaves)), what, info)
         trees.append(tree)
         return outs
@@ -118,7 +122,7 @@ def traced(
     return call.leaves, ClosedJaxpr(jaxpr, consts), trees[0]
 
 
-def _type_of(x: Any) -> Any:
+def _type_of(x: Array) -> Any:
     """The type of an argument: an array, a type, or a ShapeDtypeStruct."""
     if isinstance(x, Aval):
         return x
@@ -134,7 +138,7 @@ def inlined_where(closed: ClosedJaxpr, wanted: Callable[[Eqn], bool]) -> ClosedJ
     if not any(map(wanted, closed.jaxpr.eqns)):
         return closed
 
-    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Any:
+    def handle(eqn: Eqn, operands: tuple[object, ...]) -> Any:
         if wanted(eqn):
             if eqn.primitive is jit_p:
                 return interpret(eqn.params["jaxpr"], operands, handle)
@@ -214,7 +218,7 @@ class _Scope:
         return eval_jaxpr(jaxpr, (), *[known[v] for v in ins])
 
 
-def _fused(closed: ClosedJaxpr, args: Sequence[Any], strict: bool) -> list[Any]:
+def _fused(closed: ClosedJaxpr, args: Sequence[Value], strict: bool) -> list[Any]:
     """The results of a jaxpr, by its fusible function."""
     jaxpr, cut = closed.jaxpr, _cut(closed.jaxpr)
     what: Fused = cut.call.params["fused"]
@@ -267,7 +271,7 @@ def _inputs(cut: _Cut, what: Fused, scope: _Scope, strict: bool) -> list[Fusion]
     for tree in pytrees.treedef_children(what.in_tree):
         own, rest = rest[: tree.num_leaves], rest[tree.num_leaves :]
 
-        def compute(own: Sequence[Atom] = tuple(own), tree: Any = tree) -> Any:
+        def compute(own: Sequence[Atom] = tuple(own), tree: PyTree = tree) -> Any:
             return pytrees.tree_unflatten(tree, scope.evaluate(own))
 
         fusions.append(
@@ -299,14 +303,14 @@ def _results_by_group(jaxpr: Jaxpr, cut: _Cut, groups: Sequence[int]) -> list[li
 
 
 def _output(
-    cut: _Cut, scope: _Scope, own: Sequence[Var], wanted: Sequence[Var], tree: Any, strict: bool
+    cut: _Cut, scope: _Scope, own: Sequence[Var], wanted: Sequence[Var], tree: PyTree, strict: bool
 ) -> Fusion | None:
     """The output fusion of some results of the call; None if nothing is done with them."""
     if not wanted or list(wanted) == list(own):
         return None
     whole = scope.with_equations([*cut.before, *cut.behind])
 
-    def compute(value: Any) -> Any:
+    def compute(value: Array) -> Any:
         return tuple(whole.evaluate(wanted, dict(zip(own, tree.flatten_up_to(value), strict=True))))
 
     return Fusion(
@@ -350,7 +354,7 @@ class Values:
 
 @tracebacks.api_boundary
 def get_fusion_values(
-    fusion: Callable[..., Any], *args: Any, **kwargs: Any
+    fusion: Callable[..., object], *args: object, **kwargs: object
 ) -> tuple[Values, tuple[Any, ...], tuple[Any, ...]]:
     """What a fusion closes over, so that a kernel can be given it.
 

@@ -110,7 +110,9 @@ def parts_of_spec(spec: Any, number: int, shape: Sequence[int], op: str) -> Part
     )
 
 
-def spec_of_parts(parts: Parts, index_map: Callable[..., Any], like: BlockSpec | None) -> BlockSpec:
+def spec_of_parts(
+    parts: Parts, index_map: Callable[..., object], like: BlockSpec | None
+) -> BlockSpec:
     """The BlockSpec of a part; memory space and pipeline mode are those of the spec that it comes
     from."""
     shape = tuple([p.size if p.seen else None for p in parts])
@@ -123,12 +125,12 @@ class Numbers:
     """Block numbers at one place of the grid. scalar: what computes a scalar of the program."""
 
     def __init__(
-        self, specs: Sequence[Any], place: Sequence[Any], scalar: Callable[[Atom], Any]
+        self, specs: Sequence[object], place: Sequence[object], scalar: Callable[[Atom], Any]
     ) -> None:
         self.specs, self.place, self.scalar = specs, tuple(place), scalar
         self.found: dict[int, Any] = {}
 
-    def of(self, start: Any) -> Any:
+    def of(self, start: int) -> Any:
         """The number of a block."""
         if isinstance(start, int):
             return start

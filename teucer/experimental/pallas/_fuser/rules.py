@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from teucer.experimental.pallas._fuser.parts import (
     whole,
 )
 from teucer.lax._families import Elementwise
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["Rule", "rule_of"]
 
@@ -76,7 +79,7 @@ def _push_same(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     return said[0] if said and all(p == said[0] for p in said) else None
 
 
-def _call(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
+def _call(eqn: Eqn, parts: Parts, numbers: object, values: Sequence[Value]) -> Any:
     return eqn.primitive.call(*values, **eqn.params)[0]
 
 
@@ -109,7 +112,7 @@ def _push_broadcast(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     return tuple(found)
 
 
-def _broadcast(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
+def _broadcast(eqn: Eqn, parts: Parts, numbers: object, values: Sequence[Any]) -> Any:
     own, places = _shape(eqn), np.cumsum([p.seen for p in parts]) - 1
     axes = [
         int(places[axis])
@@ -258,7 +261,7 @@ def _pull_dynamic_slice(eqn: Eqn, parts: Parts) -> Pulled:
     return [tuple(found), *[None] * len(parts)]
 
 
-def _first(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
+def _first(eqn: Eqn, parts: Parts, numbers: object, values: Sequence[Value]) -> Any:
     return values[0]
 
 
@@ -269,7 +272,7 @@ def _nowhere(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
 # --- Others ---------------------------------------------------------------------------------------
 
 
-def _iota(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
+def _iota(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Value]) -> Any:
     axis, dtype = eqn.params["dimension"], eqn.params["dtype"]
     part = parts[axis]
     first = lax.convert_element_type(numbers.of(part.start) * part.size, dtype)
@@ -290,7 +293,7 @@ def _push_reduce(eqn: Eqn, parts: Sequence[Parts | None]) -> Parts | None:
     return tuple([p for i, p in enumerate(parts[0]) if i not in axes])
 
 
-def _reduce(eqn: Eqn, parts: Parts, numbers: Any, values: Sequence[Any]) -> Any:
+def _reduce(eqn: Eqn, parts: Parts, numbers: object, values: Sequence[Value]) -> Any:
     (own,) = _pull_reduce(eqn, parts) or ()
     assert own is not None
     places = np.cumsum([p.seen for p in own]) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from teucer.experimental.pallas._triton.text import (
     type_text,
 )
 from teucer.lax import _conversion, _elementwise, _polynomial, _structure
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DType, DTypeLike
 
 __all__ = ["convert"]
 
@@ -67,7 +70,7 @@ def convert(w: Writer, x: Value, dtype: Any) -> Value:
     return w.make(f"{op} {x.name} : {x.type} to {kind}", dtype, x.shape)
 
 
-def _float_to_float(w: Writer, x: Value, dtype: Any) -> Value:
+def _float_to_float(w: Writer, x: Value, dtype: DType) -> Value:
     kind = type_text(dtype, x.shape)
     if 1 in (x.dtype.itemsize, dtype.itemsize):
         if not x.shape:
@@ -89,7 +92,7 @@ def _binary(
     unsigned: str | None = None,
     *,
     wide: bool = False,
-    bounds: Callable[..., Any] | None = None,
+    bounds: Callable[..., object] | None = None,
 ) -> Callable[..., Any]:
     """wide: whether narrow floats are computed in float32."""
 
@@ -119,7 +122,7 @@ def _binary(
     return rule
 
 
-def _products(x: Any, y: Any) -> Any:
+def _products(x: Array, y: Array) -> Any:
     found = [a * b for a in x for b in y]
     return min(found), max(found)
 
@@ -242,7 +245,7 @@ def _library(name: str) -> Callable[..., Any]:
     return _widened(rule)
 
 
-def _extern(w: Writer, symbol: str, xs: Any, dtype: Any) -> Value:
+def _extern(w: Writer, symbol: str, xs: Any, dtype: DTypeLike) -> Value:
     names, kinds = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
     given = f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}}'
     return w.make(
@@ -368,15 +371,15 @@ def _like(x: Any, value: Any) -> Any:
     return lax.full_like(x, value)
 
 
-def _one_and_exp(x: Any) -> Any:
+def _one_and_exp(x: Array) -> Any:
     return lax.add(_like(x, 1), lax.exp(lax.neg(x)))
 
 
-def _finite(e: Eqn, x: Any) -> Any:
+def _finite(e: Eqn, x: Array) -> Any:
     return [lax.lt(lax.abs(x), _like(x, np.inf))]
 
 
-def _sign(e: Eqn, x: Any) -> Any:
+def _sign(e: Eqn, x: Array) -> Any:
     zero, one = _like(x, 0), _like(x, 1)
     if x.dtype.kind == "u":
         return [lax.select(lax.gt(x, zero), one, zero)]
@@ -384,7 +387,7 @@ def _sign(e: Eqn, x: Any) -> Any:
     return [lax.select(lax.gt(x, zero), one, sides)]
 
 
-def _integer_power(e: Eqn, x: Any) -> Any:
+def _integer_power(e: Eqn, x: Array) -> Any:
     n, result, base = abs(e.params["y"]), None, x
     while n:
         if n & 1:
@@ -395,11 +398,11 @@ def _integer_power(e: Eqn, x: Any) -> Any:
     return [lax.div(_like(x, 1), result) if e.params["y"] < 0 else result]
 
 
-def _clamped(e: Eqn, low: Any, x: Any, high: Any) -> Any:
+def _clamped(e: Eqn, low: Array, x: Array, high: Array) -> Any:
     return [lax.min(lax.max(_spread(low, x), x), _spread(high, x))]
 
 
-def _spread(a: Any, x: Any) -> Any:
+def _spread(a: Array, x: Array) -> Any:
     return a if a.shape == x.shape else lax.broadcast(a, x.shape)
 
 

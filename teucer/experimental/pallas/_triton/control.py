@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from teucer.lax._composite import composite_p
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
 
 __all__ = ["for_loop"]
 
@@ -288,7 +291,7 @@ def _addupdate(w: Writer, eqn: Eqn, ref: Any, value: Value, *places: Value) -> A
     return ()
 
 
-def _ADD(dtype: Any) -> str:  # one of the operations
+def _ADD(dtype: DTypeLike) -> str:  # one of the operations
     return "fadd" if is_float(dtype) else "add"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from teucer.experimental.pallas._triton.memory import Axis, Pointer
 from teucer.experimental.pallas._triton.table import run
 from teucer.experimental.pallas._triton.text import I32, Refused, Value, Writer, element, is_float
 from teucer.lax._foreign_lowering import custom_call
+
+if TYPE_CHECKING:
+    from teucer._lower.context import Context
 
 __all__ = ["TARGET_NAME", "Module", "lower", "module_of"]
 
@@ -76,11 +79,11 @@ def module_of(kernel: Kernel, avals: Sequence[ShapedArray]) -> Module:
     return Module(text, name, grid)
 
 
-def _memory(aval: Any) -> str:
+def _memory(aval: ShapedArray) -> str:
     return "i8" if aval.dtype == np.bool_ else element(aval.dtype)
 
 
-def _argument(i: int, aval: Any) -> Pointer:
+def _argument(i: int, aval: ShapedArray) -> Pointer:
     if isinstance(aval.dtype, dtypes.ExtendedDType):
         raise Refused("an argument of random keys", "Pass their words: jax.random.key_data(key).")
     zero = Value("%zero", I32, (), (0, 0))
@@ -232,7 +235,7 @@ def _in_order(
         memory.store(w, begin.outs[o], x, (), ())
 
 
-def _unwritten(w: Writer, aval: Any) -> Value:
+def _unwritten(w: Writer, aval: ShapedArray) -> Value:
     return w.constant(np.nan if is_float(aval.dtype) else 0, aval.dtype, aval.shape)
 
 
@@ -254,7 +257,7 @@ def _block(w: Writer, array: Pointer, block: Block, operands: Sequence[Any]) -> 
     return array._replace(axes=tuple(axes))
 
 
-def lower(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
+def lower(ctx: Context, kernel: Kernel, values: Sequence[Any]) -> Any:
     """Write the call of a kernel in a program for NVIDIA GPUs."""
     module = module_of(kernel, [v.aval for v in values])
     options = kernel.options
@@ -293,5 +296,5 @@ def lower(ctx: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     )
 
 
-def _rows(aval: Any) -> tuple[int, ...]:
+def _rows(aval: ShapedArray) -> tuple[int, ...]:
     return tuple(reversed(range(len(aval.shape))))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from teucer.experimental.pallas._triton.text import (
 )
 from teucer.numpy import _references as views_of
 from teucer.numpy._index_keys import ARRAY, FULL, NEW, layout, starts_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DTypeLike
 
 __all__ = ["Axis", "Pointer", "Spot", "atomic", "compare_and_swap", "load", "store"]
 
@@ -290,7 +293,7 @@ class _Places(NamedTuple):
 def _places(
     w: Writer,
     ref: Pointer,
-    views: Sequence[Any],
+    views: Sequence[object],
     operands: Sequence[Any],
     *,
     moves: bool,
@@ -368,7 +371,7 @@ def _offsets(
     return scalar, array, inside
 
 
-def _memory_type(dtype: Any) -> str:
+def _memory_type(dtype: DTypeLike) -> str:
     return "i8" if dtype == BOOL else element(dtype)
 
 
@@ -379,7 +382,7 @@ _CACHE = {None: None, ".ca": 2, ".cg": 3, ".wb": 4, ".cs": 5, ".wt": 6, ".cv": 7
 _EVICT = {None: None, "evict_first": 2, "evict_last": 3}
 
 
-def _hints(cache: Any, evict: Any, volatile: bool = False) -> str:
+def _hints(cache: object, evict: object, volatile: bool = False) -> str:
     if cache not in _CACHE or evict not in _EVICT:
         name, value, known = (
             ("cache_modifier", cache, _CACHE)
@@ -401,8 +404,8 @@ def load(
     *,
     mask: Value | None = None,
     other: Value | None = None,
-    cache: Any = None,
-    evict: Any = None,
+    cache: object = None,
+    evict: object = None,
     volatile: bool = False,
 ) -> Value:
     """The elements of a part; those outside of the array are NaN, or 0, and where the mask is false
@@ -433,11 +436,11 @@ def store(
     w: Writer,
     ref: Pointer,
     value: Value,
-    views: Sequence[Any],
+    views: Sequence[object],
     operands: Sequence[Any],
     *,
     mask: Value | None = None,
-    evict: Any = None,
+    evict: object = None,
 ) -> None:
     """Let the elements of a part be a value, where the mask is true and they are in the array."""
     at = _places(w, ref, views, operands, moves=_is_basic(views), masked=mask is not None)
@@ -451,7 +454,7 @@ def store(
     w.line(f"{text}{_hints(None, evict)} : {at.pointer_type}")
 
 
-def _is_basic(views: Sequence[Any]) -> bool:
+def _is_basic(views: Sequence[object]) -> bool:
     return not any(
         type(v) is views_of.Index and any(item[0] == "array" for item in v.key.items) for v in views
     )
@@ -462,7 +465,7 @@ def atomic(
     ref: Pointer,
     operation: str,
     value: Value,
-    views: Sequence[Any],
+    views: Sequence[object],
     operands: Sequence[Any],
     mask: Value | None,
 ) -> Value:
@@ -486,7 +489,7 @@ def compare_and_swap(
     ref: Pointer,
     compared: Value,
     value: Value,
-    views: Sequence[Any],
+    views: Sequence[object],
     operands: Sequence[Any],
 ) -> Value:
     """Let elements be a value where they are what they are compared with; gives those that were

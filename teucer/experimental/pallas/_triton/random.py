@@ -21,10 +21,10 @@ def _words(w: Writer, eqn: Eqn, x: Value) -> Any:
     return (x,)
 
 
-def _of_keys(f: Callable[..., Any]) -> Any:
+def _of_keys(f: Callable[..., object]) -> Any:
     """A rule by a function of a generator, an equation and the words of one key."""
 
-    def program(eqn: Eqn, words: Any, *rest: Any) -> Any:
+    def program(eqn: Eqn, words: object, *rest: Any) -> Any:
         aval = eqn.invars[0].aval
         one = keys.over_keys(lambda k, *more: f(aval.dtype._impl, eqn, k, *more), aval.ndim)
         with config.threefry_partitionable(eqn.params.get("partitionable", True)):

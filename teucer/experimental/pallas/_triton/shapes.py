@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from teucer.experimental.pallas._triton.text import (
 )
 from teucer.lax import _joining, _reductions, _shapes, _structure
 from teucer.lax._precision import Precision
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, DType
+    from teucer.lax._precision import PrecisionLike
 
 F32, F64, I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int8)
 # Triton's products are of blocks of at least this many rows, columns and contracted elements
@@ -254,7 +258,7 @@ TRITON[_joining.unstack_p] = by_program(
 TRITON[_joining.tile_p] = by_program(lambda e, x: [_tiled(x, e.params["reps"])])
 
 
-def _tiled(x: Any, reps: Sequence[int]) -> Any:
+def _tiled(x: Array, reps: Sequence[int]) -> Any:
     shape = [n for pair in zip(reps, x.shape, strict=True) for n in pair]
     wide = lax.broadcast_in_dim(x, shape, [2 * i + 1 for i in range(x.ndim)])
     return lax.reshape(wide, [r * n for r, n in zip(reps, x.shape, strict=True)])
@@ -439,7 +443,7 @@ def _product(w: Writer, eqn: Eqn, x: Value, y: Value) -> Value:
     )
 
 
-def _precision(precision: Any) -> str:
+def _precision(precision: PrecisionLike) -> str:
     """How float32 is multiplied: as other products on these GPUs by default, in TF32."""
     if isinstance(precision, tuple):
         precision = max(precision, key=lambda p: int(p) if isinstance(p, Precision) else 0)
@@ -452,7 +456,7 @@ def _precision(precision: Any) -> str:
 _LARGEST = 2**20  # elements of an array in Triton
 
 
-def _summed(w: Writer, x: Value, y: Value, batch: int, dtype: Any) -> Value:
+def _summed(w: Writer, x: Value, y: Value, batch: int, dtype: DType) -> Value:
     """A product that Triton's dot lacks, of small matrices, vectors, float64 or integers: products,
     added up."""
     total = F32 if is_float(dtype) and dtype.itemsize < F32.itemsize else dtype

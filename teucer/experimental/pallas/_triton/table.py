@@ -98,7 +98,7 @@ def at_line(err: Refused, eqn: Eqn) -> Refused:
     )
 
 
-def _constant(w: Writer, value: Any, aval: Any = None) -> Value:
+def _constant(w: Writer, value: Any, aval: ShapedArray | None = None) -> Value:
     dtype = np.asarray(value).dtype if aval is None else aval.dtype
     if isinstance(dtype, dtypes.ExtendedDType):
         raise Refused(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.primitive import MissingRule
+
+if TYPE_CHECKING:
+    from teucer._core.typing import DType, DTypeLike
 
 __all__ = [
     "BOOL",
@@ -102,7 +105,7 @@ def is_float(dtype: Any) -> bool:
     return dtypes.issubdtype(dtype, np.floating)
 
 
-def is_signed(dtype: Any) -> bool:
+def is_signed(dtype: DType) -> bool:
     return dtype.kind == "i"
 
 
@@ -356,11 +359,11 @@ def _covers(x: Value, y: Value) -> bool:
     )
 
 
-def _top(dtype: Any) -> int:
+def _top(dtype: DTypeLike) -> int:
     return int(np.iinfo(dtype).max)
 
 
-def fitting(bounds: Any, dtype: Any) -> Bounds | None:
+def fitting(bounds: Any, dtype: DType) -> Bounds | None:
     """Bounds, if numbers within them do not overflow."""
     if bounds is None or dtype.kind not in "iu":
         return None

@@ -269,7 +269,7 @@ make_splash_mqa_single_device = functools.partial(make_splash_mqa, head_shards=1
 
 
 def make_attention_reference(
-    mask: Mask | np.ndarray, is_mqa: bool, backward_impl: str = "vanilla", **params: Any
+    mask: Mask | np.ndarray, is_mqa: bool, backward_impl: str = "vanilla", **params: object
 ) -> Callable[..., Any]:
     """The same attention, for tests written for JAX, where it is another program.
 

@@ -95,7 +95,7 @@ class _Ruled(Mask):
     """A mask by a rule of places. shard_count: in how many parts queries are cut; accepted for
     programs written for JAX."""
 
-    def __init__(self, shape: tuple[int, int], facts: tuple[Any, ...]) -> None:
+    def __init__(self, shape: tuple[int, int], facts: tuple[object, ...]) -> None:
         self._shape, self._facts = tuple(shape), facts
 
     @property
