@@ -1,6 +1,7 @@
 """Rules that give something else than the function, and arguments that transformations refuse."""
 
 import functools
+import itertools
 import types
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer.custom_derivatives import SymbolicZero
 
 X = jnp.float32(1.0)
 
@@ -131,3 +133,38 @@ def test_linear_transpose_of_what_has_a_shape():
     )
     transpose = jax.jit(jax.linear_transpose, static_argnums=0)(lambda x: 2.0 * x, 1.0)
     assert jax.jit(lambda f, x: f(x))(transpose, 3.0) == (6.0,)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+def test_each_result_has_its_tangent(order):
+    """A rule gives tangents of floats, zeros of integers, and symbolic zeros, in any order."""
+    kinds = "float", "integer", "symbolic", "other float"
+
+    def values(x):
+        found = {
+            "float": 2.0 * x,
+            "integer": jnp.int32(3),
+            "symbolic": jnp.float32(1.0),
+            "other float": jnp.sin(x),
+        }
+        return [found[kinds[i]] for i in order]
+
+    f = jax.custom_jvp(values)
+
+    @functools.partial(f.defjvp, symbolic_zeros=True)
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        ys = values(x)
+        found = {
+            "float": 2.0 * t,
+            "integer": jnp.int32(0),
+            "symbolic": SymbolicZero(jax.typeof(ys[order.index(2)])),
+            "other float": jnp.cos(x) * t,
+        }
+        return ys, [found[kinds[i]] for i in order]
+
+    ys, ts = jax.jvp(f, (0.5 * X,), (X,))
+    expected = {0: 2.0, 2: 0.0, 3: np.cos(0.5)}
+    for i, y, t in zip(order, ys, ts, strict=True):
+        assert y.dtype == (np.int32 if i == 1 else np.float32)
+        assert t.dtype == jax.dtypes.float0 if i == 1 else abs(t - expected[i]) < 1e-6

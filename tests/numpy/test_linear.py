@@ -89,6 +89,19 @@ def test_product_is_numpys(case):
     _close(batched, np.stack([want, np.conj(2) * want]), 5e-5)
 
 
+@pytest.mark.parametrize(
+    "optimize", [False, True, "greedy", "optimal", "auto", [(0, 1, 2)], [(1, 2), (0, 1)]], ids=str
+)
+@pytest.mark.parametrize(
+    "names", ["ab,bc,cd->ad", "ab,bc,ca->", "abc,cb,a->ba", "...a,ab,...b->...", "ab,ac,ad->bcd"]
+)
+def test_einsum_is_the_same_in_any_order(names, optimize):
+    sizes = dict(zip("abcd", (2, 3, 4, 5), strict=True))
+    terms = names.replace("...", "d").partition("->")[0].split(",")
+    xs = [r(*(sizes[letter] for letter in term)) for term in terms]
+    _close(jnp.einsum(names, *xs, optimize=optimize), np.einsum(names, *xs))
+
+
 @pytest.mark.parametrize("case", EINSUMS, ids=_ids)
 def test_einsum_is_numpys(case):
     names, xs = case
@@ -222,7 +235,17 @@ def test_dtypes():
         (
             lambda: jnp.einsum("ij,jk", jnp.ones((2, 3)), jnp.ones((2, 3))),
             ValueError,
-            "Size of label 'j' for operand 1",
+            r"Size of label 'j' for operand 1 \(2\) does not match previous terms \(3\)",
+        ),
+        (
+            lambda: jnp.einsum("ij,jkl", jnp.ones((2, 3)), jnp.ones((3, 2))),
+            ValueError,
+            r"'jkl' does not .* correct number of indices for operand 1, of shape \(3, 2\)",
+        ),
+        (
+            lambda: jnp.einsum("ij,jk,kl", jnp.ones((2, 3)), jnp.ones((3, 2))),
+            ValueError,
+            "Number of einsum subscripts, 3, must be equal to the number of operands, 2",
         ),
         (lambda: jnp.cross(jnp.ones(4), jnp.ones(4)), ValueError, "either 2 or 3"),
         (lambda: jnp.vecdot(jnp.ones(2), jnp.ones(3)), ValueError, "axes must match"),

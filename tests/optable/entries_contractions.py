@@ -289,6 +289,15 @@ def transform(kind: str, reference: Callable[..., Any], dtypes: Any) -> Op:
         ulp=SUM,
         vmap_calls=len(LENGTHS),
         gradient_calls=len(LENGTHS),
+        errors=[
+            bad(
+                ValueError,
+                rf"(?s){kind}.*\(2, 3\).*fft_lengths.*(7|8)",
+                np.ones((2, 3), dtypes[0]),
+                fft_type=kind,
+                fft_lengths=(8,) if kind == "IRFFT" else (7,),
+            )
+        ],
     )
 
 
