@@ -24,6 +24,7 @@ import learning  # noqa: F401
 import networks  # noqa: F401
 import science  # noqa: F401
 import sequences  # noqa: F401
+import strangers  # noqa: F401
 import transformers  # noqa: F401
 from cases import PROGRAMS, Case, Cases, Library
 

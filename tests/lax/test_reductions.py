@@ -266,3 +266,14 @@ def test_places_of_extremes_do_not_move(f):
     assert np.asarray(jax.grad(lambda x: lax.mul(x[f(x, 0, np.int32)], 2.0))(x)).tolist() == [
         2.0 * (i == place) for i in range(3)
     ]
+
+
+@pytest.mark.parametrize(("extreme", "place"), [("max", "argmax"), ("min", "argmin")])
+def test_an_extreme_and_its_place_are_found_by_one_loop(extreme, place):
+    """As in the steps of Viterbi's algorithm: XLA knows the form of the reduction."""
+
+    def both(x):
+        return getattr(jnp, extreme)(x, 0), getattr(jnp, place)(x, 0)
+
+    text = jax.jit(both).lower(np.zeros((12, 12), np.float32)).compile().as_text()
+    assert text.count(" reduce(") == 1

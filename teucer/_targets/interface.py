@@ -41,6 +41,8 @@ class Target:
     draws_alone: ClassVar[bool] = False
     # Whether float64 is computed by the processor at half the speed of float32 or better.
     fast_float64: ClassVar[bool] = False
+    # Whether reductions take elements in their order, what came before on the left.
+    reduces_in_order: ClassVar[bool] = False
     # Whether sending to another device and receiving are operations of their own.
     sends: ClassVar[bool] = False
     # Whether devices are wired, so that their order in a mesh matters.

@@ -28,6 +28,7 @@ class Costs(NamedTuple):
     separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`)
         get loops, and functions that take and give so many bytes, which are executables of their
         own (`teucer._targets.cpu.pieces`).
+    many: periods of a run from which on what its ends leave over costs little beside them.
     steps, stacked: calls that follow one another become a loop if they are as many, and if the loop
         need not stack more than so many bytes a step.
     """
@@ -39,6 +40,7 @@ class Costs(NamedTuple):
     saved_by_few: int = 256
     separated: int = 64
     carried: int = 1 << 20
+    many: int = 16
     steps: int = 4
     stacked: int = 1 << 16
 
@@ -80,6 +82,9 @@ FORCED_LIMITS = Limits(carried=0, copied=1, repeated=0)
 # How often the equations are searched, at most, calls being letters from the second time on. Not
 # measured: a bound.
 OUTLINE_ROUNDS = 4
+# What a value that passes a cut counts beside its bytes, which decide between cuts that as many
+# pass: more than any program has.
+PASSING = 1 << 40
 # Of a short period, so many times the shortest function become one. Measured: outlining.md,
 # "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
 PERIODS = 4

@@ -22,8 +22,8 @@ from teucer._core.primitive import NO_EFFECTS, FunctionCall
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
-from teucer._targets.cpu.bytes import carried
-from teucer._targets.cpu.constants import OUTLINE_ROUNDS, Costs
+from teucer._targets.cpu.bytes import bytes_of, carried
+from teucer._targets.cpu.constants import OUTLINE_ROUNDS, PASSING, Costs
 from teucer._targets.cpu.recompute import recompute
 from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._targets.cpu.roll import Calls, Roller
@@ -471,7 +471,8 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
     one to the next.
 
     All of its runs are shifted alike, so that they share one function: an edit of one layer leaves
-    two runs.
+    two runs. Where there are many periods, the equations of one decide alone: where a run ends must
+    not, or else an edit would change the function.
     """
     starts, period = repeat
     runs = list(_adjacent(starts, period))
@@ -492,11 +493,17 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
         (run[0] - low - runs[0][0] + bounds[0][0]) % period
         for run, (low, _) in zip(runs, bounds, strict=True)
     ]
+    many = sum(high - low for low, high in bounds) >= program.costs.many * period
     costs = sum(
-        np.roll(_cut_costs(program, *bound, period), -turn)
+        np.roll(_cut_costs(program, *bound, period, ends=not many), -turn)
         for turn, bound in zip(turns, bounds, strict=True)
     )
     phase = int(np.argmin(costs))
+    if many:
+        at = bounds[0][0] + turns[0]
+        names = [f"{eqn.primitive.name} {eqn.outvars[0].aval}" for eqn in program._run(at, period)]
+        equal = np.flatnonzero(costs == costs[phase])
+        phase = int(min(equal, key=lambda offset: names[offset:] + names[:offset]))
     return Repeat(
         [
             start
@@ -507,12 +514,12 @@ def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Re
     )
 
 
-def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
+def _cut_costs(program: _Program, low: int, high: int, period: int, *, ends: bool) -> Any:
     """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the
     first cut is.
 
-    Few values are to pass a cut from the period before to the period after, and few equations to be
-    left over.
+    Few values are to pass a cut from the period before to the period after. If the ends count, few
+    equations are to be left over there, and else what passes is to be small.
     """
     count, rest = divmod(high - low, period)
     middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
@@ -523,10 +530,11 @@ def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
             # passes them all.
             last = min(program.last_use.get(v, -1), i + period)
             if last > i:
-                passing[i + 1 - middle + period] += 1
-                passing[min(last + 1 - middle + period, 2 * period)] -= 1
+                cost = 1 if ends else PASSING + bytes_of(v.aval)
+                passing[i + 1 - middle + period] += cost
+                passing[min(last + 1 - middle + period, 2 * period)] -= cost
     passing = np.cumsum(passing)
     offsets = np.arange(period)
     width = passing[period : 2 * period]
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return width + 4 * left_over / period
+    return width + 4 * ends * left_over / period

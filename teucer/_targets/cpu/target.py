@@ -39,6 +39,7 @@ class CPU(Target):
     sorts_integers = True
     draws_alone = True
     fast_float64 = True
+    reduces_in_order = True
     keeps_callbacks = True
     one_memory = True
     compiles_alone = True
