@@ -68,6 +68,7 @@ def test_map_coordinates_of_other_dtypes():
     np.testing.assert_array_equal(
         ndimage.map_coordinates(values, [np.array([1, -1])], 1, cval=9), [1, 9]
     )
+    np.testing.assert_array_equal(ndimage.map_coordinates(values, [[1, 2.5]], 1), [1, 3])
     slope = jax.grad(lambda p: ndimage.map_coordinates(values * 2.0, [p], 1))(1.25)
     assert slope == 2.0
 

@@ -40,8 +40,8 @@ def map_coordinates(
 ) -> Any:
     """The elements of an array at places between them.
 
-    input: T[...], of n axes. coordinates: n arrays, of shapes that broadcast, of places along each
-    axis  ->  T[common shape]
+    input: T[...], of n axes. coordinates: n arrays or lists, of shapes that broadcast, of places
+    along each axis  ->  T[common shape]
     order: 0, the nearest element, or 1, linear interpolation.
     mode: what is beyond the ends: "constant" (cval), "nearest" (the element at the end), "wrap",
     "mirror" (about the centre of the element at the end), or "reflect" (about its edge).
@@ -66,8 +66,8 @@ def map_coordinates(
             f"coordinates must be a sequence of length input.ndim, but {len(coordinates)} != "
             f"{np.ndim(input)}"
         )
-    check_arraylike("map_coordinates", input, *coordinates, cval)
-    return _map_coordinates(input, tuple(coordinates), order, mode, cval)
+    check_arraylike("map_coordinates", input, cval)
+    return _map_coordinates(input, tuple(map(jnp.asarray, coordinates)), order, mode, cval)
 
 
 @fast(static=("order", "mode"))
