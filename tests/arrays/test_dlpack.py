@@ -19,6 +19,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from tests.data.arrays_of_others import Producer, aligned
+from teucer._arrays.dlpack import HOST_KINDS
 
 ENDS = {
     "delete": "x.delete()",
@@ -235,18 +236,21 @@ def test_capsules_that_cannot_be_read() -> None:
     with pytest.raises(
         BufferError, match=r"no dtype here is DLPack's type \(code 2, 32 bits, 2 lanes\)"
     ):
-        jnp.from_dlpack(Answers(_of_two_lanes()))
+        jnp.from_dlpack(Answers(_changed(22, ctypes.c_uint16, 2)))
+    # The capsule has the last word on where its memory is.
+    for kind in set(range(1, 18)) - HOST_KINDS:
+        with pytest.raises(BufferError, match=f"its kind of device is {kind}"):
+            jnp.from_dlpack(Answers(_changed(8, ctypes.c_int32, kind)))
 
 
-def _of_two_lanes() -> Any:
-    """A capsule of NumPy's, changed: its elements are pairs."""
+def _changed(offset: int, kind: Any, value: int) -> Any:
+    """A capsule of NumPy's with another number: of the kind of device, after the address; of lanes,
+    after the device, ndim, the code and bits."""
     capsule = np.zeros(4, np.float32).__dlpack__()
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    ctypes.c_uint16.from_address(
-        pointer(capsule, b"dltensor") + 22
-    ).value = 2  # after data, device, ndim, code and bits
+    kind.from_address(pointer(capsule, b"dltensor") + offset).value = value
     return capsule
 
 
