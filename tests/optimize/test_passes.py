@@ -552,6 +552,27 @@ def test_cond_is_narrowed():
     assert "cond" not in names(checked(traced(partial(f, True), x, x, x), x, x, x))
 
 
+BODIES_WITH_DEAD_CODE = {
+    "jit": lambda f, x, y: jax.jit(f)(x, y),
+    "scan": lambda f, x, y: lax.scan(lambda c, _: (f(*c), None), (x, y), None, length=2)[0],
+    "while": lambda f, x, y: lax.while_loop(lambda c: c[0] < 9, lambda c: f(*c), (x, y)),
+    "cond": lambda f, x, y: lax.cond(x < y, f, lambda x, y: (y, x), x, y),
+    "checkpoint": lambda f, x, y: jax.checkpoint(f)(x, y),
+}
+
+
+@pytest.mark.parametrize("name", BODIES_WITH_DEAD_CODE)
+def test_dead_code_within_a_call_that_uses_all(name):
+    def f(x, y):
+        lax.neg(y)
+        return y + x, x * y
+
+    jaxpr = traced(lambda x, y: BODIES_WITH_DEAD_CODE[name](f, x, y), 1.0, 2.0)
+    assert "neg" in str(jaxpr)
+    after = checked(jaxpr, jnp.float32(1), jnp.float32(2), apply=remove_dead)
+    assert "neg" not in str(after)
+
+
 def test_remat_is_narrowed():
     f = jax.checkpoint(lambda x, y: (jnp.sin(x), jnp.cos(y)))
     jaxpr = traced(lambda x, y: jax.grad(lambda x: f(x, y)[0] + f(x, y)[1])(x), 1.0, 2.0)
