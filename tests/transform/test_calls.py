@@ -91,18 +91,21 @@ CHECKS = {
 
 
 def entered_by(function, x):
-    """What Python functions of Teucer a second call enters, beside `x[None]`; both results."""
-    entered = []
+    """What Python functions of Teucer a later call enters, the fewest of three calls, as other
+    tests may have let C++ evict a program; the results of the first call and the last."""
+    calls = []
 
     def note(frame, event, _):
         if event == "call" and "teucer" in frame.f_code.co_filename:
-            entered.append(frame.f_code.co_name)
+            calls[-1].append(frame.f_code.co_name)
 
     expected = function(x)
-    sys.setprofile(note)
-    found = function(x)
-    sys.setprofile(None)
-    return entered, expected, found
+    for _ in range(3):
+        calls.append([])
+        sys.setprofile(note)
+        found = function(x)
+        sys.setprofile(None)
+    return min(calls, key=len), expected, found
 
 
 @pytest.mark.parametrize("name", WARM)
