@@ -103,6 +103,15 @@ def test_gmres_restarts(method):
     )  # the space is exhausted at once
 
 
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_gmres_of_few_eigenvalues(kept):
+    """The space is exhausted after as many steps as there are eigenvalues, 0 among them."""
+    a = np.diag(np.arange(12.0) % (kept + 1))
+    b = a @ np.arange(1.0, 13)
+    np.testing.assert_allclose(a @ np.asarray(gmres(a, b, tol=1e-10)[0]), b, atol=1e-9)
+    assert not np.asarray(gmres(0 * a, b, maxiter=2)[0]).any()
+
+
 @pytest.mark.parametrize("solve", [cg, bicgstab, gmres])
 def test_misuse(solve):
     with pytest.raises(ValueError, match=r"must be a square matrix, but has shape: \(2, 3\)"):

@@ -14,6 +14,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
+from teucer.scipy._linalg_systems import solve_triangular
 from teucer.scipy._operands import product
 
 if TYPE_CHECKING:
@@ -192,8 +193,7 @@ def gmres(
                 return basis.at[j + 1].set(unit), projected.at[:, j].set(column)
 
             basis, projected = lax.fori_loop(0, m, extend, (basis, jnp.zeros((m + 1, m), b.dtype)))
-            target = jnp.zeros(m + 1, b.dtype).at[0].set(norm.astype(b.dtype))
-            x = x + product(jnp.linalg.lstsq(projected, target)[0], basis[:m])
+            x = x + product(_smallest_residual(projected, norm), basis[:m])
             r = residual(x)
             return x, r, _norm(r), k + 1
 
@@ -204,6 +204,20 @@ def gmres(
         )[0]
 
     return _solved("gmres", method, A, b, x0, M), 0
+
+
+def _smallest_residual(projected: Array, norm: Array) -> Array:
+    """y for which norm * e_0 - projected @ y is smallest, of a Hessenberg matrix (m + 1, m).
+
+    Its columns depend on each other only from the last one on that found a new direction. There
+    nothing is lost with y = 0.
+    """
+    q, r = jnp.linalg.qr(projected)
+    size = jnp.abs(jnp.diagonal(r))
+    lost = size <= jnp.finfo(r.dtype).eps * r.shape[0] * size.max()
+    r = jnp.where(lost[:, None], jnp.eye(r.shape[0], dtype=r.dtype), r)
+    target = jnp.where(lost, 0, q[0].conj() * norm.astype(r.dtype))
+    return solve_triangular(r, target)
 
 
 def _vdot(x: Array, y: Array) -> Any:
