@@ -396,8 +396,9 @@ def test_literals_are_printed_as_their_dtype_has_them():
     def text(x):
         return str(jax.make_jaxpr(lambda x: 2.05 * x)(x))
 
-    assert "2.049999952316284:f32[]" in text(jnp.ones(3))
-    assert "2.05:f32[]" in text(1.0)  # weak: Python's number
+    for _ in range(3):  # later calls take a shorter way
+        assert "2.049999952316284:f32[]" in text(jnp.ones(3))
+        assert "2.05:f32[]" in text(1.0)  # weak: Python's number
 
 
 def test_functions_that_unravel_are_equal_where_trees_are_alike():

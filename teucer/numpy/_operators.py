@@ -73,9 +73,16 @@ OPERATORS = {
     ),
 }
 _INT32 = np.dtype(np.int32)
+
+
+def _as_float32(x: float) -> Any:
+    # NumPy warns of what overflows, infinities stay what they are.
+    return np.float32(x) if -3.4e38 < x < 3.4e38 else x
+
+
 # What makes a number of Python an operand beside an array of a dtype, in 32-bit mode, where that is
 # the same for all numbers.
-_AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): float, _INT32: np.int32}
+_AS_OPERAND: dict[Any, Callable[[Any], Any]] = {np.dtype(np.float32): _as_float32, _INT32: np.int32}
 _ACCEPTED = (ArrayImpl, Tracer, np.ndarray, np.generic, bool, int, float, complex)
 _REFUSED = (list, tuple, dict, set)
 _ORDER = ("<", "<=", ">", ">=")
@@ -167,7 +174,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
             if aval.dtype in _AS_OPERAND and not (aval.weak_type and aval.dtype == _INT32):
                 numbers.update(
                     {
-                        (aval, k): _AS_OPERAND[aval.dtype]
+                        (aval, k): float if aval.weak_type else _AS_OPERAND[aval.dtype]
                         for k in ((int,) if aval.dtype == _INT32 else (int, float))
                     }
                 )
