@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -56,7 +57,7 @@ class ShapeDtypeStruct:
         *,
         sharding: Any = None,
         weak_type: bool = False,
-        vma: frozenset[str] | None = None,
+        vma: Iterable[str] | None = None,
         is_ref: bool = False,
         manual_axis_type: Any = None,
     ) -> None:
@@ -87,7 +88,7 @@ class ShapeDtypeStruct:
             vma = manual_axis_type.varying
         self.vma = None if vma is None else frozenset(vma)
 
-    def __setattr__(self, name: str, value: Array) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, name):
             raise RuntimeError(
                 f"Cannot reassign attributes ({name}) of immutable ShapeDtypeStruct objects.\n"

@@ -34,7 +34,7 @@ _PLAIN = re.compile("([A-Za-z]+)(?:,([A-Za-z]+))?->([A-Za-z]*)").fullmatch
 def einsum(
     subscripts: object,
     /,
-    *operands: Array,
+    *operands: object,
     out: None = None,
     optimize: object = "auto",
     precision: PrecisionLike = None,
@@ -99,7 +99,7 @@ def _contractions(
 
 
 def einsum_path(
-    subscripts: object, /, *operands: Array, optimize: object = "auto"
+    subscripts: object, /, *operands: object, optimize: object = "auto"
 ) -> tuple[list[Any], Any]:
     """The order of products that `einsum` would take, and a report of its cost.
 
@@ -122,7 +122,7 @@ def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(min(bounds(n).high, 1024)) if is_symbolic(n) else n for n in shape)
 
 
-def _parsed(subscripts: object, operands: Sequence[Array]) -> tuple[str, list[Any]]:
+def _parsed(subscripts: object, operands: Sequence[object]) -> tuple[str, list[Any]]:
     """The subscripts written out, with no dots, and the operands."""
     given = [as_value(v) for v in operands]
     if isinstance(subscripts, str):

@@ -66,7 +66,7 @@ def astype(
     return place(array(out) if copy else asarray(out), device)
 
 
-def from_dlpack(x: Array, /, *, device: object = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None) -> Array:
     """The array that another library's array is, through the DLPack protocol; it shares the other's
     memory where it can.
 
@@ -95,7 +95,7 @@ def from_dlpack(x: Array, /, *, device: object = None, copy: bool | None = None)
     return _moved(_others.from_dlpack(x, copy), device, copy)
 
 
-def _moved(x: Array, device: object, copy: bool | None) -> Array:
+def _moved(x: Any, device: object, copy: bool | None) -> Array:
     """x where `device` asks for it."""
     if device is None:
         return x

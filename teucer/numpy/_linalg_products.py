@@ -80,7 +80,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return _power(a, exponent)
 
 
-def multi_dot(arrays: Sequence[Array], *, precision: PrecisionLike = None) -> Array:
+def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -> Array:
     """The product of several matrices, in the order that costs least; the first and the last may be
     vectors.
 

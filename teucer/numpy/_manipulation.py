@@ -70,7 +70,7 @@ def ndim(a: Any) -> int:
 
 
 @converting
-def size(a: Array, axis: int | Sequence[int] | None = None) -> int:
+def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     """Number of elements, in all or along axes.
 
     >>> size(np.zeros((2, 3)), 1)

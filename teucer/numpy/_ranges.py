@@ -257,7 +257,7 @@ def _exact_ends(out: Any, low: Array, high: Array, endpoint: bool, axis: int) ->
 
 @converting
 def meshgrid(
-    *xi: Array, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Any]:
     """The coordinates of a grid: for each sequence an array of them all over the grid.
 

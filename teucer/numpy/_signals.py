@@ -203,7 +203,7 @@ def ediff1d(
 @at_once(static=("axis", "edge_order"))
 def gradient(
     f: ArrayLike,
-    *varargs: Array,
+    *varargs: ArrayLike,
     axis: int | Sequence[int] | None = None,
     edge_order: int | None = None,
 ) -> Array | list[Array]:

@@ -81,7 +81,7 @@ def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool 
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
 
 
-def as_array(x: Array) -> Any:
+def as_array(x: ArrayLike) -> Any:
     """An array for a number or a NumPy array, which an operation that changes nothing gives back
     while tracing."""
     return asarray(x) if isinstance(x, _HOST) else x

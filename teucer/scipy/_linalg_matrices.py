@@ -30,7 +30,7 @@ __all__ = [
 
 
 @fast
-def block_diag(*arrs: Array) -> Array:
+def block_diag(*arrs: ArrayLike) -> Array:
     """A matrix with the given matrices on its diagonal and zeros elsewhere; vectors are rows.
 
     Raises ValueError for an array of more than two axes.

@@ -15,7 +15,7 @@ from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, ArrayLike
 
 __all__ = ["RegularGridInterpolator"]
 __dir__ = listing(__name__, __all__)
@@ -40,10 +40,10 @@ class RegularGridInterpolator:
     def __init__(
         self,
         points: Sequence[object],
-        values: Sequence[Array],
+        values: ArrayLike,
         method: str = "linear",
         bounds_error: bool = False,
-        fill_value: Array = jnp.nan,
+        fill_value: ArrayLike | None = jnp.nan,
     ) -> None:
         self.method, self.bounds_error, self.fill_value = _checked(method), bounds_error, fill_value
         if bounds_error:

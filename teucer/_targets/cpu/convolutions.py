@@ -28,14 +28,14 @@ from teucer._targets.cpu.constants import (
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval
-    from teucer._core.typing import DTypeLike, Value
+    from teucer._core.typing import DTypeLike
     from teucer._lower.context import Context
 
 __all__ = ["by_eigen", "convolution", "spread"]
 
 
 def convolution(
-    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, **window: object
+    ctx: Context, lhs: object, rhs: object, aval: ShapedArray, options: str, **window: object
 ) -> Any:
     """As `hlo.convolution.plain`."""
     return _written(ctx, lhs, rhs, aval, options, window)
@@ -170,14 +170,14 @@ def spread(
     return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}
 
 
-def _by_group(ctx: Any, lhs: Value, rhs: Value, aval: Aval, options: str, window: Any) -> Any:
+def _by_group(ctx: Any, lhs: object, rhs: object, aval: Aval, options: str, window: Any) -> Any:
     """A convolution for each group of features, one after another."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     groups = window["feature_group_count"]
     shape = list(aval.shape)
     shape[out_spec[1]] //= groups
 
-    def add(i: Any, found: Any, lhs: Value, rhs: Value) -> Any:
+    def add(i: Any, found: Any, lhs: object, rhs: object) -> Any:
         x, w = _group(ctx, lhs, lhs_spec[1], i, groups), _group(ctx, rhs, rhs_spec[0], i, groups)
         out = _written(
             ctx,
@@ -248,7 +248,7 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
             ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
         )
 
-    def convolved(x: Any, w: Value) -> Any:
+    def convolved(x: Any, w: object) -> Any:
         out = ShapedArray((x.shape[0], *rest, features), _wide(aval.dtype))
         return _written(ctx, x, w, out, options, window)
 
@@ -395,7 +395,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
             ctx, part, rhs, contract, ([images], [kernels]), result, options
         )
 
-    def add(i: Any, found: Any, lhs: Value, rhs: Value, starts: Any) -> Any:
+    def add(i: Any, found: Any, lhs: object, rhs: object, starts: Any) -> Any:
         zero = ctx.constant(0, np.int32)
         row = hlo.dynamic_slice(ctx, starts, [i, zero], (1, rank))
         at = [

@@ -72,7 +72,7 @@ def known(x: Any, why: str) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def is_known(x: Array) -> bool:
+def is_known(x: object) -> bool:
     """Whether Python code can look at the numbers of an array."""
     while isinstance(x, Tracer):
         x = x.concrete()

@@ -108,7 +108,7 @@ class Gather(Primitive):
         dimension_numbers: GatherDimensionNumbers,
         slice_sizes: Axes,
         mode: object,
-        fill_value: Array,
+        fill_value: object,
         indices_are_sorted: bool,
         unique_indices: bool,
     ) -> Any:

@@ -32,14 +32,14 @@ Method = Callable[[Operator, Operator, Any, Any], Any]
 
 @tracebacks.api_boundary
 def cg(
-    A: Array,
+    A: Array | Operator,
     b: Any,
-    x0: Array | None = None,
+    x0: PyTree | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Array | None = None,
+    M: Array | Operator | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by conjugate gradients.
 
@@ -81,14 +81,14 @@ def cg(
 
 @tracebacks.api_boundary
 def bicgstab(
-    A: Array,
+    A: Array | Operator,
     b: Any,
-    x0: Array | None = None,
+    x0: PyTree | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Array | None = None,
+    M: Array | Operator | None = None,
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by stabilised biconjugate gradients. Arguments as for `cg`; A need not
     be symmetric.
@@ -135,15 +135,15 @@ def bicgstab(
 
 @tracebacks.api_boundary
 def gmres(
-    A: Array,
+    A: Array | Operator,
     b: Any,
-    x0: Array | None = None,
+    x0: PyTree | None = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     restart: int = 20,
     maxiter: int | None = None,
-    M: Array | None = None,
+    M: Array | Operator | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, int]:
     """(x, 0) with A x = b by generalised minimal residuals. Arguments as for `cg`; A need not be

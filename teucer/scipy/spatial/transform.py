@@ -56,7 +56,7 @@ class Rotation(NamedTuple):
     # --- Made from --------------------------------------------------------------------------------
 
     @classmethod
-    def from_quat(cls, quat: Array) -> Rotation:
+    def from_quat(cls, quat: ArrayLike) -> Rotation:
         """The rotation of quaternions, which are normalized. quat: real[..., 4], the scalar last;
         nan for 0.
 
@@ -66,7 +66,7 @@ class Rotation(NamedTuple):
         return cls(_normalized(_shaped("Rotation.from_quat", quat, 4)))
 
     @classmethod
-    def from_matrix(cls, matrix: Array) -> Rotation:
+    def from_matrix(cls, matrix: ArrayLike) -> Rotation:
         """The rotation of orthogonal matrices. matrix: real[..., 3, 3].
 
         >>> Rotation.from_matrix(jnp.eye(3)).quat.tolist()
@@ -77,7 +77,7 @@ class Rotation(NamedTuple):
         return cls(_from_matrix(_shaped("Rotation.from_matrix", matrix, 3, 3)))
 
     @classmethod
-    def from_rotvec(cls, rotvec: Array, degrees: bool = False) -> Rotation:
+    def from_rotvec(cls, rotvec: ArrayLike, degrees: bool = False) -> Rotation:
         """The rotation about vectors, by angles that are their lengths. rotvec: real[..., 3].
 
         >>> Rotation.from_rotvec(jnp.array([0., 0., 180.]), degrees=True).quat.round(3)[:3].tolist()
@@ -100,7 +100,7 @@ class Rotation(NamedTuple):
         return cls(jnp.concatenate([2 * mrp, 1 - square], axis=-1) / (1 + square))
 
     @classmethod
-    def from_euler(cls, seq: str, angles: Array, degrees: bool = False) -> Rotation:
+    def from_euler(cls, seq: str, angles: ArrayLike, degrees: bool = False) -> Rotation:
         """The rotation by angles about one to three axes after another.
 
         seq: axes such as "xyz", fixed, or "XYZ", that turn along. angles: real[..., n]; for one
@@ -232,11 +232,11 @@ class Rotation(NamedTuple):
             else NotImplemented
         )
 
-    def __pow__(self, n: Array) -> Rotation:
+    def __pow__(self, n: ArrayLike) -> Rotation:
         """This rotation n times."""
         return Rotation.from_rotvec(n * self.as_rotvec())
 
-    def __getitem__(self, index: Array) -> Rotation:  # type: ignore[override]
+    def __getitem__(self, index: object) -> Rotation:  # type: ignore[override]
         if self.single:
             raise TypeError("Single rotation is not subscriptable.")
         return Rotation(self.quat[index])
@@ -334,7 +334,7 @@ def _axes(seq: str, least: int, most: int) -> tuple[tuple[int, ...], bool]:
 
 
 @fast
-def _normalized(quat: Array) -> Any:
+def _normalized(quat: ArrayLike) -> Any:
     return quat / jnp.linalg.norm(quat, axis=-1, keepdims=True)
 
 
@@ -350,7 +350,7 @@ def _product(p: Any, q: Any) -> Any:
 
 
 @fast
-def _canonical(quat: Array) -> Any:
+def _canonical(quat: ArrayLike) -> Any:
     """Of q and -q the one of which the first of w, x, y, z that is not 0 is positive."""
     ordered = jnp.roll(quat, 1, axis=-1)
     first = jnp.take_along_axis(ordered, jnp.argmax(ordered != 0, axis=-1)[..., None], -1)
@@ -358,7 +358,7 @@ def _canonical(quat: Array) -> Any:
 
 
 @fast
-def _as_matrix(quat: Array) -> Any:
+def _as_matrix(quat: ArrayLike) -> Any:
     x, y, z, w = (quat[..., i] for i in range(4))
     rows = [
         [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -369,7 +369,7 @@ def _as_matrix(quat: Array) -> Any:
 
 
 @fast
-def _from_matrix(matrix: Array) -> Any:
+def _from_matrix(matrix: ArrayLike) -> Any:
     """For each of the parts of the quaternion the quaternion times four times it; the one of the
     greatest part is exact."""
 
@@ -389,7 +389,7 @@ def _from_matrix(matrix: Array) -> Any:
 
 
 @fast(static=("degrees",))
-def _from_rotvec(rotvec: Array, degrees: bool) -> Any:
+def _from_rotvec(rotvec: ArrayLike, degrees: bool) -> Any:
     rotvec = jnp.deg2rad(rotvec) if degrees else rotvec
     square = jnp.sum(rotvec * rotvec, axis=-1, keepdims=True)
     is_small = square <= 1e-6
@@ -417,7 +417,7 @@ def _as_rotvec(quat: Array, degrees: bool) -> Any:
 
 
 @fast(static=("axes", "is_intrinsic", "degrees"))
-def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Array, degrees: bool) -> Any:
+def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: ArrayLike, degrees: bool) -> Any:
     angles = jnp.deg2rad(angles) if degrees else angles
     result: Any = None
     for i, axis in enumerate(axes):
@@ -437,7 +437,7 @@ def _from_euler(axes: tuple[int, ...], is_intrinsic: bool, angles: Array, degree
 
 
 @fast(static=("axes", "is_intrinsic"))
-def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: Array) -> Any:
+def _as_euler(axes: tuple[int, ...], is_intrinsic: bool, quat: ArrayLike) -> Any:
     i, j, k = reversed(axes) if is_intrinsic else axes
     is_symmetric = i == k
     k = 3 - i - j if is_symmetric else k
