@@ -20,6 +20,7 @@ if os.environ.get("TEUCER_TESTS") != "as users":
     )  # programs that run once; `make test-all` optimises
     # Some thousand programs in memory, and others let go, as in long runs.
     os.environ.setdefault("TEUCER_MAX_MEMORY_MAPS", "4000")
+os.environ.setdefault("TEUCER_RATES", "committed")  # whatever this machine was measured to be
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import hypothesis

@@ -12,20 +12,21 @@ from targets.test_outline import functions, rng, traced
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._targets.cpu.constants import EXPENSIVE_LEAST, LONG_MOST
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.pieces import cut
+from teucer._targets.cpu.rates import committed
 from teucer._targets.table import target_of
 
+LEAST, MOST = committed().expensive, committed().long
 X = rng(64, 64)
-assert X.size == EXPENSIVE_LEAST
+assert X.size == LEAST
 
 
 def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
     """The functions of f's jaxpr afterwards, which has changed no bit of the results: calls and
     equations of each."""
     jaxpr = traced(f, *args)
-    after = keep_expensive(jaxpr)
+    after = keep_expensive(jaxpr, committed())
     leaves = jax.tree.leaves(args)
     assert list(map(bits, stepwise(after, *leaves))) == list(map(bits, stepwise(jaxpr, *leaves)))
     return functions(after)
@@ -56,9 +57,9 @@ KEY = jax.random.key(0)
         (lambda key: jax.random.uniform(key, (5,)) * 2, [(1, 1)]),
         (lambda key: jax.random.normal(jax.random.split(key)[1], (5, 5)), [(1, 1), (1, 1)]),
         (lambda key: jax.random.bits(jax.random.fold_in(key, 3), (4,)) + 1, [(1, 1), (1, 1)]),
-        (lambda key: jax.random.bernoulli(key, 0.5, (LONG_MOST + 1,)), []),
+        (lambda key: jax.random.bernoulli(key, 0.5, (MOST + 1,)), []),
         (
-            lambda key: [jnp.sum(jax.random.uniform(key, (LONG_MOST + 1,)) - i) for i in range(2)],
+            lambda key: [jnp.sum(jax.random.uniform(key, (MOST + 1,)) - i) for i in range(2)],
             [(1, 1)],
         ),
         (lambda key: jax.random.bits(key, (4,)), []),
@@ -74,8 +75,9 @@ KEY = jax.random.key(0)
 )
 def test_random_bits_are_drawn_once(f: Any, calls: list[tuple[int, int]]) -> None:
     jaxpr = traced(f, KEY)
-    assert functions(keep_expensive(jaxpr)) == calls
-    assert keep_expensive(keep_expensive(jaxpr)) == keep_expensive(jaxpr)
+    once = keep_expensive(jaxpr, committed())
+    assert functions(once) == calls
+    assert keep_expensive(once, committed()) == once
     for found, expected in zip(
         *map(jax.tree.leaves, (jax.jit(f)(KEY), jax.jit(f, outline=False)(KEY))), strict=True
     ):
@@ -111,7 +113,7 @@ def test_what_would_take_much_memory_stays() -> None:
     jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x) + jnp.sin(x).T)(
         jax.ShapeDtypeStruct((1 << 12, 1 << 12), np.float32)
     ).jaxpr
-    assert keep_expensive(jaxpr) is jaxpr
+    assert keep_expensive(jaxpr, committed()) is jaxpr
 
 
 def test_long_programs_are_looked_through() -> None:
@@ -122,7 +124,7 @@ def test_long_programs_are_looked_through() -> None:
         return y + z
 
     jaxpr = jax.make_jaxpr(f)(X).jaxpr
-    assert functions(keep_expensive(jaxpr)) == [(1, 1)]
+    assert functions(keep_expensive(jaxpr, committed())) == [(1, 1)]
 
 
 def test_equal_ones_share_a_function() -> None:
@@ -134,10 +136,10 @@ def test_bodies_of_loops() -> None:
         return lax.fori_loop(0, 3, lambda i, x: jnp.cos(x) - 0.5 * jnp.cos(x).T, x)
 
     jaxpr = traced(f, X)
-    (loop,) = [eqn for eqn in keep_expensive(jaxpr).eqns if eqn.primitive.higher_order]
+    (loop,) = [eqn for eqn in keep_expensive(jaxpr, committed()).eqns if eqn.primitive.higher_order]
     body = loop.params["jaxpr" if "jaxpr" in loop.params else "body_jaxpr"].jaxpr
     assert functions(body) == [(1, 1)]
-    assert keep_expensive(jaxpr) is not jaxpr
+    assert keep_expensive(jaxpr, committed()) is not jaxpr
     np.testing.assert_allclose(jax.jit(f)(X), jax.jit(f, outline=False)(X), rtol=1e-5, atol=1e-6)
 
 
@@ -200,7 +202,7 @@ def test_it_is_no_piece_of_a_program() -> None:
 
     x, ws = rng(400, 400), [rng(400, 400) + i for i in range(20)]
     after = target_of("cpu").prepare(traced(jax.grad(network, argnums=1), x, ws), "auto")
-    pieces = cut(after)
+    pieces = cut(after, committed().limits)
     assert any(length == 1 for _, length in functions(after))
     assert pieces is not None
     assert all(len(piece.jaxpr.eqns) > 1 for piece in pieces.pieces if piece.calls)

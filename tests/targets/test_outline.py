@@ -24,11 +24,13 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._targets.cpu.constants import FORCED_COSTS, Costs
 from teucer._targets.cpu.outline import _Program, outline
+from teucer._targets.cpu.rates import committed
 from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla import client as xla
 
+COSTS = committed().costs
 CALLS_ONLY = FORCED_COSTS._replace(steps=10**9)
 
 
@@ -264,7 +266,7 @@ def test_the_last_layer_is_like_the_others_though_the_loss_is_short() -> None:
         return jnp.mean((x @ last) ** 2)
 
     ps = [rng(4, 20), *(rng(20, 20) + i for i in range(8)), rng(20, 4)]
-    after = outlined(jax.grad(loss), ps, rng(8, 4), costs=Costs(steps=10**9))
+    after = outlined(jax.grad(loss), ps, rng(8, 4), costs=COSTS._replace(steps=10**9))
     assert [count for count, _ in functions(after)] == [8, 8]
 
 
@@ -346,7 +348,7 @@ def test_the_gradient_of_steps_is_a_loop_over_what_the_first_stacked() -> None:
 
 def test_large_operands_are_not_stacked() -> None:
     big = [rng(200, 200) + i for i in range(6)]
-    after = outlined(network, rng(3, 200), big, costs=Costs(short=4, fused=4, saved=4))
+    after = outlined(network, rng(3, 200), big, costs=COSTS._replace(short=4, fused=4, saved=4))
     assert not functions(after, "scan")
     assert [count for count, _ in functions(after)] == [6]
 
@@ -394,7 +396,7 @@ def test_layers_of_stacked_weights_are_a_loop_over_them() -> None:
         return x
 
     ws = rng(6, 200, 200)
-    after = outlined(f, rng(3, 200), ws, costs=Costs(short=4, fused=4, saved=4))
+    after = outlined(f, rng(3, 200), ws, costs=COSTS._replace(short=4, fused=4, saved=4))
     (scan,) = [eqn for eqn in after.eqns if eqn.primitive.name == "scan"]
     assert after.invars[1] in scan.invars
 
@@ -540,7 +542,7 @@ def test_convolutional_programs_get_loops_alone() -> None:
             x = block(x, w)
         return x
 
-    costs = Costs(short=4, fused=4, saved=4, stacked=0)
+    costs = COSTS._replace(short=4, fused=4, saved=4, stacked=0)
     ws = [rng(2, 2, 3) + i for i in range(8)]
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs._replace(separated=0))) != []
     assert functions(outlined(f, rng(1, 2, 5), ws, costs=costs)) == []
@@ -567,17 +569,17 @@ def test_loops_whose_results_unrolled_convolutions_take_are_not_rolled() -> None
         return jax.tree.map(lambda p, g: p - 0.1 * g, blocks, jax.grad(f)(blocks, x))
 
     args = [(rng(3, 3, 3), rng(3, 3, 3) + i, rng(3)) for i in range(8)], rng(2, 5, 3)
-    assert functions(outlined(f, *args, costs=Costs()), "scan") == [(8, 22)]
+    assert functions(outlined(f, *args, costs=COSTS), "scan") == [(8, 22)]
     assert (
-        functions(outlined(training, *args, costs=Costs(steps=8)), "scan") == []
+        functions(outlined(training, *args, costs=COSTS._replace(steps=8)), "scan") == []
     )  # backward they are seven and one
-    assert len(functions(outlined(training, *args, costs=Costs()), "scan")) == 2
+    assert len(functions(outlined(training, *args, costs=COSTS), "scan")) == 2
 
 
 def test_few_instances_must_save_more() -> None:
     """XLA makes much of many layers only, and each call costs copies
     (benchmarks/notes/outlining.md)."""
-    costs = Costs()
+    costs = COSTS
     equation = traced(lambda x: jnp.sin(x) @ x, rng(3, 3)).eqns
     assert costs.pay(equation * 24, costs.few + 1) and not costs.pay(equation * 24, costs.few)
     assert costs.pay(equation * 43, costs.few) and not costs.pay(equation * 42, costs.few)
@@ -681,7 +683,7 @@ def test_runs_that_begin_anywhere_in_their_period_keep_their_bits(
             outs.append(y)
         return outs
 
-    outlined(f, rng(2, 4), rng(4, 4), costs=Costs() if default else FORCED_COSTS)
+    outlined(f, rng(2, 4), rng(4, 4), costs=COSTS if default else FORCED_COSTS)
 
 
 @settings(max_examples=6)

@@ -25,8 +25,11 @@ from teucer._targets.cpu.constants import FORCED_COSTS as ALL
 from teucer._targets.cpu.constants import FORCED_LIMITS, Costs
 from teucer._targets.cpu.outline import outline
 from teucer._targets.cpu.pieces import CutProgram, cut
+from teucer._targets.cpu.rates import committed
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._transform.jit_calls import hoist_consts
+
+COSTS = committed().costs
 
 
 def layer(x: Any, w: Any) -> Any:
@@ -118,7 +121,7 @@ def test_what_is_cheap_is_made_where_it_is_used() -> None:
         return x * late
 
     ws, x = weights()
-    _, found = pieces_of(f, x, ws, jnp.ones(N), costs=Costs(short=10**6))
+    _, found = pieces_of(f, x, ws, jnp.ones(N), costs=COSTS._replace(short=10**6))
     assert found is not None and len(found.pieces) == 8
     assert "mul" in str(found.pieces[-1].jaxpr) and "broadcast_in_dim" in str(
         found.pieces[-1].jaxpr
@@ -134,7 +137,9 @@ def test_the_fewest_parts_between_calls() -> None:
         return kept
 
     ws, x = weights()
-    _, found = pieces_of(f, x, ws, costs=Costs(short=10**6))  # calls of jitted functions alone
+    _, found = pieces_of(
+        f, x, ws, costs=COSTS._replace(short=10**6)
+    )  # calls of jitted functions alone
     assert found is not None and len(found.pieces) == 7
 
 
@@ -360,7 +365,7 @@ def deep(count: int, kept: Any = ()) -> Any:
 
 
 def calls_of(f: Any, *args: Any, limits: Any = SHARING) -> list[int]:
-    jaxpr, _ = pieces_of(f, *args, costs=Costs(short=10**6))
+    jaxpr, _ = pieces_of(f, *args, costs=COSTS._replace(short=10**6))
     found = cut(jaxpr, limits)
     assert found is not None
     return [piece.calls for piece in found.pieces if piece.calls]
@@ -473,7 +478,7 @@ def test_an_edit_of_one_layer_leaves_the_functions_of_the_others(monkeypatch: An
     def functions(edited: int | None) -> set[Any]:
         step = programs.train_step(jax, transformer.make_loss(Edited(edited), jnp))
         jaxpr, _ = pieces_of(
-            step, transformer.init_params(24), *transformer.make_batch(), costs=Costs()
+            step, transformer.init_params(24), *transformer.make_batch(), costs=COSTS
         )
         return {
             structural_key(eqn.params["jaxpr"].jaxpr)

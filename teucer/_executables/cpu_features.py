@@ -6,9 +6,10 @@ Part of the key of the disk cache, since code is compiled for it.
 from __future__ import annotations
 
 import functools
+import os
 import platform
 
-__all__ = ["host"]
+__all__ = ["host", "model"]
 
 
 @functools.cache
@@ -24,3 +25,16 @@ def host() -> str:
     except OSError:
         pass
     return f"{platform.machine()} {platform.processor()}"
+
+
+@functools.cache
+def model() -> str:
+    """The name of the processor, and how many there are."""
+    name = platform.processor()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            names = (line.partition(":")[2].strip() for line in info if line.startswith("model na"))
+            name = next(names, name)
+    except OSError:
+        pass
+    return f"{platform.machine()}, {name}, {os.cpu_count()} cores"

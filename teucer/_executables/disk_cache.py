@@ -40,7 +40,9 @@ __all__ = [
     "limit",
     "read",
     "user_passes",
+    "users_folder",
     "write",
+    "write_whole",
 ]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
@@ -85,6 +87,11 @@ def cache_dir() -> Path | None:
         except RuntimeError as err:  # ~ of a user who is not there
             _complain("finding", Path(chosen), err)
             return None
+    return users_folder()
+
+
+def users_folder() -> Path | None:
+    """The folder of the user's for what Teucer keeps, by default; None if there is none."""
     homes = []
     for name in ("XDG_CACHE_HOME", "HOME"):
         try:
@@ -149,7 +156,7 @@ def write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if kept:
-            _write_whole(path, _checksum(path, content) + content)
+            write_whole(path, _checksum(path, content) + content)
         slack = most // 16
         _note(path.parent, UseCounts(written=size if kept else 0))
         if _save_counts(path.parent).written > slack:
@@ -208,7 +215,8 @@ def _checksum(path: Path, content: bytes | memoryview) -> bytes:
     return digest.digest()
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, which others see as a whole or not at all."""
     import tempfile  # 7 ms to load, for those who write
 
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)

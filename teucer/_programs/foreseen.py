@@ -48,6 +48,7 @@ class AsWritten:
                 job.outline,
                 config.outline.value,
                 config.optimize_jaxprs.value,
+                job.target.decisions(),
             ),
         )
 

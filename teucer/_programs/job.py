@@ -47,6 +47,7 @@ class Job(NamedTuple):
             self.outline,
             config.optimize_jaxprs.value,
             config.outline.value,
+            config.rates.value,
             config.locations.value,
         )
 

@@ -16,6 +16,7 @@ from teucer._targets.extent import has_symbolic_sizes
 from teucer._targets.kernels import Kernels
 
 if TYPE_CHECKING:
+    from teucer._targets.cpu.constants import Limits
     from teucer._targets.cpu.pieces import CutProgram
 
 __all__ = ["Mode", "Target"]
@@ -71,7 +72,17 @@ class Target:
         from teucer._targets.cpu.constants import FORCED_LIMITS
         from teucer._targets.cpu.pieces import cut
 
-        return cut(jaxpr, FORCED_LIMITS) if mode == "force" else cut(jaxpr)
+        return cut(jaxpr, FORCED_LIMITS if mode == "force" else self.limits())
+
+    def limits(self) -> Limits:
+        """When a program is cut into pieces, where its user does not say so."""
+        from teucer._targets.cpu.rates import committed
+
+        return committed().limits
+
+    def decisions(self) -> str:
+        """What this process decides by, where processes may differ."""
+        return ""
 
     @property
     def legal(self) -> Mapping[str, Callable[..., Any]]:

@@ -21,6 +21,7 @@ from teucer.cli import (
     _profile,
     _run,
     _show,
+    _tune,
 )
 from teucer.cli._errors import CommandError
 
@@ -143,6 +144,14 @@ def _parser() -> argparse.ArgumentParser:
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
+    tune = commands.add_parser(
+        "tune", help="measure what compiling and running takes here, for later processes"
+    )
+    tune.add_argument("--dry-run", action="store_true", help="print what is found, write nothing")
+    tune.add_argument("--reset", action="store_true", help="remove what was written before")
+    tune.set_defaults(
+        command=lambda options: _tune.tune(dry_run=options.dry_run, reset=options.reset)
+    )
     return parser
 
 

@@ -1,5 +1,7 @@
 """The tuned constants of the CPU target, each with where it was measured.
 
+Those that follow from what compiling and running takes are in `rates`, as functions of it.
+
 Notes named here stand in `benchmarks/notes/`, and say on which machine: servers with 2 cores,
 jaxlib 0.10.2 where they do not say otherwise. The pages of `docs/` say what follows.
 """
@@ -11,14 +13,14 @@ from typing import NamedTuple
 
 from teucer._core.jaxpr import Eqn
 
-__all__ = ["FORCED_COSTS", "FORCED_LIMITS", "Costs", "Limits"]
+__all__ = ["COMMITTED", "FORCED_COSTS", "FORCED_LIMITS", "Costs", "Limits", "Rates"]
 
 
 # --- Outlining (docs/outlining.md) ----------------------------------------------------------------
 
 
 class Costs(NamedTuple):
-    """When a repeat is outlined. Measured: outlining.md, "Thresholds".
+    """When a repeat is outlined: break-even points (`teucer._targets.cpu.rates`).
 
     short: equations that a function has at least, if XLA does not fuse all of them into one loop.
     fused: the same, if it does: then each call costs another pass over memory.
@@ -33,16 +35,16 @@ class Costs(NamedTuple):
         need not stack more than so many bytes a step.
     """
 
-    short: int = 16
-    fused: int = 64
-    saved: int = 48
-    few: int = 4
-    saved_by_few: int = 256
-    separated: int = 64
-    carried: int = 1 << 20
-    many: int = 16
-    steps: int = 4
-    stacked: int = 1 << 16
+    short: int
+    fused: int
+    saved: int
+    few: int
+    saved_by_few: int
+    separated: int
+    carried: int
+    many: int
+    steps: int
+    stacked: int
 
     def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
         """Whether equations that occur `count` times are to be a function."""
@@ -53,7 +55,7 @@ class Costs(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a program is cut into pieces. Measured: outlining.md, "Pieces".
+    """When a program is cut into pieces: break-even points (`teucer._targets.cpu.rates`).
 
     carried: bytes that a function takes and gives, at least, so that what its call costs by itself
     is small beside it.
@@ -66,18 +68,126 @@ class Limits(NamedTuple):
     times on the average, at least.
     """
 
-    carried: int = Costs().carried
-    copied: int = 500
-    grouped: int = 4
-    groups: int = 6
-    repeated: int = 500
-    held: int = 1 << 25
-    runs: int = 3
+    carried: int
+    copied: int
+    grouped: int
+    groups: int
+    repeated: int
+    held: int
+    runs: int
 
+
+# Periods of a run from which on what its ends leave over costs little. Measured: outlining.md, "An
+# edit of one layer".
+MANY = 16
+# Programs with so many equations for each at which fusion ends. Measured: outlining.md,
+# "Thresholds".
+SEPARATED = 64
+# Calls of a piece, pieces of a run, bytes that a piece holds, runs of a piece. Measured:
+# outlining.md, "Pieces".
+GROUPED, GROUPS, HELD, PIECE_RUNS = 4, 6, 1 << 25, 3
 
 # Where a user asks for it (`outline=True`): whatever can be a function, or a piece. Not measured.
-FORCED_COSTS = Costs(short=4, fused=4, saved=4, few=0, separated=0)
-FORCED_LIMITS = Limits(carried=0, copied=1, repeated=0)
+FORCED_COSTS = Costs(
+    short=4,
+    fused=4,
+    saved=4,
+    few=0,
+    saved_by_few=0,
+    separated=0,
+    carried=0,
+    many=MANY,
+    steps=4,
+    stacked=1 << 16,
+)
+FORCED_LIMITS = Limits(
+    carried=0, copied=1, grouped=GROUPED, groups=GROUPS, repeated=0, held=HELD, runs=PIECE_RUNS
+)
+
+# --- The cost model (docs/outlining.md, "Thresholds"). Measured: corpus.md, "The cost model" ------
+
+# A way is taken if it pays by more than this part.
+MARGIN = 0.1
+# Equations of a usual layer, forward or backward.
+LAYER = 64
+# Another threshold differs clearly if it is more than so many times as large, or as small.
+CLEAR = 2
+# How often a program runs for each time that it is compiled.
+RUNS = 1250
+
+
+class Rates(NamedTuple):
+    """Seconds of one processor, where nothing else is said.
+
+    Of compilation, for the gradient of a network of equal layers. program: what does not grow with
+    its depth. equation: an equation of a short one. length: equations of one in which each takes
+    twice as long. function: what the layer as functions (forward and backward) that XLA does not
+    inline adds. called: their calls for one layer. rolled: what the loops in the place of calls
+    add. loop: one loop of machine code, which XLA makes of fused equations.
+    Of a step. call: a call within an executable. dispatch: an executable that is a piece.
+    element: the sine of one number. cached, memory: bytes that are copied in a second, of arrays
+    that caches hold, and of larger ones.
+    """
+
+    program: float
+    equation: float
+    length: float
+    function: float
+    called: float
+    rolled: float
+    loop: float
+    call: float
+    dispatch: float
+    element: float
+    cached: float
+    memory: float
+
+    def flat(self, equations: float) -> float:
+        """Seconds to compile a network whose layers are written one after the other."""
+        return self.program + self.equation * equations * (1 + (equations / self.length) ** 2)
+
+    def outlined(self, layers: float) -> float:
+        """The same if each layer is a call."""
+        return self.program + self.function + self.called * layers
+
+    def looped(self) -> float:
+        """The same if the layers are a loop."""
+        return self.outlined(1) + self.rolled
+
+
+# By release of jaxlib. Measured as `teucer tune` does (the first: means of two rounds), 2026-11-26,
+# AMD EPYC, 2 cores that seven others used.
+COMMITTED = {
+    (0, 10): Rates(
+        program=0.246,
+        equation=6.63e-4,
+        length=1011,
+        function=0.2087,
+        called=0.01634,
+        rolled=0.1166,
+        loop=0.0504,
+        call=5.257e-7,
+        dispatch=6.47e-6,
+        element=2.82e-9,
+        cached=2.845e10,
+        memory=9.8e9,
+    ),
+    (0, 12): Rates(
+        program=0.1748,
+        equation=6.379e-4,
+        length=1039,
+        function=0.158,
+        called=0.01515,
+        rolled=0.1134,
+        loop=0.04678,
+        call=7.729e-7,
+        dispatch=1.237e-5,
+        element=3.199e-9,
+        cached=2.675e10,
+        memory=8.479e9,
+    ),
+}
+
 
 # How often the equations are searched, at most, calls being letters from the second time on. Not
 # measured: a bound.
@@ -95,14 +205,9 @@ PERIODS = 4
 # outlining.md, "Cheap values computed again".
 RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
 
-# An expensive result of so many elements takes longer to compute than a call (7 ns each). malloc
-# keeps so many bytes for the next step (`host_memory`). Measured: outlining.md, "Expensive values".
-EXPENSIVE_LEAST, EXPENSIVE_MOST = 1 << 12, 1 << 25
-# Up to so many elements of random bits in one loop, another pass over memory costs less time than
-# it saves in compilation.
-# Measured: outlining.md, "Random bits", jaxlib 0.12.0.1.
-LONG_MOST = 1 << 17
-
+# Bytes of an expensive result that malloc keeps for the next step (`host_memory`). Measured:
+# outlining.md, "Expensive values".
+EXPENSIVE_MOST = 1 << 25
 
 # A reciprocal of a divisor pays for another loop if the divisor is broadcast to so many elements.
 # Measured: corpus.md, "Quotients".

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.bytes import bytes_of
-from teucer._targets.cpu.constants import EXPENSIVE_LEAST, EXPENSIVE_MOST, LONG_MOST
+from teucer._targets.cpu.constants import EXPENSIVE_MOST
+from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
@@ -30,23 +31,29 @@ if TYPE_CHECKING:
 __all__ = ["keep_expensive"]
 
 
-def keep_expensive(jaxpr: Jaxpr) -> Jaxpr:
+def keep_expensive(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
     """The jaxpr with calls of its long equations and series, and of expensive ones that would be
     computed more than once; inner ones too."""
-    return changed_once(jaxpr, keep_expensive, _kept)
+    key = (keep_expensive, found.expensive, found.long)
+    return changed_once(jaxpr, key, lambda j: _kept(j, found))
 
 
-def _kept(jaxpr: Jaxpr) -> Jaxpr:
+def _kept(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
     eqns = [
-        map_jaxprs(eqn, keep_expensive) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns
+        map_jaxprs(eqn, lambda j: keep_expensive(j, found)) if eqn.primitive.higher_order else eqn
+        for eqn in jaxpr.eqns
     ]
     if len(eqns) == 1:  # it is by itself
         eqns = [_as_series(eqns[0])]
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
-    chosen = {id(eqn) for eqn in eqns if _is_long(eqn) or _has_series(eqn)}
-    if True in [_is_expensive(eqn) for eqn in eqns]:
+    chosen = {id(eqn) for eqn in eqns if _is_long(eqn, found.long) or _has_series(eqn)}
+    if True in [_is_expensive(eqn, found.expensive) for eqn in eqns]:
         often = _read_often(jaxpr)
-        chosen |= {id(eqn) for eqn in eqns if _is_expensive(eqn) and eqn.outvars[0] in often}
+        chosen |= {
+            id(eqn)
+            for eqn in eqns
+            if _is_expensive(eqn, found.expensive) and eqn.outvars[0] in often
+        }
     functions: dict[Any, ClosedJaxpr] = {}
     eqns = [_call(eqn, functions) if id(eqn) in chosen else eqn for eqn in eqns]
     return (
@@ -63,18 +70,18 @@ def _as_series(eqn: Eqn) -> Eqn:
     return eqn.replace(params={"series": True}) if _has_series(eqn) else eqn
 
 
-def _is_long(eqn: Eqn) -> bool:
+def _is_long(eqn: Eqn, most: int) -> bool:
     aval = eqn.outvars[0].aval if eqn.primitive.cost.long else None
-    return aval is not None and not aval.symbolic and aval.size <= LONG_MOST
+    return aval is not None and not aval.symbolic and aval.size <= most
 
 
-def _is_expensive(eqn: Eqn) -> bool:
+def _is_expensive(eqn: Eqn, least: int) -> bool:
     cost = eqn.primitive.cost
     aval = eqn.outvars[0].aval if cost.expensive or cost.long else None
     return (
         aval is not None
         and not aval.symbolic
-        and aval.size >= EXPENSIVE_LEAST
+        and aval.size >= least
         and bytes_of(aval) <= EXPENSIVE_MOST
     )
 

@@ -40,7 +40,7 @@ def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     return jaxpr if found is jaxpr else remove_dead(rewrite(found))
 
 
-def outline(jaxpr: Jaxpr, costs: Costs = Costs()) -> Jaxpr:
+def outline(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     """The jaxpr with repeated runs of its equations as calls of functions, nested ones too; it
     computes the same."""
     jaxpr = _calls_decided(jaxpr, costs)

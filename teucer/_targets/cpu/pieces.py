@@ -48,7 +48,7 @@ class CutProgram(NamedTuple):
     results: tuple[int, ...]
 
 
-def cut(jaxpr: Jaxpr, limits: Limits = Limits()) -> CutProgram | None:
+def cut(jaxpr: Jaxpr, limits: Limits) -> CutProgram | None:
     """The pieces of a jaxpr without constants; None if it stays whole."""
     calls = [
         eqn

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, final
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
-from teucer._targets.cpu import constants
+from teucer._targets.cpu import constants, tuned
+from teucer._targets.cpu.constants import Limits
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
@@ -49,17 +50,26 @@ class CPU(Target):
         again."""
         if mode == "off" or has_symbolic_sizes(jaxpr):
             return jaxpr
-        costs = constants.FORCED_COSTS if mode == "force" else constants.Costs()
+        found = tuned.current()
+        costs = constants.FORCED_COSTS if mode == "force" else found.costs
         if mode == "force" or has_more(
             jaxpr, costs.saved
         ):  # a smaller one keeps the functions that its user sees in it
             from teucer._targets.cpu.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
-        jaxpr = keep_expensive(jaxpr)
+        jaxpr = keep_expensive(jaxpr, found)
         if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
             return jaxpr  # eager calls of one operation do without
         return by_reciprocals(jaxpr)
+
+    def limits(self) -> Limits:
+        """Of the rates that hold here."""
+        return tuned.current().limits
+
+    def decisions(self) -> str:
+        """The break-even points."""
+        return str(tuned.current())
 
     @functools.cached_property
     def legal(self) -> Mapping[str, Callable[..., Any]]:

@@ -1,0 +1,142 @@
+"""The cost model of the CPU: what compiling and running takes, and what follows from it.
+
+`Rates` are measured (`teucer tune`; ours are committed for two releases of jaxlib). `thresholds`
+derives break-even points from them, which outlining, rolling and pieces ask. A ratio of two rates
+says where two ways cost the same. What a ratio cannot know, such as how many loops a layer has, is
+a factor. Factors were fitted so that the committed rates give what was measured on whole programs
+(benchmarks/notes/corpus.md, "The cost model").
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+from teucer._targets.cpu.constants import (
+    CLEAR,
+    COMMITTED,
+    GROUPED,
+    GROUPS,
+    HELD,
+    LAYER,
+    MANY,
+    MARGIN,
+    PIECE_RUNS,
+    RUNS,
+    SEPARATED,
+    Costs,
+    Limits,
+    Rates,
+)
+from teucer._xla.client import jaxlib_version
+
+__all__ = ["Thresholds", "committed", "committed_for", "committed_rates", "thresholds"]
+
+
+class Thresholds(NamedTuple):
+    """Break-even points.
+
+    expensive: elements of an expensive result (`Cost.expensive`) that take longer to compute than a
+    call. long: elements of random bits that one loop reads, up to which another pass over memory
+    costs less than it saves of compilation.
+    """
+
+    costs: Costs
+    limits: Limits
+    expensive: int
+    long: int
+
+    def named(self) -> dict[str, int]:
+        """All of them by name."""
+        return {
+            **self.costs._asdict(),
+            **{f"pieces.{name}": n for name, n in self.limits._asdict().items()},
+            "expensive": self.expensive,
+            "long": self.long,
+        }
+
+    def settled(self, ours: Thresholds) -> Thresholds:
+        """Those that differ clearly from `ours`, and ours otherwise: near a break-even point it
+        makes no difference, and measurements err."""
+
+        def settle(found: int, our: int) -> int:
+            return our if our <= CLEAR * found and found <= CLEAR * our else found
+
+        return Thresholds(
+            Costs(*map(settle, self.costs, ours.costs)),
+            Limits(*map(settle, self.limits, ours.limits)),
+            settle(self.expensive, ours.expensive),
+            settle(self.long, ours.long),
+        )
+
+
+@functools.cache
+def thresholds(rates: Rates) -> Thresholds:
+    """What follows from rates. Rounded, so that what a measurement errs by rarely shows."""
+    # What a function has takes longer to compile than most of its call.
+    short = rounded(0.6 * rates.called / rates.equation)
+    # The equations that a few calls spare take as long as the function.
+    function = rounded(0.95 * rates.function / rates.equation)
+    # As many equations make each of them take a quarter longer.
+    copied = rounded(0.5 * rates.length)
+    # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
+    carried = rounded(1.5 / MARGIN * rates.dispatch * rates.memory)
+    return Thresholds(
+        Costs(
+            short=short,
+            # A call makes a loop more, and spares most of what that takes to compile.
+            fused=rounded(0.85 * rates.loop / rates.equation),
+            # Three of the shortest functions.
+            saved=3 * short,
+            # As many layers have the equations that few calls must spare.
+            few=max(1, round(function / LAYER)),
+            saved_by_few=function,
+            separated=SEPARATED,
+            carried=carried,
+            many=MANY,
+            # As many calls take half as long to compile as the loop, and longer to run.
+            steps=max(2, rounded(0.5 * rates.rolled / rates.called)),
+            # The copy takes no longer than the calls of a layer do without the loop.
+            stacked=rounded(11.5 * rates.call * rates.memory),
+        ),
+        Limits(
+            carried=carried,
+            copied=copied,
+            grouped=GROUPED,
+            groups=GROUPS,
+            repeated=copied,
+            held=HELD,
+            runs=PIECE_RUNS,
+        ),
+        # The call, and the pass over memory that it adds, are a tenth of what is computed once.
+        expensive=rounded(2 / MARGIN * rates.call / rates.element),
+        # A number is four bytes, written and read at each run; a loop is compiled once.
+        long=rounded(rates.loop / RUNS * rates.cached / 8),
+    )
+
+
+def rounded(number: float) -> int:
+    """The nearest of 1, 2, 3, 4, 6, 8, 12, 16, 24, ... by ratio."""
+    power = 2.0 ** math.floor(math.log2(max(number, 1)))
+    return int(
+        min((power, 1.5 * power, 2 * power), key=lambda n: abs(math.log(n / max(number, 1))))
+    )
+
+
+def committed() -> Thresholds:
+    """The break-even points of the rates that Teucer comes with for this jaxlib."""
+    return committed_for(jaxlib_version)
+
+
+def committed_for(jaxlib: str) -> Thresholds:
+    """The same for a release: where it does not differ clearly, those of the first, by which whole
+    programs were measured."""
+    first = thresholds(COMMITTED[min(COMMITTED)])
+    return thresholds(committed_rates(jaxlib)).settled(first)
+
+
+def committed_rates(jaxlib: str) -> Rates:
+    """Those of the last release that is not later, or of the first."""
+    version = tuple(int(part) for part in jaxlib.split(".")[:2])
+    return COMMITTED[max((known for known in COMMITTED if known <= version), default=(0, 10))]
