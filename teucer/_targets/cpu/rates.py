@@ -124,6 +124,7 @@ def rounded(number: float) -> int:
     )
 
 
+@functools.cache
 def committed() -> Thresholds:
     """The break-even points of the rates that Teucer comes with for this jaxlib."""
     return committed_for(jaxlib_version)
