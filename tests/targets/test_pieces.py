@@ -514,7 +514,7 @@ def test_an_edit_anywhere_in_a_layer_leaves_the_functions_of_the_others(
             return jax.tree.map(lambda w, g: w - 0.1 * g, ws, jax.grad(loss)(ws, x))
 
         ws = [tuple(map(np.ones, ((256, 512), (512, 256), 256))) for _ in range(24)]
-        jaxpr, _ = pieces_of(step, ws, np.ones((64, 256)), costs=Costs())
+        jaxpr, _ = pieces_of(step, ws, np.ones((64, 256)), costs=COSTS)
         return {
             structural_key(eqn.params["jaxpr"].jaxpr)
             for eqn in jaxpr.eqns

@@ -42,7 +42,7 @@ def measure(say: Callable[[str], None]) -> Measured:
     say: is told what is being measured.
     Raises ValueError if a rate comes out as no positive number, since the machine is too busy.
     """
-    with config.enable_compilation_cache(False):
+    with config.enable_compilation_cache(False), config.disable_most_optimizations(False):
         say("compiling networks and loops")
         _compile(lambda x: x + 1, [np.ones(3, np.float32)])  # loads the rooms that compile
         lengths = {n: _equations(n) for n in FLAT}

@@ -155,8 +155,8 @@ class Rates(NamedTuple):
         return self.outlined(1) + self.rolled
 
 
-# By release of jaxlib. Measured as `teucer tune` does (the first: means of two rounds), 2026-11-26,
-# AMD EPYC, 2 cores that seven others used.
+# By release of jaxlib. Measured as `teucer tune` does, 2026-11-26, AMD EPYC, 2 cores that seven
+# others used. The first are means of two rounds, which differed: `rolled` was 0.175 and 0.058.
 COMMITTED = {
     (0, 10): Rates(
         program=0.246,

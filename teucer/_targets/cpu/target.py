@@ -23,6 +23,8 @@ from teucer._xla import client as xla
 
 __all__ = ["CPU"]
 
+_written = functools.cache(str)  # asked for at each compilation
+
 
 @final
 class CPU(Target):
@@ -69,7 +71,7 @@ class CPU(Target):
 
     def decisions(self) -> str:
         """The break-even points."""
-        return str(tuned.current())
+        return _written(tuned.current())
 
     @functools.cached_property
     def legal(self) -> Mapping[str, Callable[..., Any]]:
