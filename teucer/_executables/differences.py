@@ -109,6 +109,7 @@ def program_differences(
             "outline",
             "option teucer_optimize_jaxprs",
             "option teucer_outline",
+            "option teucer_rates",
             "option teucer_locations",
         ),
         (old[1], *old[3:]),
