@@ -53,6 +53,8 @@ class CPU(Target):
         if mode == "off" or has_symbolic_sizes(jaxpr):
             return jaxpr
         found = tuned.current()
+        if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
+            return keep_expensive(jaxpr, found)  # eager calls of one operation do without more
         costs = constants.FORCED_COSTS if mode == "force" else found.costs
         if mode == "force" or has_more(
             jaxpr, costs.saved
@@ -60,10 +62,7 @@ class CPU(Target):
             from teucer._targets.cpu.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
-        jaxpr = keep_expensive(jaxpr, found)
-        if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
-            return jaxpr  # eager calls of one operation do without
-        return by_reciprocals(jaxpr)
+        return by_reciprocals(keep_expensive(jaxpr, found))
 
     def limits(self) -> Limits:
         """Of the rates that hold here."""
