@@ -245,6 +245,44 @@ def by_hand(f, **specs):
     return jax.jit(jax.shard_map(f, **specs))
 
 
+def spec_of(x, y):
+    """The spec in which each mesh axis has a role: it divides an axis, or is summed over."""
+    roles = {"x": x, "y": y}
+    dims = [tuple(name for name in roles if roles[name] == dim) or None for dim in (0, 1)]
+    sums = {kind: {n for n in roles if roles[n] == kind} for kind in ("unreduced", "reduced")}
+    return P(*dims, **sums)
+
+
+ROLES = (None, 0, 1, "unreduced", "reduced")
+
+
+@pytest.mark.parametrize("y", ROLES)
+@pytest.mark.parametrize("x", ROLES)
+def test_parts_and_the_whole_have_types_of_one_sharding(mesh, x, y):
+    """What a function by hand is given and gives back has the type that it had, in whatever ways
+    it is divided and summed. Within, no axis divides a part, and each is summed over as before."""
+    spec = spec_of(x, y)
+    value = reshard(VALUE, spec)
+    within = []
+
+    def f(part):
+        within.append(jax.typeof(part))
+        return part
+
+    for check_vma in (True, False):
+        g = by_hand(f, in_specs=spec, out_specs=spec, check_vma=check_vma)
+        assert jax.typeof(value) in g.trace(value).jaxpr.out_avals, check_vma
+    part, unchecked = within
+    assert part.shape == tuple(4 // 2 ** (x, y).count(dim) for dim in (0, 1))
+    assert not any(part.sharding.spec.partitions) and part.vma == {
+        name for name, role in {"x": x, "y": y}.items() if role in (0, 1)
+    }
+    assert (part.unreduced, part.reduced) == (spec.unreduced, spec.reduced)
+    assert unchecked.shape == part.shape
+    assert not (unchecked.vma or unchecked.unreduced or unchecked.reduced)
+    np.testing.assert_array_equal(reshard(g(value), P()), VALUE)
+
+
 def test_casts_and_collectives_by_hand(mesh):
     x = reshard(VALUE, P("x"))
     steps = []

@@ -7,6 +7,7 @@ too, and then the first answer again.
 """
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -14,7 +15,19 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._arrays.formats import Layout
 from teucer._base import config
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Axis
+from teucer._devices.placement import Placement
+from teucer._optimize.dce import dce_closed
+from teucer._programs.job import Job
+from teucer._transform.batch import batch_jaxpr
+from teucer._transform.jvp import jvp_jaxpr
+from teucer._transform.partial import split_jaxpr
+from teucer._transform.transpose import transpose_jaxpr
+from teucer.experimental.layout import Format
+from teucer.sharding import AxisType, NamedSharding
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -174,3 +187,132 @@ def test_static_values_of_other_types_that_are_equal(static):
     f = jax.jit(lambda x, c: jnp.asarray(c), static_argnums=1)
     for c in (*static, *static):
         assert f(X, c).dtype == jnp.asarray(c).dtype
+
+
+MESH = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
+OVER, WHOLE = NamedSharding(MESH, jax.P("x")), NamedSharding(MESH, jax.P())
+SQUARE = np.arange(16, dtype=np.float32).reshape(4, 4)
+V = np.arange(3, dtype=np.float32)
+MARKS = list(itertools.product([False, True], repeat=2))
+
+
+def of_two(x, y):
+    return jnp.sin(x) * 2, jnp.cos(x) * y
+
+
+def linear_of_two(x, y, c):
+    return x * c, y * c + x
+
+
+# What transformations make of a jaxpr and keep on it: how, and for which marks.
+KEPT = {
+    "jvp": (of_two, jvp_jaxpr, itertools.product(MARKS, MARKS)),
+    "split": (of_two, split_jaxpr, itertools.product(MARKS, MARKS)),
+    "batch": (
+        of_two,
+        lambda jaxpr, axis, marks, wanted: batch_jaxpr(jaxpr, Axis(*axis), marks, wanted),
+        itertools.product([(2, None), (3, None), (2, "i")], MARKS, MARKS),
+    ),
+    "transpose": (
+        linear_of_two,
+        lambda jaxpr, linear, given: transpose_jaxpr(jaxpr, (*linear, False), given),
+        itertools.product(MARKS[1:], MARKS),
+    ),
+    "dce": (of_two, dce_closed, itertools.product(MARKS, [(), *MARKS])),
+}
+
+
+def test_what_is_kept_of_a_jaxpr():
+    """For each set of marks its own, whatever has been made of the jaxpr before."""
+
+    def fresh(f):
+        return jax.make_jaxpr(f)(*[V] * f.__code__.co_argcount)
+
+    shared = {f: fresh(f) for f in (of_two, linear_of_two)}
+    calls = [
+        (name, f, make, marks) for name, (f, make, all_marks) in KEPT.items() for marks in all_marks
+    ]
+    found = [make(shared[f], *marks) for _, f, make, marks in calls]
+    for (name, f, make, marks), first in zip(calls, found, strict=True):
+        assert str(first) == str(make(fresh(f), *marks)), (name, marks)
+        again = make(shared[f], *marks)
+        assert [id(part) for part in _jaxprs(first)] == [id(part) for part in _jaxprs(again)], name
+
+
+def _jaxprs(made):
+    return [part.jaxpr for part in made if isinstance(part, ClosedJaxpr)]
+
+
+def test_each_field_of_a_job_is_of_its_program():
+    """A job that differs in one field, or under another option, has a program of its own. But what
+    it is called, what is logged and what was foreseen of it change no program."""
+    first, second = jax.devices()[:2]
+    spread = Placement((first, second), True, MESH, (WHOLE, WHOLE), (WHOLE,))
+    here, host, row = Placement((first,), True), "pinned_host", (0,)
+    jaxpr = jax.make_jaxpr(lambda x, y: (jnp.sin(jnp.sin(x)),))(V, V).jaxpr
+    job = Job(jaxpr, "f", here, (False, False))
+    changes = {
+        "donated": [(True, False), (False, True)],
+        "keep_unused": [True],
+        "options": [(("xla_cpu_enable_fast_math", v),) for v in (False, True)],
+        "outline": [True, False],
+        "placement": [
+            Placement((second,), True),
+            Placement((first,), False),
+            here._replace(in_kinds=(host, None)),
+            here._replace(out_kinds=(host,)),
+            here._replace(in_layouts=(Layout(row), None)),
+            here._replace(out_layouts=(Layout(row),)),
+            spread,
+            spread._replace(ins=(OVER, WHOLE)),
+            spread._replace(outs=(None,)),
+        ],
+    }
+    alike = {"name": "g", "forecast": None, "quiet": True}
+    assert {"jaxpr", *changes, *alike} == set(Job._fields)
+    jobs = [job, *(job._replace(**{field: v}) for field, vs in changes.items() for v in vs)]
+    keys = [j.key for j in jobs]
+    for setting in (config.optimize_jaxprs(False), config.outline("force"), config.locations(True)):
+        with setting:
+            keys.append(job.key)
+    assert len(set(keys)) == len(keys)
+    assert {job._replace(**{field: v}).key for field, v in alike.items()} == {job.key}
+
+
+CHANGED = {
+    "as it is": ({}, lambda x, y: not x.is_deleted() and y.devices() == {jax.devices()[0]}),
+    "donated": ({"donate_argnums": 0}, lambda x, y: x.is_deleted()),
+    "device": ({"device": jax.devices()[1]}, lambda x, y: y.devices() == {jax.devices()[1]}),
+    "sharding": ({"out_shardings": OVER}, lambda x, y: y.sharding == OVER),
+    "another sharding": ({"out_shardings": WHOLE}, lambda x, y: y.sharding == WHOLE),
+    "memory": (
+        {"out_shardings": WHOLE.with_memory_kind("pinned_host")},
+        lambda x, y: y.sharding.memory_kind == "pinned_host",
+    ),
+    "layout": (
+        {"out_shardings": Format(Layout((1, 0)), WHOLE)},
+        lambda x, y: y.format.layout.major_to_minor == (1, 0),
+    ),
+    "compiler's options": (
+        {"compiler_options": {"xla_cpu_enable_fast_math": True}},
+        lambda x, y: y.sharding != WHOLE,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:backend and device argument")
+def test_programs_of_one_jaxpr_are_told_apart():
+    """`jit` traces a function once, and makes of it as many programs as are asked for."""
+
+    def f(x):
+        traced.append(1)
+        return jnp.sin(x) * 2
+
+    traced = []
+    for name in (*CHANGED, *reversed(CHANGED)):
+        options, holds = CHANGED[name]
+        x = jnp.asarray(SQUARE)
+        y = jax.jit(f, **options)(x)
+        np.testing.assert_allclose(np.asarray(y), np.sin(SQUARE) * 2, rtol=1e-6, err_msg=name)
+        assert holds(x, y), name
+    assert len(traced) == 2  # what is donated is a part of what is traced

@@ -1,0 +1,200 @@
+"""What processes agree on before they compile and call a program.
+
+Several processes within one, each with its own state, over a service that is a dictionary.
+"""
+
+import collections
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from teucer._base import config
+from teucer._devices import processes
+from teucer._devices.processes import ProcessFailure
+from teucer._devices.watch import Watch
+from teucer._programs import agreement
+from teucer._xla.client import XlaRuntimeError
+
+RESULT = SimpleNamespace(is_deleted=lambda: False, is_ready=lambda: True)
+TEXT = "module\n  same\n  first\nend"
+
+
+class Service:
+    """What jaxlib's client offers, without waiting."""
+
+    def __init__(self):
+        self.values = {}
+
+    def key_value_set(self, key, value, allow_overwrite=False):
+        if key in self.values and not allow_overwrite:
+            raise XlaRuntimeError("ALREADY_EXISTS")
+        self.values[key] = value
+
+    key_value_set_bytes = key_value_set
+
+    def key_value_try_get(self, key):
+        if key not in self.values:
+            raise XlaRuntimeError("NOT_FOUND")
+        return self.values[key]
+
+    def blocking_key_value_get(self, key, milliseconds):
+        if key not in self.values:
+            raise XlaRuntimeError("DEADLINE_EXCEEDED")
+        return self.values[key]
+
+    blocking_key_value_get_bytes = blocking_key_value_get
+
+
+class Processes:
+    """Three processes; `devices` are those of some of them."""
+
+    def __init__(self, monkeypatch):
+        self.service, self.patch = Service(), monkeypatch
+        self.watches = [Watch(self.service, i, 3, "nowhere", 5, lambda: None) for i in range(3)]
+        self.counts = [collections.Counter() for _ in range(3)]
+        for watch in self.watches:
+            watch._concluded.set()
+
+    def become(self, i):
+        for name, value in (
+            ("process_id", i),
+            ("client", self.service),
+            ("watch", self.watches[i]),
+        ):
+            self.patch.setattr(processes.state, name, value)
+        self.patch.setattr(agreement, "_counts", self.counts[i])
+
+    def compile(self, i, text=TEXT, name="f", group=(0, 1)):
+        self.become(i)
+        return agreement.agree([SimpleNamespace(process_index=j) for j in group], name, text)
+
+    def call(self, i, agreed, results=()):
+        self.become(i)
+        return agreed.run(lambda: list(results))
+
+
+@pytest.fixture
+def three(monkeypatch):
+    with config.collective_timeout(0):
+        yield Processes(monkeypatch)
+
+
+def test_one_process_has_nothing_to_agree_on(three):
+    assert three.compile(0, group=(0,)) is three.compile(1, group=(1, 1)) is None
+    assert agreement.agree([], "f", TEXT) is None and not three.service.values
+    three.patch.setattr(processes.state, "client", None)
+    assert agreement.agree([SimpleNamespace(process_index=j) for j in (0, 1)], "f", TEXT) is None
+
+
+def test_programs_are_counted_by_the_processes_that_run_them(three):
+    """The first of them says what it compiles, and the others find that, whichever groups there
+    are."""
+    for group in ((0, 1), (1, 2), (0, 1, 2), (0, 1), (2, 1)):
+        for text in (TEXT, TEXT + "\n"):
+            first, *others = [three.compile(i, text, "f", group) for i in sorted(group)]
+            assert first.group == tuple(sorted(group)) and first.name == "f"
+            assert all(other == first for other in others)
+            for i in sorted(group):
+                assert three.call(i, first, [RESULT]) == [RESULT]
+
+
+def test_what_differs_is_said(three):
+    """By the process that is not the first, which is at fault: both names and lines, and the first
+    lines of both programs that are not alike."""
+    three.compile(0), three.compile(1)
+    three.compile(0, name="g")
+    other = TEXT.replace("first", "second")
+    with pytest.raises(ProcessFailure) as caught:
+        three.compile(1, other)
+    assert caught.value.processes == (1,)
+    here = r"called at .*test_agreement\.py:\d+.*\n"
+    assert re.match(
+        "process 1 and process 0 compile different programs, as their number 1 over processes "
+        rf"\(0, 1\)\.\n    process 1: f, {here}    process 0: g, {here}"
+        r"      - first\n      \+ second\n  All processes must run the same programs",
+        str(caught.value),
+    ), caught.value
+
+
+@pytest.mark.parametrize("missing", ["too long", "lost"])
+def test_a_program_that_is_not_shown_differs_all_the_same(three, missing):
+    if missing == "too long":
+        three.patch.setattr(agreement, "_LONGEST", 1)
+    three.compile(0)
+    if missing == "lost":
+        del three.service.values["teucer/programs/0,1/0/text"]
+    with pytest.raises(ProcessFailure) as caught:
+        three.compile(1, TEXT + "more")
+    assert "different programs" in str(caught.value) and "\n      - " not in str(caught.value)
+
+
+def test_a_longer_program_differs_in_its_last_line(three):
+    three.compile(0)
+    with pytest.raises(ProcessFailure, match=r"      - \n      \+ more\n"):
+        three.compile(1, TEXT + "\nmore")
+
+
+def test_a_process_that_compiles_what_the_first_does_not(three):
+    """It goes on to a call of what is compiled, which is said with its line."""
+    agreed = three.compile(0), three.compile(1)
+    for _ in range(2):
+        for i in (0, 1):
+            three.call(i, agreed[i])
+    three.call(0, agreed[0])
+    with pytest.raises(ProcessFailure) as caught:
+        three.compile(1, TEXT.replace("first", "second"), "g")
+    assert caught.value.processes == (1,)
+    assert re.match(
+        "process 1 and process 0 run different programs as their call number 2 over processes "
+        r"\(0, 1\)\.\n    process 1: g, which it compiles, called at .*\n    process 0: f, which "
+        r"is compiled, called at .*\n      - first\n      \+ second\n  All processes must make",
+        str(caught.value),
+    ), caught.value
+
+
+def test_a_process_that_does_not_come(three):
+    with pytest.raises(ProcessFailure, match=r"process 0 did not come to program 0 .*: f, called"):
+        three.compile(1)
+
+
+def test_calls_in_another_order(three):
+    f, g = [[three.compile(i, text) for i in (0, 1)] for text in (TEXT, TEXT + "g")]
+    three.call(0, f[0])
+    with pytest.raises(ProcessFailure, match="run different programs as their call number 0"):
+        three.call(1, g[1])
+
+
+def test_programs_are_not_compared_where_that_is_switched_off(three):
+    with config.check_programs(False):
+        agreed = three.compile(0), three.compile(1, "another")
+        assert agreed[0].fingerprint != agreed[1].fingerprint
+        for i in (0, 1):
+            three.call(i, agreed[i])
+    assert not three.service.values
+    # They are counted, so that the next ones are compared once it is on again.
+    assert three.compile(0).group == three.compile(1).group == (0, 1)
+
+
+def test_errors_of_programs_name_the_process_at_fault(three):
+    agreed = three.compile(0)
+    watch = three.watches[0]
+    watch.verdict = None
+
+    def fails(message):
+        def call():
+            raise XlaRuntimeError(message)
+
+        return call
+
+    with pytest.raises(XlaRuntimeError, match="out of memory") as raised:
+        agreed.run(fails("out of memory"))
+    assert raised.value.__cause__ is None
+    assert watch._forget_ended() is None  # no call is in flight
+    watch.verdict = ProcessFailure("process 2 has failed", (2,))
+    with pytest.raises(ProcessFailure, match="process 2 has failed") as caught:
+        agreed._replace(group=(0, 1)).run(fails("Gloo: connection closed"))
+    assert isinstance(caught.value.__cause__, XlaRuntimeError) or caught.value is watch.verdict
+    three.patch.setattr(processes.state, "watch", None)
+    with pytest.raises(RuntimeError, match=r"f: this program runs over processes \(0, 1\), and "):
+        agreed.run(list)
