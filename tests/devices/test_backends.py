@@ -10,7 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from teucer._arrays.arrays import ArrayImpl
+from teucer._devices import backends
+from teucer._xla import client as xla
 from teucer._xla.client import platform_of
+from teucer._xla.platforms import plugins as plugins_of
 
 ROOT = Path(__file__).parents[2]
 SHOW = (
@@ -295,3 +298,118 @@ def test_the_default_platform_by_name():
     assert (
         "Unknown backend cuda. Available backends are ['cpu']" in run(JAX_PLATFORM_NAME="cuda")[1]
     )
+
+
+@pytest.fixture
+def platforms(monkeypatch):
+    """What there is in a process that is made up: platforms that users register, plugins, options.
+    A client is the name of its platform."""
+    libraries_of = dict.fromkeys(["rocm", "odd", "cuda"])
+    found = SimpleNamespace(factories={}, libraries=libraries_of, asked=0, told=[])
+
+    def libraries():
+        found.asked += 1
+        return found.libraries
+
+    def plugin_client(name, library, options):
+        if name in found.libraries and found.libraries[name] is not None:
+            raise found.libraries[name]
+        return name
+
+    monkeypatch.setattr(backends, "_factories", found.factories)
+    monkeypatch.setattr(backends, "_failures", {})
+    monkeypatch.setattr(plugins_of, "plugin_libraries", libraries)
+    monkeypatch.setattr(xla, "plugin_client", plugin_client)
+    monkeypatch.setattr(xla, "cpu_client", lambda *args, **told: found.told.append(args) or "cpu")
+    target = SimpleNamespace(keep_memory=lambda: found.told.append("memory"))
+    monkeypatch.setattr(backends, "provided", SimpleNamespace(target=lambda name: target))
+
+    options = {
+        "jax_num_cpu_devices": 3,
+        "jax_cpu_enable_async_dispatch": True,
+        "jax_pjrt_client_create_options": None,
+        "jax_cuda_visible_devices": "all",
+        "teucer_keep_memory": False,
+    }
+
+    def made(wanted=None):
+        options["jax_platforms"] = wanted
+        with monkeypatch.context() as patch:
+            patch.setattr(backends, "config", SimpleNamespace(config=SimpleNamespace(**options)))
+            clients = backends._make_clients()
+        assert list(clients) == list(clients.values())
+        return list(clients)
+
+    def register(name, priority, outcome=None, quiet=True):
+        def make():
+            if isinstance(outcome, Exception):
+                raise outcome
+            return name if outcome is None else None
+
+        backends.register_factory(name, backends.Factory(make, priority, quiet))
+
+    found.made, found.register, found.options = made, register, options
+    return found
+
+
+def test_the_order_of_platforms(platforms):
+    """Those of users by priority, of plugins by kind, the CPU; the first is the default one."""
+    assert platforms.made() == ["odd", "cuda", "rocm", "cpu"]
+    for name, priority in {"d": 0, "b": 200, "e": -1, "a": 201, "c": 1, "first": 900}.items():
+        platforms.register(name, priority)
+    own = ["first", "a"], ["b", "c"], ["d", "e"]
+    assert platforms.made() == [*own[0], "odd", "cuda", "rocm", *own[1], "cpu", *own[2]]
+    platforms.libraries.clear()
+    assert platforms.made("") == [*own[0], *own[1], "cpu", *own[2]]
+    platforms.register("cpu", 0)
+    assert platforms.made("e,cpu,a") == ["e", "cpu", "a"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "libraries", "names"),
+    [
+        ("gpu", ["rocm", "cuda"], ["cuda"]),
+        ("gpu,cpu", ["rocm"], ["rocm", "cpu"]),
+        ("cpu", ["cuda"], ["cpu"]),
+        (",cpu,", [], ["cpu"]),
+        ("rocm,cuda", ["cuda", "rocm"], ["rocm", "cuda"]),
+    ],
+)
+def test_platforms_that_are_asked_for(platforms, wanted, libraries, names):
+    platforms.libraries = dict.fromkeys(libraries)
+    assert platforms.made(wanted) == names
+    assert platforms.asked == (wanted != "cpu")  # reading what is installed takes a while
+
+
+def test_what_the_cpu_is_told(platforms):
+    for count, keep, told in ((3, False, [(3,)]), (-1, True, ["memory", (None,)])):
+        platforms.options.update(jax_num_cpu_devices=count, teucer_keep_memory=keep)
+        platforms.told.clear()
+        platforms.made("cpu")
+        assert platforms.told == told
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no card"), ZeroDivisionError("by zero")])
+def test_platforms_that_fail(platforms, error, caplog):
+    """Others do for those that are not asked for, unless they are to be told of; a plugin may fail
+    with the error of the compiler alone."""
+    unable = f"Unable to initialize backend 'mine': {error}"
+    platforms.register("mine", 1, error)
+    with caplog.at_level("WARNING", "teucer"):
+        assert platforms.made() == ["odd", "cuda", "rocm", "cpu"]
+    assert caplog.messages[0].startswith(unable) and backends._failures == {"mine": str(error)}
+    with pytest.raises(RuntimeError, match=f"{unable}(?s:.*)jax_platforms is 'mine,cpu'"):
+        platforms.made("mine,cpu")
+    platforms.register("mine", 1, error, quiet=False)
+    with pytest.raises(RuntimeError, match=f"{unable}(?s:.*)jax_platforms is None") as caught:
+        platforms.made()
+    assert caught.value.__cause__ is error
+    platforms.register("mine", 1, "none")
+    assert platforms.made() == platforms.made("odd,mine,cuda,rocm,cpu")
+    assert backends._failures["mine"] == "its function found no such hardware"
+    platforms.libraries["cuda"] = error
+    if isinstance(error, RuntimeError):
+        assert platforms.made() == ["odd", "rocm", "cpu"]
+    else:
+        with pytest.raises(ZeroDivisionError):
+            platforms.made()

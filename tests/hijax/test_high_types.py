@@ -6,6 +6,7 @@ transformation.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from teucer.experimental.hijax import (
     HiPspec,
     HiType,
     MappingSpec,
+    MutableHiType,
     NullAccum,
     aval_method,
     instantiate_zeros,
@@ -405,6 +407,34 @@ def test_primitives_on_references():
     for f in (lambda r: Double(jax.typeof(r))(r), jax.jit(lambda r: Double(jax.typeof(r))(r))):
         f(ref)
     assert ref[...] == 12
+
+
+# What types and specs need not define, and what is asked where they do not define another.
+OWN = {
+    "normalize": None,
+    "str_short": None,
+    "tangent_aval": "to_tangent_aval",
+    "cotangent_aval": "to_tangent_aval",
+    "to_ct_aval": "to_tangent_aval",
+}
+
+
+@pytest.mark.parametrize("cls", [HiType, MutableHiType, HiPspec])
+def test_what_a_type_or_a_spec_does_not_define_is_named(cls):
+    bare = type("Bare", (cls,), {"__repr__": lambda self: "bare"})()
+    asked = 0
+    for name, method in vars(cls).items():
+        wanted = OWN.get(name, name)
+        if name.startswith("_") or not inspect.isfunction(method) or wanted is None:
+            continue
+        if wanted == "to_tangent_aval" and cls is MutableHiType:
+            continue  # their tangents are of the same type
+        given = inspect.signature(method).parameters.values()
+        args = [None for p in given if p.kind is not p.VAR_POSITIONAL][1:]
+        with pytest.raises(NotImplementedError, match=rf"needed here(?s:.*)Bare\.{wanted}\.$"):
+            method(bare, *args)
+        asked += 1
+    assert asked >= 3
 
 
 def test_missing_rules_are_named():
