@@ -10,8 +10,8 @@
 #   make accuracy       errors of functions in ulp
 #   make conformance    JAX's published tests, where they are laid out
 #   make docs           the documentation site
-#   make mutants        changes to the library that tests must notice; of one file:
-#                       FILE=lax/_sorting.py TESTS=tests/lax/test_sorting.py
+#   make mutants        changes to the library that tests must notice; drawn by chance in a room:
+#                       ROOM=lax/_sorting.py, or ROOM=random
 #   make lint, format, clean
 
 SHELL := /bin/bash
@@ -95,8 +95,10 @@ docs: .venv/.docs-installed
 	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
 	@touch $@
 
-mutants: .venv/.installed
-	$(BIN)/python tools/mutants.py $(FILE) $(TESTS) $(if $(TESTS),-n $(or $(NUMBER),40))
+# The first draw notes which tests come by which lines: that takes as long as the quick tests in one
+# process.
+mutants: .venv-jaxlib-0.12.x/.installed
+	.venv-jaxlib-0.12.x/bin/python tools/mutants.py $(ROOM) $(if $(ROOM),-n $(or $(NUMBER),8))
 
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)

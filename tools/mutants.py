@@ -1,36 +1,60 @@
 """Break the library on purpose, in a copy, and see whether a test notices.
 
-    tools/mutants.py                        every change listed in tools/mutants.toml, with the
-    tests named there
-    tools/mutants.py FILE                   those of one file below teucer/
-    tools/mutants.py FILE -n 40 TEST ...    40 changes of that file, drawn by chance, with these
-    tests
+    tools/mutants.py                   every change listed in tools/mutants.toml, with the tests
+    tools/mutants.py FILE              named there; those of one file below teucer/
+    tools/mutants.py -n 8 ROOM ...     8 changes of each file of folders or files below teucer/,
+    drawn by chance, with the tests that come by the changed lines, the quickest first
+    tools/mutants.py --map [TEST ...]  note which tests come by which lines: all, or those of files
 
-A change that no test notices is a mutant that lives: it is named. The exit status is 1 if a listed
-one lives, or more than a tenth of those that are drawn.
+A change that no test notices is a mutant that lives. The exit status is 1 if a listed one lives, or
+more than a tenth of those that are drawn. The map is noted where it is missing, or its tests have
+changed; `--as-is` takes what there is. Python 3.12 is needed, and a machine with `fork`.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import collections
+import contextlib
+import difflib
+import hashlib
+import importlib
+import json
 import os
-import random
+import resource
+import select
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import mutations
+import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
-PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow")
+ROOT = Path(os.environ.get("MUTANTS_ROOT", Path(__file__).resolve().parent.parent))
+PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-m", "not slow")
+CACHE = ROOT / ".cache" / "teucer"  # of executables: what mutants compile is not kept there
+# Mutants of these might write wrong executables into a cache that others share.
+OWN_CACHE = ("_executables/", "_programs/", "_targets/", "_xla/")
+
+
+# What forks need, and no mutant changes, is loaded once; of teucer nothing.
+LOADED = (
+    "jaxlib.xla_client",
+    "mpmath",
+    "scipy.linalg",
+    "scipy.signal",
+    "scipy.special",
+    "scipy.stats",
+)
 
 
 class Mutant(NamedTuple):
@@ -62,280 +86,381 @@ def listed() -> list[Mutant]:
         ]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """That of a process which imports the library from a copy."""
-    return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def passes(folder: Path, tests: Sequence[str], limit: float | None = None) -> bool:
-    """Whether the tests pass in a copy of the repository. They fail if they take longer than
-    `limit`, in seconds."""
-    try:
-        done = subprocess.run(
-            [sys.executable, *PYTEST, *tests],
-            cwd=folder,
-            env=environment(folder),
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    if done.returncode not in (0, 1):
-        # A change may break the import of the tests: 2 and 3 are pytest's words for that, 4 and 5
-        # for names of no test. 4 is also that for an import that breaks in a conftest.
-        if done.returncode in (2, 3) or "while loading conftest" in done.stderr:
-            return False
-        raise RuntimeError(
-            f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )
-    return done.returncode == 0
-
-
 def copied(folder: Path) -> None:
     """A copy of what tests need of the repository, with its bytecode: a file that is changed has
     another time than its bytecode says."""
-    for name in ("teucer", "tests", "tools", "docs"):
-        shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in ("teucer", "tests", "tools", "docs", "examples", "benchmarks"):
+        if (ROOT / name).exists():
+            shutil.copytree(ROOT / name, folder / name)
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "cache").mkdir()
+    for path in CACHE.glob("*.xla"):  # an entry is never written in its place
+        with contextlib.suppress(OSError):  # gone, or on another disk
+            os.link(path, folder / "cache" / path.name)
 
 
-def lives(folder: Path, file: str, text: str, tests: Sequence[str], limit: float) -> bool:
-    """Whether the tests pass while a file of the copy has another text."""
+def forked(folder: Path, work: Callable[[], Any], seconds: float, cache: Path) -> tuple[Any, str]:
+    """What work gives in a fork of this process, which imports the library from a copy, and how the
+    fork ended. It gives None if it breaks off, or takes more seconds than that of a processor."""
+    receiving, sending = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        os.chdir(folder)
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 5))
+        os.environ.update(
+            PYTHONPATH=str(folder),
+            PYTHONDONTWRITEBYTECODE="1",
+            TEUCER_CACHE_DIR=str(cache),
+        )
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, str(folder))
+        try:
+            found = json.dumps(work())
+            with os.fdopen(sending, "w") as file:
+                file.write(found)
+        except BaseException:
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(0)
+    os.close(sending)
+    data, end = b"", time.monotonic() + 5 * seconds + 60
+    with os.fdopen(receiving, "rb", 0) as file:
+        while select.select([file], [], [], max(0, end - time.monotonic()))[0]:
+            if not (more := file.read(1 << 20)):
+                break
+            data += more
+    with contextlib.suppress(ProcessLookupError):  # and what tests have started
+        os.killpg(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    end = "" if data else (folder / "log").read_text(errors="replace")[-1000:]
+    return (json.loads(data) if data else None), f"status {status} {end}"
+
+
+# ---- which tests come by which lines ----
+
+# Appended to the copy of teucer/__init__.py while the map is made: processes that tests start note
+# their lines too.
+IN_CHILDREN = """
+if __import__("os").environ.get("MUTANTS_LINES"):
+    def _watch():
+        import atexit, json, os, sys
+        m, seen, folder = sys.monitoring, {}, os.path.dirname(__file__) + os.sep
+        def line(code, n):
+            if code.co_filename.startswith(folder):
+                name = code.co_filename[len(folder):]
+                seen[name] = seen.get(name, 0) | 1 << n
+            return m.DISABLE
+        def write():
+            with open(os.path.join(os.environ["MUTANTS_LINES"], str(os.getpid())), "w") as file:
+                json.dump({name: hex(lines) for name, lines in seen.items()}, file)
+        m.use_tool_id(m.COVERAGE_ID, "mutants")
+        m.register_callback(m.COVERAGE_ID, m.events.LINE, line)
+        m.set_events(m.COVERAGE_ID, m.events.LINE)
+        atexit.register(write)
+    _watch()
+"""
+
+
+def seconds() -> float:
+    """Those that processors spent for this process, and for those that it started."""
+    return sum(os.times()[:4])
+
+
+class Watch:
+    """A plugin of pytest that notes the lines of the library that each test comes by, as bits of an
+    integer, and the seconds that it takes. The first row of a file is what its collection does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.library = f"{folder}/teucer/"
+        self.children = folder / "children"
+        self.children.mkdir(exist_ok=True)
+        os.environ["MUTANTS_LINES"] = str(self.children)
+        self.rows: dict[str, tuple[float, dict[str, int]]] = {}
+        self.failed: set[str] = set()
+        m = self.monitoring = sys.monitoring
+        m.use_tool_id(m.COVERAGE_ID, "mutants")
+        m.register_callback(m.COVERAGE_ID, m.events.LINE, self.line)
+        self.begin()
+        m.set_events(m.COVERAGE_ID, m.events.LINE)
+
+    def line(self, code: Any, line: int) -> object:
+        if code.co_filename.startswith(self.library):
+            self.lines[code.co_filename[len(self.library) :]] |= 1 << line
+        return self.monitoring.DISABLE
+
+    def begin(self) -> None:
+        self.lines: collections.defaultdict[str, int] = collections.defaultdict(int)
+        self.monitoring.restart_events()
+        self.start = seconds()
+
+    def end(self, name: str) -> None:
+        for path in self.children.iterdir():
+            with contextlib.suppress(ValueError):  # of a process that was killed as it wrote
+                for file, lines in json.loads(path.read_text()).items():
+                    self.lines[file] |= int(lines, 16)
+            path.unlink()
+        self.rows[name] = (round(seconds() - self.start, 3), dict(self.lines))
+        self.begin()
+
+    def pytest_make_collect_report(self, collector: Any) -> None:
+        if not isinstance(collector, pytest.Session | pytest.Dir):
+            self.begin()
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.nodeid.endswith(".py"):
+            self.end(report.nodeid)
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        self.begin()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+        if report.when == "teardown":
+            self.end(report.nodeid)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def move(noted: dict[str, Any], file: str, old: Sequence[str], new: Sequence[str]) -> None:
+    """The lines of a file that has another text since."""
+    same = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    for kept in noted.values():
+        moved: dict[str, list[int]] = {}
+        for lines, tests in kept["lines"].pop(file, {}).items():
+            bits, there = int(lines, 16) >> 1, 0
+            for a, b, size in same:
+                there |= ((bits >> a) & ((1 << size) - 1)) << b
+            moved.setdefault(hex(there << 1), []).extend(tests)
+        if moved:
+            kept["lines"][file] = moved
+
+
+class Map:
+    """Which tests come by which lines of the library, kept as JSON: the texts that the lines are
+    of; for each file of tests its digest, names and seconds, and for each file of the library the
+    tests by the lines that they come by."""
+
+    def __init__(self, path: Path, *others: Path) -> None:
+        self.path, self.tests = path, {}
+        library = ROOT / "teucer"
+        self.texts = {str(p.relative_to(library)): p.read_text() for p in library.rglob("*.py")}
+        for kept in (json.loads(p.read_text()) for p in (*others, path) if p.exists()):
+            for file, text in kept["texts"].items():
+                if self.texts.get(file) != text:
+                    new = self.texts.get(file, "").splitlines()
+                    move(kept["tests"], file, text.splitlines(), new)
+            self.tests |= kept["tests"]
+
+    def missing(self) -> list[str]:
+        """The files of tests that are not in it, or have changed since."""
+        files = [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("tests/programs/*.py")]
+        files += [p for p in ROOT.glob("teucer/**/*.py") if ">>>" in p.read_text()]
+        names = (str(p.relative_to(ROOT)) for p in sorted(files))
+        return [n for n in names if self.tests.get(n, {}).get("digest") != digest(ROOT / n)]
+
+    def make(self, folder: Path, files: Sequence[str]) -> None:
+        """Run files of tests, and note what they come by; doctests of a room in one process."""
+        face = folder / "teucer/__init__.py"
+        face.write_text(self.texts["__init__.py"] + IN_CHILDREN)
+        groups = collections.defaultdict(list)
+        for name in files:
+            groups[name if name.startswith("tests/") else name.split("/")[1]].append(name)
+        for group in groups.values():
+
+            def work(group: Sequence[str] = group) -> Any:
+                importlib.import_module("teucer")  # no test is the cause of what runs at import
+                watch = Watch(folder)
+                pytest.main([a for a in PYTEST if a != "-x"] + list(group), plugins=[watch])
+                return watch.rows, sorted(watch.failed)
+
+            found, status = forked(folder, work, 3000, CACHE)
+            rows, failed = found or ({}, [status])
+            print(f"{group[0]} ...: {len(rows)} tests, {failed or 'all passed'}", flush=True)
+            for name in group:
+                self.add(name, {k: v for k, v in rows.items() if k.split("::")[0] == name}, failed)
+            self.save()
+        face.write_text(self.texts["__init__.py"])
+
+    def add(self, file: str, rows: dict[str, Any], failed: Sequence[str]) -> None:
+        names = [name for name in rows if name not in failed]
+        lines: dict[str, dict[str, list[int]]] = {}
+        for i, name in enumerate(names):
+            for library, bits in rows[name][1].items():
+                lines.setdefault(library, {}).setdefault(hex(bits), []).append(i)
+        self.tests[file] = {
+            "digest": digest(ROOT / file),
+            "tests": [(name, rows[name][0]) for name in names],
+            "lines": lines,
+        }
+
+    def save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps({"texts": self.texts, "tests": self.tests}))
+        new.replace(self.path)
+
+    def by(self, file: str, lines: Iterable[int]) -> list[tuple[float, str]]:
+        """The tests that come by one of the lines, the quickest first."""
+        mask = sum(1 << line for line in lines)
+        return sorted(
+            (kept["tests"][i][1], kept["tests"][i][0])
+            for kept in self.tests.values()
+            for bits, tests in kept["lines"].get(file, {}).items()
+            if int(bits, 16) & mask
+            for i in tests
+        )
+
+    def near(self, file: str, change: mutations.Change) -> list[tuple[float, str]]:
+        """The tests that come by a change. What runs at import, they do if they run a function of
+        the file."""
+        if not change.in_function:
+            functions = mutations.function_lines(self.texts[file])
+            return self.by(file, functions or range(self.texts[file].count("\n") + 2))
+        return self.by(file, change.lines) or self.by(file, change.statement)
+
+    def chosen(self, found: Sequence[tuple[float, str]], budget: float) -> dict[str, list[str]]:
+        """Files of tests, and those of them that fit into so many seconds, quick files first."""
+        groups: dict[str, list[str]] = {}
+        times: dict[str, float] = {}
+        for cost, name in found:
+            file = name.split("::")[0]
+            more = cost + (0 if file in groups else self.tests[file]["tests"][0][1])
+            if sum(times.values()) + more > budget and groups:
+                break
+            groups.setdefault(file, []).append(name)
+            times[file] = times.get(file, 0) + more
+        return {file: groups[file] for file in sorted(groups, key=times.__getitem__)}
+
+
+# ---- mutants ----
+
+
+class Only:
+    """A plugin of pytest that runs some tests, and says which failed. The name of a file stands for
+    its first test: what its collection does is at stake."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.failed = {name: i for i, name in enumerate(names)}, ""
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        first = items[:1]
+        items[:] = [i for i in items if i.nodeid in self.names] or first
+        items.sort(key=lambda i: self.names.get(i.nodeid, 0))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed = report.nodeid
+
+
+def noticed(
+    folder: Path, file: str, text: str, tests: dict[str, list[str]], budget: float
+) -> str | None:
+    """What fails while a file of the copy has another text."""
     path = folder / "teucer" / file
     before = path.read_text()
+
+    def work() -> str | None:
+        for name, names in tests.items():
+            only = Only(names)
+            if pytest.main([*PYTEST, name], plugins=[only] if names else []):
+                return only.failed or f"{name}: the import"
+        return None
+
+    cache = folder / ("own" if file.startswith(OWN_CACHE) else "cache")
+    shutil.rmtree(folder / "own", ignore_errors=True)
     path.write_text(text)
     try:
-        return passes(folder, tests, limit)
+        found, status = forked(folder, lambda: [work()], budget, cache)
     finally:
         path.write_text(before)
+    return found[0] if found else f"broke off, or without end: {status}"
 
 
-def run_listed(folder: Path, mutants: Sequence[Mutant], limit: float) -> int:
+def draw(folder: Path, room: str, cover: Map, args: argparse.Namespace) -> tuple[int, int]:
+    """Changes by chance in a room: how many live, among how many."""
+    files = [f for f in sorted(cover.texts) if f == room or f.startswith(f"{room}/")]
+    living = number = 0
+    for file in files:
+        text = cover.texts[file]
+        places = len(mutations.changes(text))
+        for change in mutations.drawn(text, min(args.number, 1 + places // 8), args.seed):
+            found = cover.near(file, change)
+            tests = cover.chosen(found, args.budget)
+            said, by = "NOT REACHED", None
+            if tests:
+                by = noticed(folder, file, change.made(text), tests, 2 * args.budget + 30)
+                name = (by or "").split("::")[0]  # a test that fails anyway kills nothing
+                if name in tests and noticed(folder, file, text, {name: [by or ""]}, 600):
+                    by = f"FAILS ANYWAY {by}"
+                said = f"killed by {by}" if by else f"LIVES {sum(map(len, tests.values()))} tests"
+                said += f" of {len(found)}"
+            print(f"{said}\n    {file} {change.named(text)}", flush=True)
+            living += by is None
+            number += 1
+    print(f"## {room}: {number - living} of {number} killed", flush=True)
+    return living, number
+
+
+def run_listed(folder: Path, mutants: Sequence[Mutant]) -> int:
     """Make each change in the copy, and run its tests; how many live."""
     living = 0
     for mutant in mutants:
         text = (folder / "teucer" / mutant.file).read_text()
-        alive = lives(folder, mutant.file, mutant.changed(text), mutant.tests, limit)
-        print(f"{'LIVES ' if alive else 'killed'}  {mutant.file}: {mutant.why}", flush=True)
-        living += alive
+        tests: dict[str, list[str]] = {name: [] for name in mutant.tests}
+        by = noticed(folder, mutant.file, mutant.changed(text), tests, 600)
+        print(f"{'killed' if by else 'LIVES '}  {mutant.file}: {mutant.why}", flush=True)
+        living += by is None
     return living
-
-
-class Change(NamedTuple):
-    """Another text for what stands in some bytes of a module, at a line of it."""
-
-    line: int
-    start: int
-    end: int
-    new: str
-
-    def made(self, text: str) -> str:
-        data = text.encode()
-        return (data[: self.start] + self.new.encode() + data[self.end :]).decode()
-
-    def named(self, text: str) -> str:
-        old = text.encode()[self.start : self.end].decode()
-        return f"line {self.line}: {old}\n  -> {self.new.strip()}"
-
-
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.FloorDiv,
-    ast.FloorDiv: ast.Mult,
-    ast.Div: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-}
-
-
-def altered(node: ast.AST, **fields: object) -> ast.AST:
-    """A node with other fields."""
-    new = copy.copy(node)
-    for name, value in fields.items():
-        setattr(new, name, value)
-    return new
-
-
-def shorter(nodes: Sequence[ast.AST]) -> Iterator[list[ast.AST]]:
-    """The nodes without one of them."""
-    for i in range(len(nodes)):
-        yield [*nodes[:i], *nodes[i + 1 :]]
-
-
-def variants(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in the place of a node: mistakes that a writer could make."""
-    match node:
-        case ast.Compare(ops=ops):
-            for i, op in enumerate(ops):
-                other = COMPARISONS[type(op)]()
-                yield altered(node, ops=[*ops[:i], other, *ops[i + 1 :]])
-        case ast.BoolOp(op=op, values=values):
-            yield altered(node, op=ast.Or() if isinstance(op, ast.And) else ast.And())
-            for rest in shorter(values):
-                yield rest[0] if len(rest) == 1 else altered(node, values=rest)
-        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
-            yield operand
-        case ast.BinOp(left=left, op=ast.BitOr() | ast.BitAnd(), right=right):
-            yield from (left, right)
-        case ast.BinOp(op=op) if type(op) in ARITHMETIC:
-            yield altered(node, op=ARITHMETIC[type(op)]())
-        case ast.Constant(value=bool(value)):
-            yield ast.Constant(not value)
-        case ast.Constant(value=int(value)):
-            yield from (ast.Constant(value + 1), ast.Constant(value - 1))
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from (body, orelse)
-        case ast.Tuple(elts=elements, ctx=ast.Load()) if len(elements) > 2:  # fields of keys
-            for rest in shorter(elements):
-                yield altered(node, elts=rest)
-        case ast.Call(keywords=keywords):
-            for word in keywords:
-                if word.arg not in UNSEEN_WORDS:
-                    yield altered(node, keywords=[w for w in keywords if w is not word])
-        case (
-            ast.Raise()
-            | ast.AugAssign()
-            | ast.Delete()
-            | ast.Expr(value=ast.Call())
-            | ast.Assign(targets=[ast.Attribute() | ast.Subscript()])
-        ):
-            yield ast.Pass()
-        case ast.Break():
-            yield ast.Continue()
-        case ast.Continue():
-            yield ast.Break()
-
-
-# Nothing of these changes what a program does: what is said in errors (other tests match it), our
-# own invariants, types, decorators, which mark classes as final and have functions compiled.
-UNSEEN_WORDS = {"strict", "stacklevel"}
-UNSEEN_FIELDS = {"annotation", "returns", "decorator_list", "type_params", "bases"}
-
-
-def seen(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes directly within one that tests can notice."""
-    match node:
-        case ast.Raise() | ast.JoinedStr() | ast.Assert():
-            return
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
-            name in ("__slots__", "__all__")
-            # A name of a type for annotations.
-            or (isinstance(value, ast.BinOp) and name[0].isupper() and not name.isupper())
-        ):
-            return
-        case ast.keyword(arg=word) if word in UNSEEN_WORDS:
-            return
-    for name, value in ast.iter_fields(node):
-        if name not in UNSEEN_FIELDS:
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield child
-
-
-def changes(text: str) -> dict[tuple[int, int], list[Change]]:
-    """The changes that can be made to a module, by the bytes that they replace.
-
-    No change moves a line. Left out is what changes nothing that tests could see (`seen`).
-    """
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    found: dict[tuple[int, int], list[Change]] = {}
-
-    def add(node: ast.expr | ast.stmt, new: ast.AST) -> None:
-        at = (
-            starts[node.lineno - 1] + node.col_offset,
-            starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0),
-        )
-        written = ast.unparse(new).replace("\n", " ")
-        written += "\n" * ((node.end_lineno or 0) - node.lineno)
-        change = Change(node.lineno, *at, written if isinstance(node, ast.stmt) else f"({written})")
-        try:
-            compile(change.made(text), "changed", "exec")
-        except SyntaxError:  # a star that needs its tuple, a pattern of `match`
-            return
-        found.setdefault(at, []).append(change)
-
-    def visit(node: ast.AST) -> None:
-        match node:
-            case ast.If(test=ast.Name("TYPE_CHECKING")):
-                return
-            case ast.If(test=test):
-                add(test, ast.Constant(False))
-                add(test, ast.Constant(True))
-            case ast.While(test=test):
-                add(test, ast.Constant(False))
-        if isinstance(node, ast.expr | ast.stmt):
-            for new in variants(node):
-                add(node, new)
-        for child in seen(node):
-            visit(child)
-
-    visit(ast.parse(text))
-    return found
-
-
-def drawn(text: str, number: int, seed: int) -> list[Change]:
-    """So many of the changes, each at a place of its own."""
-    places = changes(text)
-    dice = random.Random(seed)
-    at = dice.sample(sorted(places), min(number, len(places)))
-    return [dice.choice(places[where]) for where in sorted(at)]
-
-
-def run_drawn(
-    folder: Path, file: str, number: int, seed: int, tests: Sequence[str], limit: float
-) -> tuple[int, int]:
-    """Changes by chance of a file of the copy: how many live, among how many."""
-    text = (folder / "teucer" / file).read_text()
-    chosen = drawn(text, number, seed)
-    living = 0
-    for change in chosen:
-        alive = lives(folder, file, change.made(text), tests, limit)
-        print(f"{'LIVES ' if alive else 'killed'}  {change.named(text)}", flush=True)
-        living += alive
-    return living, len(chosen)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", nargs="?", help="a file below teucer/")
-    parser.add_argument("tests", nargs="*", help="tests near it, as pytest takes them")
-    parser.add_argument("-n", "--number", type=int, default=40, help="how many changes are drawn")
+    parser.add_argument("names", nargs="*", help="files or folders below teucer/")
+    parser.add_argument("-n", "--number", type=int, help="how many changes of a file are drawn")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant")
+    parser.add_argument("--map", action="store_true", help="make the map, of these tests or of all")
+    parser.add_argument("--as-is", action="store_true", help="take the map as it is")
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        nargs="+",
+        default=[ROOT / ".cache" / "mutants.json"],
+        help="where the map is; of several the first is added to",
+    )
     args = parser.parse_args()
-    chosen = [m for m in listed() if args.file in (None, m.file)]
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a fork keeps one thread
+    for name in LOADED:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(name).resolve()
         copied(folder)
-        start = time.monotonic()
-        if not passes(folder, args.tests or sorted({test for m in chosen for test in m.tests})):
-            print("The tests fail without any change. Mend them first.")
-            return 2
-        # A change may make a loop endless. A slow machine makes no test fail.
-        limit = 3 * (time.monotonic() - start) + 60
-        if args.tests:
-            living, number = run_drawn(folder, args.file, args.number, args.seed, args.tests, limit)
-        else:
-            living, number = run_listed(folder, chosen, limit), len(chosen)
-    print(f"{number - living} of {number} killed")
-    return int(living > (number / 10 if args.tests else 0))
+        if args.number is None and not args.map:
+            chosen = [m for m in listed() if not args.names or m.file in args.names]
+            every: dict[str, list[str]] = {test: [] for m in chosen for test in m.tests}
+            face = (folder / "teucer/__init__.py").read_text()
+            if by := noticed(folder, "__init__.py", face, every, 3000):
+                print(f"The tests fail without any change. Mend them first: {by}")
+                return 2
+            living, number = run_listed(folder, chosen), len(chosen)
+            print(f"{number - living} of {number} killed")
+            return int(living > 0)
+        cover = Map(*args.kept)
+        if not args.as_is:
+            cover.make(folder, (args.map and args.names) or cover.missing())
+        if args.map:
+            return 0
+        counts = [draw(folder, room, cover, args) for room in args.names]
+    return int(sum(living for living, _ in counts) * 10 > sum(number for _, number in counts))
 
 
 if __name__ == "__main__":
