@@ -115,7 +115,7 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
 
 # Nothing of these changes what a program does: what is said in errors (other tests match it), our
 # own invariants, types, decorators, which mark classes as final and have functions compiled.
-UNSEEN_WORDS = {"strict", "stacklevel"}
+UNSEEN_WORDS = {"strict", "stacklevel", "help"}
 UNSEEN_FIELDS = {"annotation", "returns", "decorator_list", "type_params", "bases"}
 
 
