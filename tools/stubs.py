@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 MODULES = (
     "teucer",
     "teucer.debug",
+    "teucer.experimental.pallas",
     "teucer.extend",
     "teucer.image",
     "teucer.interpreters",
@@ -35,9 +36,11 @@ MODULES = (
     "teucer.ops",
     "teucer.scipy",
     "teucer.scipy.cluster",
+    "teucer.scipy.linalg",
     "teucer.scipy.signal",
     "teucer.scipy.sparse",
     "teucer.scipy.spatial",
+    "teucer.scipy.special",
     "teucer.scipy.stats",
     "teucer.sharding",
 )

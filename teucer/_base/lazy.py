@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 __all__ = ["lazy_module", "listing"]
 
@@ -17,8 +18,8 @@ def lazy_module(
     module: str,
     rooms: Mapping[str, str],
     absent: Mapping[str, str] | None = None,
-    finish: Callable[[object], object] | None = None,
-) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    finish: Callable[[Any], object] | None = None,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
 
     rooms: for each module, the names that it gives, in one string; `name=other` gives its `other`
@@ -37,7 +38,8 @@ def lazy_module(
             name, _, other = item.partition("=")
             where[name] = (room, other or name)
 
-    def __getattr__(name: str) -> object:
+    # Type checkers take its result for the type of every name of a face that has no stub.
+    def __getattr__(name: str) -> Any:
         try:
             room, other = where[name]
         except KeyError:

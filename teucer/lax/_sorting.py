@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from teucer.lax._structure import canonical_axis, full
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, Size
+    from teucer._core.typing import ArrayLike, Aval, Dims, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -432,8 +432,19 @@ top_k_p = TopK()
 approx_top_k_p = ApproxTopK()
 
 
+@overload
 def sort(
-    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> tuple[Array, ...]: ...
+def sort(
+    operand: ArrayLike | Sequence[ArrayLike],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
 ) -> Array | tuple[Array, ...]:
     """An array, or arrays together, in ascending order along an axis.
 
@@ -445,8 +456,7 @@ def sort(
     >>> sort(np.float32([3, 1, 2]))
     Array([1., 2., 3.], dtype=float32)
     """
-    several = isinstance(operand, list | tuple)
-    xs = tuple(operand) if several else (operand,)
+    xs = tuple(operand) if isinstance(operand, list | tuple) else (operand,)
     if not xs:
         raise TypeError("Sort requires at least one operand")
     if not 1 <= num_keys <= len(xs):
@@ -457,7 +467,7 @@ def sort(
         is_stable=bool(is_stable),
         num_keys=operator.index(num_keys),
     )
-    return outs if several else outs[0]
+    return outs if isinstance(operand, list | tuple) else outs[0]
 
 
 def sort_key_val(

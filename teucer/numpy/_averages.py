@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -44,6 +44,22 @@ def _average(a: ArrayLike, axis: int, weights: ArrayLike, keepdims: bool) -> Any
     return lax.div(fold("sum", lax.mul(x, w), axes, keepdims, None, None), total), total
 
 
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axis = ...,
+    weights: ArrayLike | None = ...,
+    returned: Literal[False] = ...,
+    keepdims: bool = ...,
+) -> Array: ...
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axis = ...,
+    weights: ArrayLike | None = ...,
+    returned: bool = ...,
+    keepdims: bool = ...,
+) -> Any: ...
 def average(
     a: ArrayLike,
     axis: Axis = None,

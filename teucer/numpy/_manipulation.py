@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -360,7 +360,11 @@ def _at_least(name: str, change: Callable[[Value], object], arys: Sequence[objec
     return [change(operand(name, x, i)) for i, x in enumerate(arys)]
 
 
-def atleast_1d(*arys: Any) -> Array | tuple[Array, ...]:
+@overload
+def atleast_1d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
+def atleast_1d(*arys: Any) -> Array | list[Array]:
     """Arrays with an axis added to those that have none.
 
     >>> atleast_1d(np.float32(1)).shape
@@ -369,7 +373,11 @@ def atleast_1d(*arys: Any) -> Array | tuple[Array, ...]:
     return _at_least("atleast_1d", lambda x: x if x.ndim else _structure.reshape(x, (1,)), arys)
 
 
-def atleast_2d(*arys: Any) -> Array | tuple[Array, ...]:
+@overload
+def atleast_2d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
+def atleast_2d(*arys: Any) -> Array | list[Array]:
     """Arrays with leading axes added to those that have fewer than two.
 
     >>> atleast_2d(np.zeros(3)).shape
@@ -380,7 +388,11 @@ def atleast_2d(*arys: Any) -> Array | tuple[Array, ...]:
     )
 
 
-def atleast_3d(*arys: Any) -> Array | tuple[Array, ...]:
+@overload
+def atleast_3d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
+def atleast_3d(*arys: Any) -> Array | list[Array]:
     """Arrays with axes added to those that have fewer than three: one of a single axis gets it in
     the middle.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -337,6 +337,26 @@ def _by_size(x: Array) -> Any:
     return argsort(-_ufuncs.abs(x))
 
 
+@overload
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = ...,
+    full: Literal[False] = ...,
+    w: ArrayLike | None = ...,
+    cov: Literal[False] = ...,
+) -> Array: ...
+@overload
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = ...,
+    full: bool = ...,
+    w: ArrayLike | None = ...,
+    cov: bool | str = ...,
+) -> Any: ...
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,
@@ -344,7 +364,7 @@ def polyfit(
     rcond: float | None = None,
     full: bool = False,
     w: ArrayLike | None = None,
-    cov: bool = False,
+    cov: bool | str = False,
 ) -> Array | tuple[Array, ...]:
     """The polynomial of a degree that fits points best, in the sense of least squares.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -137,6 +137,30 @@ def _laid_out(out: Any, axis: int, dtype: Any) -> Any:
     return lax.convert_element_type(out, dtype)
 
 
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: Any = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array: ...
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: bool = ...,
+    dtype: Any = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Any: ...
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -293,6 +317,14 @@ def _meshgrid(xs: Sequence[Array], sparse: bool, swap: bool) -> Any:
     return tuple(grids)
 
 
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: Literal[False] = ...
+) -> Array: ...
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: bool = ...
+) -> Any: ...
 def indices(
     dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False
 ) -> Array | tuple[Array, ...]:

@@ -7,7 +7,7 @@ written for SciPy: arrays are immutable, results are never checked, and XLA choo
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -241,6 +241,24 @@ def qr(
     return (r, *permutation) if mode == "r" else (q, r, *permutation)
 
 
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> Any: ...
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,
@@ -259,6 +277,32 @@ def svd(
     return tuple(found) if compute_uv else found
 
 
+@overload
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = ...,
+    lower: bool = ...,
+    eigvals_only: Literal[False] = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = ...,
+    lower: bool = ...,
+    eigvals_only: bool = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> Any: ...
 def eigh(
     a: ArrayLike,
     b: ArrayLike | None = None,

@@ -6,7 +6,7 @@ Polar, Hessenberg, complex Schur, Q times a matrix, eigenvalues of tridiagonal m
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
 
 
+@overload
+def hessenberg(
+    a: ArrayLike, *, calc_q: Literal[False] = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Array: ...
+@overload
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Any: ...
 @fast(static=("calc_q", "overwrite_a", "check_finite"))
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -236,6 +244,28 @@ def _to_triangle(block: Any) -> Any:
     )
 
 
+@overload
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: Literal[False] = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: Any = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: bool = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: Any = ...,
+) -> Any: ...
 def eigh_tridiagonal(
     d: ArrayLike,
     e: ArrayLike,

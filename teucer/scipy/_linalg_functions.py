@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from teucer import lax
 from teucer import numpy as jnp
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
 
 
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = ..., compute_expm: Literal[True] = ...
+) -> tuple[Array, Array]: ...
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = ..., compute_expm: bool = ...
+) -> Any: ...
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
 ) -> Array | tuple[Array, Array]:
@@ -56,6 +64,10 @@ def _expm_frechet(a: ArrayLike, e: ArrayLike) -> tuple[Any, Any]:
     return jvp(expm, (a,), (e,))
 
 
+@overload
+def funm(A: ArrayLike, func: Callable[[Value], object], disp: Literal[True] = ...) -> Array: ...
+@overload
+def funm(A: ArrayLike, func: Callable[[Value], object], disp: bool = ...) -> Any: ...
 def funm(
     A: ArrayLike, func: Callable[[Value], object], disp: bool = True
 ) -> Array | tuple[Array, Array]:

@@ -27,7 +27,7 @@ from teucer.experimental.array_serialization.pytree_serialization_utils import P
 from teucer.random import key_dtype
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Params
+    from teucer._core.typing import Params
 
 __all__ = ["load", "load_pytreedef", "nonblocking_load", "nonblocking_save", "save"]
 __dir__ = listing(__name__, __all__)
@@ -51,7 +51,7 @@ def _loading() -> ThreadPoolExecutor:
 
 
 def save(
-    data: ArrayLike,
+    data: object,
     directory: str | os.PathLike[str],
     *,
     overwrite: bool = True,
@@ -78,7 +78,7 @@ def save(
 
 
 def nonblocking_save(
-    data: ArrayLike,
+    data: object,
     directory: str | os.PathLike[str],
     *,
     overwrite: bool = True,
@@ -94,7 +94,7 @@ def load(
     directory: str | os.PathLike[str],
     shardings: Any,
     *,
-    mask: ArrayLike | None = None,
+    mask: object = None,
     ts_specs: object = None,
 ) -> Any:
     """The tree that was saved to a folder.
@@ -113,7 +113,7 @@ def nonblocking_load(
     directory: str | os.PathLike[str],
     shardings: object,
     *,
-    mask: ArrayLike | None = None,
+    mask: object = None,
     ts_specs: object = None,
 ) -> PyTreeFuture[Any]:
     """As `load`, in a thread; `result()` of what is returned is the tree."""
@@ -146,7 +146,7 @@ def _keys_struct(stored: _folders.Stored) -> ShapeDtypeStruct:
 
 
 def _save(
-    data: ArrayLike, directory: str | os.PathLike[str], overwrite: bool, ts_specs: object
+    data: object, directory: str | os.PathLike[str], overwrite: bool, ts_specs: object
 ) -> Callable[[], None]:
     """Begin a save; what is returned does the rest of it."""
     folder = Path(directory).absolute()

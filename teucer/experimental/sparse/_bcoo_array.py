@@ -18,7 +18,7 @@ from teucer.experimental.sparse.util import SparseInfo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import DTypeLike, Size
+    from teucer._core.typing import Array, Axes, DTypeLike, Size
 
 __all__ = ["BCOO"]
 
@@ -65,6 +65,39 @@ class BCOO(JAXSparse):
         self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
         super().__init__(args, shape=shape)
         validate_bcoo(self.data, self.indices, self.shape)
+
+    if TYPE_CHECKING:  # What `_methods` attaches.
+
+        def todense(self) -> Array: ...
+        def transpose(self, axes: Axes | None = ...) -> BCOO: ...
+        def sum_duplicates(self, nse: int | None = ..., remove_zeros: bool = ...) -> BCOO: ...
+        def sort_indices(self) -> BCOO: ...
+        def update_layout(
+            self,
+            *,
+            n_batch: int | None = ...,
+            n_dense: int | None = ...,
+            on_inefficient: str | None = ...,
+        ) -> BCOO: ...
+        @classmethod
+        def fromdense(
+            cls,
+            mat: object,
+            *,
+            nse: int | None = ...,
+            index_dtype: DTypeLike = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> BCOO: ...
+        @classmethod
+        def from_scipy_sparse(
+            cls,
+            mat: Any,
+            *,
+            index_dtype: DTypeLike | None = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> BCOO: ...
 
     def _layout(self) -> BCOOProperties:
         return validate_bcoo(self.data, self.indices, self.shape)

@@ -18,7 +18,7 @@ from teucer.experimental.sparse.util import SparseInfo, _coo_to_csr, _csr_to_coo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import ArrayLike, DTypeLike, Size
+    from teucer._core.typing import Array, ArrayLike, Axes, DTypeLike, Size
 
 __all__ = ["BCSR"]
 
@@ -62,6 +62,31 @@ class BCSR(JAXSparse):
         self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
         super().__init__(args, shape=shape)
         validate_bcsr(self.data, self.indices, self.indptr, self.shape)
+
+    if TYPE_CHECKING:  # What `_methods` attaches.
+
+        def todense(self) -> Array: ...
+        def transpose(self, axes: Axes | None = ...) -> BCSR: ...
+        def sum_duplicates(self, nse: int | None = ..., remove_zeros: bool = ...) -> BCSR: ...
+        @classmethod
+        def fromdense(
+            cls,
+            mat: object,
+            *,
+            nse: int | None = ...,
+            index_dtype: DTypeLike = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> BCSR: ...
+        @classmethod
+        def from_scipy_sparse(
+            cls,
+            mat: Any,
+            *,
+            index_dtype: DTypeLike | None = ...,
+            n_dense: int = ...,
+            n_batch: int = ...,
+        ) -> BCSR: ...
 
     def _layout(self) -> BCSRProperties:
         return validate_bcsr(self.data, self.indices, self.indptr, self.shape)

@@ -134,7 +134,7 @@ def _leading_size(avals: Sequence[ShapedArray]) -> Any:
 
 @tracebacks.api_boundary
 def associative_scan(
-    fn: Callable[[object, object], object], elems: object, reverse: bool = False, axis: int = 0
+    fn: Callable[[Any, Any], object], elems: object, reverse: bool = False, axis: int = 0
 ) -> Any:
     """All prefixes of arrays combined by an associative function, in a number of steps logarithmic
     in their size.

@@ -526,7 +526,7 @@ def _selected(going: Any, on_true: Any, on_false: Any) -> Any:
 
 @tracebacks.api_boundary
 def while_loop(
-    cond_fun: Callable[[object], object], body_fun: Callable[[object], object], init_val: object
+    cond_fun: Callable[[Any], object], body_fun: Callable[[Any], object], init_val: object
 ) -> Any:
     """body_fun applied again and again, as long as cond_fun of the value is true.
 

@@ -803,7 +803,7 @@ def scatter_max(
 def scatter_apply(
     operand: Array,
     scatter_indices: Array,
-    func: Callable[[object], object],
+    func: Callable[[Any], object],
     dimension_numbers: ScatterDimensionNumbers,
     *,
     update_shape: Axes = (),

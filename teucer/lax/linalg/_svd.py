@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, overload
 
 import numpy as np
 
@@ -325,6 +325,24 @@ def _part(ctx: Context, x: Value, axis: int, bounds: tuple[int, int]) -> Any:
     return hlo.slice(ctx, x, start, limit, [1] * len(x.shape))
 
 
+@overload
+def svd(
+    x: ArrayLike,
+    *,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+    algorithm: SvdAlgorithm | None = ...,
+) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(
+    x: ArrayLike,
+    *,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+    algorithm: SvdAlgorithm | None = ...,
+) -> Any: ...
 def svd(
     x: ArrayLike,
     *,
