@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 
@@ -18,16 +18,19 @@ from teucer._core.provided import provided
 from teucer._core.types import KeyCarrier, ShapedArray, aval_of, register_aval_of
 from teucer._devices import backends, processes, shardings
 from teucer._xla import arrays as xla
-from teucer._xla.client import XlaRuntimeError, platform_of
+from teucer._xla.client import Device, XlaRuntimeError, platform_of
 
 if TYPE_CHECKING:
-    from teucer._core.typing import DTypeLike, Value
+    from teucer._base.dtypes import ExtendedDType
+    from teucer._core.typing import DTypeLike, HostArray, Value
 
 __all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
 Array = xla.Array
 ArrayImpl = xla.ArrayImpl
 
+
+_Number = TypeVar("_Number", int, float, complex)
 
 # What C++ holds as the type: for keys a stand-in (KeyCarrier), which nothing else sees.
 ArrayImpl._carried = ArrayImpl.__dict__.get("_carried", ArrayImpl.aval)
@@ -60,7 +63,7 @@ class Shard:
         )
 
 
-def to_numpy(x: Value) -> np.ndarray[Any, Any]:
+def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array on the host, read-only; waits for them, and raises what their
     computation raised."""
     x_ = check_live(x)
@@ -90,7 +93,7 @@ def to_numpy(x: Value) -> np.ndarray[Any, Any]:
     return x_._npy_value  # type: ignore[no-any-return]
 
 
-def _elsewhere(x: Any) -> np.ndarray[Any, Any]:
+def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array that other processes hold, too: this one's copy, if it has one."""
     own = xla.shard_arrays(x)
     if not x.is_fully_replicated or not own:
@@ -108,7 +111,7 @@ def _elsewhere(x: Any) -> np.ndarray[Any, Any]:
     return value
 
 
-def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
+def _read(x: ArrayImpl) -> tuple[np.ndarray[Any, Any], bool]:
     """The values of an array on one device, and whether they are the device's own."""
     try:
         return np.asarray(
@@ -119,7 +122,7 @@ def _read(x: Any) -> tuple[np.ndarray[Any, Any], bool]:
         return value, not did_copy
 
 
-def _gather(x: Any) -> np.ndarray[Any, Any]:
+def _gather(x: ArrayImpl) -> np.ndarray[Any, Any]:
     if x._sharding._sums():
         raise ValueError(
             "the value of an array whose parts are still to be summed is on no device.\n"
@@ -139,7 +142,7 @@ def _gather(x: Any) -> np.ndarray[Any, Any]:
     return out
 
 
-def check_live(x: Any) -> Any:
+def check_live(x: ArrayImpl) -> Any:
     """The array, if its buffer is there; else a RuntimeError."""
     if x.is_deleted():
         raise RuntimeError(
@@ -167,7 +170,7 @@ def _checked(name: str, doc: str) -> Callable[..., Any]:
     """A method of C++ that does not look whether the buffer is there."""
     method = getattr(ArrayImpl, name)
 
-    def checked(x: Value) -> Any:
+    def checked(x: ArrayImpl) -> Any:
         return method(check_live(x))
 
     checked.__name__, checked.__doc__ = name, doc
@@ -190,63 +193,63 @@ _MEMBERS["aval"] = property(aval_of, doc="The array's type.")
 
 
 @_property
-def _value(x: Value) -> np.ndarray[Any, Any]:
+def _value(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values on the host; jaxlib from 0.11 on asks for them by this name."""
     return to_numpy(x)
 
 
 @_property
-def shape(x: Any) -> tuple[int, ...]:
+def shape(x: ArrayImpl) -> tuple[int, ...]:
     """Sizes of the axes."""
     aval = x._carried
     return aval.shape if type(aval) is ShapedArray else aval.logical.shape
 
 
 @_property
-def dtype(x: Any) -> Any:
+def dtype(x: ArrayImpl) -> Any:
     """Type of the elements."""
     aval = x._carried
     return aval.dtype if type(aval) is ShapedArray else aval.logical.dtype
 
 
 @_property
-def ndim(x: Any) -> int:
+def ndim(x: ArrayImpl) -> int:
     """Number of axes."""
     return len(x.aval.shape)
 
 
 @_property
-def size(x: Any) -> int:
+def size(x: ArrayImpl) -> int:
     """Number of elements."""
     return math.prod(x.aval.shape)
 
 
 @_property
-def weak_type(x: Any) -> bool:
+def weak_type(x: ArrayImpl) -> bool:
     """Whether the dtype gives way in promotion, as that of Python scalars."""
     return x.aval.weak_type  # type: ignore[no-any-return]
 
 
 @_property
-def itemsize(x: Any) -> int:
+def itemsize(x: ArrayImpl) -> int:
     """Bytes an element."""
     return x.dtype.itemsize  # type: ignore[no-any-return]
 
 
 @_property
-def nbytes(x: Any) -> int:
+def nbytes(x: ArrayImpl) -> int:
     """Bytes of all elements."""
     elements: int = math.prod(x.aval.shape)
     return elements * int(x.dtype.itemsize)
 
 
 @_property
-def sharding(x: Any) -> Any:
+def sharding(x: ArrayImpl) -> Any:
     """How the array is laid over devices."""
     return x._sharding
 
 
-def _format(x: Any) -> formats.Format:
+def _format(x: ArrayImpl) -> formats.Format:
     check_live(x)
     if dtypes.is_string(x.dtype):  # of which the runtime does not say how they lie
         return formats.Format(None, x._sharding)
@@ -257,46 +260,46 @@ _MEMBERS["format"] = property(_format, doc="How the array lies in memory, and ov
 
 
 @_property
-def committed(x: Any) -> bool:
+def committed(x: ArrayImpl) -> bool:
     """Whether the array was put on its devices explicitly, so that computation follows it."""
     return x._committed  # type: ignore[no-any-return]
 
 
 @_property
-def device(x: Any) -> Any:
+def device(x: ArrayImpl) -> Any:
     """The device of an array on one device; else its sharding."""
     devices_ = x._sharding.device_set
     return next(iter(devices_)) if len(devices_) == 1 else x._sharding
 
 
 @_member
-def devices(x: Any) -> set[Any]:
+def devices(x: ArrayImpl) -> set[Any]:
     """The devices that hold a part of the array."""
     found: set[Any] = x._sharding.device_set
     return set(found)
 
 
 @_property
-def is_fully_replicated(x: Any) -> bool:
+def is_fully_replicated(x: ArrayImpl) -> bool:
     """Whether every device holds the whole array."""
     return bool(x._sharding.is_fully_replicated)
 
 
 @_property
-def is_fully_addressable(x: Any) -> bool:
+def is_fully_addressable(x: ArrayImpl) -> bool:
     """Whether this process holds all of the array."""
     return bool(x._sharding.is_fully_addressable)
 
 
 @_property
-def global_shards(x: Any) -> list[Shard]:
+def global_shards(x: ArrayImpl) -> list[Shard]:
     """All parts of the array; `data` is None for those of other processes."""
     local = {s.device: s for s in x.addressable_shards}
     return [local.get(d, Shard(d, index, replica, None)) for d, index, replica in _placed_parts(x)]
 
 
 @_property
-def addressable_shards(x: Any) -> list[Shard]:
+def addressable_shards(x: ArrayImpl) -> list[Shard]:
     """The parts of the array that this process holds."""
     check_live(x)
     if x._sharding.num_devices == 1:
@@ -311,7 +314,7 @@ def addressable_shards(x: Any) -> list[Shard]:
     ]
 
 
-def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
+def _placed_parts(x: ArrayImpl) -> list[tuple[Any, tuple[slice, ...], int]]:
     """For each device: which part of the array it holds, and which copy of that part."""
     copies: dict[str, int] = {}
     placed = []
@@ -322,14 +325,14 @@ def _placed_parts(x: Any) -> list[tuple[Any, tuple[slice, ...], int]]:
     return placed
 
 
-def retyped(x: Any, carrier: Any) -> Any:
+def retyped(x: ArrayImpl, carrier: ShapedArray | KeyCarrier) -> Any:
     """The buffers of x as an array of another type, committed to their devices if x is."""
     if x._committed:
         return x._rewrap_with_aval_and_sharding(carrier, x._sharding)
     return xla.assemble(carrier, x._sharding, [x], committed=False)  # on one device
 
 
-def _part(part: Any, aval: Any, device: Any, memory_kind: str | None) -> Any:
+def _part(part: ArrayImpl, aval: ShapedArray, device: Device, memory_kind: str | None) -> Any:
     """One device's buffer, in a memory of it, as an array of its own."""
     return part._rewrap_with_aval_and_sharding(
         aval.carrier, shardings.SingleDeviceSharding(device, memory_kind)
@@ -337,13 +340,13 @@ def _part(part: Any, aval: Any, device: Any, memory_kind: str | None) -> Any:
 
 
 @_member
-def addressable_data(x: Any, index: int) -> Any:
+def addressable_data(x: ArrayImpl, index: int) -> Any:
     """The values of the index-th part that this process holds."""
     return x.addressable_shards[index].data
 
 
 @_member
-def copy_to_host_async(x: Any) -> None:
+def copy_to_host_async(x: ArrayImpl) -> None:
     """Start copying the values to the host, so that reading them later waits less."""
     check_live(x)
     # In its memory there is nothing to copy, and jaxlib would look for the package jax first.
@@ -359,7 +362,7 @@ def copy_to_host_async(x: Any) -> None:
 
 @_member
 def __array__(
-    x: Value, dtype: DTypeLike | None = None, context: object = None, copy: bool | None = None
+    x: ArrayImpl, dtype: DTypeLike | None = None, context: object = None, copy: bool | None = None
 ) -> Any:
     value = to_numpy(x)
     if dtype is not None and np.dtype(dtype) != value.dtype:
@@ -368,7 +371,7 @@ def __array__(
 
 
 @_member
-def item(x: Value, *args: int) -> Any:
+def item(x: ArrayImpl, *args: int) -> Any:
     """An element as a Python scalar; of an array of one element, that one.
 
     Raises ValueError if there are several elements and no index is given.
@@ -377,26 +380,26 @@ def item(x: Value, *args: int) -> Any:
 
 
 @_member
-def tolist(x: Value) -> Any:
+def tolist(x: ArrayImpl) -> Any:
     """The values as nested Python lists, or a scalar for an array without axes."""
     return to_numpy(x).tolist()
 
 
 @_member
-def tobytes(x: Value, order: str = "C") -> bytes:
+def tobytes(x: ArrayImpl, order: str = "C") -> bytes:
     """The values as bytes."""
     return to_numpy(x).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the order
 
 
 @_member
-def __bool__(x: Any) -> bool:
+def __bool__(x: ArrayImpl) -> bool:
     if x.size != 1:
         raise ValueError(f"The truth value of {ambiguous(x.size)}\n    x: {x.aval!r}")
     return bool(to_numpy(x))
 
 
-def _scalar_conversion(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def convert(x: Any) -> Any:
+def _scalar_conversion(kind: type[_Number]) -> Callable[[ArrayImpl], _Number]:
+    def convert(x: ArrayImpl) -> _Number:
         if x.ndim:
             raise TypeError(
                 "Only scalar arrays can be converted to Python scalars; "
@@ -417,7 +420,7 @@ _MEMBERS.update(
 
 
 @_member
-def __index__(x: Any) -> int:
+def __index__(x: ArrayImpl) -> int:
     if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
         raise TypeError(
             f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}"
@@ -429,7 +432,7 @@ _MEMBERS["__hash__"] = None  # the runtime quotes a message of its own, without 
 
 
 @_member
-def __len__(x: Any) -> int:
+def __len__(x: ArrayImpl) -> int:
     try:
         return x.aval.shape[0]  # type: ignore[no-any-return]
     except IndexError:
@@ -437,7 +440,7 @@ def __len__(x: Any) -> int:
 
 
 @_member
-def __repr__(x: Any) -> str:
+def __repr__(x: ArrayImpl) -> str:
     if x.is_deleted():
         return f"Array(shape={x.shape}, dtype={x.dtype.name}, deleted)"
     if type(x._carried) is KeyCarrier:
@@ -448,12 +451,12 @@ def __repr__(x: Any) -> str:
     return array_text(to_numpy(x), name)
 
 
-def _is_legible(x: Any) -> bool:
+def _is_legible(x: ArrayImpl) -> bool:
     """Whether this process has all values, and none are still to be summed."""
     return (x.is_fully_addressable or x.is_fully_replicated) and not x._sharding._sums()
 
 
-def array_text(value: np.ndarray[Any, Any], name: str) -> str:
+def array_text(value: HostArray, name: str) -> str:
     """The repr of an array of a host value; `name` says its dtype."""
     if not value.size:
         return f"Array([], shape={value.shape}, {name})"
@@ -463,17 +466,17 @@ def array_text(value: np.ndarray[Any, Any], name: str) -> str:
 
 
 @_member
-def __str__(x: Value) -> str:
+def __str__(x: ArrayImpl) -> str:
     return str(to_numpy(x)) if _is_plain(x) else repr(x)
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: ArrayImpl) -> bool:
     """Whether it prints as NumPy's arrays do."""
     return not x.is_deleted() and type(x._carried) is not KeyCarrier and _is_legible(x)
 
 
 @_member
-def __format__(x: Any, spec: str) -> str:
+def __format__(x: ArrayImpl, spec: str) -> str:
     if not _is_plain(x):
         return format(str(x), spec)
     return format(to_numpy(x)[()] if x.ndim == 0 else to_numpy(x), spec)
@@ -489,13 +492,13 @@ _MEMBERS["_key_data"] = lambda x: to_numpy(x._base_array)
 
 
 @_member
-def __reduce__(x: Any) -> Any:
+def __reduce__(x: ArrayImpl) -> Any:
     if type(x._carried) is KeyCarrier:
         return _unpickle_keys, (x._key_data(), x.dtype)
     return _unpickle, (to_numpy(x), x.aval.weak_type)
 
 
-def _unpickle_keys(words: Any, dtype: Any) -> Any:
+def _unpickle_keys(words: HostArray, dtype: ExtendedDType) -> Any:
     array: Any = provided.put(words, None)
     shape = words.shape[: words.ndim - dtype.physical.ndim]
     return retyped(array, ShapedArray(shape, dtype).carrier)
@@ -507,7 +510,7 @@ def _unpickle(value: Value, weak: bool) -> Any:
 
 @_member
 def __dlpack__(
-    x: Any,
+    x: ArrayImpl,
     *,
     stream: int | None = None,
     max_version: tuple[int, int] | None = None,
@@ -549,7 +552,7 @@ def __dlpack__(
     return xla.to_dlpack(source, stream)
 
 
-def _for_device(x: Any, place: tuple[int, ...], copy: bool | None) -> Any:
+def _for_device(x: ArrayImpl, place: tuple[int, ...], copy: bool | None) -> Any:
     """A copy of x on the device that DLPack's pair of numbers names."""
     kind, number = place
     platform = next((name for name, own in DLPACK_KINDS.items() if own == kind), None)
@@ -575,7 +578,7 @@ def _for_device(x: Any, place: tuple[int, ...], copy: bool | None) -> Any:
 
 
 @_member
-def __dlpack_device__(x: Any) -> tuple[int, int]:
+def __dlpack_device__(x: ArrayImpl) -> tuple[int, int]:
     d = x.device
     platform = platform_of(d) if hasattr(d, "platform") else None
     if platform not in DLPACK_KINDS:
@@ -586,7 +589,7 @@ def __dlpack_device__(x: Any) -> tuple[int, int]:
 
 
 @_property
-def __array_interface__(x: Any) -> dict[str, Any]:
+def __array_interface__(x: ArrayImpl) -> dict[str, Any]:
     """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that
     NumPy has of its own."""
     if type(x._carried) is KeyCarrier or x.dtype.kind not in "biufc" or x.dtype.isbuiltin != 1:

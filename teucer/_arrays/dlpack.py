@@ -128,7 +128,7 @@ def host_view(capsule: object) -> np.ndarray[Any, Any]:
     return view
 
 
-def _dtype(tensor: Any) -> np.dtype[Any]:
+def _dtype(tensor: _Tensor) -> np.dtype[Any]:
     name = _FLOATS_OF_ONE_BYTE.get(tensor.code) or _NAMES.get(tensor.code, "").format(tensor.bits)
     try:
         dtype = np.dtype(dtypes.as_dtype(name)) if name and tensor.lanes == 1 else None
@@ -142,7 +142,7 @@ def _dtype(tensor: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _layout(tensor: Any) -> tuple[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]:
+def _layout(tensor: _Tensor) -> tuple[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]:
     """(the lowest byte, counted from the first element; the number of bytes), (shape, strides in
     bytes)."""
     size = tensor.bits // 8

@@ -14,7 +14,8 @@ from teucer._xla.arrays import Sharding
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray
-    from teucer._core.typing import Array
+    from teucer._core.typing import Size
+    from teucer._xla.arrays import ArrayImpl
 
 __all__ = [
     "Format",
@@ -68,7 +69,7 @@ class Layout:
         """The layout with some of its fields changed."""
         return replace(self, **changes)
 
-    def check_compatible_aval(self, aval_shape: Any) -> None:
+    def check_compatible_aval(self, aval_shape: Sequence[Size]) -> None:
         """Raise ValueError if it is not a layout of arrays of this shape."""
         if len(self.major_to_minor) != len(aval_shape):
             raise ValueError(
@@ -107,7 +108,7 @@ class Format:
             )
 
 
-def order_of(x: Any) -> tuple[int, ...] | None:
+def order_of(x: ArrayImpl) -> tuple[int, ...] | None:
     """The axes of an array in memory, the slowest first; None where it lies row by row."""
     return order_by(x._pjrt_layout)
 
@@ -122,7 +123,7 @@ def order_by(layout: object) -> tuple[int, ...] | None:
         return found
 
 
-def order_in(layout: Any, aval: Aval) -> tuple[int, ...] | None:
+def order_in(layout: Layout | None, aval: Aval) -> tuple[int, ...] | None:
     """As `order_of`, of arrays of a type in a layout that is not left to the compiler."""
     if layout is None:
         return None
@@ -131,7 +132,9 @@ def order_in(layout: Any, aval: Aval) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def at_boundary(layouts: Sequence[Any], avals: Sequence[Aval], what: str) -> tuple[Any, ...]:
+def at_boundary(
+    layouts: Sequence[Layout | _Auto | None], avals: Sequence[Aval], what: str
+) -> tuple[Any, ...]:
     """What a program is told of the layouts of its arguments or results: nothing, (), if all lie
     row by row.
 
@@ -151,7 +154,7 @@ def at_boundary(layouts: Sequence[Any], avals: Sequence[Aval], what: str) -> tup
     told = tuple(
         [
             layout
-            if layout is Layout.AUTO
+            if isinstance(layout, _Auto)
             or (layout is not None and (order_in(layout, aval) or layout.tiling))
             else None
             for layout, aval in zip(layouts, avals, strict=True)
@@ -160,11 +163,11 @@ def at_boundary(layouts: Sequence[Any], avals: Sequence[Aval], what: str) -> tup
     return told if any(layout is not None for layout in told) else ()
 
 
-def check_argument(x: Array, layout: object) -> None:
+def check_argument(x: ArrayImpl, layout: Layout | _Auto | None) -> None:
     """Raise ValueError if a committed array lies otherwise than `jit` was told."""
     if layout is not None and getattr(x, "_committed", False):
         found = order_of(x)
-        if found is not None if layout is Layout.AUTO else found != order_in(layout, x.aval):
+        if found is not None if isinstance(layout, _Auto) else found != order_in(layout, x.aval):
             raise ValueError(
                 "Layout passed to jit does not match the layout on the respective arg. Got jit "
                 f"layout: {layout},\narg layout: {x.format.layout} for arg type: "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.formats import Format
 from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
@@ -15,6 +15,9 @@ from teucer._core.types import ShapedArray
 from teucer._devices import backends, placement, shardings
 from teucer._devices.shardings import Sharding
 from teucer._trees import pytrees
+
+if TYPE_CHECKING:
+    from teucer._trees.pytrees import PyTreeDef
 
 __all__ = ["Prefix", "check_fit", "everywhere", "place_of", "prefixes"]
 
@@ -26,7 +29,7 @@ class Prefix(NamedTuple):
     tree: Any
     leaves: tuple[Any, ...]
 
-    def spread(self, full: Any) -> list[Any]:
+    def spread(self, full: PyTreeDef) -> list[Any]:
         """One of them, or None, a leaf of the full tree.
 
         Raises RuntimeError for a PartitionSpec without a mesh, ValueError if this is no prefix of
@@ -49,7 +52,7 @@ class Prefix(NamedTuple):
             raise err.naming(self.name) from None
 
 
-def _for_arguments(name: str, prefix: Any, full: Any, err: ValueError) -> ValueError:
+def _for_arguments(name: str, prefix: Any, full: PyTreeDef, err: ValueError) -> ValueError:
     """The error for what is no prefix of the arguments, of which there is one more tuple than many
     expect."""
     children = pytrees.treedef_children(full)
@@ -106,7 +109,7 @@ def check_fit(
             shardings.check_shape(sharding, aval.shape)
 
 
-def prefixes(name: str, prefix: object) -> tuple[Prefix | None, Prefix | None]:
+def prefixes(name: str, prefix: Any) -> tuple[Prefix | None, Prefix | None]:
     """What `jit` was given as shardings, and the layouts in it."""
     prefix = tuple(prefix) if type(prefix) is list and name == "in_shardings" else prefix
     leaves, tree = pytrees.tree_flatten(prefix)

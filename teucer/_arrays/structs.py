@@ -21,8 +21,10 @@ from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import NamedSharding, as_named, typed
 
 if TYPE_CHECKING:
+    from teucer._core.manual.axis_type import ManualAxisType
     from teucer._core.types import Aval
     from teucer._core.typing import Array, DTypeLike, Value
+    from teucer._devices.shardings import Sharding
 
 __all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
 
@@ -52,14 +54,14 @@ class ShapeDtypeStruct:
 
     def __init__(
         self,
-        shape: Any,
+        shape: Iterable[Any],
         dtype: DTypeLike,
         *,
-        sharding: Any = None,
+        sharding: Format | Sharding | PartitionSpec | None = None,
         weak_type: bool = False,
         vma: Iterable[str] | None = None,
         is_ref: bool = False,
-        manual_axis_type: Any = None,
+        manual_axis_type: ManualAxisType | None = None,
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
@@ -264,7 +266,7 @@ def _duck(x: Value) -> Any:
     )
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: Value) -> Any:
     """The type of an array, a traced value or a Python number.
 
     >>> import teucer as jax

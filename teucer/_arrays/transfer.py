@@ -16,7 +16,9 @@ from teucer._devices import backends, meshes, placement, shardings
 from teucer._xla import arrays as xla
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, HostArray, Value
+    from teucer._devices.shardings import Sharding
+    from teucer._xla.client import Device
 
 __all__ = [
     "as_sharding",
@@ -85,7 +87,7 @@ def put(
 provided.fill(put=put)
 
 
-def _check_strings(aval: ShapedArray, devices: Sequence[Any]) -> None:
+def _check_strings(aval: ShapedArray, devices: Sequence[Device]) -> None:
     """Raise TypeError for strings on devices other than CPUs, ValueError for no strings."""
     if not dtypes.is_string(aval.dtype):
         return
@@ -101,7 +103,7 @@ def _check_strings(aval: ShapedArray, devices: Sequence[Any]) -> None:
         )
 
 
-def put_view(x: np.ndarray[Any, Any]) -> Any:
+def put_view(x: HostArray) -> Any:
     """Memory of the host as a committed array of the CPU that shares it. It must be aligned,
     row-major, and never change."""
     client = backends.backends().get("cpu")
@@ -119,7 +121,7 @@ def put_view(x: np.ndarray[Any, Any]) -> Any:
     )
 
 
-def put_array(x: Value, sharding: Any, *, committed: bool = True, copy: bool = False) -> Any:
+def put_array(x: Value, sharding: Sharding, *, committed: bool = True, copy: bool = False) -> Any:
     """A value, of host or device, as an array laid out by `sharding`.
 
     Raises ValueError if the sharding does not fit the value's shape.
@@ -170,8 +172,8 @@ def put_array(x: Value, sharding: Any, *, committed: bool = True, copy: bool = F
 
 def from_parts(
     aval: ShapedArray,
-    sharding: Any,
-    part: Callable[[tuple[slice, ...]], Any],
+    sharding: Sharding,
+    part: Callable[[tuple[slice, ...]], HostArray],
     committed: bool = True,
 ) -> Any:
     """An array of host values: `part(index)` for each device of this process; equal indices are
@@ -194,7 +196,9 @@ def from_parts(
     return xla.put(aval.carrier, sharding, parts, list(indices), committed=committed)
 
 
-def _one_by_one(aval: ShapedArray, sharding: Any, values: dict[Any, Any], committed: bool) -> Any:
+def _one_by_one(
+    aval: ShapedArray, sharding: Sharding, values: dict[Device, HostArray], committed: bool
+) -> Any:
     """An array whose parts are put one by one: jaxlib takes devices with one index to hold the
     same.
 
@@ -215,7 +219,7 @@ def _one_by_one(aval: ShapedArray, sharding: Any, values: dict[Any, Any], commit
     return xla.assemble(aval.carrier, sharding, parts, committed=committed)
 
 
-def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
+def _same_place(x: ArrayImpl, sharding: Sharding, committed: bool, copy: bool) -> Any:
     if copy:
         x = xla.copy_to_devices([x], [shardings.device_list(sharding)], [sharding], copy=True)[0]
     aval = shardings.sharded_aval(aval_of(x), sharding)
@@ -224,7 +228,7 @@ def _same_place(x: Any, sharding: Any, committed: bool, copy: bool) -> Any:
     return xla.assemble(aval.carrier, sharding, xla.shard_arrays(x), committed=committed)
 
 
-def same_cut(old: Any, new: Any, shape: tuple[int, ...]) -> bool:
+def same_cut(old: Sharding, new: Sharding, shape: tuple[int, ...]) -> bool:
     """Whether both cut the array into the same parts in the same order."""
     same = old.num_devices == new.num_devices and old._sums() == new._sums()
     return same and list(old.devices_indices_map(shape).values()) == list(

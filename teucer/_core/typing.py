@@ -37,6 +37,7 @@ __all__ = [
     "Dim",
     "Dims",
     "Groups",
+    "HostArray",
     "OutSharding",
     "Params",
     "Partition",
@@ -73,6 +74,8 @@ Avals: TypeAlias = "Sequence[ShapedArray]"
 Tangents: TypeAlias = "Sequence[Array | Zero]"
 Axes: TypeAlias = Sequence[int]
 
+# An array of NumPy, of any shape and dtype.
+HostArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 # What an argument of a numerical function may be.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 

@@ -18,7 +18,8 @@ from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Value
+    from teucer._core.typing import Array, DTypeLike, Value
+    from teucer._devices.shardings import Sharding
 
 __all__ = [
     "make_array_from_callback",
@@ -28,7 +29,11 @@ __all__ = [
 
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+    shape: Sequence[int],
+    sharding: Sharding,
+    arrays: Sequence[Array],
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """An array of its parts: one array on each device of this process, in the order of the
     sharding's devices.
@@ -60,7 +65,7 @@ def make_array_from_single_device_arrays(
             "If the Array has no addressable shards, `dtype` must be provided via the `dtype` "
             "argument to `jax.make_array_from_single_device_arrays`."
         )
-    aval = ShapedArray(shape, arrays[0].dtype if arrays else dtype)
+    aval = ShapedArray(shape, dtypes.as_dtype(arrays[0].dtype if arrays else dtype))
     local = [
         d for d in shardings.devices_of(sharding) if d.process_index == d.client.process_index()
     ]
@@ -86,7 +91,10 @@ def make_array_from_single_device_arrays(
 
 
 def make_array_from_callback(
-    shape: Sequence[int], sharding: Any, data_callback: Callable[..., Any], dtype: Any = None
+    shape: Sequence[int],
+    sharding: Sharding | Format,
+    data_callback: Callable[[tuple[slice, ...]], Any],
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """An array whose parts a function gives: data_callback(index) -> T[part], for the index of each
     part held here.
@@ -192,7 +200,7 @@ def make_array_from_process_local_data(
     return tree.unflatten(made)
 
 
-def _of_local(x: Value, sharding: Any, global_shape: Sequence[int | None] | None) -> Any:
+def _of_local(x: Value, sharding: Sharding, global_shape: Sequence[int | None] | None) -> Any:
     """An array of which this process has the parts that its devices hold, or the whole along some
     axes."""
     data = np.asarray(x)

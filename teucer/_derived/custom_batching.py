@@ -24,8 +24,14 @@ from teucer._transform.jvp import jvp_flat, split_tangents
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Params, Size, Value
+    from teucer._core.typing import Avals, Dims, Params, Size, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._transform.partial import PartialTrace
+    from teucer._trees.pytrees import PyTreeDef
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 
@@ -42,16 +48,16 @@ class CustomVmapCall(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, call: ClosedJaxpr, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call.out_avals)
 
     def effects(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return call.effects
 
-    def evaluate(self, *args: Any, call: Any, **params: object) -> Any:
+    def evaluate(self, *args: Value, call: Callable[..., Any], **params: object) -> Any:
         return tuple(call(*args))
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: StageTrace, args: tuple[Value, ...], params: Params) -> Any:
         call, rule = params["call"], params["rule"]
         if isinstance(call, ClosedJaxpr):
             return trace.record(self, args, params)
@@ -67,23 +73,29 @@ class CustomVmapCall(Primitive):
             {**params, "call": hoist_consts(jaxpr), "rule": rule_wider if k else rule},
         )
 
-    def lower(self, ctx: Any, *values: Any, call: ClosedJaxpr, **params: object) -> Any:
+    def lower(self, ctx: Context, *values: Written, call: ClosedJaxpr, **params: object) -> Any:
         return ctx.inline(call, *values)
 
     def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return params["call"], operands
 
     def jvp(
-        self, primals: Sequence[Value], tangents: Any, *, call: Any, rule: Any, name: str
+        self,
+        primals: Sequence[Value],
+        tangents: Tangents,
+        *,
+        call: Callable[..., Any],
+        rule: Callable[..., Any],
+        name: str,
     ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
         n = len(primals)
 
-        def call_jvp(*values: Any) -> list[Any]:
+        def call_jvp(*values: Value) -> list[Any]:
             outs, out_tangents = jvp_flat(call, *split_tangents(values, moving))
             return [*outs, *map(array_ops.instantiate, out_tangents)]
 
-        def rule_jvp(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+        def rule_jvp(size: Size, in_batched: Sequence[bool], *values: Value) -> Any:
             found: list[Sequence[bool]] = []
             dims = [0 if b else None for b in in_batched[:n]]
             tangent_batched = iter(in_batched[n:])
@@ -104,7 +116,7 @@ class CustomVmapCall(Primitive):
                 for p, t, b, a in zip(ps, ts, full, alike, strict=True)
             )
 
-            def apply(*xs: Any) -> list[Any]:
+            def apply(*xs: Value) -> list[Any]:
                 outs, out_batched = rule(size, alike, *xs)
                 found[:] = [out_batched]
                 return list(outs)
@@ -117,7 +129,7 @@ class CustomVmapCall(Primitive):
         half = len(outs) // 2
         return outs[:half], outs[half:]
 
-    def partial_eval(self, trace: Any, args: Sequence[Value], params: Params) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[Value], params: Params) -> Any:
         """The derivative is that of the function itself: a linear map has no use for the rule."""
         jaxpr, consts = stage_flat(params["call"], [typeof(x) for x in args])
         operands = (*consts, *args)
@@ -141,7 +153,14 @@ class CustomVmapCall(Primitive):
         )
 
     def batch(
-        self, axis: Any, args: Sequence[Value], dims: Any, *, call: object, rule: Any, **params: Any
+        self,
+        axis: Axis,
+        args: Sequence[Value],
+        dims: Dims,
+        *,
+        call: Callable[..., Any],
+        rule: Callable[..., Any],
+        **params: object,
     ) -> Any:
         if all(d is None for d in dims):
             return self._along_name(axis, args, call, rule, params)
@@ -151,16 +170,23 @@ class CustomVmapCall(Primitive):
         outs, out_batched = rule(axis.size, [d is not None for d in dims], *moved)
         return tuple(outs), tuple(0 if b else None for b in out_batched)
 
-    def _along_name(self, axis: Any, args: Any, call: Any, rule: Any, params: Any) -> Any:
+    def _along_name(
+        self,
+        axis: Axis,
+        args: Sequence[Value],
+        call: Callable[..., Any],
+        rule: Callable[..., Any],
+        params: Params,
+    ) -> Any:
         """The rule names batched arguments. Where only collectives in the function depend on
         the axis, it is mapped itself."""
         dims = (None,) * len(args)
         out_dims = OutDims(dims)
 
-        def rule_along(size: Any, in_batched: Sequence[bool], *values: Any) -> Any:
+        def rule_along(size: Size, in_batched: Sequence[bool], *values: Value) -> Any:
             flags: list[bool] = []
 
-            def flat(*xs: Any) -> Any:
+            def flat(*xs: Value) -> Any:
                 outs, flags[:] = rule(size, in_batched, *xs)
                 return outs
 
@@ -177,9 +203,9 @@ class CustomVmapCall(Primitive):
     def padded(
         self,
         sizes: Any,
-        args: Any,
+        args: Sequence[Value],
         avals: Sequence[ShapedArray],
-        outs: Any,
+        outs: Avals,
         *,
         call: ClosedJaxpr,
         **params: object,
@@ -225,7 +251,7 @@ class custom_vmap:
         return vmap_rule
 
     @tracebacks.api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         name = fun_name(self.fun)
         args = resolve_kwargs(self.fun, args, kwargs, "custom_vmap")
         call = flatten_call(args, {})
@@ -234,7 +260,7 @@ class custom_vmap:
             call.form(),
         )  # what is recorded keeps the rule, but not the arguments
         info = DebugInfo(self.fun, (), "custom_vmap")
-        out_tree: list[Any] = []
+        out_tree: list[PyTreeDef] = []
 
         def flat(*leaves: Value) -> list[Any]:
             outs, tree = flatten_results(call.apply(self.fun, leaves), "custom_vmap", info)
@@ -256,7 +282,7 @@ class custom_vmap:
 
 
 def _check_result(
-    result: object, name: str, out_tree: list[Any], size: int
+    result: object, name: str, out_tree: list[PyTreeDef], size: int
 ) -> tuple[list[Any], list[bool]]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(

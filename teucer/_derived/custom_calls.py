@@ -32,8 +32,11 @@ from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
     from teucer._core.types import Aval
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Avals, Dims, Params, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTree
 
 __all__ = [
@@ -140,7 +143,7 @@ class OutTypes:
         """Note what the function returned."""
         self.tree, self.avals = tree, [typeof(y) for y in outs]
 
-    def check(self, tree: Any, outs: Sequence[Value], head: str, function: str) -> None:
+    def check(self, tree: PyTree, outs: Sequence[Value], head: str, function: str) -> None:
         """Raise TypeError if a rule returned something else. head: what is said of the rule
         first."""
         if self.tree is None:
@@ -220,7 +223,7 @@ def zero_from_primal(val: Value, symbolic_zeros: bool = False) -> Any:
     )
 
 
-def to_jaxpr(call: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
+def to_jaxpr(call: Any, args: Sequence[Value]) -> tuple[ClosedJaxpr, list[Any]]:
     """A function of flat values as a jaxpr whose constants are its first inputs, with their
     values."""
     if isinstance(call, ClosedJaxpr):
@@ -251,7 +254,9 @@ class CustomCall(Primitive):
     # The parameters that are functions.
     functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
 
-    def bind(self, *args: object, subfuns: Sequence[Any] | None = None, **params: Any) -> list[Any]:
+    def bind(
+        self, *args: object, subfuns: Sequence[Subfunction] | None = None, **params: object
+    ) -> list[Any]:
         """Apply the primitive. subfuns: its functions as `get_bind_params` gives them."""
         if subfuns is not None:
             params |= zip(self.functions, (f.call_wrapped for f in subfuns), strict=True)
@@ -263,14 +268,19 @@ class CustomCall(Primitive):
         rest = {name: value for name, value in params.items() if name not in self.functions}
         return {**rest, "subfuns": tuple(Subfunction(params[name]) for name in self.functions)}
 
-    def types(self, *avals: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr.out_avals)
 
     def effects(self, *avals: ShapedArray, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(call_jaxpr.effects, call_jaxpr.jaxpr.invars)
 
     def on_values(
-        self, operands: Sequence[Value], groups: Any, *, call_jaxpr: ClosedJaxpr, **params: object
+        self,
+        operands: Sequence[Value],
+        groups: Sequence[int | None],
+        *,
+        call_jaxpr: ClosedJaxpr,
+        **params: object,
     ) -> Any:
         # Its derivative has been taken, or nobody asks for one.
         inner = discharged(call_jaxpr, groups)
@@ -286,16 +296,18 @@ class CustomCall(Primitive):
     ) -> Any:
         return tuple(call_jaxpr(*operands))
 
-    def evaluate(self, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: Value, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(call_jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def lower(
+        self, ctx: Context, *values: Written, call_jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         return ctx.inline(call_jaxpr, *values)
 
     def inlined(self, operands: Sequence[Value], params: Params) -> Any:
         return params["call_jaxpr"], operands
 
-    def uses_axis(self, name: Any, params: Any) -> bool:
+    def uses_axis(self, name: object, params: Params) -> bool:
         # What a Python function does, and the rule is one, is not known before it runs: it may
         # close over a batch.
         return name is not None or not isinstance(params["call_jaxpr"], ClosedJaxpr)
@@ -303,9 +315,9 @@ class CustomCall(Primitive):
     def padded(
         self,
         sizes: Any,
-        args: Any,
+        args: Sequence[Value],
         avals: Sequence[ShapedArray],
-        outs: Any,
+        outs: Avals,
         *,
         call_jaxpr: ClosedJaxpr,
         **params: object,
@@ -329,7 +341,7 @@ class OutDims:
         self.dims: list[int | None] = []
 
     def kept(
-        self, outs: Sequence[Value], found: Sequence[int | None], axis: Any, parts: int = 1
+        self, outs: Sequence[Value], found: Sequence[int | None], axis: Axis, parts: int = 1
     ) -> list[Any]:
         """Results with the batch dimensions found, in front where they are kept; `parts` lists of
         results one after another."""
@@ -344,7 +356,7 @@ class OutDims:
         ]
 
 
-def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
+def _kept(y: Value, dim: int | None, wanted: int | None, axis: Axis) -> Any:
     if wanted is None:
         if dim is not None:
             raise ValueError(
@@ -362,11 +374,11 @@ def _kept(y: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
 
 
 def batched(
-    f: Any, axis: Any, dims: Sequence[Any], out_dims: OutDims, parts: int = 1
+    f: Callable[..., Any], axis: Axis, dims: Dims, out_dims: OutDims, parts: int = 1
 ) -> Callable[..., Any]:
     """A function of flat values on batches, whose results are batched as out_dims says."""
 
-    def on_batch(*args: Any) -> list[Any]:
+    def on_batch(*args: Value) -> list[Any]:
         live = [None if type(x) is Zero else d for x, d in zip(args, dims, strict=True)]
         given = [unbatched_zero(x, d) for x, d in zip(args, dims, strict=True)]
         return out_dims.kept(*batch_flat(f, axis, given, live), axis, parts)
@@ -381,7 +393,7 @@ def unbatched_zero(x: Value, dim: int | None) -> Any:
     return Zero(mapped_aval(x.aval, dim))
 
 
-def batched_aval(aval: Any, axis: Any) -> Any:
+def batched_aval(aval: Aval, axis: Axis) -> Any:
     return unmapped_aval(aval, 0, axis.size, axis.explicit)
 
 

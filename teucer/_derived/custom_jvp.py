@@ -30,7 +30,9 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
-    from teucer._core.typing import Array, Value
+    from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
+    from teucer._core.typing import Array, Arrays, Cotangent, Dims, Params, Tangents, Value
 
 __all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
 
@@ -48,7 +50,7 @@ class CustomJVPCall(CustomCall):
     multiple_results = True
     functions = ("call_jaxpr", "jvp")
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
         rule = _ignoring_consts(params["jvp"], len(consts), len(args)) if consts else params["jvp"]
         return trace.record(
@@ -64,11 +66,11 @@ class CustomJVPCall(CustomCall):
 
     def jvp(
         self,
-        primals: Any,
-        tangents: Any,
+        primals: Arrays,
+        tangents: Tangents,
         *,
         call_jaxpr: Jaxpr,
-        jvp: Any,
+        jvp: Callable[..., Any],
         num_consts: int,
         symbolic_zeros: bool,
         **params: Any,
@@ -80,7 +82,9 @@ class CustomJVPCall(CustomCall):
         n = len(outs) // 2
         return tuple(outs[:n]), tuple(_clean(t, y) for y, t in zip(outs[:n], outs[n:], strict=True))
 
-    def transpose(self, cts: Any, *args: Any, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def transpose(
+        self, cts: Sequence[Cotangent], *args: Value, call_jaxpr: ClosedJaxpr, **params: object
+    ) -> Any:
         """Of a linear program that calls the function: its derivative has no part in that, so the
         function itself is transposed."""
         linear = [type(x) is Undefined for x in args]
@@ -97,12 +101,12 @@ class CustomJVPCall(CustomCall):
 
     def batch(
         self,
-        axis: Any,
+        axis: Axis,
         args: Sequence[Array],
-        dims: Any,
+        dims: Dims,
         *,
         call_jaxpr: ClosedJaxpr,
-        jvp: object,
+        jvp: Callable[..., Any],
         **params: object,
     ) -> Any:
         out_dims = OutDims(dims)
@@ -121,7 +125,7 @@ def _ignoring_consts(rule: Callable[..., object], n: int, n_args: int) -> Callab
     """A jvp rule for a call with n more leading operands, that it does not look at."""
 
     @functools.wraps(rule)
-    def wrapped(*values: Any) -> Any:
+    def wrapped(*values: Value) -> Any:
         return rule(*values[n : n + n_args], *values[2 * n + n_args :])
 
     return wrapped
@@ -178,7 +182,7 @@ class custom_jvp(CustomFunction):
                 "Can't use ``defjvps`` with ``nondiff_argnums``: give one rule with ``defjvp``."
             )
 
-        def jvp(primals: Sequence[Value], tangents: Any) -> Any:
+        def jvp(primals: Sequence[Value], tangents: Tangents) -> Any:
             out = self(*primals)
             zeros = pytrees.tree_map(lambda y: array_ops.instantiate(typeof(y).zero), out)
             parts = [
@@ -193,7 +197,7 @@ class custom_jvp(CustomFunction):
         self.defjvp(jvp)
 
     @tracebacks.api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         name = fun_name(self.fun)
         jvp = self.jvp
         if jvp is None:

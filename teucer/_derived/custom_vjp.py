@@ -38,8 +38,10 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
+    from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Cotangent, Dims, Value
+    from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Params, Tangents, Value
     from teucer._xla.pytree import PyTree
 
 __all__ = [
@@ -67,7 +69,7 @@ def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
     Raises TypeError for a leaf that is no CustomVJPPrimal.
     """
 
-    def value(leaf: Any) -> Any:
+    def value(leaf: object) -> Any:
         if type(leaf) is not CustomVJPPrimal:
             raise TypeError(
                 f"unexpected leaf type {type(leaf)}\n  custom_vjp_primal_tree_values: leaves are "
@@ -91,13 +93,13 @@ class CustomVJPCall(CustomCall):
     multiple_results = True
     functions = ("call_jaxpr", "fwd_jaxpr_thunk", "bwd")
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
         closed, consts = to_jaxpr(params["call_jaxpr"], args)
         if consts:
             k = len(consts)
             fwd, bwd = params["fwd_jaxpr_thunk"], params["bwd"]
 
-            def fwd_wider(*values: Any, moving: Any) -> Any:
+            def fwd_wider(*values: Value, moving: Sequence[bool]) -> Any:
                 return fwd(*values[k:], moving=moving[k:])
 
             def bwd_wider(*values: Value) -> Any:
@@ -114,10 +116,10 @@ class CustomVJPCall(CustomCall):
     def jvp(
         self,
         primals: Sequence[Value],
-        tangents: Any,
+        tangents: Tangents,
         *,
         call_jaxpr: ClosedJaxpr,
-        fwd_jaxpr_thunk: Any,
+        fwd_jaxpr_thunk: Callable[..., Any],
         bwd: Callable[..., object],
         num_consts: int,
         name: str,
@@ -157,12 +159,12 @@ class CustomVJPCall(CustomCall):
 
     def batch(
         self,
-        axis: Any,
+        axis: Axis,
         args: Sequence[Array],
-        dims: Any,
+        dims: Dims,
         *,
         call_jaxpr: ClosedJaxpr,
-        fwd_jaxpr_thunk: Any,
+        fwd_jaxpr_thunk: Callable[..., Any],
         bwd: Callable[..., object],
         **params: object,
     ) -> Any:
@@ -170,10 +172,10 @@ class CustomVJPCall(CustomCall):
         call = batched(call_jaxpr, axis, dims, out_dims)
         residual_dims: list[Any] = []
 
-        def fwd(*values: Any, moving: Any) -> Any:
+        def fwd(*values: Value, moving: Sequence[bool]) -> Any:
             sizes: list[int] = []
 
-            def flat(*xs: Any) -> list[Any]:
+            def flat(*xs: Value) -> list[Any]:
                 outs, residuals = fwd_jaxpr_thunk(*xs, moving=moving)
                 sizes.append(len(outs))
                 return [*outs, *residuals]
@@ -195,21 +197,21 @@ def _value_aval(aval: Any) -> Any:
 
 
 def _batched_bwd(
-    bwd: Any,
-    axis: Any,
+    bwd: Callable[..., Any],
+    axis: Axis,
     dims_of: Callable[[], list[int | None]],
     arg_dims: Sequence[int | None],
 ) -> Callable[..., Any]:
     """The backward rule on batches: (*residuals, *cts), batched as dims_of() says then -> cts
     batched as the arguments are."""
 
-    def on_batch(*values: Any) -> Any:
+    def on_batch(*values: Value) -> Any:
         in_dims = dims_of()
         given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
         live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
         masks: list[bool] = []
 
-        def flat(*xs: Any) -> list[Any]:
+        def flat(*xs: Value) -> list[Any]:
             cts = bwd(*xs)
             masks[:] = [ct is not None and type(ct) is not Zero for ct in cts]
             return [ct for ct, m in zip(cts, masks, strict=True) if m]
@@ -224,7 +226,7 @@ def _batched_bwd(
     return on_batch
 
 
-def _match_dim(ct: Any, dim: int | None, wanted: int | None, axis: Any) -> Any:
+def _match_dim(ct: Cotangent, dim: int | None, wanted: int | None, axis: Axis) -> Any:
     """A cotangent with the batch dimension of its argument; summed over the batch for an argument
     that has none."""
     if wanted is None:
@@ -243,13 +245,13 @@ class CustomLin(Primitive):
     keeps_references = True
     pulls_zeros = True
 
-    def types(self, *avals: Any, out_avals: Sequence[ShapedArray], **params: object) -> Any:
+    def types(self, *avals: ShapedArray, out_avals: Sequence[ShapedArray], **params: object) -> Any:
         return out_avals
 
-    def stage(self, trace: Any, args: Any, params: Any) -> Any:
+    def stage(self, trace: StageTrace, args: tuple[Value, ...], params: Params) -> Any:
         return trace.record(self, args, params)
 
-    def evaluate(self, *args: Any, name: str, **params: object) -> Any:
+    def evaluate(self, *args: Value, name: str, **params: object) -> Any:
         raise TypeError(
             "can't apply forward-mode autodiff (jvp) to a custom_vjp function.\n"
             f"    function: {name}\n  Use reverse mode (grad, vjp, jacrev), or give it a "
@@ -261,15 +263,15 @@ class CustomLin(Primitive):
 
     def transpose(
         self,
-        cts: Any,
-        *args: Any,
+        cts: Sequence[Cotangent],
+        *args: Value,
         num_res: int,
-        bwd: Any,
-        moving: Any,
-        in_avals: Any,
-        out_avals: Any,
+        bwd: Callable[..., Any],
+        moving: Sequence[bool],
+        in_avals: Avals,
+        out_avals: Avals,
         symbolic_zeros: bool,
-        **params: Any,
+        **params: object,
     ) -> Any:
         residuals = args[:num_res]
         given = list(cts) if symbolic_zeros else [array_ops.instantiate(ct) for ct in cts]
@@ -279,14 +281,14 @@ class CustomLin(Primitive):
 
     def batch(
         self,
-        axis: Any,
+        axis: Axis,
         args: Sequence[Array],
         dims: Dims,
         *,
         num_res: int,
         bwd: Callable[..., object],
-        moving: Any,
-        in_avals: Any,
+        moving: Sequence[bool],
+        in_avals: Avals,
         out_avals: Sequence[ShapedArray],
         **params: object,
     ) -> Any:
@@ -364,7 +366,7 @@ class custom_vjp(CustomFunction):
         )
 
     @tracebacks.api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         name = fun_name(self.fun)
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
@@ -425,7 +427,7 @@ class _VJPRule:
         self.res_tree: Any = None
         self.in_avals: list[Any] = [_value_aval(typeof(x)) for x in call.leaves]
 
-    def call(self, *leaves: Any) -> list[Any]:
+    def call(self, *leaves: Value) -> list[Any]:
         outs, self.out_tree = flatten_results(
             self.flat_call.apply(self.custom.fun, leaves), "custom_vjp", self.info
         )
@@ -497,7 +499,7 @@ class _VJPRule:
         result = called(bwd, *self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
         return self._check(result, bwd)
 
-    def _check(self, result: Any, bwd: Any) -> list[Any]:
+    def _check(self, result: object, bwd: Callable[..., Any]) -> list[Any]:
         tree = self.flat_call.tree
         dummy = pytrees.tree_unflatten(tree, self.in_avals)[0]
         if isinstance(result, list):
@@ -521,7 +523,7 @@ class _VJPRule:
             for i, (ct, aval) in enumerate(zip(leaves, self.in_avals, strict=True))
         ]
 
-    def _check_leaf(self, ct: Any, aval: Any, bwd: Any, i: int) -> Any:
+    def _check_leaf(self, ct: Cotangent, aval: Aval, bwd: Callable[..., Any], i: int) -> Any:
         expected = aval.cotangent_aval()
         if isinstance(ct, SymbolicZero) and not expected.is_high and ct.shape != expected.shape:
             raise ValueError(
@@ -558,7 +560,7 @@ class _VJPRule:
         return ct
 
 
-def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
+def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp:
     """A function with its own reverse-mode rule, in one piece: `fun` returns (output, vjp_fun).
 
     vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for
@@ -573,19 +575,19 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     """
 
     @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         return fun(*args, **kwargs)[0]
 
     custom = custom_vjp(wrapped)
 
-    def fwd(*args: Any, **kwargs: Any) -> Any:
+    def fwd(*args: Value, **kwargs: object) -> Any:
         out, rule = fun(*args, **kwargs)
         ct_avals, ct_tree = pytrees.tree_flatten(
             pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
         )
         trees: list[Any] = []
 
-        def flat(*cts: Any) -> list[Any]:
+        def flat(*cts: Cotangent) -> list[Any]:
             leaves, tree = pytrees.tree_flatten(rule(pytrees.tree_unflatten(ct_tree, cts)))
             trees[:] = [tree]
             return leaves
@@ -605,7 +607,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 class _Rule:
     """A staged backward function of custom_gradient: a pytree whose leaves are its constants."""
 
-    def __init__(self, jaxpr: Jaxpr, consts: list[Any], tree: PyTree, n_args: int) -> None:
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Value], tree: PyTree, n_args: int) -> None:
         self.jaxpr, self.consts, self.tree, self.n_args = jaxpr, consts, tree, n_args
 
 

@@ -34,6 +34,8 @@ from teucer._xla import arrays as xla
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
+    from teucer._devices.shardings import Sharding
+    from teucer._xla.client import Device
 
 __all__ = ["exchanged"]
 
@@ -41,7 +43,7 @@ Bounds = tuple[tuple[int, int], ...]
 """Where a part begins and ends along each axis."""
 
 
-def exchanged(x: ArrayImpl, sharding: Any, copy: bool = False) -> Any:
+def exchanged(x: ArrayImpl, sharding: Sharding, copy: bool = False) -> Any:
     """A committed array laid out by another sharding, whose devices need parts that they do not
     have.
 
@@ -83,7 +85,7 @@ def _sent(x: ArrayImpl, sharding: object, copy: bool = False) -> Any:
         return transfer.put_array(x, sharding, copy=copy)
 
 
-def target_of(device: Any) -> Any:
+def target_of(device: Device) -> Any:
     return provided.target(device.platform)
 
 
@@ -92,7 +94,7 @@ def _by_program(x: ArrayImpl, sharding: object) -> Any:
     return _run(lambda y: (y,), [x], spread([x], None, [sharding], anywhere=True))
 
 
-def _by_parts(x: ArrayImpl, sharding: Any) -> Any:
+def _by_parts(x: ArrayImpl, sharding: Sharding) -> Any:
     """x on other devices. Each part is put together, where it is to be, from what the devices that
     have it send."""
     shape, parts = x.shape, []
@@ -171,7 +173,7 @@ def _placement(x: ArrayImpl) -> Placement:
     return placement_of([x], x._sharding._device)
 
 
-def _run(f: Callable[..., tuple[Any]], args: Sequence[Any], placement: Placement) -> Any:
+def _run(f: Callable[..., tuple[Any]], args: Sequence[Value], placement: Placement) -> Any:
     """The result of a function, as a program for a placement."""
     jaxpr, _ = stage_flat(f, [typeof(x) for x in args], DebugInfo("device_put"))
     return execute(

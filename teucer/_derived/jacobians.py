@@ -91,7 +91,7 @@ jacobian = jacrev
 
 def _jacobian(
     fun: Callable[..., object],
-    argnums: Any,
+    argnums: int | Sequence[int],
     has_aux: bool,
     holomorphic: bool,
     op: str,

@@ -16,8 +16,11 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Value
+    from teucer._core.typing import Arrays, Cotangent, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
 
 __all__ = ["layout_constraint_p", "with_layout_constraint"]
 
@@ -39,7 +42,7 @@ class LayoutConstraint(Primitive):
     def evaluate(self, x: Value, *, layout: Layout) -> Any:
         return (in_layout(device_put(x), layout, "with_layout_constraint arguments"),)
 
-    def lower(self, ctx: Any, x: Any, *, layout: Layout) -> Any:
+    def lower(self, ctx: Context, x: Written, *, layout: Layout) -> Any:
         aval = ctx.avals_out[0]
         order = [(order_in(layout, aval) or tuple(range(aval.physical.ndim)))[::-1]]
         return hlo.custom_call(
@@ -53,14 +56,16 @@ class LayoutConstraint(Primitive):
             result_layouts=order,
         )
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, **params: object) -> Any:
+    def transpose(self, cts: Sequence[Cotangent], x: Value, **params: object) -> Any:
         return self.call(*cts, **params)
 
-    def batch(self, axis: Any, args: Sequence[Value], dims: Any, *, layout: Layout) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Value], dims: Sequence[int], *, layout: Layout
+    ) -> Any:
         (at,) = dims
         inner = tuple([i + (i >= at) for i in layout.major_to_minor])
         return self.call(*args, layout=Layout((at, *inner))), dims

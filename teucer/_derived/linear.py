@@ -26,7 +26,7 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Avals, AxisName, Cotangent, Value
     from teucer._xla.pytree import PyTreeDef
 
 __all__ = ["closure_convert", "fwd_and_bwd", "linear_transpose", "saved_input_vjp"]
@@ -36,7 +36,7 @@ boundary = tracebacks.api_boundary
 
 @boundary
 def linear_transpose(
-    fun: Callable[..., object], *primals: Value, reduce_axes: Any = ()
+    fun: Callable[..., object], *primals: Value, reduce_axes: Sequence[AxisName] = ()
 ) -> Callable[..., Any]:
     """The transpose of a function that is linear: from cotangents of its results to cotangents of
     its arguments.
@@ -74,10 +74,10 @@ def linear_transpose(
 @boundary
 def _transposed(
     jaxpr: Jaxpr,
-    avals: tuple[Any, ...],
+    avals: Avals,
     in_tree: PyTreeDef,
     out_tree: PyTreeDef,
-    consts: tuple[Any, ...],
+    consts: Sequence[Value],
     ct: Array,
 ) -> Any:
     cts, tree = pytrees.tree_flatten(ct)
@@ -106,7 +106,10 @@ def _as_aval(x: Value) -> Any:
 
 @boundary
 def fwd_and_bwd(
-    fun: Callable[..., object], argnums: Any, has_aux: bool = False, jitted: bool = True
+    fun: Callable[..., object],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
 ) -> Any:
     """The forward and backward passes of a function as two functions, each of which can be jitted
     by itself.
@@ -123,7 +126,7 @@ def fwd_and_bwd(
         f = fix_other_arguments(fun, args, kwargs, positions)
         return vjp(f, *(args[i] for i in positions), has_aux=has_aux)
 
-    def bwd(residuals: Any, ct: Any) -> Any:
+    def bwd(residuals: Callable[..., Any], ct: Cotangent) -> Any:
         cts = residuals(ct)
         return cts[0] if single else cts
 

@@ -20,8 +20,12 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Cotangent, Dims, Params, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._trees.pytrees import PyTreeDef
 
 __all__ = ["linear_call", "linear_call_p"]
 
@@ -41,7 +45,7 @@ class LinearCall(Primitive):
     higher_order = True
     mergeable = False
 
-    def types(self, *avals: Any, callee: ClosedJaxpr, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, callee: ClosedJaxpr, **params: object) -> Any:
         return tuple(callee.out_avals)
 
     def effects(self, *avals: ShapedArray, callee: ClosedJaxpr, **params: object) -> Any:
@@ -49,7 +53,7 @@ class LinearCall(Primitive):
 
     def evaluate(
         self,
-        *args: Any,
+        *args: Value,
         callee: ClosedJaxpr,
         num_callee_consts: int,
         num_transpose_consts: int,
@@ -61,8 +65,8 @@ class LinearCall(Primitive):
 
     def lower(
         self,
-        ctx: Any,
-        *values: Any,
+        ctx: Context,
+        *values: Written,
         callee: ClosedJaxpr,
         num_callee_consts: int,
         num_transpose_consts: int,
@@ -75,7 +79,7 @@ class LinearCall(Primitive):
     def jvp(
         self,
         primals: Sequence[Value],
-        tangents: Any,
+        tangents: Tangents,
         *,
         num_callee_consts: int,
         num_transpose_consts: int,
@@ -101,8 +105,8 @@ class LinearCall(Primitive):
 
     def transpose(
         self,
-        cts: Any,
-        *args: Any,
+        cts: Sequence[Cotangent],
+        *args: Value,
         callee: ClosedJaxpr,
         transposed: ClosedJaxpr,
         num_callee_consts: int,
@@ -129,9 +133,9 @@ class LinearCall(Primitive):
 
     def batch(
         self,
-        axis: Any,
-        args: Any,
-        dims: Any,
+        axis: Axis,
+        args: Sequence[Value],
+        dims: Dims,
         *,
         callee: ClosedJaxpr,
         transposed: ClosedJaxpr,
@@ -239,6 +243,6 @@ def linear_call(
     return pytrees.tree_unflatten(out_tree, outs)
 
 
-def _pair(first: Any, second: Any) -> Any:
+def _pair(first: PyTreeDef, second: PyTreeDef) -> Any:
     """The tree of a pair of trees."""
     return pytrees.treedef_tuple([first, second])

@@ -29,8 +29,11 @@ from teucer._xla import config as cells
 from teucer._xla.dispatcher import PjitFunction
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Arrays, Cotangent, Params, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
 
 __all__ = [
     "compute_on",
@@ -63,7 +66,7 @@ class XlaMetadataValue(Primitive):
     def evaluate(self, x: Value, *, xla_metadata_kvs: Tags) -> Any:
         return (x,)
 
-    def lower(self, ctx: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+    def lower(self, ctx: Context, x: Written, *, xla_metadata_kvs: Tags) -> Any:
         for i in range(len(ctx.lines) - 1, -1, -1):
             results, equals, _ = ctx.lines[i].partition(" = ")
             if equals and x.name in results.split(", "):
@@ -71,15 +74,17 @@ class XlaMetadataValue(Primitive):
                 break
         return (x,)
 
-    def jvp(self, primals: Any, tangents: Any, *, xla_metadata_kvs: Tags) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, *, xla_metadata_kvs: Tags) -> Any:
         (t,) = tangents
         moved = t if type(t) is Zero else self.call(t, xla_metadata_kvs=xla_metadata_kvs)[0]
         return self.call(*primals, xla_metadata_kvs=xla_metadata_kvs), (moved,)
 
-    def transpose(self, cts: Any, x: Any, *, xla_metadata_kvs: Tags) -> Any:
+    def transpose(self, cts: Sequence[Cotangent], x: Value, *, xla_metadata_kvs: Tags) -> Any:
         return (cts[0],)
 
-    def batch(self, axis: Any, args: Sequence[Value], dims: Any, **params: Any) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Value], dims: Sequence[int], **params: object
+    ) -> Any:
         return self.call(moveaxis(args[0], dims[0], 0), **params), (0,)
 
     padded = Primitive.through
@@ -125,13 +130,13 @@ class XlaMetadataCall(ProgramCall):
         told = params["ad_metadata"]
         return params if told is None else {**params, "xla_metadata": told, "ad_metadata": None}
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
     def lower(
         self,
-        ctx: Any,
-        *values: Any,
+        ctx: Context,
+        *values: Written,
         jaxpr: ClosedJaxpr,
         xla_metadata: Tags,
         ad_metadata: Tags | None,
@@ -195,7 +200,7 @@ class Metadata(ContextDecorator):
         local, names._names.scope = self.saved.pop()
         _said_now.set_local(local)
 
-    def __call__(self, func: Any) -> Any:
+    def __call__(self, func: Callable[..., Any]) -> Any:
         """The function in such a block; what `jit` returns stays what can be lowered."""
         wrapped: Any = super().__call__(func)
         if isinstance(func, PjitFunction):
@@ -230,7 +235,9 @@ def set_xla_metadata(x: Value = _Nothing, **kwargs: object) -> Any:
     return pytrees.tree_map(lambda y: xla_metadata_value_p.call(y, xla_metadata_kvs=tags)[0], x)
 
 
-def xla_metadata_call(f: Callable[..., Any] | None = None, /, **meta: object) -> Callable[..., Any]:
+def xla_metadata_call(
+    f: Callable[..., object] | None = None, /, **meta: object
+) -> Callable[..., Any]:
     """f as a function of the program, of whose calls the compiler is told something.
 
     `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
@@ -295,7 +302,7 @@ def _metadata_call(
     traced: dict[Any, Any] = {}
 
     @tracebacks.boundary_of(fun)
-    def wrapped(*args: Any, **kwargs: object) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         call = flatten_call(args, kwargs, (), ())
         avals = check_leaves(call, fun, "xla_metadata_call")
         key = (call.tree, tuple(avals), config.trace_context(), axes.axis_key())
@@ -407,7 +414,7 @@ def compute_on2(
     called = _metadata_call(f, meta=compute_on(compute_type).said)
 
     @tracebacks.boundary_of(f)
-    def wrapped(*args: Any, **kwargs: object) -> Any:
+    def wrapped(*args: Value, **kwargs: object) -> Any:
         outs, tree = pytrees.tree_flatten(called(*args, **kwargs))
         spaces = pytrees.flatten_axes("compute_on2 out_memory_spaces", tree, out_memory_spaces)
         return tree.unflatten(

@@ -40,8 +40,11 @@ from teucer._xla.client import Device
 from teucer._xla.config import explicit_transfer
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Value
+    from teucer._core.typing import Arrays, Cotangent, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
 
 __all__ = [
     "block_until_ready",
@@ -83,7 +86,9 @@ class DevicePut(Primitive):
     def evaluate(self, x: Value, *, device: object, copy: bool, src: object = None) -> Any:
         return (place(x, device, copy),)
 
-    def lower(self, ctx: Any, x: Any, *, device: object, copy: bool, src: object = None) -> Any:
+    def lower(
+        self, ctx: Context, x: Written, *, device: object, copy: bool, src: object = None
+    ) -> Any:
         space = ctx.avals_out[0].memory_space
         if isinstance(device, NamedSharding | SingleDeviceSharding):
             x = ctx.constrain(x, device)
@@ -101,17 +106,27 @@ class DevicePut(Primitive):
             )[0]
         return (x,)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Arrays, tangents: Tangents, **params: object) -> Any:
         (t,) = tangents
         return self.call(*primals, **params), (t,) if type(t) is Zero else self.call(t, **params)
 
-    def transpose(self, cts: Any, x: Any, *, device: object, copy: bool, src: object = None) -> Any:
+    def transpose(
+        self,
+        cts: Sequence[Cotangent],
+        x: Undefined,
+        *,
+        device: object,
+        copy: bool,
+        src: object = None,
+    ) -> Any:
         own, (ct,) = x.aval.memory_space, cts
         if src is not None:
             return self.call(ct, device=src, copy=False)
         return cts if typeof(ct).memory_space is own else self.call(ct, device=own, copy=False)
 
-    def batch(self, axis: Any, args: Any, dims: Any, *, copy: bool, **places: Any) -> Any:
+    def batch(
+        self, axis: Axis, args: Arrays, dims: Sequence[int], *, copy: bool, **places: object
+    ) -> Any:
         whole = {
             name: s.inserted(np.ndim(args[0]) - 1, dims[0], axis.spmd_name)
             if isinstance(s, NamedSharding)

@@ -23,7 +23,7 @@ _UNSAID: Any = object()
 
 
 def pjit(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     in_shardings: Any = _UNSAID,
     out_shardings: Any = _UNSAID,
     **options: Any,
@@ -57,8 +57,8 @@ def pjit(
             )
         return jit(fun, **{name: _over(name, s, mesh) for name, s in said.items()}, **options)
 
-    def heeding(f: Callable[[Any], Any]) -> Any:
-        def run(*args: Any, **kwargs: Any) -> Any:
+    def heeding(f: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+        def run(*args: Value, **kwargs: object) -> Any:
             mesh = meshes.mesh_of_block()
             if mesh is None:
                 return f(plain)(*args, **kwargs)

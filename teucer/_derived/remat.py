@@ -40,9 +40,12 @@ from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Params, Value
+    from teucer._core.typing import Array, Cotangent, Dims, Params, Tangents, Value
     from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._transform.partial import PartialTrace
 
 __all__ = [
     "BodyCut",
@@ -81,11 +84,11 @@ Saveable, Recompute = _Saveable(), _Recompute()
 
 
 def checkpoint(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., object] | None = None,
     *,
     prevent_cse: bool = True,
     policy: Policy | None = None,
-    static_argnums: Any = (),
+    static_argnums: int | Sequence[int] = (),
     static_argnames: object = (),
     concrete: bool = False,
 ) -> Any:
@@ -194,13 +197,13 @@ class Remat(JaxprCall):
     multiple_results = True
     mergeable = False
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: Value, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return tuple(jaxpr(*args))
 
     def lower(
         self,
-        ctx: Any,
-        *values: Any,
+        ctx: Context,
+        *values: Written,
         jaxpr: ClosedJaxpr,
         prevent_cse: bool,
         differentiated: bool,
@@ -214,7 +217,7 @@ class Remat(JaxprCall):
             under="checkpoint/rematted_computation" if differentiated else "checkpoint",
         )
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[Value], params: Params) -> Any:
         unknown = [trace.is_unknown(x) for x in args]
         plan = _plan(inline_calls(params["jaxpr"]), tuple(unknown), params["policy"])
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
@@ -321,7 +324,7 @@ def _offloading(
     if not any(offloaded):
         return run_now
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: Value) -> list[Any]:
         outs = run_now(*args)
         return [
             *outs[:n_known],
@@ -518,13 +521,13 @@ class Name(Primitive):
     def lower(self, ctx: Context, x: Value, *, name: str) -> Any:
         return (x,)
 
-    def jvp(self, primals: Sequence[Value], tangents: Any, *, name: str) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Tangents, *, name: str) -> Any:
         return self.call(*primals, name=name), tuple(tangents)
 
-    def transpose(self, cts: Any, x: Any, *, name: str) -> Any:
+    def transpose(self, cts: Sequence[Cotangent], x: Value, *, name: str) -> Any:
         return tuple(cts)
 
-    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, *, name: str) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, *, name: str) -> Any:
         return self.call(*args, name=name), dims
 
     def simplify(self, known: object, x: Value, *, name: str) -> Any:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Params, Value
+    from teucer._lower.value import Value as Written
+    from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "OutInfo", "Stage", "Traced", "Wrapped", "jit"]
@@ -114,13 +116,13 @@ class Stage:
 class Wrapped(Protocol):
     """The protocol of jitted functions."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         """The function applied to arguments."""
 
-    def trace(self, *args: Any, **kwargs: object) -> Traced:
+    def trace(self, *args: Value, **kwargs: object) -> Traced:
         """The program for arguments of these types."""
 
-    def lower(self, *args: Any, **kwargs: object) -> Lowered:
+    def lower(self, *args: Written, **kwargs: object) -> Lowered:
         """The program for arguments of these types, written for the compiler."""
 
 
@@ -211,7 +213,7 @@ class Traced(Stage):
         return pytrees.tree_unflatten(self.out_tree, self.staged.jaxpr.out_avals)
 
     @tracebacks.api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         """The program applied to arguments of the types that it was traced for."""
         call = flatten_call(args, kwargs)
         if call.tree != self.in_tree:
@@ -289,7 +291,7 @@ class Lowered(Stage):
         self,
         compiler_options: Params | None = None,
         *,
-        device_assignment: Sequence[Any] | None = None,
+        device_assignment: Sequence[Device] | None = None,
     ) -> Compiled:
         """The program as machine code.
 
@@ -505,7 +507,7 @@ class Compiled(Stage):
             ],
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         return self._calls(*args, **kwargs)
 
     def _miss(self, *args: object, **kwargs: object) -> tuple[Any, FastPath | None]:
@@ -575,12 +577,12 @@ class Compiled(Stage):
             return execute(self.program, leaves)
         return self._on_arrays.write(leaves, execute(self.program, arrays(leaves)))
 
-    def call(self, *args: Any, **kwargs: object) -> Any:
+    def call(self, *args: Value, **kwargs: object) -> Any:
         """As calling the object."""
         return self(*args, **kwargs)
 
 
-def _other_tree(expected: Any, found: Any) -> str:
+def _other_tree(expected: PyTreeDef, found: PyTreeDef) -> str:
     """What to say of a call with arguments of another tree."""
     listed = [
         f"    * at {_place(path)}, seen {a} but now given {b}, so {why}"
@@ -599,7 +601,9 @@ def _place(path: Any) -> str:
 
 @method
 @tracebacks.api_boundary
-def trace(jitted: object, fun: Any, options: JitOptions, *args: Any, **kwargs: object) -> Traced:
+def trace(
+    jitted: object, fun: Callable[..., Any], options: JitOptions, *args: Value, **kwargs: object
+) -> Traced:
     """Trace the function for arguments of these types: arrays, ShapeDtypeStructs, or anything with
     shape and dtype."""
     call = described(flatten_call(args, kwargs, options.static_argnums, options.static_argnames))
@@ -609,7 +613,11 @@ def trace(jitted: object, fun: Any, options: JitOptions, *args: Any, **kwargs: o
 
 @method
 def lower(
-    jitted: object, fun: Callable[..., object], options: JitOptions, *args: Any, **kwargs: object
+    jitted: object,
+    fun: Callable[..., object],
+    options: JitOptions,
+    *args: Written,
+    **kwargs: object,
 ) -> Lowered:
     """Lower the function for arguments of these types, as of `trace`, to StableHLO."""
     lowered: Lowered = trace(jitted, fun, options, *args, **kwargs).lower()

@@ -20,8 +20,13 @@ from teucer._lower.context import Value
 from teucer._xla import mlir
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Dims
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Avals, Dims, Size
+    from teucer._devices.shardings import Sharding
+    from teucer._export.exported import Exported
     from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
 
 __all__ = ["call_exported_p"]
 
@@ -41,7 +46,7 @@ class CallExported(Primitive):
     name = "call_exported"
     multiple_results = True
 
-    def types(self, *avals: Any, exported: Any) -> Any:
+    def types(self, *avals: ShapedArray, exported: Exported) -> Any:
         names = exported.arg_names
         for name, aval, expected in zip(names, avals, exported.in_avals, strict=True):
             if aval.ndim != expected.ndim:
@@ -74,7 +79,7 @@ class CallExported(Primitive):
     def shard(self, *avals: ShapedArray, exported: object) -> Any:
         return None
 
-    def lower(self, ctx: Any, *args: Any, exported: Any) -> Any:
+    def lower(self, ctx: Context, *args: Written, exported: Exported) -> Any:
         avals_out = ctx.avals_out
         expected = [exported.in_avals[i] for i in exported.module_kept_var_idx]
         prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
@@ -104,7 +109,7 @@ class CallExported(Primitive):
 
     lower_extended = lower
 
-    def batch(self, size: Any, xs: Any, dims: Dims, *, exported: Any) -> Any:
+    def batch(self, size: Size, xs: Sequence[object], dims: Dims, *, exported: Exported) -> Any:
         raise NotImplementedError(
             f"Batching rule (for vmap) for 'call_exported' not implemented: '{exported.fun_name}' "
             "was exported for arguments of fixed ranks.\n"
@@ -116,7 +121,7 @@ class CallExported(Primitive):
 call_exported_p = CallExported()
 
 
-def _over_own_mesh(sharding: Any, avals: Any, exported: Any) -> Any:
+def _over_own_mesh(sharding: Sharding | None, avals: Avals, exported: Exported) -> Any:
     """The sharding of a result's type over the mesh of the caller, whose axes may have other
     names."""
     if sharding is None:
@@ -143,7 +148,7 @@ def functions_of(artifact: bytes) -> tuple[str, tuple[Any, ...]]:
     return mlir.functions(artifact, _PREFIX)
 
 
-def _functions(ctx: Any, exported: Any, prefix: str) -> str:
+def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
     """The functions of an exported module as the program calls them, over the program's devices."""
     mesh = ctx.module.mesh
     n_devices = 1 if mesh is None else mesh.size
@@ -165,11 +170,11 @@ def _functions(ctx: Any, exported: Any, prefix: str) -> str:
     return functions
 
 
-def _laid_out(ctx: Any, value: Any, sharding: Any) -> Any:
+def _laid_out(ctx: Context, value: Value, sharding: Sharding | None) -> Any:
     return value if sharding is None else ctx.constrain(value, sharding)
 
 
-def _of_type(ctx: Context, value: Any, aval: ShapedArray) -> Any:
+def _of_type(ctx: Context, value: Value, aval: ShapedArray) -> Any:
     """A value as one of a type that differs in what is known of its sizes."""
     if aval.symbolic is value.aval.symbolic:
         return Value(value.name, aval)
@@ -177,10 +182,10 @@ def _of_type(ctx: Context, value: Any, aval: ShapedArray) -> Any:
     return Value(ctx.op1("stablehlo.convert", (physical,), aval.physical).name, aval)
 
 
-def _platform_number(ctx: Any, exported: Any) -> int:
+def _platform_number(ctx: Context, exported: Exported) -> int:
     """The number of the program's platform among those that a function was exported for."""
     if ctx.platform in exported.platforms:
-        return exported.platforms.index(ctx.platform)  # type: ignore[no-any-return]
+        return exported.platforms.index(ctx.platform)
     if any(check.is_platform() for check in exported.disabled_safety_checks):
         return 0
     raise ValueError(

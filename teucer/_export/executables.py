@@ -39,8 +39,11 @@ from teucer._xla import client as xla
 from teucer.random._keys import wrap_key_data
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Params
+    from teucer._xla.client import Client, Device
     from teucer._xla.pytree import PyTree, PyTreeDef
 
 __all__ = ["deserialize_and_load", "serialize"]
@@ -110,8 +113,8 @@ def deserialize_and_load(
     serialized: bytes,
     in_tree: PyTreeDef,
     out_tree: PyTreeDef,
-    backend: str | Any | None = None,
-    execution_devices: Sequence[object] | None = None,
+    backend: str | Client | None = None,
+    execution_devices: Sequence[Device] | None = None,
 ) -> Compiled:
     """The compiled function that `serialize` wrote, loaded on devices; call it as it was.
 
@@ -205,13 +208,17 @@ def _tree_of(fields: Params, name: str) -> Any:
     return read_tree(fields[name])
 
 
-def _layout_text(sharding: object, aval: ShapedArray, devices: Sequence[object]) -> Any:
+def _layout_text(
+    sharding: GSPMDSharding | NamedSharding | None, aval: ShapedArray, devices: Sequence[object]
+) -> Any:
     return sharding_text(
         sharding.named(aval.ndim) if isinstance(sharding, GSPMDSharding) else sharding, devices
     )
 
 
-def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[Any, ...]:
+def _devices_for(
+    laid_out: Mapping[str, Any] | None, chosen: Sequence[Device], backend: str | Client | None
+) -> tuple[Any, ...]:
     """The devices that an executable is loaded on; laid_out: None for one on a single device."""
     there = chosen or backends.client_of(backend).local_devices()
     if laid_out is None:
@@ -229,7 +236,7 @@ def _devices_for(laid_out: Any, chosen: Sequence[Any], backend: Any) -> tuple[An
     return tuple(found)
 
 
-def _machine(device: Any) -> list[str]:
+def _machine(device: Device) -> list[str]:
     """What an executable depends on."""
     return [
         xla.jaxlib_version,

@@ -30,7 +30,9 @@ from teucer._xla.client import platform_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import Tangents, Value
+    from teucer._derived.stages import Traced
     from teucer._devices.meshes import BaseMesh
+    from teucer._devices.shardings import Sharding
     from teucer._xla.pytree import PyTree
 
 __all__ = [
@@ -204,7 +206,7 @@ class Exported:
         """
         return serialization.write(self, vjp_order)
 
-    def call(self, *args: Any, **kwargs: object) -> Any:
+    def call(self, *args: Value, **kwargs: object) -> Any:
         """The function applied to arguments, also under `jit` and `grad`.
 
         Raises ValueError for arguments of another tree or type than it was exported for, or on
@@ -237,7 +239,7 @@ def _over(mesh: BaseMesh, sharding: object) -> Any:
     return NamedSharding(mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
 
 
-def _abstract(sharding: Any) -> Any:
+def _abstract(sharding: Sharding) -> Any:
     """A sharding without its devices, which mean nothing elsewhere."""
     named = isinstance(sharding, NamedSharding) and UNCONSTRAINED not in sharding.spec
     return _over(sharding.mesh.abstract_mesh, sharding) if named else None
@@ -271,7 +273,7 @@ def _callable(exported: Exported) -> Callable[..., Any]:
     differentiable.defvjp(forward, backward)
 
     @tracebacks.api_boundary
-    def call(*args: Any, **kwargs: object) -> Any:
+    def call(*args: Value, **kwargs: object) -> Any:
         leaves, tree = pytrees.tree_flatten((args, kwargs))
         if tree != exported.in_tree:
             told = "\n".join(
@@ -302,7 +304,7 @@ def default_export_platform() -> str:
 
 
 def export(
-    fun_jit: Any,
+    fun_jit: Callable[..., Any],
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
@@ -347,7 +349,7 @@ def export(
 
 
 def _exported(
-    traced: Any, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
+    traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
     names = _arg_names(traced.in_tree)
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
@@ -389,7 +391,7 @@ def _exported(
     )
 
 
-def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Any]) -> None:
+def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Value]) -> None:
     """Raise ValueError if symbolic dimensions of arguments come from different scopes."""
     first: Any = None
     for name, arg in zip(names, args, strict=True):
@@ -429,11 +431,11 @@ def _check_custom_calls(text: str, disabled: Sequence[DisabledSafetyCheck]) -> N
         )
 
 
-def _export_vjp(traced: Any, exported: Exported) -> Exported:
+def _export_vjp(traced: Traced, exported: Exported) -> Exported:
     """The derivative of a traced function, exported for the same platforms."""
     n = len(exported.in_avals)
 
-    def fun_vjp(*args_and_cts: Any) -> Any:
+    def fun_vjp(*args_and_cts: Value) -> Any:
         _, pullback = vjp(traced.jaxpr, *args_and_cts[:n])
         return pullback(list(args_and_cts[n:]))
 

@@ -30,7 +30,11 @@ from teucer._xla.pytree import is_namedtuple, is_node, make_treedef
 from teucer.random._keys import key_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from teucer._core.typing import Params
+    from teucer._export.exported import DisabledSafetyCheck, Exported
+    from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
 
 __all__ = [
@@ -142,7 +146,7 @@ def _string_keys(keys: Sequence[Any]) -> list[str]:
     return list(keys)
 
 
-def write(exported: Any, vjp_order: int) -> bytearray:
+def write(exported: Exported, vjp_order: int) -> bytearray:
     """An `Exported` as bytes, with so many of its derivatives."""
     scopes = [n.scope for aval in exported.in_avals for n in aval.shape if is_symbolic(n)]
     fields = {
@@ -167,7 +171,9 @@ def write(exported: Any, vjp_order: int) -> bytearray:
     return bytearray(pack("exported function", parts))
 
 
-def read(data: bytes | bytearray, exported: Any, check: Any) -> Any:
+def read(
+    data: bytes | bytearray, exported: type[Exported], check: type[DisabledSafetyCheck]
+) -> Any:
     """The function of the bytes, as an object of class `exported` with checks of class `check`."""
     sections = unpack("exported function", data)
     fields = json.loads(sections[0])
@@ -273,7 +279,7 @@ def aval_of(text: Params, scope: SymbolicScope) -> ShapedArray:
     return ShapedArray(shape, dtype, text["weak_type"], sharding=sharding_of(text.get("sharding")))
 
 
-def sharding_text(sharding: Any, devices: Sequence[object] = ()) -> Any:
+def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()) -> Any:
     """A NamedSharding in a form that JSON can say; devices: those of which a Mesh's are told by
     their places."""
     if sharding is None:
@@ -284,7 +290,7 @@ def sharding_text(sharding: Any, devices: Sequence[object] = ()) -> Any:
             f"serialize: {sharding} leaves something open, and cannot be written. Say where each "
             "axis lies."
         )
-    text = {
+    text: dict[str, Any] = {
         "mesh": [list(axis) for axis in mesh.shape_tuple],
         "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in spec],
     }
@@ -297,7 +303,7 @@ def sharding_text(sharding: Any, devices: Sequence[object] = ()) -> Any:
     return text
 
 
-def sharding_of(text: Any, devices: Sequence[Any] = ()) -> Any:
+def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) -> Any:
     """The sharding that `sharding_text` wrote, over these devices."""
     if text is None:
         return None

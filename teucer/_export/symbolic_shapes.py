@@ -18,7 +18,7 @@ from teucer._dimensions.dimensions import Scope, bounds, is_symbolic, max_dim, m
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Value
+    from teucer._core.typing import Size, Value
 
 __all__ = [
     "SymbolicScope",
@@ -38,7 +38,7 @@ def is_symbolic_dim(p: Value) -> bool:
     return is_symbolic(p)
 
 
-def symbolic_dim_bounds(dimension: Any) -> tuple[float, float]:
+def symbolic_dim_bounds(dimension: Size) -> tuple[float, float]:
     """The least and the greatest value that a size is known to have; infinite where nothing is
     known.
 
@@ -196,7 +196,7 @@ _OPERATIONS = {
 class _Parser:
     """Reads sizes from text. `spec` is shown in errors."""
 
-    def __init__(self, spec: str, scope: Scope, like: tuple[Any, ...] | None) -> None:
+    def __init__(self, spec: str, scope: Scope, like: tuple[object, ...] | None) -> None:
         self.spec, self.scope, self.like = spec, scope, like
         self.at = 0
         self.dimension = 0

@@ -6,13 +6,18 @@ XLA neither inlines them nor fuses across them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
 from teucer._xla import client as xla
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Aval
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["outlined_call_p"]
 
@@ -26,13 +31,13 @@ class OutlinedCall(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, jaxpr: ClosedJaxpr) -> Any:
+    def types(self, *avals: Aval, jaxpr: ClosedJaxpr) -> Any:
         return tuple(jaxpr.out_avals)
 
-    def evaluate(self, *args: Any, jaxpr: ClosedJaxpr) -> Any:
+    def evaluate(self, *args: Array, jaxpr: ClosedJaxpr) -> Any:
         return tuple(jaxpr(*args))
 
-    def lower(self, ctx: Any, *values: Any, jaxpr: ClosedJaxpr) -> Any:
+    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
         stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
         divided = ctx.module.mesh is not None and not ctx.all_manual()
         if divided and xla.CALLS_MISS_COPIES and _reorders(jaxpr.jaxpr):
@@ -43,27 +48,28 @@ class OutlinedCall(Primitive):
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")
-        rows = [list(map(_row, avals)) for avals in (jaxpr.in_avals, jaxpr.out_avals)]
+        ins, outs = ([_row(aval) for aval in avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
         if key not in ctx.module.emitted:
             ctx.module.emitted[key] = (
                 ctx.function(
                     "outlined",
-                    *rows,
+                    ins,
+                    outs,
                     lambda *given: _reshaped(
-                        ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), rows[1]
+                        ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), outs
                     ),
                 ),
                 jaxpr.jaxpr,
             )
         symbol, _ = ctx.module.emitted[key]
-        outs = ctx.op(
+        results = ctx.op(
             "func.call",
-            _reshaped(ctx, values, rows[0]),
-            rows[1],
+            _reshaped(ctx, values, ins),
+            outs,
             f"callee = @{symbol}",
             attributes=stays,
         )
-        return tuple(_reshaped(ctx, outs, jaxpr.out_avals))
+        return tuple(_reshaped(ctx, results, jaxpr.out_avals))
 
 
 def _reorders(jaxpr: Jaxpr) -> bool:
@@ -78,7 +84,7 @@ def _row(aval: ShapedArray) -> Any:
     return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
 
 
-def _reshaped(ctx: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+def _reshaped(ctx: Context, values: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Any]:
     return [
         v if aval.extended else hlo.reshape(ctx, v, aval.shape)
         for v, aval in zip(values, avals, strict=True)

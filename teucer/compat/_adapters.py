@@ -7,7 +7,7 @@ import math
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, Protocol, TypeVar, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from teucer._core.trace import EVAL, current_trace
 from teucer._xla.pytree import is_node
 from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
+
+if TYPE_CHECKING:
+    from teucer._core.specs import PartitionSpec
+    from teucer._core.typing import ArrayLike, Aval, Value
+    from teucer._devices.shardings import NamedSharding
+    from teucer._trees.pytrees import PyTree
 
 __all__ = [
     "DType",
@@ -56,6 +62,9 @@ __all__ = [
 ]
 
 Out = TypeVar("Out")
+T, U, V = TypeVar("T"), TypeVar("U"), TypeVar("V")
+# A number, one for each dtype, or None for what suits the dtype.
+Tolerance = float | Mapping[np.dtype, float] | None
 DType = np.dtype
 DTypeLike = Any
 Shape = Sequence[int]
@@ -76,7 +85,7 @@ stop_gradient_p = LibraryPrimitive("stop_gradient")
 class _Never:
     """A class of JAX of which Teucer makes no value; libraries ask whether values are of it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise TypeError(f"Teucer has no values of the class {type(self).__name__}.")
 
 
@@ -96,7 +105,13 @@ class TypedNdArray(_Never):
     """A NumPy array whose dtype is kept."""
 
 
-def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+def check_close(
+    xs: PyTree,
+    ys: PyTree,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
+    err_msg: str = "",
+) -> None:
     """Check that two trees have the same structure and shapes, and values that are as close as
     their dtypes allow.
 
@@ -104,7 +119,7 @@ def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: s
     ValueError for different trees.
     """
 
-    def within(given: Any, kinds: Sequence[Any]) -> float:
+    def within(given: Tolerance, kinds: Sequence[np.dtype]) -> float:
         chosen = (
             {np.dtype(kind): value for kind, value in given.items()}
             if isinstance(given, Mapping)
@@ -116,7 +131,7 @@ def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: s
             default=0,
         )
 
-    def check(x: Any, y: Any) -> None:
+    def check(x: ArrayLike, y: ArrayLike) -> None:
         x, y = np.asarray(x), np.asarray(y)
         assert x.shape == y.shape, f"{err_msg}: shapes {x.shape} and {y.shape} differ"
         kinds = [array.dtype for array in (x, y) if jnp.issubdtype(array.dtype, np.inexact)]
@@ -130,7 +145,7 @@ def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: s
     jax.tree.map(check, xs, ys)
 
 
-def _closeness(kind: Any) -> float:
+def _closeness(kind: np.dtype) -> float:
     eps = float(jnp.finfo(jax.dtypes.canonicalize_dtype(kind)).eps)
     return next(
         value
@@ -165,28 +180,28 @@ def trace_state_clean() -> bool:
     return current_trace() is EVAL
 
 
-def full_lower(x: Any) -> Any:
+def full_lower(x: Value) -> Any:
     """A value as the transformations beneath see it, if it says how; else itself."""
     lower = getattr(type(x), "full_lower", None)
     return x if lower is None else lower(x)
 
 
-def physical_aval(aval: Any) -> Any:
+def physical_aval(aval: Aval) -> Aval:
     """The type of the buffer that holds values of a type."""
     return aval
 
 
-def dtype(x: Any, *, align_and_canonicalize: bool = False) -> Any:
+def dtype(x: ArrayLike, *, align_and_canonicalize: bool = False) -> Any:
     """The dtype of an array or scalar."""
     return jnp.result_type(x)
 
 
-def supports_inf(kind: Any) -> bool:
+def supports_inf(kind: DTypeLike) -> bool:
     """Whether a dtype of floating-point numbers has infinities."""
     return bool(np.isinf(np.array(np.inf, kind).astype(np.float64)))
 
 
-def to_complex_dtype(kind: Any) -> np.dtype[Any]:
+def to_complex_dtype(kind: DTypeLike) -> np.dtype[Any]:
     """The complex dtype of a real one: complex128 for numbers of eight bytes, else complex64."""
     kind = np.dtype(kind)
     return (
@@ -196,7 +211,11 @@ def to_complex_dtype(kind: Any) -> np.dtype[Any]:
     )
 
 
-def canonicalize_sharding(sharding: Any, api_name: str, check_mesh_consistency: bool = True) -> Any:
+def canonicalize_sharding(
+    sharding: NamedSharding | PartitionSpec | None,
+    api_name: str,
+    check_mesh_consistency: bool = True,
+) -> NamedSharding | None:
     """A sharding over the abstract mesh in force, of a PartitionSpec or a NamedSharding; None of
     None.
 
@@ -292,17 +311,17 @@ def get_backend(platform: str | None = None) -> Any:
     return jax.devices(platform)[0].client
 
 
-def safe_zip(*xs: Iterable[Any]) -> list[tuple[Any, ...]]:
+def safe_zip(*xs: Iterable[object]) -> list[tuple[Any, ...]]:
     """zip as a list, of sequences of one length."""
     return list(zip(*xs, strict=True))
 
 
-def safe_map(f: Callable[..., Any], *xs: Iterable[Any]) -> list[Any]:
+def safe_map(f: Callable[..., T], *xs: Iterable[object]) -> list[T]:
     """map as a list, over sequences of one length."""
     return [f(*x) for x in zip(*xs, strict=True)]
 
 
-def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[tuple[T, ...], tuple[U, ...]]:
     """The first and the second elements."""
     first, second = [], []
     for x, y in pairs:
@@ -312,8 +331,8 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any
 
 
 def unzip3(
-    triples: Iterable[tuple[Any, Any, Any]],
-) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    triples: Iterable[tuple[T, U, V]],
+) -> tuple[tuple[T, ...], tuple[U, ...], tuple[V, ...]]:
     """The first, second and third elements."""
     columns: tuple[list[Any], list[Any], list[Any]] = [], [], []
     for triple in triples:
@@ -322,7 +341,7 @@ def unzip3(
     return tuple(columns[0]), tuple(columns[1]), tuple(columns[2])
 
 
-def split_list(xs: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
+def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
     """Lists of the given sizes, and what is left."""
     rest, parts = list(xs), []
     for n in sizes:
@@ -331,13 +350,13 @@ def split_list(xs: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
     return [*parts, rest]
 
 
-def partition_list(which: Sequence[bool], xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def partition_list(which: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T]]:
     """The elements that are not marked, and those that are."""
     pairs = list(zip(which, xs, strict=True))
     return [x for w, x in pairs if not w], [x for w, x in pairs if w]
 
 
-def merge_lists(which: Sequence[bool], unmarked: Iterable[Any], marked: Iterable[Any]) -> list[Any]:
+def merge_lists(which: Sequence[bool], unmarked: Iterable[T], marked: Iterable[T]) -> list[T]:
     """The list of which `partition_list` made two."""
     first, second = iter(unmarked), iter(marked)
     return [next(second) if w else next(first) for w in which]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
-from typing import Any, final
+from typing import final
 
 import teucer
 from teucer._base import lazy
@@ -127,7 +127,7 @@ def _give_name(module: ModuleType, name: str) -> None:
             _give_home(names[given], name)
 
 
-def _give_home(value: Any, module: str) -> None:
+def _give_home(value: object, module: str) -> None:
     """Let a class or function say that it is of a public module, as JAX's do, if it says that it is
     of Teucer."""
     if not isinstance(value, type | FunctionType | _Compiled):
@@ -137,7 +137,7 @@ def _give_home(value: Any, module: str) -> None:
         value.__module__ = _HOMES.get(home, module)
 
 
-def _handed(face: str, name: str, value: Any) -> None:
+def _handed(face: str, name: str, value: object) -> None:
     """A face hands on a name for the first time: a module of its own, or something of a room."""
     if isinstance(value, ModuleType):
         if _is_public(value.__name__):

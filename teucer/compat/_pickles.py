@@ -13,7 +13,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,11 @@ from teucer._devices.shardings import NamedSharding
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
 from teucer.lax._random_keys import KeyDType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from teucer._core.typing import Array
 
 __all__ = [
     "KeyTy",
@@ -103,7 +108,12 @@ def install() -> None:
     ManualAxisType.__module__ = MemorySpace.__module__ = "jax._src.core"
 
 
-def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, Any]) -> Any:
+def _reconstruct_array(
+    function: Callable[..., np.ndarray],
+    args: tuple[object, ...],
+    state: object,
+    about: Mapping[str, object],
+) -> Array:
     """An array of the NumPy array function(*args) with a state; about: whether it is weakly
     typed."""
     value = function(*args)
@@ -111,7 +121,7 @@ def _reconstruct_array(function: Any, args: Any, state: Any, about: dict[str, An
     return _unpickle(value, bool(about.get("weak_type")))
 
 
-def _reduce_array(x: Any) -> Any:
+def _reduce_array(x: ArrayImpl) -> Any:
     if type(x._carried) is KeyCarrier:
         random = _random()
         return functools.partial(random.wrap_key_data, impl=str(random.key_impl(x))), (
@@ -121,7 +131,7 @@ def _reduce_array(x: Any) -> Any:
     return _reconstruct_array, (function, args, state, {"weak_type": x.aval.weak_type})
 
 
-def _set_keys(x: Any, state: dict[str, Any]) -> None:
+def _set_keys(x: ArrayImpl, state: Mapping[str, Any]) -> None:
     from teucer import random
 
     words = state["_base_array"]
@@ -160,7 +170,7 @@ def _reduce_key_dtype(dtype: KeyDType) -> Any:
     return getattr, (random.key(0, dtype=dtype), "dtype")
 
 
-def _set_key_dtype(dtype: KeyDType, state: dict[str, Any]) -> None:
+def _set_key_dtype(dtype: KeyDType, state: Mapping[str, Any]) -> None:
     random = _random()
     found = random.key_dtype(state["_impl"].name)
     for name in KeyDType.__slots__:
@@ -187,7 +197,7 @@ def _get_default_unconstrained() -> Any:
     return UNCONSTRAINED
 
 
-def _reduce_unconstrained(_: Any) -> Any:
+def _reduce_unconstrained(_: object) -> Any:
     return getattr, (PartitionSpec, "UNCONSTRAINED")
 
 

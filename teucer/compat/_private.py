@@ -326,7 +326,7 @@ class _Private(ModuleType):
         vars(self)[name] = value
         return value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         # Who replaces a listed name means what the rest of the library calls by it.
         if name in vars(self).get("_where", ()) and isinstance(value, FunctionType):
             source, other = self._where[name]

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from teucer._devices import clusters
+
+if TYPE_CHECKING:
+    from teucer._devices.shardings import Sharding
 
 __all__ = [
     "ClusterEnv",
@@ -106,7 +109,7 @@ class NonUniformShardingError(ValueError):
     """Processes hold parts of an axis that overlap in part, or differ in size."""
 
 
-def get_process_index_and_count(tensor_sharding: Any, dim: int, ndims: int) -> tuple[int, int]:
+def get_process_index_and_count(tensor_sharding: Sharding, dim: int, ndims: int) -> tuple[int, int]:
     """Which part along an axis this process holds, and how many different parts there are.
 
     Raises NonUniformShardingError where the parts of two processes overlap without being the same,
@@ -128,7 +131,7 @@ def get_process_index_and_count(tensor_sharding: Any, dim: int, ndims: int) -> t
     return parts.index(tuple(sorted(held[here]))), len(parts)
 
 
-def local_to_global_shape(sharding: Any, local_shape: Shape) -> tuple[int | None, ...]:
+def local_to_global_shape(sharding: Sharding, local_shape: Shape) -> tuple[int | None, ...]:
     """The shape of the array of which each process holds a part of `local_shape`; None for sizes
     that this does not tell."""
 

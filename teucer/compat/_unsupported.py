@@ -36,7 +36,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _absent(name: str) -> type:
-    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls: type, *args: object, **kwargs: object) -> Any:
         _refuse(name)
 
     return type(

@@ -151,7 +151,9 @@ def _mismatch(lhs: Array, rhs: Array, dimension_numbers: Any) -> str | None:
     return None
 
 
-def _moved(lhs: Array, rhs: Array, *, dimension_numbers: object, **params: object) -> float:
+def _moved(
+    lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: Any, **params: object
+) -> float:
     from teucer._targets.cpu.products import (
         gains_by_rows,
     )  # with the CPU's target, which alone asks

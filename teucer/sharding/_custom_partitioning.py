@@ -38,6 +38,8 @@ from teucer.sharding._sharding_rule import SdyShardingRule, parse_rule
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Value
     from teucer._devices.meshes import BaseMesh
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTree
 
 __all__ = ["custom_partitioning", "custom_partitioning_p"]
@@ -77,16 +79,16 @@ class CustomPartitioning(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: Any, call: ClosedJaxpr, **params: object) -> Any:
+    def types(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call.out_avals)
 
     def effects(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
         return call.effects
 
-    def evaluate(self, *args: Any, call: ClosedJaxpr, **params: object) -> Any:
+    def evaluate(self, *args: Value, call: ClosedJaxpr, **params: object) -> Any:
         return tuple(call(*args))
 
-    def lower(self, ctx: Any, *values: Any, **params: Any) -> Any:
+    def lower(self, ctx: Context, *values: Written, **params: object) -> Any:
         mesh = ctx.module.mesh
         if mesh is None or mesh.size == 1 or ctx.all_manual():
             return ctx.inline(params["call"], *values)
@@ -172,7 +174,11 @@ def _register() -> None:
 
 
 def _partition(
-    arg_shapes: object, arg_shardings: Any, result_shape: object, result_sharding: Any, name: bytes
+    arg_shapes: object,
+    arg_shardings: Sequence[HloSharding],
+    result_shape: object,
+    result_sharding: HloSharding,
+    name: bytes,
 ) -> Any:
     """What one device runs, as text, and the shardings that arguments and results are to have for
     it."""
@@ -206,7 +212,7 @@ def _partition(
     )
 
 
-def _structs(call: _Call, avals: Sequence[ShapedArray], found: Sequence[Any]) -> list[Any]:
+def _structs(call: _Call, avals: Sequence[ShapedArray], found: Sequence[HloSharding]) -> list[Any]:
     """The types of arguments or results, with the shardings that were found for them."""
     mesh, structs = call.mesh, []
     for aval, hlo_sharding in zip(avals, found, strict=True):
@@ -368,7 +374,7 @@ class custom_partitioning:  # as users write it, a decorator
             self.sharding_rule = _as_rule(sharding_rule, options)
         return partition
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: object) -> Any:
         if self.partition is None:
             raise AttributeError(
                 f"custom_partitioning: nobody has said how {_name(self.fun)} is divided.\n  Call "
@@ -407,7 +413,7 @@ class custom_partitioning:  # as users write it, a decorator
         return pytrees.tree_unflatten(staged.out_tree, outs)
 
 
-def _name(fun: Any) -> str:
+def _name(fun: object) -> str:
     return getattr(fun, "__name__", repr(fun))
 
 
@@ -430,7 +436,7 @@ def _with_constants(staged: StagedCall, fun: Callable[..., object]) -> ClosedJax
     return ClosedJaxpr(staged.jaxpr, staged.consts)
 
 
-def _refuse_closed_over(x: Any, fun: object) -> NoReturn:
+def _refuse_closed_over(x: Tracer, fun: object) -> NoReturn:
     raise ValueError(
         f"custom_partitioning: {_name(fun)} closes over a value that is traced outside of it.\n"
         f"    value: {x.aval.str_short(short_dtypes=True)}\n"

@@ -18,9 +18,14 @@ from teucer._xla.platforms import partitioners
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Dims, Value
+    from teucer._core.typing import Array, Dims, Tangents, Value
     from teucer._devices.meshes import BaseMesh
+    from teucer._devices.shardings import Sharding
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._xla.arrays import HloSharding
 
 __all__ = ["inspect_sharding_p"]
 
@@ -39,20 +44,20 @@ class InspectSharding(Primitive):
     multiple_results = True
     mergeable = False
 
-    def types(self, x: ShapedArray, *, callback: Callable[[Any], None]) -> Any:
+    def types(self, x: ShapedArray, *, callback: Callable[[Sharding], None]) -> Any:
         return ()
 
-    def effects(self, x: Value, *, callback: Callable[[Any], None]) -> frozenset[Effect]:
+    def effects(self, x: Value, *, callback: Callable[[Sharding], None]) -> frozenset[Effect]:
         return frozenset({Effect("inspect")})
 
     def shard(self, x: ShapedArray, **params: object) -> Labels:
         return Labels([every(x)], [()])
 
-    def evaluate(self, x: Any, *, callback: Callable[[Any], None]) -> Any:
+    def evaluate(self, x: Array, *, callback: Callable[[Sharding], None]) -> Any:
         callback(x.sharding)
         return ()
 
-    def lower(self, ctx: Any, x: Any, *, callback: Callable[[Any], None]) -> Any:
+    def lower(self, ctx: Context, x: Written, *, callback: Callable[[Sharding], None]) -> Any:
         mesh = ctx.module.mesh
         if mesh is None:
             ctx.module.inspections.append(lambda device: callback(single_device_sharding(device)))
@@ -76,10 +81,10 @@ class InspectSharding(Primitive):
 
     lower_extended = lower
 
-    def jvp(self, primals: Sequence[Value], tangents: Any, **params: object) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Tangents, **params: object) -> Any:
         return self.call(*primals, **params), ()
 
-    def batch(self, axis: Any, args: Sequence[Array], dims: Dims, **params: object) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), ()
 
     padded = Primitive.through
@@ -88,7 +93,9 @@ class InspectSharding(Primitive):
 inspect_sharding_p = InspectSharding()
 
 
-def _name_of(callback: Callable[[Any], None], mesh: BaseMesh, free: Any, ndim: int) -> str:
+def _name_of(
+    callback: Callable[[Sharding], None], mesh: BaseMesh, free: BaseMesh, ndim: int
+) -> str:
     """What the text of a program names the function by that tells `callback` of a sharding over a
     mesh.
 
@@ -97,7 +104,7 @@ def _name_of(callback: Callable[[Any], None], mesh: BaseMesh, free: Any, ndim: i
     key = (callback, mesh, free, ndim)
     if key not in _told:
 
-        def tell(found: Any) -> None:
+        def tell(found: HloSharding) -> None:
             sharding = from_hlo(found, free, ndim, free.device_list)
             callback(
                 sharding.update(mesh=mesh) if isinstance(sharding, NamedSharding) else sharding

@@ -39,7 +39,11 @@ from teucer.lax._control.bodies import run
 from teucer.lax._varying import cast
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Tangents, Value
+    from teucer._devices.meshes import BaseMesh
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
+    from teucer._transform.partial import PartialTrace
 
 __all__ = ["as_said", "inside", "named_over", "shard_map_p", "stacked", "stacked_aval", "unstacked"]
 
@@ -47,7 +51,7 @@ Params = dict[str, Any]
 
 
 @contextlib.contextmanager
-def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]:
+def inside(mesh: BaseMesh, manual: frozenset[str], check_vma: bool) -> Iterator[None]:
     """In the `with` block one writes for each device: the manual axes are in force, and are Manual
     axes of the mesh in force."""
     abstract = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
@@ -62,13 +66,15 @@ def inside(mesh: Any, manual: frozenset[Any], check_vma: bool) -> Iterator[None]
         yield
 
 
-def named_over(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> tuple[Any, ...]:
+def named_over(
+    aval: Aval, mesh: BaseMesh, manual: frozenset[str], check_vma: bool
+) -> tuple[Any, ...]:
     """The manual axes over which the parts of a value may differ, in the order of the mesh."""
     differ = aval.vma | aval.unreduced if check_vma else manual
     return tuple(name for name in mesh.axis_names if name in manual and name in differ)
 
 
-def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
+def residual_spec(aval: Aval, mesh: BaseMesh, manual: frozenset[str], check_vma: bool) -> Any:
     """How stacked parts of a value lie over the mesh from one call to another; what their type says
     of sums stays."""
     if aval.is_high:
@@ -83,7 +89,7 @@ def residual_spec(aval: Any, mesh: Any, manual: frozenset[Any], check_vma: bool)
     )
 
 
-def stacked(x: Any) -> Any:
+def stacked(x: Array) -> Any:
     """A part of a value as one element along a new axis in front, over which all parts can be laid
     side by side."""
     return array_ops.reshape(x, (1, *np.shape(x)))
@@ -95,7 +101,7 @@ def stacked_aval(aval: ShapedArray) -> Any:
     return aval.update(shape=(1, *aval.shape), sharding=sharding)
 
 
-def unstacked(x: Any) -> Any:
+def unstacked(x: Array) -> Any:
     """What `stacked` was given."""
     return array_ops.reshape(x, np.shape(x)[1:])
 
@@ -121,23 +127,25 @@ class ShardMap(Primitive):
 
     def types(
         self,
-        *avals: Any,
+        *avals: ShapedArray,
         jaxpr: ClosedJaxpr,
-        mesh: Any,
-        out_specs: Any,
-        newly_manual_axes: Any,
+        mesh: BaseMesh,
+        out_specs: Sequence[PartitionSpec],
+        newly_manual_axes: frozenset[str],
         check_vma: bool,
-        **params: Any,
+        **params: object,
     ) -> Any:
         return tuple(
             whole_aval(aval, spec, mesh, newly_manual_axes, check_vma)
             for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
         )
 
-    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: Any) -> Any:
+    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
-    def on_values(self, operands: Any, groups: Any, **params: Any) -> Any:
+    def on_values(
+        self, operands: Sequence[Value], groups: Sequence[int | None], **params: object
+    ) -> Any:
         """References are divided as arrays are, and their arrays are put together from what the
         devices have written."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
@@ -158,7 +166,7 @@ class ShardMap(Primitive):
             self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params)
         )
 
-    def on_low(self, operands: Any, avals: Any, **params: Any) -> Any:
+    def on_low(self, operands: Sequence[Value], avals: Avals, **params: object) -> Any:
         """The call on low values: the parts of a high value are divided as its spec says."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         refuse_mutable(self, avals)
@@ -175,19 +183,19 @@ class ShardMap(Primitive):
         outs = self.on_jaxpr(body, given.low, ins, specs, params)
         return low._replace(outs=self.types(*avals, **params)).raised(outs, operands)
 
-    def evaluate(self, *args: Any, **params: Any) -> Any:
+    def evaluate(self, *args: Value, **params: object) -> Any:
         return run(self, args, params, params["jaxpr"], _placements(params))
 
     def lower(
         self,
-        ctx: Any,
-        *values: Any,
+        ctx: Context,
+        *values: Written,
         jaxpr: ClosedJaxpr,
-        mesh: Any,
-        in_specs: Any,
-        out_specs: Any,
-        newly_manual_axes: Any,
-        **params: Any,
+        mesh: BaseMesh,
+        in_specs: Sequence[PartitionSpec],
+        out_specs: Sequence[PartitionSpec],
+        newly_manual_axes: frozenset[str],
+        **params: object,
     ) -> Any:
         return manual_computation(
             ctx,
@@ -204,7 +212,7 @@ class ShardMap(Primitive):
     def on_jaxpr(
         self,
         closed: ClosedJaxpr,
-        operands: Sequence[Any],
+        operands: Sequence[Value],
         in_specs: Sequence[PartitionSpec],
         out_specs: Sequence[PartitionSpec],
         params: Params,
@@ -223,7 +231,7 @@ class ShardMap(Primitive):
             },
         )
 
-    def jvp(self, primals: Sequence[Value], tangents: Any, **params: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Tangents, **params: object) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         moving = [type(t) is not Zero for t in tangents]
         with self.within(params):
@@ -238,7 +246,7 @@ class ShardMap(Primitive):
         )
         return split_tangents(outs, out_moving)
 
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+    def transpose(self, cts: Sequence[Cotangent], *args: Value, **params: object) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
@@ -270,7 +278,7 @@ class ShardMap(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def partial_eval(self, trace: Any, args: Any, params: Any) -> Any:
+    def partial_eval(self, trace: PartialTrace, args: Sequence[Value], params: Params) -> Any:
         """Run what is known now, record the rest. Residuals are laid side by side, one part a
         device where these may differ."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
@@ -314,7 +322,7 @@ class ShardMap(Primitive):
         now, later = iter(outs[:n]), iter(rest)
         return tuple(next(later) if u else next(now) for u in split.unknown_outs)
 
-    def batch(self, axis: Axis, args: Sequence[Value], dims: Any, **params: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         for spec in (*filtered(in_specs, batched), *out_specs):
@@ -431,7 +439,7 @@ def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) 
     )
 
 
-def _share(ct: Array, spec: Any, params: Params) -> Any:
+def _share(ct: Array, spec: object, params: Params) -> Any:
     """A device's share of a cotangent, of a value that is the same on several devices."""
     copies = math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
     if copies == 1:
@@ -450,7 +458,7 @@ def _refuse_sums(aval: ShapedArray) -> None:
         )
 
 
-def _same_over(spec: Any, params: Params) -> tuple[Any, ...]:
+def _same_over(spec: object, params: Params) -> tuple[Any, ...]:
     """The manual axes over which a value is taken to be the same, and its cotangent to be divided
     among devices."""
     other = names_of_spec(spec)
@@ -464,7 +472,7 @@ def _same_over(spec: Any, params: Params) -> tuple[Any, ...]:
 def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
     """Cotangents summed over the devices that were given the same operand."""
 
-    def total(*args: Any) -> list[Any]:
+    def total(*args: Value) -> list[Any]:
         outs = []
         for ct, spec in zip(transposed(*args), specs, strict=True):
             rest = _same_over(spec, params)
@@ -482,11 +490,11 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
     n = sum(not u for u in split.unknown_outs)
     info = jaxpr.jaxpr.debug_info
 
-    def known(*args: Any) -> list[Any]:
+    def known(*args: Value) -> list[Any]:
         outs = split.known(*args)
         return [*outs[:n], *(y if typeof(y).is_high else stacked(y) for y in outs[n:])]
 
-    def staged(*args: Any) -> list[Any]:
+    def staged(*args: Value) -> list[Any]:
         m = len(split.forwarded)
         residuals = [
             unstacked(x) if f is None and not typeof(x).is_high else x
@@ -499,7 +507,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
     if not params["check_vma"] and not jaxpr.effects:
         # Nothing differs along an axis that divides no operand, and of which no operation speaks.
         sums = [s.unreduced for s in params["in_specs"] if isinstance(s, PartitionSpec)]
-        named = frozenset[Any]().union(*map(names_of_spec, params["in_specs"]), *sums)
+        named = frozenset[str]().union(*map(names_of_spec, params["in_specs"]), *sums)
         differ = frozenset(
             name for name in differ if name in named or jaxpr_uses_axis(jaxpr.jaxpr, name)
         )
@@ -520,7 +528,7 @@ def _batched(
     which results are batched."""
     out_batched: list[bool] = []
 
-    def on_batch(*args: Any) -> list[Any]:
+    def on_batch(*args: Value) -> list[Any]:
         outs, dims = batch_flat(jaxpr, axis, args, [0 if b else None for b in batched])
         out_batched[:] = [d is not None for d in dims]
         return [

@@ -27,8 +27,9 @@ from teucer.sharding._manual_call import (
 )
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
     from teucer._core.types import Aval, ShapedArray
-    from teucer._core.typing import Value
+    from teucer._core.typing import Params, Value
 
 __all__ = ["run_eagerly"]
 
@@ -48,7 +49,7 @@ class Devices(NamedTuple):
     def run(
         self,
         jaxpr: ClosedJaxpr,
-        args: Sequence[Any],
+        args: Sequence[Value],
         ins: Sequence[PartitionSpec],
         outs: Sequence[PartitionSpec],
     ) -> Any:
@@ -121,7 +122,7 @@ class ShardMapTrace(Trace):
         self.devices = devices
 
     def process(
-        self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]
+        self, primitive: Primitive, args: Sequence[Value], params: Params
     ) -> tuple[Any, ...]:
         if primitive.makes_references:
             raise ValueError(
@@ -175,10 +176,10 @@ class ShardMapTrace(Trace):
 
 def _operation(
     devices: Devices,
-    primitive: Any,
+    primitive: Primitive,
     avals: Sequence[Aval],
     mine: Sequence[bool],
-    params: dict[str, Any],
+    params: Params,
 ) -> Any:
     """A primitive as a jaxpr from stacked operands, those of `mine`, to stacked results; its
     constants; types of the results."""

@@ -194,7 +194,7 @@ def check_ranks_and_sizes(
     names: Names,
     specs: Sequence[object],
     avals: Sequence[ShapedArray],
-    mesh: Any,
+    mesh: BaseMesh,
 ) -> None:
     for i, spec, aval in _pairs(specs, avals):
         if len(spec) > aval.ndim:

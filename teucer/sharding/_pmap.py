@@ -29,9 +29,11 @@ from teucer._trees import pytrees
 from teucer.sharding._shard_map import over_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from teucer._core.typing import Value
+    from teucer._lower.value import Value as Written
+    from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
 
 __all__ = ["pmap"]
@@ -40,13 +42,13 @@ _UNNAMED = "_internal_pmap_axis_name"
 
 
 def pmap(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     axis_name: Any = None,
     *,
     in_axes: Any = 0,
     out_axes: Any = 0,
     static_broadcasted_argnums: int | Sequence[int] = (),
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[Device] | None = None,
     backend: str | None = None,
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
@@ -72,10 +74,10 @@ def pmap(
     @functools.lru_cache(maxsize=64)
     def over(size: int, mesh: Mesh) -> Any:
         @functools.wraps(fun)
-        def program(*args: Any, **kwargs: Any) -> Any:
+        def program(*args: Value, **kwargs: object) -> Any:
             fixed, moving = _parted(args, static)
 
-            def element(moving_args: Sequence[Any], kwargs: dict[str, object]) -> Any:
+            def element(moving_args: Sequence[Value], kwargs: dict[str, object]) -> Any:
                 given = {**fixed, **dict(zip(moving, moving_args, strict=True))}
                 return fun(*(given[i] for i in range(len(args))), **kwargs)
 
@@ -110,7 +112,7 @@ def pmap(
         return jit(program, static_argnums=static, donate_argnums=donate_argnums)
 
     def prepared(
-        args: tuple[Any, ...], kwargs: dict[str, Any]
+        args: Sequence[Value], kwargs: Mapping[str, Value]
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The program for these arguments, and the arguments laid over its devices."""
         _, moving = _parted(args, static)
@@ -119,7 +121,7 @@ def pmap(
         size = _size(flat, axes, axis_size)
         mesh = _mesh(size, devices, backend, name)
 
-        def placed(x: Any, axis: int | None) -> Any:
+        def placed(x: Value, axis: int | None) -> Any:
             spec = _spec(name, None if axis is None else axis % np.ndim(x))
             return x if isinstance(x, Tracer) else device_put(x, NamedSharding(mesh, spec))
 
@@ -129,12 +131,12 @@ def pmap(
         return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs
 
     @tracebacks.boundary_of(fun)
-    def mapped(*args: Any, **kwargs: object) -> Any:
+    def mapped(*args: Value, **kwargs: object) -> Any:
         program, args, kwargs = prepared(args, kwargs)
         return program(*args, **kwargs)
 
     @tracebacks.api_boundary
-    def lower(*args: Any, **kwargs: object) -> Any:
+    def lower(*args: Written, **kwargs: object) -> Any:
         """The program for these arguments as StableHLO."""
         program, args, kwargs = prepared(args, kwargs)
         return program.lower(*args, **kwargs)

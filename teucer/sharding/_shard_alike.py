@@ -15,9 +15,11 @@ from teucer.lax._control.bodies import avals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.primitive import Undefined
+    from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Cotangent, Dims, Tangents, Value
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value as Written
 
 __all__ = ["shard_alike", "shard_alike_p"]
 
@@ -36,17 +38,17 @@ class ShardAlike(Primitive):
     shard = partition.aligned
     padded = Primitive.through
 
-    def types(self, x: ShapedArray, y: Any) -> Any:
+    def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         return x, y
 
-    def evaluate(self, x: Value, y: Any) -> Any:
+    def evaluate(self, x: Array, y: Array) -> Any:
         """Arrays lie already: y goes where x is, if that is over several devices."""
         sharding = getattr(x, "sharding", None)
         return x, y if sharding is None or sharding.num_devices == 1 else array_ops.lay_out(
             y, sharding
         )
 
-    def lower(self, ctx: Any, x: Any, y: Any) -> Any:
+    def lower(self, ctx: Context, x: Written, y: Written) -> Any:
         if ctx.module.mesh is not None and not ctx.all_manual():
             group = next(ctx.module.groups)
             for v in (x, y):
@@ -56,13 +58,13 @@ class ShardAlike(Primitive):
                 )
         return x, y
 
-    def jvp(self, primals: Sequence[Value], tangents: Any) -> Any:
+    def jvp(self, primals: Sequence[Value], tangents: Tangents) -> Any:
         return self.call(*primals), tuple(tangents)
 
-    def transpose(self, cts: Any, x: Any, y: Array | Undefined) -> Any:
+    def transpose(self, cts: Sequence[Cotangent], x: Value, y: Array | Undefined) -> Any:
         return tuple(None if type(ct) is Zero else ct for ct in cts)
 
-    def batch(self, axis: Any, args: Any, dims: Any) -> Any:
+    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims) -> Any:
         at = next(d for d in dims if d is not None)
         return self.call(
             *(array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True))

@@ -35,6 +35,7 @@ from teucer.sharding._manual_specs import (
 )
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Axis
     from teucer._core.typing import Value
     from teucer._devices.meshes import BaseMesh
 
@@ -133,7 +134,7 @@ def smap(
             f"got {in_axes!r}."
         )
 
-    def spec(axis: Any) -> Any:
+    def spec(axis: Axis) -> Any:
         return (
             axis
             if axis is Infer
@@ -307,7 +308,7 @@ def over_devices(
     )
 
 
-def _devices(mesh: Any, names: frozenset[str], check_vma: bool) -> Devices:
+def _devices(mesh: BaseMesh, names: frozenset[str], check_vma: bool) -> Devices:
     """The mesh that is given or in force, with the types that its axes have here, and the axes that
     become manual."""
     in_force = meshes.get_abstract_mesh()

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "parse_rule"]
 
@@ -279,12 +282,12 @@ class _Factors:
 
 
 def parse_rule(
-    rule: Any,
+    rule: Callable[..., Any],
     *,
-    reduction_factors: Any = (),
-    need_replication_factors: Any = (),
-    permutation_factors: Any = (),
-    **factor_sizes: Any,
+    reduction_factors: Sequence[str] = (),
+    need_replication_factors: Sequence[str] = (),
+    permutation_factors: Sequence[str] = (),
+    **factor_sizes: int,
 ) -> SdyShardingRule:
     """A rule written as operands, `->`, and results: `'... i j, ... j k -> ... i k'`.
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from teucer._derived.communication import hlo
 from teucer._derived.communication.table import Collective, Communication
 from teucer._derived.stages import jit
 from teucer._programs.compiler import located
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
 
 __all__ = ["communication"]
 
@@ -107,7 +110,7 @@ def communication(f: Callable[..., object], *args: object, **kwargs: object) -> 
     return Communication(traced.fun_name, sizes, rows)
 
 
-def _kept(values: Sequence[Any], kept: Sequence[bool]) -> list[Any]:
+def _kept(values: Sequence[Value], kept: Sequence[bool]) -> list[Any]:
     return [value for value, keep in zip(values, kept, strict=True) if keep]
 
 

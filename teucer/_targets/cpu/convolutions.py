@@ -27,21 +27,23 @@ from teucer._targets.cpu.constants import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.types import Aval
-    from teucer._core.typing import DTypeLike
+    from teucer._core.typing import DTypeLike, Params
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["by_eigen", "convolution", "spread"]
 
 
 def convolution(
-    ctx: Context, lhs: object, rhs: object, aval: ShapedArray, options: str, **window: object
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, **window: object
 ) -> Any:
     """As `hlo.convolution.plain`."""
     return _written(ctx, lhs, rhs, aval, options, window)
 
 
-def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]:
+def by_eigen(
+    lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, **window: Any
+) -> tuple[float, float]:
     """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is
     not told otherwise; and as many if Eigen takes less time for them, a negative multiple if it
     takes more (docs/convolutions.md)."""
@@ -73,7 +75,9 @@ def by_eigen(lhs: Any, rhs: Any, out: Any, **window: Any) -> tuple[float, float]
     return products, products
 
 
-def _written(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any) -> Any:
+def _written(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
+) -> Any:
     avals = [lhs.aval, rhs.aval, aval]
     if ctx.module.mesh is not None or any(a.symbolic or not a.size for a in avals):
         return _ordered(ctx, lhs, rhs, aval, options, window)
@@ -96,7 +100,7 @@ def _written(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any
     return _ordered(ctx, lhs, rhs, aval, options, window)
 
 
-def _is_swapped(image: Sequence[int], kernel: Sequence[int], window: Any) -> bool:
+def _is_swapped(image: Sequence[int], kernel: Sequence[int], window: Params) -> bool:
     """Whether XLA makes the image the kernel: where that has fewer elements. All that one pixel
     reaches counts as the image."""
     reached = [
@@ -113,7 +117,9 @@ def _is_swapped(image: Sequence[int], kernel: Sequence[int], window: Any) -> boo
     return math.prod(kernel) > math.prod(reached)
 
 
-def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any) -> Any:
+def _ordered(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
+) -> Any:
     """The axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in,
     out).
 
@@ -143,7 +149,7 @@ def _ordered(ctx: Any, lhs: Any, rhs: Any, aval: Aval, options: str, window: Any
 
 
 def spread(
-    ctx: Any, lhs: Any, window: dict[str, Any], pads: Sequence[tuple[int, int]]
+    ctx: Context, lhs: Value, window: Params, pads: Sequence[tuple[int, int]]
 ) -> tuple[Any, dict[str, Any]]:
     """lhs dilated and padded by pads, and the window that is left."""
     shape, rank = list(lhs.shape), len(lhs.shape)
@@ -170,14 +176,16 @@ def spread(
     return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}
 
 
-def _by_group(ctx: Any, lhs: object, rhs: object, aval: Aval, options: str, window: Any) -> Any:
+def _by_group(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
+) -> Any:
     """A convolution for each group of features, one after another."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
     groups = window["feature_group_count"]
     shape = list(aval.shape)
     shape[out_spec[1]] //= groups
 
-    def add(i: Any, found: Any, lhs: object, rhs: object) -> Any:
+    def add(i: Value, found: Value, lhs: Value, rhs: Value) -> Any:
         x, w = _group(ctx, lhs, lhs_spec[1], i, groups), _group(ctx, rhs, rhs_spec[0], i, groups)
         out = _written(
             ctx,
@@ -196,7 +204,7 @@ def _by_group(ctx: Any, lhs: object, rhs: object, aval: Aval, options: str, wind
     return _filled(ctx, aval, groups, add, lhs, rhs)
 
 
-def _group(ctx: Any, x: Any, axis: int, i: Any, count: int) -> Any:
+def _group(ctx: Context, x: Value, axis: int, i: Value, count: int) -> Any:
     """Part i of so many, along an axis."""
     shape, at = list(x.shape), [ctx.constant(0, np.int32)] * x.aval.ndim
     shape[axis] //= count
@@ -204,13 +212,15 @@ def _group(ctx: Any, x: Any, axis: int, i: Any, count: int) -> Any:
     return hlo.dynamic_slice(ctx, x, at, shape)
 
 
-def _filled(ctx: Any, aval: Any, count: int, add: Callable[..., Any], *operands: Any) -> Any:
+def _filled(
+    ctx: Context, aval: ShapedArray, count: int, add: Callable[..., Any], *operands: Value
+) -> Any:
     """An array of type `aval`, into which `add(i, found, *operands)` has put part after part."""
 
-    def unfinished(i: Any, *_: Any) -> Any:
+    def unfinished(i: Value, *_: Value) -> Any:
         return (hlo.compare(ctx, i, ctx.constant(count, np.int32), "LT"),)
 
-    def step(i: Any, found: Any, *operands: Any) -> Any:
+    def step(i: Value, found: Value, *operands: Value) -> Any:
         return (
             hlo.elementwise(ctx, "add", i, ctx.constant(1, np.int32)),
             add(i, found, *operands),
@@ -221,7 +231,9 @@ def _filled(ctx: Any, aval: Any, count: int, add: Callable[..., Any], *operands:
     return hlo.while_(ctx, [ctx.constant(0, np.int32), start, *operands], unfinished, step)[1]
 
 
-def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
+def _by_plane(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
+) -> Any:
     """A convolution over three axes or more by those over all but the first: XLA has fast code for
     two."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
@@ -235,12 +247,12 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
     fields = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
     window = {**window, "dimension_numbers": numbers, **{name: window[name][1:] for name in fields}}
 
-    def planes(x: Any, axis: int, start: int, count: int, step: int) -> Any:
+    def planes(x: Value, axis: int, start: int, count: int, step: int) -> Any:
         at, to, by = [0] * x.aval.ndim, list(x.shape), [1] * x.aval.ndim
         at[axis], to[axis], by[axis] = start, start + dilated(count, step), step
         return hlo.slice(ctx, x, at, to, by)
 
-    def merged(x: Any, order: Sequence[int], at: int) -> Any:
+    def merged(x: Value, order: Sequence[int], at: int) -> Any:
         """x with its axes in an order, in which the one at a place and that behind it become
         one."""
         x = hlo.transpose(ctx, x, order)
@@ -248,7 +260,7 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
             ctx, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :])
         )
 
-    def convolved(x: Any, w: object) -> Any:
+    def convolved(x: Value, w: Value) -> Any:
         out = ShapedArray((x.shape[0], *rest, features), _wide(aval.dtype))
         return _written(ctx, x, w, out, options, window)
 
@@ -294,7 +306,7 @@ def _by_plane(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any
     return hlo.transpose(ctx, found, inverse_permutation((out_spec[0], *out_spec[2:], out_spec[1])))
 
 
-def _as_terms(ctx: Any, lhs: Any, rhs: Any, aval: Any, window: Any) -> Any:
+def _as_terms(ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, window: Params) -> Any:
     """A convolution of groups of few features, as a sum of shifted images times an element of each
     kernel."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
@@ -335,7 +347,9 @@ def _as_terms(ctx: Any, lhs: Any, rhs: Any, aval: Any, window: Any) -> Any:
     return hlo.convert(ctx, hlo.transpose(ctx, merged, order), aval.dtype)
 
 
-def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: Any) -> Any:
+def _as_products(
+    ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Params
+) -> Any:
     """A convolution of groups of images whose kernels are greater than its result, as one product
     of matrices a place: what the gradient of kernels in groups is."""
     lhs_spec, rhs_spec, out_spec = window["dimension_numbers"]
@@ -368,7 +382,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
     extent = [dilated(n, holes) for n, holes in zip(kernel, window["rhs_dilation"], strict=True)]
     result = ShapedArray((groups, batch, each), wide)
 
-    def product(at: Sequence[Any], lhs: Any, rhs: Any) -> Any:
+    def product(at: Sequence[Value], lhs: Value, rhs: Value) -> Any:
         shape, by = list(lhs.shape), [1] * rank
         for a, n, holes in zip(lhs_spec[2:], extent, window["rhs_dilation"], strict=True):
             shape[a], by[a] = n, holes
@@ -395,7 +409,7 @@ def _as_products(ctx: Any, lhs: Any, rhs: Any, aval: Any, options: str, window: 
             ctx, part, rhs, contract, ([images], [kernels]), result, options
         )
 
-    def add(i: Any, found: Any, lhs: object, rhs: object, starts: Any) -> Any:
+    def add(i: Value, found: Value, lhs: Value, rhs: Value, starts: Value) -> Any:
         zero = ctx.constant(0, np.int32)
         row = hlo.dynamic_slice(ctx, starts, [i, zero], (1, rank))
         at = [
@@ -417,7 +431,7 @@ def _wide(dtype: DTypeLike) -> Any:
 
 
 def _window(
-    shape: Sequence[int], window: Any, start: Sequence[int], counts: Sequence[int]
+    shape: Sequence[int], window: Params, start: Sequence[int], counts: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """The slice of lhs that an element of the kernel meets: where it begins and ends, and its
     strides."""

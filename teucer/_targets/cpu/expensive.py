@@ -26,6 +26,8 @@ from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from teucer._core.typing import Value
 
 __all__ = ["keep_expensive"]
@@ -86,7 +88,7 @@ def _is_expensive(eqn: Eqn, least: int) -> bool:
     )
 
 
-def _call(eqn: Eqn, functions: dict[Any, ClosedJaxpr]) -> Eqn:
+def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
     """An equation as a call, of the function that an equal one calls."""
     key = (eqn.primitive, *(v.aval for v in eqn.invars), *eqn.params.items())
     if key not in functions:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from teucer._targets.cpu.repeats import Repeat, repeats
 from teucer._targets.cpu.roll import Calls, Roller
 from teucer._targets.cpu.updates import advance_updates
 from teucer._targets.outlined_call import outlined_call_p
+
+if TYPE_CHECKING:
+    from teucer._core.typing import HostArray, Source
 
 __all__ = ["outline", "outlined"]
 
@@ -137,7 +140,7 @@ def _is_call(eqn: Eqn) -> bool:
     )
 
 
-def _named(env: dict[Any, Atom], v: Atom) -> Atom:
+def _named(env: dict[Var, Atom], v: Atom) -> Atom:
     return v if type(v) is Literal else env.get(v, v)
 
 
@@ -387,7 +390,7 @@ class _Function(NamedTuple):
             [[self.last_use.get(v, -1) >= end for v in across] for across in results],
         )
 
-    def written(self, calls: Calls, sources: Sequence[Any]) -> list[Eqn]:
+    def written(self, calls: Calls, sources: Sequence[Source]) -> list[Eqn]:
         """An equation a call."""
         return [
             Eqn(
@@ -421,7 +424,7 @@ class _Body:
     give for it.
     """
 
-    def __init__(self, cheap: dict[Any, Eqn]) -> None:
+    def __init__(self, cheap: dict[Var, Eqn]) -> None:
         self.cheap = cheap
         self.names: dict[tuple[int, int], Var] = {}
         self.slots: list[Sequence[Atom]] = []
@@ -447,11 +450,11 @@ class _Body:
             self.slots.append(across)
         return self.known[key]
 
-    def constant(self, v: Any) -> Var:
+    def constant(self, v: Var) -> Var:
         """A cheap constant, written here."""
         if v not in self.known:
             eqn = self.cheap[v]
-            operands = [u if type(u) is Literal else self.constant(u) for u in eqn.invars]
+            operands = [u if isinstance(u, Literal) else self.constant(u) for u in eqn.invars]
             self.known[v] = Var(v.aval)
             self.eqns.append(eqn.replace(invars=operands, outvars=[self.known[v]]))
         return self.known[v]
@@ -466,7 +469,7 @@ class _Body:
         return Jaxpr([], self.invars, outvars, self.eqns)
 
 
-def _in_phase(program: _Program, repeat: Repeat, letters: Any, taken: Any) -> Repeat:
+def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: HostArray) -> Repeat:
     """A repeat with its adjacent occurrences, such as layers, shifted to where few values pass from
     one to the next.
 

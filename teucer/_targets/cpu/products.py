@@ -6,7 +6,7 @@ Where XLA has slow code for one, as what it has fast code for.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,13 +27,29 @@ from teucer._targets.cpu.constants import (
 )
 
 if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Axes
     from teucer._lower.context import Context
+    from teucer._lower.value import Value
 
 __all__ = ["dot_general", "gains_by_rows"]
 
+# Axes of the left and of the right operand, which go together.
+Pairs: TypeAlias = "tuple[Axes, Axes]"
+# The axes that are summed over, and those of the batch.
+Numbers: TypeAlias = "tuple[Pairs, Pairs]"
+# What has the type of an operand: it itself, or the type.
+Operand: TypeAlias = "Value | ShapedArray"
+
 
 def dot_general(
-    ctx: Any, lhs: Any, rhs: Any, contract: Any, batch: Any, aval: Any, options: str
+    ctx: Context,
+    lhs: Value,
+    rhs: Value,
+    contract: Pairs,
+    batch: Pairs,
+    aval: ShapedArray,
+    options: str,
 ) -> Any:
     """As `hlo.dot_general.plain`."""
     dimension_numbers = contract, batch
@@ -53,7 +69,7 @@ def dot_general(
     return hlo.dot_general.plain(ctx, lhs, rhs, contract, batch, aval, options)
 
 
-def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+def _are_many_small(lhs: Operand, rhs: Operand, dimension_numbers: Numbers) -> bool:
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
     return (
         lhs.dtype == rhs.dtype == np.float32
@@ -66,7 +82,7 @@ def _are_many_small(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
     )
 
 
-def _element_by_element(ctx: Context, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
+def _element_by_element(ctx: Context, lhs: Value, rhs: Value, dimension_numbers: Numbers) -> Any:
     """The products of matrices as products of elements, which are summed."""
     left, right = roles_of((len(lhs.shape), len(rhs.shape)), dimension_numbers)
     lhs = hlo.transpose(ctx, lhs, (*left.batch, *left.kept, *left.contract))
@@ -88,7 +104,7 @@ def _element_by_element(ctx: Context, lhs: Any, rhs: Any, dimension_numbers: Any
     )[0]
 
 
-def gains_by_rows(lhs: Any, rhs: Any, dimension_numbers: Any) -> bool:
+def gains_by_rows(lhs: Operand, rhs: Operand, dimension_numbers: Numbers) -> bool:
     """Whether on CPU the left operand, which lies by columns, is worth a copy that lies by rows.
 
     XLA gives YNNPACK the products whose left operand lies by rows, and the others to Eigen, which

@@ -35,7 +35,7 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
     out: list[Eqn] = []
 
-    def near(v: Atom, i: int, copies: dict[Any, Var], distant: Collection[Any]) -> Atom:
+    def near(v: Atom, i: int, copies: dict[Var, Var], distant: Collection[Atom]) -> Atom:
         """What stands for v in equation i: v itself, or if it is one of the distant a copy for this
         equation alone."""
         if type(v) is Literal or v not in again or v not in distant:
@@ -55,7 +55,7 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
     return remove_dead(jaxpr.replace(eqns=out))
 
 
-def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]:
+def _far_uses(eqns: Sequence[Eqn], place: dict[Var, int]) -> dict[int, set[Any]]:
     """By number of an equation, its operands that were made far before it, or that are like such
     operands of an equation like it.
 
@@ -79,7 +79,7 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Any, int]) -> dict[int, set[Any]]
     return found
 
 
-def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
+def _made_again(jaxpr: Jaxpr, far: set[Var]) -> dict[Any, Eqn]:
     """By variable, the cheap equation to compute it again from one array that is live anyway, and
     smaller ones.
 
@@ -94,7 +94,7 @@ def _made_again(jaxpr: Jaxpr, far: set[Any]) -> dict[Any, Eqn]:
     ] = {}  # how many equations make it of which large arrays
     sizes: dict[Any, int] = {}  # in bytes, by type
 
-    def size_of(v: Any) -> int:
+    def size_of(v: Atom) -> int:
         if v.aval not in sizes:
             sizes[v.aval] = bytes_of(v.aval)
         return sizes[v.aval]

@@ -8,11 +8,14 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from teucer._targets.cpu.constants import PERIODS
+
+if TYPE_CHECKING:
+    from teucer._core.typing import HostArray
 
 __all__ = ["Repeat", "repeats"]
 
@@ -31,7 +34,9 @@ class Repeat(NamedTuple):
         return (len(self.starts) - (0.25 if adjacent else 1)) * self.length
 
 
-def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -> list[Repeat]:
+def repeats(
+    letters: HostArray, shortest: int, worthwhile: Callable[[Repeat], bool]
+) -> list[Repeat]:
     """Repeats of at least `shortest` letters that are worthwhile and do not overlap, those that
     save most first.
 
@@ -102,7 +107,11 @@ def repeats(letters: Any, shortest: int, worthwhile: Callable[[Repeat], bool]) -
 
 
 def _without_nested_runs(
-    nodes: list[tuple[int, int, int]], letters: Any, order: Any, common: list[int], shortest: int
+    nodes: list[tuple[int, int, int]],
+    letters: HostArray,
+    order: HostArray,
+    common: list[int],
+    shortest: int,
 ) -> Iterator[tuple[int, int, int]]:
     """The nodes, but of those that overlap in runs of one period, less than `shortest`, the
     shortest alone.
@@ -131,7 +140,7 @@ def _without_nested_runs(
             yield nodes[k]
 
 
-def _disjoint(starts: Any, length: int, covered: Any) -> Repeat:
+def _disjoint(starts: HostArray, length: int, covered: HostArray) -> Repeat:
     """The places that are free and do not overlap."""
     free = starts[covered[starts + length] == covered[starts]]
     taken: list[int] = []
@@ -143,7 +152,7 @@ def _disjoint(starts: Any, length: int, covered: Any) -> Repeat:
     return Repeat(taken, length)
 
 
-def _any_repeated(letters: Any, length: int) -> bool:
+def _any_repeated(letters: HostArray, length: int) -> bool:
     """Whether any substring of a length occurs twice, with few errors to the side of yes."""
     with np.errstate(over="ignore"):
         mixed = (letters.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -156,7 +165,7 @@ def _any_repeated(letters: Any, length: int) -> bool:
     return bool((total[1:] == total[:-1]).any())
 
 
-def _suffix_array(letters: Any) -> tuple[Any, Any]:
+def _suffix_array(letters: HostArray) -> tuple[Any, Any]:
     """The order of the suffixes, and the place of each in it, by doubling (Manber and Myers
     1993)."""
     n = len(letters)
@@ -175,7 +184,7 @@ def _suffix_array(letters: Any) -> tuple[Any, Any]:
             return order, rank
 
 
-def _common_prefixes(letters: Any, order: Any, rank: Any) -> list[int]:
+def _common_prefixes(letters: HostArray, order: HostArray, rank: HostArray) -> list[int]:
     """For each suffix in order, the letters that it has in common with the one before (Kasai et al.
     2001)."""
     n = len(letters)

@@ -17,6 +17,7 @@ from teucer._core.provided import provided
 from teucer._targets.cpu.bytes import bytes_of
 
 if TYPE_CHECKING:
+    from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
 
 __all__ = ["Calls", "Roller"]
@@ -214,7 +215,9 @@ def _kinds(calls: Calls) -> tuple[list[int], list[tuple[int, int]], list[int]] |
     return constant, carried, stacked
 
 
-def _eqn(primitive: Any, operands: Sequence[Atom], outvars: Sequence[Var], **params: Any) -> Eqn:
+def _eqn(
+    primitive: Primitive, operands: Sequence[Atom], outvars: Sequence[Var], **params: object
+) -> Eqn:
     return Eqn(primitive, operands, outvars, params, NO_EFFECTS, None)
 
 

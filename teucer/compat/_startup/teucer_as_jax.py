@@ -15,15 +15,17 @@ class Finder:
     """Finds jax where Teucer is installed. Loading it installs the alias, whose own finder comes
     before this one."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> "ModuleSpec | None":
         if name != "jax" or importlib.util.find_spec("teucer") is None:
             return None
         return ModuleSpec(name, self, is_package=True)
 
-    def create_module(self, spec):
+    def create_module(self, spec: ModuleSpec) -> None:
         return None
 
-    def exec_module(self, module):
+    def exec_module(self, module: object) -> None:
         # Teucer refuses to be imported beside a module named jax.
         del sys.modules["jax"]
         import teucer.compat
