@@ -37,6 +37,19 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(os.environ.get("TEUCER_HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_configure(config):
+    """Leave out files that change the process they are imported in, also where they are named.
+
+    `--ignore` (pyproject.toml) holds for folders that pytest walks through, not for its arguments.
+    """
+    ignored = [config.rootpath / path for path in config.getoption("ignore") or ()]
+    config.args = [
+        arg
+        for arg in config.args
+        if not any((config.rootpath / arg).is_relative_to(path) for path in ignored)
+    ]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_jax():
     """After all tests of a process no module of jax is loaded, which some paths of jaxlib do where
