@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,43 @@ def test_functions_say_what_they_return():
             n for n in any_ if functions[n].__code__.co_name != n
         }  # their type is that of the table
         assert any_ - tables <= excepted, name
+
+
+# Modules of functions of arrays.
+NUMERICAL = (
+    *SAYS_ANY,
+    "teucer.lax.linalg",
+    "teucer.nn.initializers",
+    "teucer.scipy.cluster.vq",
+    "teucer.scipy.fft",
+    "teucer.scipy.integrate",
+    "teucer.scipy.interpolate",
+    "teucer.scipy.linalg",
+    "teucer.scipy.ndimage",
+    "teucer.scipy.optimize",
+    "teucer.scipy.signal",
+    "teucer.scipy.special",
+    "teucer.scipy.stats",
+    "teucer.experimental.ode",
+    "teucer.experimental.rnn",
+    "teucer.experimental.pallas",
+)
+
+
+@pytest.mark.parametrize("name", NUMERICAL)
+def test_functions_take_arrays_of_numpy_and_numbers(name):
+    """A parameter that is an `Array` to type checkers refuses arrays of NumPy, which it takes."""
+    module = importlib.import_module(name)
+    narrow = {
+        f"{n}({parameter})"
+        for n in getattr(module, "__all__", dir(module))
+        if inspect.isfunction(f := inspect.unwrap(getattr(module, n)))
+        and f.__module__.startswith("teucer")
+        for parameter, said in f.__annotations__.items()
+        if parameter not in ("key", "return")
+        and re.search(r"\bArrays?\b", re.sub(r"Callable\[.*?\]", "", str(said)))
+    }
+    assert not narrow
 
 
 def test_stubs_are_fresh():

@@ -19,7 +19,7 @@ from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, ArrayLike, Value
 
 __all__ = [
     "abs2",
@@ -74,7 +74,7 @@ _MIDDLE = np.array(
 def odeint(
     func: Callable[..., object],
     y0: Any,
-    t: Array,
+    t: ArrayLike,
     *args: Any,
     rtol: float = 1.4e-8,
     atol: float = 1.4e-8,
@@ -358,7 +358,7 @@ def optimal_step_size(
     )
 
 
-def abs2(x: Array) -> Any:
+def abs2(x: ArrayLike) -> Any:
     """The square of the absolute value.
 
     >>> float(abs2(jnp.array(3 + 4j)))

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from teucer import lax, random
 from teucer import numpy as jnp
 from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.lax import PrecisionLike
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = [
     "get_num_params_in_lstm",
@@ -75,7 +78,7 @@ def init_lstm_weight(
 
 
 def unpack_lstm_weights(
-    weights: Array, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    weights: ArrayLike, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> AllParts:
     """W_ih, W_hh, b_ih and b_hh: a dict each, from the number of layer and direction to an array.
 
@@ -102,7 +105,7 @@ def unpack_lstm_weights(
 
 
 def swap_lstm_gates(
-    weights: Array, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
+    weights: ArrayLike, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
     """The weights with the rows of cell and output gates exchanged, as MIOpen wants them.
 
@@ -127,11 +130,11 @@ def swap_lstm_gates(
 
 
 def lstm(
-    x: Array,
-    h_0: Array,
-    c_0: Array,
-    weights: Array,
-    seq_lengths: Array,
+    x: ArrayLike,
+    h_0: ArrayLike,
+    c_0: ArrayLike,
+    weights: ArrayLike,
+    seq_lengths: ArrayLike,
     input_size: int,
     hidden_size: int,
     num_layers: int,
@@ -162,14 +165,14 @@ def lstm(
 
 
 def lstm_ref(
-    x: Array,
-    h_0: Array,
-    c_0: Array,
+    x: ArrayLike,
+    h_0: ArrayLike,
+    c_0: ArrayLike,
     W_ih: Parts,
     W_hh: Parts,
     b_ih: Parts,
     b_hh: Parts,
-    seq_lengths: Array,
+    seq_lengths: ArrayLike,
     input_size: int,
     hidden_size: int,
     num_layers: int,

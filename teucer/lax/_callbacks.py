@@ -469,7 +469,7 @@ def _result_avals(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...],
 def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: object,
-    *args: Array,
+    *args: object,
     sharding: object = None,
     vmap_method: str | None = None,
     **kwargs: object,
@@ -508,7 +508,7 @@ def pure_callback(
 def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: object,
-    *args: Array,
+    *args: object,
     sharding: object = None,
     ordered: bool = False,
     **kwargs: object,
@@ -534,7 +534,7 @@ def io_callback(
 
 def debug_callback(
     callback: Callable[..., object] | None = None,
-    *args: Array,
+    *args: object,
     ordered: bool = False,
     partitioned: bool = False,
     **kwargs: object,
@@ -570,7 +570,7 @@ def _debug_callback(
     partitioned: bool,
     callback: Callable[..., object],
     /,
-    *args: Array,
+    *args: object,
     **kwargs: object,
 ) -> None:
     if not callable(callback):

@@ -249,7 +249,7 @@ def _cumulative(primitive: Primitive, operand: ArrayLike, axis: int, reverse: bo
     return primitive.call(operand, axis=operator.index(axis), reverse=bool(reverse))[0]
 
 
-def cumsum(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The sums of all prefixes of operand along an axis; of all suffixes if reverse.
 
     Raises ValueError if the axis, counted from the front, is out of bounds; TypeError if elements
@@ -261,7 +261,7 @@ def cumsum(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     return _cumulative(cumsum_p, operand, axis, reverse)
 
 
-def cumprod(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The products of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cumprod(np.float32([1, 2, 3]))
@@ -270,7 +270,7 @@ def cumprod(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     return _cumulative(cumprod_p, operand, axis, reverse)
 
 
-def cummax(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The greatest elements of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cummax(np.float32([1, 3, 2]))
@@ -279,7 +279,7 @@ def cummax(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     return _cumulative(cummax_p, operand, axis, reverse)
 
 
-def cummin(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The least elements of all prefixes of operand along an axis; of all suffixes if reverse.
 
     >>> cummin(np.float32([2, 3, 1]))
@@ -288,7 +288,7 @@ def cummin(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
     return _cumulative(cummin_p, operand, axis, reverse)
 
 
-def cumlogsumexp(operand: Array, axis: int = 0, reverse: bool = False) -> Array:
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """log(sum(exp(prefix))) for all prefixes of operand along an axis; all suffixes if reverse.
 
     >>> cumlogsumexp(np.float32([0, 0]))

@@ -564,7 +564,7 @@ def dot(
     )
 
 
-def batch_matmul(lhs: Array, rhs: Array, precision: object = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: object = None) -> Array:
     """Products of matrices in the last two axes; the axes before them agree.
 
     Raises ValueError for operands of fewer than two axes or of different numbers of axes.

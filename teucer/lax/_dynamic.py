@@ -486,7 +486,7 @@ def _along(operand: ArrayLike, axis: int, start: ArrayLike) -> list[Any]:
     return starts
 
 
-def index_take(src: Array, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
+def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """The elements of src at places of some axes: result[i, ...] = src[idxs[0][i], idxs[1][i],
     ...].
 

@@ -454,7 +454,7 @@ def unary(
     function: Function
     if accuracy:
 
-        def accurate(x: Array, *, accuracy: object = None) -> Any:
+        def accurate(x: ArrayLike, *, accuracy: object = None) -> Array:
             try:
                 return bind(x)[0] if accuracy is None else bind(x, accuracy=accuracy)[0]
             except TypeError:
@@ -464,7 +464,7 @@ def unary(
         function = accurate
     else:
 
-        def plain(x: Array) -> Any:
+        def plain(x: ArrayLike) -> Array:
             try:
                 return bind(x)[0]
             except TypeError:
@@ -510,7 +510,7 @@ def binary(
     )
     bind = primitive.call
 
-    def function(x: Array, y: Array) -> Any:
+    def function(x: ArrayLike, y: ArrayLike) -> Array:
         try:
             if type(x) in _PYTHON_SCALARS or type(y) in _PYTHON_SCALARS:
                 x, y = operands(x, y)
@@ -538,7 +538,7 @@ def stretched(*xs: Any) -> tuple[Any, ...] | None:
     return tuple(_structure.broadcast_to(x, shape, range(len(shape))) for x in xs)
 
 
-def check_arrays(name: str, *xs: Array) -> None:
+def check_arrays(name: str, *xs: object) -> None:
     """Raise TypeError if an argument of the function `name` is not an array."""
     for i, x in enumerate(xs):
         if not is_valid_type(x):
@@ -591,7 +591,7 @@ def _renamed(function: Function, names: Sequence[str]) -> Function:
     """The function with its parameters called `names`."""
     signature = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])
 
-    def renamed(*args: Array, **kwargs: object) -> Any:
+    def renamed(*args: ArrayLike, **kwargs: object) -> Array:
         return (
             function(*signature.bind(*args, **kwargs).args)
             if kwargs or len(args) != len(names)

@@ -22,7 +22,7 @@ from teucer.lax._structure import Linear, broadcast_to, convert_element_type
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval
+    from teucer._core.typing import ArrayLike, Aval
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -180,7 +180,7 @@ def _kind(fft_type: object) -> FftType:
     raise TypeError(f"Unknown FFT type value '{fft_type}'\n  Give a FftType, or its name.")
 
 
-def fft(x: Array, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform over the last axes.
 
     x: complex[..., n1, ..., nk] for FFT and IFFT; real[..., nk] for RFFT, which gives complex[...,

@@ -333,13 +333,13 @@ def _grouped(lhs: Array, group_sizes: Any, ragged: int, outer: tuple[int, ...]) 
 
 
 def ragged_dot_general(
-    lhs: Array,
-    rhs: Array,
-    group_sizes: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    group_offset: Array | None = None,
+    group_offset: ArrayLike | None = None,
     out_sharding: object = None,
 ) -> Array:
     """`dot_general` in groups along one axis of lhs, whose sizes are data.
@@ -390,12 +390,12 @@ def ragged_dot_general(
 
 
 def ragged_dot(
-    lhs: Array,
-    rhs: Array,
-    group_sizes: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     precision: object = None,
     preferred_element_type: DTypeLike | None = None,
-    group_offset: Array | None = None,
+    group_offset: ArrayLike | None = None,
     out_sharding: object = None,
 ) -> Array:
     """Rows of lhs in consecutive groups, each multiplied by the matrix of its group.
@@ -526,11 +526,11 @@ def _scaled(
 
 
 def scaled_dot(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
-    lhs_scale: Array | None = None,
-    rhs_scale: Array | None = None,
+    lhs_scale: ArrayLike | None = None,
+    rhs_scale: ArrayLike | None = None,
     dimension_numbers: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:

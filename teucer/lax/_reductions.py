@@ -491,7 +491,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def reduce(
-    operands: Sequence[Array],
+    operands: Sequence[ArrayLike],
     init_values: object,
     computation: Callable[..., object],
     dimensions: Sequence[int],

@@ -632,7 +632,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     )
 
 
-def collapse(operand: Array, start_dimension: int, stop_dimension: int | None = None) -> Array:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """operand with the axes from start to stop (exclusive) made into one.
 
     Raises ValueError if start is after stop.

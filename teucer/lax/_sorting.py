@@ -471,7 +471,7 @@ def sort(
 
 
 def sort_key_val(
-    keys: Array, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Any, Any]:
     """keys in ascending order along an axis, and values in the same order.
 
@@ -501,7 +501,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
 
 
 def approx_max_k(
-    operand: Array,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
@@ -530,7 +530,7 @@ def approx_max_k(
 
 
 def approx_min_k(
-    operand: Array,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,

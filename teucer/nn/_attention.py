@@ -134,10 +134,10 @@ def _allowed(
 
 
 def scaled_matmul(
-    lhs: Array,
-    rhs: Array,
-    lhs_scales: Array,
-    rhs_scales: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    lhs_scales: ArrayLike,
+    rhs_scales: ArrayLike,
     preferred_element_type: DTypeLike = jnp.float32,
 ) -> Array:
     """Products of matrices whose elements are scaled by blocks along the contracted axis: lhs @

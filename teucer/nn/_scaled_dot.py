@@ -48,7 +48,9 @@ _MODES: dict[str, tuple[int, Any, Any]] = {
 }
 
 
-def get_scaled_dot_general_config(mode: str, global_scale: Array | None = None) -> BlockScaleConfig:
+def get_scaled_dot_general_config(
+    mode: str, global_scale: ArrayLike | None = None
+) -> BlockScaleConfig:
     """How an operand of `scaled_dot_general` is quantized.
 
     mode: "mxfp8", "mxfp4" (blocks of 32, scales that are powers of 2), or "nvfp4" (blocks of 16,

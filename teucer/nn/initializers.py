@@ -72,7 +72,7 @@ def _initializer(init: Callable[..., object]) -> Initializer:
 
 
 def zeros(
-    key: Array,
+    key: object,
     shape: Sequence[int],
     dtype: DTypeLike | None = None,
     out_sharding: OutSharding = None,
@@ -86,7 +86,7 @@ def zeros(
 
 
 def ones(
-    key: Array,
+    key: object,
     shape: Sequence[int],
     dtype: DTypeLike | None = None,
     out_sharding: OutSharding = None,

@@ -75,7 +75,7 @@ def unary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool 
     def function(x: Any, /) -> Any:
         return as_array(operation(*promote(name, kind, x)))
 
-    def by_keyword(x: Array) -> Any:
+    def by_keyword(x: ArrayLike) -> Any:
         return as_array(operation(*promote(name, kind, x)))
 
     return _named(by_keyword if keyword else function, name, kind, doc, "x")
@@ -101,7 +101,7 @@ def binary(name: str, kind: str, operation: Function, doc: str, *, keyword: bool
     def function(x1: Any, x2: Any, /) -> Any:
         return operation(*promote(name, kind, x1, x2))
 
-    def by_keyword(x1: Array, x2: Array) -> Any:
+    def by_keyword(x1: ArrayLike, x2: ArrayLike) -> Array:
         return operation(*promote(name, kind, x1, x2))
 
     return _named(by_keyword if keyword else function, name, kind, doc, "x1, x2")

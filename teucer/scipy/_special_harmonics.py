@@ -22,10 +22,10 @@ __all__ = ["sph_harm_y"]
 
 
 def sph_harm_y(
-    n: Array,
-    m: Array,
-    theta: Array,
-    phi: Array,
+    n: ArrayLike,
+    m: ArrayLike,
+    theta: ArrayLike,
+    phi: ArrayLike,
     diff_n: int | None = None,
     n_max: int | None = None,
 ) -> Array:

@@ -361,7 +361,7 @@ def _spence_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
 
 
 @fast
-def spence(x: Array) -> Array:
+def spence(x: ArrayLike) -> Array:
     """The dilogarithm of 1 - x: the integral of log(t) / (1 - t) over t from 1 to x; nan for x < 0.
 
     >>> spence(jnp.array([0., 1.])).shape

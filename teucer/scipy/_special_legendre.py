@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["lpmn", "lpmn_values"]
 
 
-def lpmn(m: int, n: int, z: Array) -> tuple[Array, Array]:
+def lpmn(m: int, n: int, z: ArrayLike) -> tuple[Array, Array]:
     """The associated Legendre functions of orders 0 to m and degrees 0 to n, and their derivatives
     by z. Deprecated, as in JAX.
 
@@ -40,7 +40,7 @@ def lpmn(m: int, n: int, z: Array) -> tuple[Array, Array]:
     return _legendre(z, n=int(n), is_normalized=False, slopes=True)
 
 
-def lpmn_values(m: int, n: int, z: Array, is_normalized: bool) -> Array:
+def lpmn_values(m: int, n: int, z: ArrayLike, is_normalized: bool) -> Array:
     """The associated Legendre functions of orders 0 to m and degrees 0 to n. Deprecated, as in JAX.
 
     z: real[points], where |z| <= 1  ->  real[m + 1, n + 1, points]

@@ -22,7 +22,7 @@ __dir__ = listing(__name__, __all__)
 
 @tracebacks.api_boundary
 def dct(
-    x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
     """The cosine transform along an axis: y[k] = 2 sum_i x[i] cos(pi k (2 i + 1) / (2 n)).
 
@@ -40,7 +40,7 @@ def dct(
 
 @tracebacks.api_boundary
 def idct(
-    x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
     """The inverse of `dct` along an axis. Arguments as for that.
 
@@ -52,7 +52,7 @@ def idct(
 
 @tracebacks.api_boundary
 def dctn(
-    x: Array,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
@@ -68,7 +68,7 @@ def dctn(
 
 @tracebacks.api_boundary
 def idctn(
-    x: Array,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,

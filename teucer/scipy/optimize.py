@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer._transform.reverse import value_and_grad
 from teucer.scipy._operands import product
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike
 
 __all__ = ["OptimizeResults", "minimize"]
 __dir__ = listing(__name__, __all__)
@@ -44,7 +47,7 @@ class OptimizeResults(NamedTuple):
 
 def minimize(
     fun: Callable[..., object],
-    x0: Array,
+    x0: ArrayLike,
     args: tuple[object, ...] = (),
     *,
     method: str,

@@ -26,7 +26,7 @@ from teucer.numpy._index_keys import ds
 from teucer.numpy._references import View
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer._core.typing import ArrayLike, Value
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [
@@ -100,7 +100,7 @@ def num_programs(axis: int) -> Any:
     return _grid("num_programs", axis).sizes[axis]
 
 
-def when(condition: Array) -> Callable[[Callable[[], Any]], Any]:
+def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], Any]:
     """A decorator that runs a function of no arguments now, if the condition holds.
 
     >>> import teucer as jax
@@ -308,7 +308,9 @@ def _view(ref: object) -> View:
 
 def _atomic(name: str) -> Callable[..., Any]:
     @tracebacks.api_boundary
-    def atomic(x_ref_or_view: object, idx: Any, val: Array, *, mask: Array | None = None) -> Any:
+    def atomic(
+        x_ref_or_view: object, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None
+    ) -> Any:
         part = _part(x_ref_or_view, idx)
         value = jnp.broadcast_to(jnp.asarray(val, part.dtype), part.shape)
         filled = np.bool_(True) if mask is None else _filled(mask, part)
@@ -345,8 +347,8 @@ def atomic_cas(ref: object, cmp: Any, val: ArrayLike) -> Any:
 
 
 def dot(
-    a: Array,
-    b: Array,
+    a: ArrayLike,
+    b: ArrayLike,
     trans_a: bool = False,
     trans_b: bool = False,
     allow_tf32: object = None,

@@ -239,7 +239,7 @@ def _bcsr_todense(data: Any, indices: Any, indptr: Any, *, spinfo: SparseInfo) -
 
 
 @tracebacks.api_boundary
-def bcsr_extract(indices: Array, indptr: Array, mat: Any) -> Any:
+def bcsr_extract(indices: ArrayLike, indptr: ArrayLike, mat: Any) -> Any:
     """The elements of a dense array at the places of a BCSR array.
 
     int[*batch, nse], int[*batch, rows + 1], T[shape] -> T[*batch, nse, *dense]

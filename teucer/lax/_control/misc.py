@@ -205,7 +205,7 @@ platform_index_p = PlatformIndex()
 
 @tracebacks.api_boundary
 def platform_dependent(
-    *args: Array,
+    *args: object,
     default: Callable[..., object] | None = None,
     **per_platform: Callable[..., object],
 ) -> Any:

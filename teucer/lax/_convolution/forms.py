@@ -38,8 +38,8 @@ _CHANNELS_LAST = {
 
 
 def conv_transpose(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: Any,
     rhs_dilation: Sequence[int] | None = None,

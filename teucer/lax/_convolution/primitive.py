@@ -707,8 +707,8 @@ def _ints(op: str, name: str, values: Any) -> tuple[int, ...]:
 
 
 def conv(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str,
     precision: object = None,
@@ -732,8 +732,8 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Pads,
     lhs_dilation: Sequence[int] | None,

@@ -801,8 +801,8 @@ def scatter_max(
 
 
 def scatter_apply(
-    operand: Array,
-    scatter_indices: Array,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
     func: Callable[[Any], object],
     dimension_numbers: ScatterDimensionNumbers,
     *,

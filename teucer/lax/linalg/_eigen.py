@@ -214,7 +214,7 @@ def _member(kind: Any, value: object, op: str) -> Any:
 
 
 def eigh(
-    x: Array,
+    x: ArrayLike,
     *,
     lower: bool = True,
     symmetrize_input: bool = True,

@@ -114,7 +114,7 @@ class Cholesky(MatrixPrimitive):
 cholesky_p = Cholesky()
 
 
-def symmetrized(x: Array, op: str) -> Any:
+def symmetrized(x: ArrayLike, op: str) -> Any:
     """(x + x^H) / 2. Integers become floats.
 
     Raises TypeError for fewer than two axes, ValueError if the matrices are not square.
@@ -128,7 +128,7 @@ def symmetrized(x: Array, op: str) -> Any:
     return div(add(x, adjoint(x)), like(x, 2))
 
 
-def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """Lower triangular L with x = L L^H, for Hermitian positive definite x.
 
     x: T[..., n, n]  ->  T[..., n, n]

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def as_float(x: Array) -> Any:
+def as_float(x: ArrayLike) -> Any:
     """x, or integers as floats."""
     dtype = typeof(x).dtype
     return (
@@ -55,7 +55,7 @@ def as_float(x: Array) -> Any:
     )
 
 
-def matrix_transpose(x: Array) -> Any:
+def matrix_transpose(x: ArrayLike) -> Any:
     ndim = typeof(x).ndim
     return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
@@ -64,7 +64,7 @@ def conjugate(x: ArrayLike) -> Any:
     return conj(x) if dtypes.issubdtype(typeof(x).dtype, np.complexfloating) else x
 
 
-def adjoint(x: Array) -> Any:
+def adjoint(x: ArrayLike) -> Any:
     """The conjugate transpose."""
     return conjugate(matrix_transpose(x))
 
@@ -129,7 +129,7 @@ def columns(v: Array, x: Array) -> Any:
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
 
 
-def like(x: Array, scalar: object) -> Any:
+def like(x: ArrayLike, scalar: object) -> Any:
     """An array of x's shape and dtype, all of its elements the scalar."""
     aval = typeof(x)
     return full(aval.shape, scalar, aval.dtype)

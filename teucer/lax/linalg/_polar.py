@@ -94,7 +94,7 @@ def _norm(x: ArrayLike) -> Any:
     return sqrt(reduce_sum(size, (0, 1)))
 
 
-def _masked(x: Array, shape: Sequence[Size]) -> Any:
+def _masked(x: ArrayLike, shape: Sequence[Size]) -> Any:
     """x with zeros outside its first shape[0] rows and shape[1] columns, which may be traced."""
     inside = [
         lt(
@@ -107,7 +107,7 @@ def _masked(x: Array, shape: Sequence[Size]) -> Any:
 
 
 def qdwh(
-    x: Array,
+    x: ArrayLike,
     *,
     is_hermitian: bool = False,
     max_iterations: int | None = None,

@@ -406,7 +406,7 @@ def _multiply(bands: Any, x: Array) -> Any:
 
 
 def tridiagonal_solve(
-    dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool = False
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Array:
     """Solution X of A X = b, where A has the lower diagonal dl, the diagonal d and the upper
     diagonal du.

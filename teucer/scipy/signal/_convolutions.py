@@ -26,8 +26,8 @@ _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
 def convolve(
-    in1: Array,
-    in2: Array,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     method: str = "auto",
     precision: PrecisionLike = None,
@@ -51,8 +51,8 @@ def convolve(
 
 
 def correlate(
-    in1: Array,
-    in2: Array,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     method: str = "auto",
     precision: PrecisionLike = None,
@@ -68,8 +68,8 @@ def correlate(
 
 
 def convolve2d(
-    in1: Array,
-    in2: Array,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
@@ -101,8 +101,8 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Array,
-    in2: Array,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,

@@ -171,7 +171,7 @@ def _frequencies(n: int, fs: object, is_onesided: bool) -> Any:
 
 
 def csd(
-    x: Array,
+    x: ArrayLike,
     y: ArrayLike | None,
     fs: ArrayLike = 1.0,
     window: str = "hann",
@@ -249,7 +249,7 @@ def _median(power: Any) -> Any:
 
 
 def welch(
-    x: Array,
+    x: ArrayLike,
     fs: ArrayLike = 1.0,
     window: str = "hann",
     nperseg: int | None = None,
@@ -286,7 +286,7 @@ def welch(
 
 
 def stft(
-    x: Array,
+    x: ArrayLike,
     fs: ArrayLike = 1.0,
     window: str = "hann",
     nperseg: int | None = 256,
@@ -350,7 +350,7 @@ def stft(
 
 
 def istft(
-    Zxx: Array,
+    Zxx: ArrayLike,
     fs: ArrayLike = 1.0,
     window: str = "hann",
     nperseg: int | None = None,

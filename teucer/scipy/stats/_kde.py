@@ -13,7 +13,7 @@ from teucer.scipy import special
 from teucer.scipy._operands import matrices
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer._core.typing import ArrayLike, Value
 
 __all__ = ["gaussian_kde"]
 
@@ -49,7 +49,7 @@ class gaussian_kde:
         self,
         dataset: Any,
         bw_method: str | Any | Callable[[Any], Any] | None = None,
-        weights: Array | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         (dataset,) = matrices("gaussian_kde", dataset)
         if jnp.iscomplexobj(dataset):
@@ -137,7 +137,7 @@ class gaussian_kde:
 
     __call__ = evaluate
 
-    def pdf(self, x: Array) -> Any:
+    def pdf(self, x: ArrayLike) -> Any:
         """As `evaluate`."""
         return self.evaluate(x)
 
@@ -168,7 +168,7 @@ class gaussian_kde:
             _log_overlaps(mean[:, None], self.dataset, self.covariance + cov, self.weights)[0]
         )
 
-    def integrate_box_1d(self, low: Array, high: Array) -> Any:
+    def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Any:
         """The probability of values from low to high, where d is 1. Raises ValueError where it is
         not."""
         if self.d != 1:
