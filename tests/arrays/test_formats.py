@@ -326,6 +326,16 @@ REFUSED = {
         ValueError,
         "should be concrete",
     ),
+    "what is no layout": (
+        lambda: Format((0, 1), HERE),
+        TypeError,
+        r"layout argument.*\(0, 1\) of type",
+    ),
+    "what is no sharding": (
+        lambda: Format(None, DEVICE),
+        TypeError,
+        "sharding argument.*Got .*of type",
+    ),
     "auto of a struct": (
         lambda: jax.ShapeDtypeStruct((2, 3), np.float32, sharding=AUTO),
         TypeError,

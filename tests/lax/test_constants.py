@@ -29,3 +29,9 @@ def test_text_of_constants(dtype, shape):
                 found = np.array(ir.DenseElementsAttr(attribute))
             assert found.shape == x.shape
             assert found.astype(dtype).tobytes() == x.tobytes(), text.array(x)
+
+
+@pytest.mark.parametrize("x", [1e30, -1e-30, 1.5e300, 2.0, -0.25, 1e22])
+def test_numbers_are_written_as_people_read_them(x):
+    said = text.array(np.float64(x)).removeprefix("dense<").partition(">")[0]
+    assert float(said) == x and "." in said

@@ -26,6 +26,17 @@ def keys():
     return random_wrap_p.call(WORDS, impl=Generator(key_shape=(2,), **UNUSED))[0]
 
 
+def test_words_stay_where_they_are(keys):
+    """They lie behind the axes of keys: where these stay, nothing is turned."""
+    calls = [
+        lambda k: lax.slice(k, (1,), (5,)),
+        lambda k: lax.concatenate([k, k], 0),
+        lambda k: lax.select(np.arange(6) > 2, k, k),
+    ]
+    for f in calls:
+        assert "stablehlo.transpose" not in jax.jit(f).lower(keys).as_text()
+
+
 @pytest.mark.parametrize(
     ("f", "want"),
     [

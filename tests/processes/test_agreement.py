@@ -80,6 +80,14 @@ def three(monkeypatch):
         yield Processes(monkeypatch)
 
 
+def test_a_process_alone():
+    """Libraries read its state."""
+    state = processes.State()
+    assert (state.process_id, state.num_processes, state.shutdown_timeout) == (0, 1, 300)
+    assert state.client is state.service is state.coordinator_address is None
+    assert processes.explained(error := ValueError("mine")) is error
+
+
 def test_one_process_has_nothing_to_agree_on(three):
     assert three.compile(0, group=(0,)) is three.compile(1, group=(1, 1)) is None
     assert agreement.agree([], "f", TEXT) is None and not three.service.values
@@ -179,7 +187,6 @@ def test_programs_are_not_compared_where_that_is_switched_off(three):
 def test_errors_of_programs_name_the_process_at_fault(three):
     agreed = three.compile(0)
     watch = three.watches[0]
-    watch.verdict = None
 
     def fails(message):
         def call():
@@ -195,6 +202,7 @@ def test_errors_of_programs_name_the_process_at_fault(three):
     with pytest.raises(ProcessFailure, match="process 2 has failed") as caught:
         agreed._replace(group=(0, 1)).run(fails("Gloo: connection closed"))
     assert isinstance(caught.value.__cause__, XlaRuntimeError) or caught.value is watch.verdict
+    assert processes.explained(XlaRuntimeError("UNAVAILABLE")) is watch.verdict
     three.patch.setattr(processes.state, "watch", None)
     with pytest.raises(RuntimeError, match=r"f: this program runs over processes \(0, 1\), and "):
         agreed.run(list)

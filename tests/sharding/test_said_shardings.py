@@ -112,6 +112,10 @@ def test_what_does_not_fit_names_the_argument():
         ValueError, match=r"One of pjit outputs with pytree key path result\['c'\] is incompatible"
     ):
         jax.jit(lambda a: {"c": a}, out_shardings=s)(1.0)
+    with pytest.raises(ValueError, match="pytree key path b is incompatible"):
+        jax.jit(lambda a, b: a, in_shardings=(None, s))(np.ones(2), 1.0)
+    with pytest.raises(ValueError, match=r"pytree key path result\[1\] is incompatible"):
+        jax.jit(lambda a: (a, a), out_shardings=(None, s))(1.0)
     for where in ({"in_shardings": s}, {"out_shardings": s}):
         with pytest.raises(ValueError, match="partitioned 2 times, but the dimension size is 3"):
             jax.jit(lambda a: jax.jit(lambda b: b, **where)(a))(np.ones(3))
