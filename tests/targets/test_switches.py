@@ -16,7 +16,7 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._executables import compile as compilation
-from teucer._targets.cpu.constants import PLAIN_CACHED
+from teucer._targets.cpu.constants import PLAIN_CACHED, PLAIN_STEPS
 from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._xla import client as xla
 
@@ -67,6 +67,7 @@ PLAIN = {
         ),
         of(64, 64),
     ),
+    "an axis just long enough": (lambda x: x * 2, of(1000, PLAIN_STEPS)),
     "a vector": (lambda x: x + 1, of(5)),
     "numbers in a loop": (lambda x: lax.fori_loop(0, 9, lambda i, c: jnp.sin(c) + i, x), of()),
 }
@@ -86,6 +87,7 @@ OTHER = {
         of(64, 64),
         of(64, 64),
     ),
+    "an axis just too short": (lambda x: x * 2, of(1000, PLAIN_STEPS - 1)),
     "a short last axis": (lambda x: x * 2, of(1000, 3)),
     "a short last axis on the way": (lambda x: x.reshape(-1, 4).sum(), of(64, 64)),
     "places": (lambda x: jnp.argmax(x, 1), of(64, 64)),
