@@ -20,6 +20,7 @@ from teucer._base import config
 from teucer._derived.remat import name_p
 from teucer.ad_checkpoint import checkpoint_name
 from teucer.experimental import io_callback
+from teucer.sharding import SingleDeviceSharding
 
 SCALAR = jax.ShapeDtypeStruct((), np.float32)
 
@@ -481,6 +482,45 @@ def test_results_of_batches_of_batches():
     pure = lambda x: jax.pure_callback(lambda x: 2 * x, SCALAR, x, vmap_method="sequential")
     np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(pure)))(x), 2 * x)
     assert jax.vmap(pure)(jnp.zeros(0)).shape == (0,)
+
+
+PLACES = {
+    "first": lambda: SingleDeviceSharding(jax.devices()[0]),
+    "another": lambda: SingleDeviceSharding(jax.devices()[3]),
+    "parts": lambda: jax.NamedSharding(jax.sharding.Mesh(jax.devices()[:2], ("x",)), jax.P("x")),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("place", PLACES)
+def test_where_arguments_and_results_are(place, wrap):
+    """Python is given arrays on the first device of the CPU, and its results are where the
+    arguments are, committed as these are, and else on the default device."""
+    seen = []
+
+    def double(x):
+        seen.append(x.devices())
+        return 2 * x
+
+    where, value = PLACES[place](), np.arange(2, dtype=np.float32)
+    f = wrap(lambda x: jax.pure_callback(double, jax.ShapeDtypeStruct((2,), np.float32), x))
+    y = f(jax.device_put(value, where))
+    np.testing.assert_array_equal(y, 2 * value)
+    assert y.devices() == where.device_set and y.committed
+    with jax.default_device(jax.devices()[5]):
+        y = f(value)
+    assert y.devices() == {jax.devices()[5]} and not y.committed
+    assert seen == [{jax.devices()[0]}] * 2
+
+
+def test_arguments_of_a_callback_are_in_one_place():
+    x, y = (jax.device_put(np.float32(i), jax.devices()[i]) for i in (1, 2))
+    with pytest.raises(ValueError, match=r"incompatible devices.*ids \[1\].*ids \[2\]"):
+        jax.pure_callback(lambda x, y: x, SCALAR, x, y)
+    shown = []
+    jax.debug.callback(lambda x, y: shown.append((float(x), float(y))), x, y)
+    jax.effects_barrier()
+    assert shown == [(1, 2)]
 
 
 def test_checkpoint_looks_again():

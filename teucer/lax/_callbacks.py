@@ -20,11 +20,12 @@ from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
-from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices import backends
+from teucer._devices.placement import placement_of
+from teucer._devices.shardings import NamedSharding
 from teucer._executables.callbacks import note_failure
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -60,18 +61,15 @@ _ORDER_AVAL = ShapedArray((), np.dtype(bool))
 
 
 def _for_python(x: Any) -> Any:
-    """A value as what a function of the user is given: an array on the CPU, a copy that it may
-    keep; typed keys as their words."""
+    """A value as what a function of the user is given: an array on the first device of the CPU, a
+    copy that it may keep; typed keys as their words."""
     if isinstance(typeof(x).dtype, dtypes.ExtendedDType):
         x = x._key_data()
-    if (
-        isinstance(x, ArrayImpl)
-        and x.sharding.num_devices == 1
-        and provided.target(x.platform()).in_host_memory
-    ):
+    host = _host()
+    if isinstance(x, ArrayImpl) and x.sharding.device_set == {host}:
         return x
     return transfer.put(
-        to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), _host(), committed=False
+        to_numpy(x) if isinstance(x, ArrayImpl) else np.asarray(x), host, committed=False
     )
 
 
@@ -101,6 +99,7 @@ class _Callback(Primitive):
         result_avals: Sequence[ShapedArray],
         **params: object,
     ) -> Any:
+        where = placement_of(args) if result_avals else None  # as of a compiled program
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
@@ -110,7 +109,12 @@ class _Callback(Primitive):
             raise errors.JaxRuntimeError(
                 f"INTERNAL: CpuCallback error calling callback: {type(err).__name__}: {err}"
             ) from err
-        return tuple(transfer.put(y, None) for y in outs)
+        if where is None:
+            return ()
+        if where.mesh is None:
+            return tuple(transfer.put(y, where.device, committed=where.committed) for y in outs)
+        whole = NamedSharding(where.mesh, PartitionSpec())
+        return tuple(transfer.put_array(y, whole) for y in outs)
 
     def shard(self, *avals: ShapedArray, **params: object) -> Any:
         return Labels(
