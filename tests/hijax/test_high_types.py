@@ -26,6 +26,7 @@ from teucer.experimental.hijax import (
     MutableHiType,
     NullAccum,
     aval_method,
+    aval_property,
     instantiate_zeros,
     is_undefined_primal,
     register_hitype,
@@ -494,6 +495,45 @@ def test_they_are_not_placed_as_a_whole(place):
         place(Pair(A, B))
 
 
+def test_types_state_members_that_arrays_have_too():
+    """Traced values have those of their types, by the same names."""
+
+    @dataclass(frozen=True)
+    class Named:
+        of: Any
+
+    @dataclass(frozen=True)
+    class NamedType(HiType):
+        part: Any
+        T = aval_property(lambda x: "turned")
+        mean = aval_method(lambda x, k: ("mean", k))
+        own = aval_method(lambda x: "own")
+        _add = staticmethod(lambda x, y: ("sum", y))
+
+        def lo_ty(self):
+            return [self.part]
+
+        def lower_val(self, x):
+            return [x.of]
+
+        def raise_val(self, of):
+            return Named(of)
+
+    register_hitype(Named, lambda x: NamedType(jax.typeof(x.of)))
+    seen = []
+
+    @jax.jit
+    def f(x, array):
+        seen.append((x.T, x.mean(2), x.own(), x + 1))
+        with pytest.raises(AttributeError):
+            array.own()
+        return array.T + array.mean(0)[:, None] + 1
+
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_allclose(f(Named(array), array), array.T + array.mean(0)[:, None] + 1)
+    assert seen == [("turned", ("mean", 2), "own", ("sum", 1))]
+
+
 def test_functions_of_arrays_take_values_that_stand_for_one():
     @dataclass(frozen=True)
     class Halves:
@@ -666,6 +706,17 @@ class Twins(HiPrim):
 
     def expand(self, x):
         return Pair(x, x)
+
+
+def test_a_type_is_asked_for_its_parts_only_where_it_has_some():
+    """Parts say nothing of `shard`, and are whole on each device by P()."""
+    with jax.set_mesh(mesh_of(jax.sharding.AxisType.Explicit)):
+        value = Parts((jnp.arange(4.0), jnp.ones(4)))
+        same = jax.shard_map(lambda x: x, in_specs=jax.P(), out_specs=jax.P())(value)
+        np.testing.assert_array_equal(same.parts[0], np.arange(4.0))
+        for spec in (jax.P("x"), jax.P(unreduced={"x"}), jax.P(reduced={"x"})):
+            with pytest.raises(NotImplementedError, match=r"Define PartsType\.shard"):
+                jax.shard_map(lambda x: x, in_specs=spec, out_specs=spec)(value)
 
 
 def test_specs_of_high_values_are_checked():

@@ -41,6 +41,18 @@ def test_make_mesh_is_explicit_by_default_and_mesh_is_auto():
     assert Mesh(np.array(jax.devices()), ("x",)).axis_types == (AxisType.Auto,)
 
 
+@pytest.mark.parametrize("kind", AxisType)
+def test_the_type_of_the_only_axis(kind):
+    for mesh in (
+        jax.make_mesh((8,), ("x",), axis_types=kind),
+        Mesh(np.array(jax.devices()), ("x",), axis_types=kind),
+        AbstractMesh((8,), ("x",), axis_types=kind),
+    ):
+        assert mesh.axis_types == (kind,)
+    with pytest.raises(ValueError, match="axis names should match the number of axis_types"):
+        AbstractMesh((4, 2), ("x", "y"), axis_types=kind)
+
+
 def test_equal_meshes_are_one_object(mesh):
     assert mesh is jax.make_mesh((4, 2), ("x", "y"), axis_types=AUTO)
     assert mesh != jax.make_mesh((4, 2), ("x", "y"))

@@ -7,6 +7,7 @@ import gc
 import itertools
 import math
 import pickle
+import re
 import sys
 import warnings
 import weakref
@@ -17,6 +18,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.sharding import AxisType, NamedSharding
 
 
 def counted(f):
@@ -521,6 +523,30 @@ def test_a_function_without_a_signature(kind, how):
         assert kinds == [int]
 
 
+@pytest.mark.filterwarnings("ignore:backend and device argument")
+def test_a_backend_is_its_first_device():
+    first, other = jax.devices()[0], jax.devices()[3]
+    with jax.default_device(other):
+        y = jax.jit(lambda x: x * 2, backend="cpu")(1.0)
+        assert y.devices() == {first} and y.committed
+        y = jax.jit(lambda x: x * 2)(1.0)
+        assert y.devices() == {other} and not y.committed
+    with pytest.raises(ValueError, match="can't specify both a device and a backend for jit"):
+        jax.jit(lambda x: x, device=other, backend="cpu")
+
+
+@pytest.mark.parametrize("wrong", ["a", "b[1]", "c['k']", "n"])
+def test_what_is_no_array_is_named(wrong):
+    def given(name):
+        return "text" if name == wrong else 1.0
+
+    args = (given("a"), (0.5, given("b[1]")), 3)
+    with pytest.raises(TypeError, match=rf"at path {re.escape(wrong)}\.\n.* = 'text'"):
+        jax.jit(lambda a, b, s, *, c, n: a, static_argnums=2)(
+            *args, c={"k": given("c['k']")}, n=given("n")
+        )
+
+
 SIZES = [(2,), (3,), (2, 2)]
 
 
@@ -543,3 +569,26 @@ def test_donated_buffers_without_a_result_are_named(given, returned):
     texts = [str(w.message) for w in said if "donated buffers" in str(w.message)]
     assert len(texts) == bool(left)
     assert sum(text.count("int32[") for text in texts) == left.total()
+
+
+def test_donated_parts_without_a_result_are_named():
+    """Over a mesh, as the part that each device has. Nothing is said of an argument, or where there
+    is a result, that the compiler lays out."""
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:4])
+    rows, whole = NamedSharding(mesh, jax.P("x")), NamedSharding(mesh, jax.P())
+    kinds = {
+        "open": np.ones(8, np.float32),
+        "rows": jax.device_put(np.ones(16, np.float32), rows),
+        "whole": jax.device_put(np.ones(8, np.float32), whole),
+    }
+    parts = {"rows": "float32[4]", "whole": "float32[8]"}
+    for names in itertools.product(kinds, repeat=2):
+        for out in (whole, None):
+            f = jax.jit(lambda x, y: x.sum() + y.sum(), donate_argnums=(0, 1), out_shardings=out)
+            with warnings.catch_warnings(record=True) as said, jax.set_mesh(mesh):
+                warnings.simplefilter("always")
+                f.lower(*map(kinds.get, names))
+            texts = [str(w.message) for w in said if "donated buffers" in str(w.message)]
+            left = [parts[name] for name in names if name in parts] if out is whole else []
+            found = [text.partition(": ")[2].partition(".\n")[0] for text in texts]
+            assert found == ([", ".join(left)] if left else []), (names, out)
