@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 ROOT = Path(os.environ.get("MUTANTS_ROOT", Path(__file__).resolve().parent.parent))
-PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-m", "not slow")
 CACHE = ROOT / ".cache" / "teucer"  # of executables: what mutants compile is not kept there
 # Mutants of these might write wrong executables into a cache that others share.
 OWN_CACHE = ("_executables/", "_programs/", "_targets/", "_xla/")
@@ -98,6 +97,13 @@ def copied(folder: Path) -> None:
     for path in CACHE.glob("*.xla"):  # an entry is never written in its place
         with contextlib.suppress(OSError):  # gone, or on another disk
             os.link(path, folder / "cache" / path.name)
+
+
+def arguments(files: Sequence[str]) -> list[str]:
+    """Those of pytest, the first of which makes it stop at a failure. Doctests run under the
+    settings of the tests."""
+    settings = ["-p", "tests.conftest"] if files[0].startswith("teucer/") else []
+    return ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *settings, *files]
 
 
 def forked(folder: Path, work: Callable[[], Any], seconds: float, cache: Path) -> tuple[Any, str]:
@@ -180,14 +186,18 @@ class Watch:
         self.library = f"{folder}/teucer/"
         self.children = folder / "children"
         self.children.mkdir(exist_ok=True)
-        os.environ["MUTANTS_LINES"] = str(self.children)
         self.rows: dict[str, tuple[float, dict[str, int]]] = {}
         self.failed: set[str] = set()
-        m = self.monitoring = sys.monitoring
+        self.monitoring = sys.monitoring
+        self.begin()
+
+    def pytest_sessionstart(self) -> None:
+        importlib.import_module("teucer")  # no test is the cause of what runs at import
+        m = self.monitoring
         m.use_tool_id(m.COVERAGE_ID, "mutants")
         m.register_callback(m.COVERAGE_ID, m.events.LINE, self.line)
-        self.begin()
         m.set_events(m.COVERAGE_ID, m.events.LINE)
+        os.environ["MUTANTS_LINES"] = str(self.children)
 
     def line(self, code: Any, line: int) -> object:
         if code.co_filename.startswith(self.library):
@@ -251,6 +261,7 @@ class Map:
 
     def __init__(self, path: Path, *others: Path) -> None:
         self.path, self.tests = path, {}
+        self.sure: set[str] = set()  # tests that were seen to pass alone, in a fork
         library = ROOT / "teucer"
         self.texts = {str(p.relative_to(library)): p.read_text() for p in library.rglob("*.py")}
         for kept in (json.loads(p.read_text()) for p in (*others, path) if p.exists()):
@@ -277,9 +288,8 @@ class Map:
         for group in groups.values():
 
             def work(group: Sequence[str] = group) -> Any:
-                importlib.import_module("teucer")  # no test is the cause of what runs at import
                 watch = Watch(folder)
-                pytest.main([a for a in PYTEST if a != "-x"] + list(group), plugins=[watch])
+                pytest.main(arguments(group)[1:], plugins=[watch])
                 return watch.rows, sorted(watch.failed)
 
             found, status = forked(folder, work, 3000, CACHE)
@@ -371,7 +381,7 @@ def noticed(
     def work() -> str | None:
         for name, names in tests.items():
             only = Only(names)
-            if pytest.main([*PYTEST, name], plugins=[only] if names else []):
+            if pytest.main(arguments([name]), plugins=[only] if names else []):
                 return only.failed or f"{name}: the import"
         return None
 
@@ -399,8 +409,11 @@ def draw(folder: Path, room: str, cover: Map, args: argparse.Namespace) -> tuple
             if tests:
                 by = noticed(folder, file, change.made(text), tests, 2 * args.budget + 30)
                 name = (by or "").split("::")[0]  # a test that fails anyway kills nothing
-                if name in tests and noticed(folder, file, text, {name: [by or ""]}, 600):
-                    by = f"FAILS ANYWAY {by}"
+                if by and by not in cover.sure and name in tests:
+                    if noticed(folder, file, text, {name: [by]}, 600):
+                        by = f"FAILS ANYWAY {by}"
+                    else:
+                        cover.sure.add(by)
                 said = f"killed by {by}" if by else f"LIVES {sum(map(len, tests.values()))} tests"
                 said += f" of {len(found)}"
             print(f"{said}\n    {file} {change.named(text)}", flush=True)

@@ -3,13 +3,15 @@
 What is recorded, where they may be called, how results lie.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import export, lax
-from teucer.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from teucer.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 DEVICES = np.array(jax.devices("cpu")[:4])
 MESH = Mesh(DEVICES, ("x",))
@@ -47,6 +49,35 @@ def test_what_is_recorded(shared):
     assert shared.out_shardings_jax(MESH) == (None, over(MESH))
     assert shared._in_named_shardings[0].mesh.shape_tuple == abstract.shape_tuple
     assert 'sdy.mesh @mesh = <["x"=4]>' in shared.mlir_module()
+
+
+AUTO, EXPLICIT = AxisType.Auto, AxisType.Explicit
+
+
+@pytest.mark.parametrize("kinds", [(AUTO, AUTO), (EXPLICIT, EXPLICIT), (AUTO, EXPLICIT)], ids=str)
+@pytest.mark.parametrize(
+    "spec", [P(), P("a"), P("b"), P(("a", "b")), P(("b", "a")), P(None, "a"), P("b", "a")], ids=str
+)
+def test_all_that_is_recorded_goes_through_bytes(kinds, spec):
+    """But for the devices of meshes."""
+
+    def of_sharding(sharding):
+        mesh = sharding and sharding.mesh
+        return sharding and (mesh.shape_tuple, mesh.axis_types, sharding.spec)
+
+    def recorded(exported):
+        fields = {f.name: getattr(exported, f.name) for f in dataclasses.fields(exported)}
+        del fields["_get_vjp"]
+        for name in ("in", "out"):
+            avals, shardings = f"{name}_avals", f"_{name}_named_shardings"
+            fields[shardings] = [*map(of_sharding, fields[shardings])]
+            fields[avals] = [(str(a), of_sharding(a.sharding)) for a in fields[avals]]
+        return fields
+
+    mesh = Mesh(DEVICES.reshape(2, 2), ("a", "b"), axis_types=kinds)
+    x = jax.ShapeDtypeStruct((4, 8), np.float32, sharding=NamedSharding(mesh, spec))
+    made = export.export(jax.jit(lambda x, y: (x, {"twice": y * 2})))(x, 1.0)
+    assert recorded(export.deserialize(made.serialize())) == recorded(made)
 
 
 @pytest.mark.parametrize(
