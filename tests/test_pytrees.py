@@ -842,6 +842,31 @@ def test_map_mismatch_obeys_is_leaf():
         )
 
 
+@pytest.mark.parametrize(
+    "flatten",
+    [
+        tree_leaves,
+        tree_flatten,
+        functools.partial(tree_map, id),
+        tree_leaves_with_path,
+        tree_flatten_with_path,
+        functools.partial(tree_map_with_path, print),
+    ],
+)
+def test_a_node_that_cannot_be_flattened_is_named(flatten):
+    """Unless it is within what is_leaf says is a leaf."""
+    bad = {1: 0, "a": 0}
+    tree, is_tuple = [(bad,), {"x": bad}], functools.partial(is_instance, tuple)
+    with pytest.raises(ValueError, match=r"Comparator raised exception.*\n  tree\[0\]\[0\]: "):
+        flatten(tree)
+    with pytest.raises(ValueError, match=r"Comparator raised exception.*\n  tree\[1\]\['x'\]: "):
+        flatten(tree, is_leaf=is_tuple)
+    if "path" in str(flatten):
+        text = r"Comparator raised exception.*\n  tree\[1\]\['x'\]: "
+        with pytest.raises(ValueError, match=text):
+            flatten(tree, is_leaf=lambda _, x: is_tuple(x), is_leaf_takes_path=True)
+
+
 def test_errors_of_the_mapped_function_pass_through():
     with pytest.raises(ValueError, match=r"^mine$"):
         tree_map(fails_with(ValueError("mine")), [1], [2])
