@@ -4,10 +4,12 @@ import html.parser
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer import lax
 from teucer.cli import main
 from teucer.debug import _costs
 
@@ -112,6 +114,63 @@ def test_operations_are_counted():
         jnp.ones((1, 3, 8, 8)), jnp.ones((5, 3, 2, 2))
     )
     assert _costs.total_operations(kernel.jaxpr) == 2 * (5 * 8 * 8) * (3 * 2 * 2)
+
+
+DECOMPOSITIONS = {
+    "cholesky": lax.linalg.cholesky,
+    "lu": lax.linalg.lu,
+    "qr": lax.linalg.qr,
+    "geqrf": lambda x: jnp.linalg.qr(x, mode="raw"),
+    "householder_product": lambda x: lax.linalg.householder_product(x, x[..., 0]),
+    "eigh": lax.linalg.eigh,
+    "tridiagonal": lax.linalg.tridiagonal,
+    "svd": lax.linalg.svd,
+    "eig": lax.linalg.eig,
+    "hessenberg": lax.linalg.hessenberg,
+    "schur": lax.linalg.schur,
+    "triangular_solve": lambda x: lax.linalg.triangular_solve(x, x),
+    "dot_general": lambda x: lax.batch_matmul(x, x),
+}
+
+
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_operations_of_matrices_grow_with_the_cube_of_their_rows(name):
+    def count(n, batch=1):
+        x = jax.ShapeDtypeStruct((batch, n, n), np.float32)
+        jaxpr = jax.make_jaxpr(DECOMPOSITIONS[name])(x).jaxpr
+        return sum(_costs.operations(e) for e in jaxpr.eqns if e.primitive.name == name)
+
+    assert count(8) == 8 * count(4) > 4**3 / 4
+    assert count(4, batch=3) == 3 * count(4)
+
+
+def add_and_double(x):
+    return (x + x) * 2
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "expected"),
+    [
+        (lambda x: jnp.fft.fft2(x), (3, 4, 8), 5 * 96 * 5),
+        (lambda x: lax.reduce_max(x, (0,)), (3, 8), 24),
+        (lambda x: lax.cumsum(x), (3, 8), 24),
+        (lambda x: lax.argmax(x, 0, np.int32), (3, 8), 24),
+        (lambda x: x.T.reshape(-1), (3, 8), 0),
+        (lambda x: lax.select_n(np.array(True), x, x), (8,), 0),
+        (add_and_double, (8,), 16),
+        (jax.jit(add_and_double), (8,), 16),
+        (jax.checkpoint(add_and_double), (8,), 16),
+        (lambda x: lax.scan(lambda c, _: (add_and_double(c), None), x, None, 5)[0], (8,), 80),
+        (lambda x: lax.cond(True, add_and_double, jnp.sin, x), (8,), 16),
+        (lambda x: lax.cond(True, jnp.sin, add_and_double, x), (8,), 16),
+        (lambda x: lax.while_loop(lambda x: x.sum() > 0, add_and_double, x), (8,), 16 + 8 + 1),
+        (lambda x: jax.random.wrap_key_data(x.astype(np.uint32)), (2,), 0),
+        (lambda: jax.random.split(jax.random.key(0), 5), (), 0),
+    ],
+)
+def test_operations_of_each_kind(f, shape, expected):
+    x = [np.ones(shape, np.float32)] if shape else []
+    assert _costs.total_operations(jax.make_jaxpr(f)(*x).jaxpr) == expected
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
