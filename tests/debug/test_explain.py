@@ -11,6 +11,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer.debug import _remedies, explain
 from teucer.debug._remedies import Made
+from teucer.extend import core
+from teucer.interpreters import mlir
 
 
 def log_of_sum(x):
@@ -142,12 +144,52 @@ def test_a_compiled_form_that_differs():
     assert explain(lambda x, y: inner(x, y) * 2, x, y, tolerance=2.0).difference is None
 
 
+# Doubles where it runs alone, and nothing where it is compiled.
+planted_p = core.Primitive("planted")
+planted_p.def_impl(lambda x: np.float32(2) * x)
+planted_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(planted_p, lambda ctx, x: [x])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f,
+        jax.jit,
+        lambda f: jax.jit(lambda x: jax.jit(f)(x + 1)),
+        jax.checkpoint,
+        lambda f: jax.jit(jax.checkpoint(f)),
+    ],
+)
+def test_the_operation_that_differs_is_found_within_calls(call):
+    def body(x):
+        return jnp.sin(planted_p.bind(x * 3)) + 1  # planted
+
+    found = explain(lambda x: call(body)(x) * 2, np.float32(0.5)).difference
+    assert (found.operation, found.text) == (
+        "planted",
+        "return jnp.sin(planted_p.bind(x * 3)) + 1  # planted",
+    )
+    (operand,) = found.operands
+    assert found.found and found.alone != found.compiled == operand
+    assert found.size == pytest.approx(0.5)
+    text = str(found).splitlines()
+    assert text[0].startswith("  planted at ") and text[1] == f"      {found.text}"
+    assert text[2:] == [
+        f"    operand 0: {operand}",
+        f"    alone:    {found.alone}",
+        f"    compiled: {found.compiled}",
+        "    relative difference: 0.5",
+    ]
+
+
 def test_what_has_no_double_form_is_named():
     found = explain(
         lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x),
         np.float32(1.0),
     )
-    assert found.not_in_double == ("pure_callback",) or found.clean
+    assert found.not_in_double == ("pure_callback",) and found.clean
+    assert "Not run in double precision (taken as exact): pure_callback" in str(found).splitlines()
 
 
 def test_other_dtypes_trees_and_keys():

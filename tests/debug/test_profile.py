@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import re
 import subprocess
 import sys
@@ -96,6 +97,31 @@ def test_instructions_of_a_module():
         one.place is not None and one.place[0].endswith("test_profile.py") for one in found.values()
     )
     assert sum(one.operations for one in found.values()) >= 2 * 16**3 + 2 * 16**2
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "expected"),
+    [
+        (lambda x: x @ x, (16, 16), 2 * 16**3),
+        (lambda x: x @ x[0], (16, 16), 2 * 16**2),
+        (lambda x: jnp.einsum("bij,bjk->bik", x, x), (3, 4, 4), 2 * 3 * 4**3),
+        (lambda x: jnp.einsum("ij,ij->", x, x), (4, 8), 2 * 32),
+        (lambda x: x.sum(), (16, 16), 256),
+        (lambda x: x.sum(0), (16, 8), 128),
+        (lambda x: jnp.sin(x), (5, 3), 15),
+        (lambda x: x.T.reshape(-1), (3, 4), 0),
+        (lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c @ c, x), (8, 8), 2 * 8**3),
+    ],
+)
+def test_operations_of_instructions(f, shape, expected):
+    """Of the one that does most; it moves its operands and its result."""
+    with config.locations(True):
+        text = jax.jit(f).lower(jnp.ones(shape)).compile().as_text()
+    found = _hlo.instructions(text).values()
+    most = max(found, key=lambda one: one.operations)
+    assert most.operations == expected
+    least = 4 * math.prod(shape)  # bytes of the operand
+    assert least < most.bytes < 4 * least if expected else most.bytes == 0
 
 
 def test_the_table():
