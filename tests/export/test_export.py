@@ -574,6 +574,13 @@ def test_constants_are_in_the_module():
     assert len(exported.in_avals) == 1 and through_bytes(exported).call(np.int32(3)) == 3
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (A,)], ids=str)
+@pytest.mark.parametrize("platforms", [("cpu",), ("cpu", "tpu")])
+def test_whether_a_module_depends_on_sizes_or_platforms(shape, platforms):
+    exported = export.export(jax.jit(lambda x: x * 2), platforms=platforms)(struct(*shape))
+    assert exported.uses_global_constants is (shape == (A,) or len(platforms) > 1)
+
+
 def test_arguments_that_are_not_used():
     exported = export.export(jax.jit(lambda x, y, z: z))(1.0, struct(A), 2.0)
     assert (
