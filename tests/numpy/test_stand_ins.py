@@ -73,6 +73,37 @@ def test_operands(args, name):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+LISTS = {
+    "block": lambda x, n: jnp.block([[x, x], [x, x]]),
+    "choose": lambda x, n: jnp.choose(n, [x] * 5),
+    "column_stack": lambda x, n: jnp.column_stack([x, x]),
+    "concatenate": lambda x, n: jnp.concatenate([x, x]),
+    "dstack": lambda x, n: jnp.dstack([x, x]),
+    "einsum": lambda x, n: jnp.einsum("i,i->", x, x),
+    "histogram2d": lambda x, n: jnp.histogram2d(x, x, bins=[x, x]),
+    "histogramdd": lambda x, n: jnp.histogramdd(jnp.stack([x, x], 1), bins=[x, x], weights=x),
+    "ix_": lambda x, n: jnp.ix_(n, n),
+    "lexsort": lambda x, n: jnp.lexsort([x, n]),
+    "multi_dot": lambda x, n: jnp.linalg.multi_dot([x, jnp.eye(5), x]),
+    "piecewise": lambda x, n: jnp.piecewise(x, [jnp.greater(x, 2)], [1.0, 2.0]),
+    "ravel_multi_index": lambda x, n: jnp.ravel_multi_index([n, n], (5, 6)),
+    "ravel_multi_index, clip": lambda x, n: jnp.ravel_multi_index((n, n), (2, 6), mode="clip"),
+    "select": lambda x, n: jnp.select([jnp.greater(x, 2)], [x], x),
+    "stack": lambda x, n: jnp.stack([x, x]),
+    "take_along_axis": lambda x, n: jnp.take_along_axis(x, n, axis=0),
+    "key of x.at": lambda x, n: jnp.zeros(5).at[n].set(x),
+    "key": lambda x, n: jnp.arange(5)[n, None],
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_operands_in_lists(name):
+    given, alone = (LISTS[name](*args) for args in ((wrapped(X), Integer(PLACES)), (X, PLACES)))
+    for a, b in zip(*map(jax.tree.leaves, (given, alone)), strict=True):
+        assert jax.typeof(a) == jax.typeof(b)
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
 def test_calls_that_come_again():
     """C++ does not take the leaves of such an object for the array."""
     for _ in range(3):

@@ -29,7 +29,7 @@ from teucer.numpy._operands import (
     operands,
     promoted,
 )
-from teucer.numpy._promotion import INEXACT, convert
+from teucer.numpy._promotion import INEXACT, as_value, convert
 from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
 
@@ -137,6 +137,7 @@ def histogram_bin_edges(
     dtype = dtypes.canonicalize_dtype(
         dtypes.to_inexact_dtype(operand("histogram_bin_edges", a).dtype)
     )
+    bins = as_value(bins)
     if isinstance(bins, Sequence) or np.ndim(bins) == 1:
         return convert(asarray(bins), dtype)
     count = operator.index(concrete(bins, "histogram_bin_edges", "bins must be known")[()])
@@ -254,6 +255,7 @@ def histogramdd(
         points = operand("histogramdd", sample)
         points = points if points.ndim == 2 else _structure.reshape(points, (points.shape[0], 1))
     n, axes = points.shape
+    bins = as_value(bins)
     several = isinstance(bins, Sequence) or (
         isinstance(bins, np.ndarray | ArrayImpl | Tracer) and np.ndim(bins) != 0
     )

@@ -336,7 +336,7 @@ def ravel_multi_index(
                     f"an axis of size {n}"
                 )
     wanted = (
-        dtypes.result_type(*multi_index)
+        dtypes.result_type(*places)
         if dtype is None and multi_index
         else index_dtype()
         if dtype is None

@@ -90,6 +90,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
     ...     np.ones(4, np.float32)]).shape
     (2,)
     """
+    arrays = [as_value(x) for x in arrays]
     check_arraylike("jnp.linalg.multi_dot", *arrays)
     shapes = [np.shape(x) for x in arrays]
     n = len(shapes)
