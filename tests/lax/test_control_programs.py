@@ -115,6 +115,32 @@ def test_programs(seed):
     assert_vmap(jax.grad(f, (0, 1, 2)), *batch)
 
 
+def in_place(carry):
+    x, y = carry
+    x += 1  # of NumPy's array, this would change y too
+    return x, y + x
+
+
+CALLS = {
+    "while_loop": lambda v: lax.while_loop(lambda c: c[0] < 10, in_place, (v, v)),
+    "fori_loop": lambda v: lax.fori_loop(0, 3, lambda i, c: in_place(c), (v, v)),
+    "scan": lambda v: lax.scan(lambda c, x: (in_place(c), None), (v, v), None, length=3)[0],
+    "cond": lambda v: lax.cond(True, in_place, in_place, (v, v)),
+    "switch": lambda v: lax.switch(1, [in_place, in_place], (v, v)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_bodies_change_no_array_of_the_caller(name):
+    v = np.array(1.0)
+    expected = CALLS[name](v)
+    with jax.disable_jit():
+        found = CALLS[name](v)
+    assert v == 1
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("seed", seeds(24, 2, 6))
 def test_second_order(seed):
     assert_derivatives(

@@ -577,3 +577,54 @@ def test_constants_that_rules_bring_in(wrap, expected, traced):
 
     k = np.array([1.0, 2.0, 3.0])
     assert_close((jax.jit(derivative) if traced else derivative)(k), expected(k))
+
+
+def truncated(bounds):
+    """The sum of the counter, and two to the number of steps, of bounds that are known."""
+    i = np.arange(*map(int, bounds))
+    return i.sum(), 2.0 ** len(i)
+
+
+BOUNDS = [(0, 1), (0, 0), (1, 0), (0.5, 3.2), (-0.9, 2), (2.9, 3.1)]
+
+
+@pytest.mark.parametrize("dtype", [bool, "int8", "uint16", "int32", "float16", "bfloat16", "f4"])
+@pytest.mark.parametrize("way", ["numpy", "array", "under grad", "under vmap"])
+def test_known_bounds_of_any_real_type(dtype, way):
+    dtype = np.dtype(dtype)
+    for given in BOUNDS:
+        bounds = [np.asarray(abs(x) if dtype.kind in "ub" else x).astype(dtype) for x in given]
+        if way == "array":
+            bounds = [jnp.asarray(x) for x in bounds]
+
+        def loop(x, bounds=bounds):
+            if way == "under grad" and dtype.kind != "b":
+                bounds = [b + jnp.asarray(x * 0, dtype) for b in bounds]
+            return lax.fori_loop(*bounds, lambda i, c: (c[0] + i, 2 * c[1]), (0, x))
+
+        expected = truncated(bounds)
+        assert loop(1.0) == expected
+        if way == "under vmap":
+            x = jnp.array([1.0, 3.0])
+            totals, lasts = jax.vmap(loop)(x)
+            assert (lasts == expected[1] * x).all() and (totals == expected[0]).all()
+        assert jax.grad(lambda x: loop(x)[1])(1.0) == expected[1]
+
+
+def test_bounds_that_are_no_numbers_of_steps():
+    for high, error in [(np.nan, ValueError), (np.inf, OverflowError)]:
+        with pytest.raises(error, match="cannot convert float"):
+            lax.fori_loop(0.0, high, lambda i, c: c, 0)
+    with pytest.raises(TypeError, match="lt does not accept dtype complex"):
+        lax.fori_loop(0j, 2 + 0j, lambda i, c: c, 0)
+
+
+@pytest.mark.parametrize("unroll", [3, True])
+def test_traced_unroll(unroll):
+    loops = [
+        lambda n, x: lax.scan(lambda c, z: (c, z), x, (), 10, unroll=n),
+        lambda n, x: lax.fori_loop(0, 10, lambda i, c: c, x, unroll=n),
+    ]
+    for loop in loops:
+        with pytest.raises(jax.errors.ConcretizationTypeError, match="expects a concrete `int`"):
+            jax.jit(loop)(unroll, 1.0)

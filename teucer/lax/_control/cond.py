@@ -39,6 +39,7 @@ from teucer.lax._control.bodies import (
     check_pred,
     filler,
     hoisted,
+    immutable,
     is_concrete,
     jaxprs_use_axis,
     order_in,
@@ -618,7 +619,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         for i, fun in enumerate((false_fun, true_fun))
     ]
     if config.disable_jit.value and is_concrete(pred):
-        return calls[bool(pred)](*operands)
+        return calls[bool(pred)](*immutable(operands))
     flat, tree = pytrees.tree_flatten(operands)
     refuse_shared(true_fun, "cond", tree, avals := avals_of("cond", flat), flat)
     bodies = [
@@ -676,7 +677,7 @@ def switch(
     if len(branches) == 1:
         return branches[0](*operands)
     if config.disable_jit.value and is_concrete(index):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+        return branches[min(max(int(index), 0), len(branches) - 1)](*immutable(operands))
     flat, tree = pytrees.tree_flatten(operands)
     refuse_shared(branches[0], "switch", tree, avals := avals_of("switch", flat), flat)
     bodies = [stage_body(fun, "switch", tree, avals) for fun in branches]

@@ -24,6 +24,7 @@ from teucer.lax._control.bodies import (
     Body,
     avals_of,
     check_carry,
+    immutable,
     is_concrete,
     parameter_names,
     refuse_shared,
@@ -282,6 +283,11 @@ def _sizes_text(x_avals: Sequence[ShapedArray], xs_tree: Any) -> str:
 
 def unrolled(unroll: int | bool, length: int) -> int:
     """The number of steps in an iteration, at least 1."""
+    if not is_concrete(unroll):
+        raise errors.ConcretizationTypeError(
+            unroll,
+            "The `unroll` argument to `scan` expects a concrete `int` or `bool` value.",
+        )
     if not isinstance(unroll, bool | int | np.integer) or unroll < 0:
         raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll!r}.")
     if isinstance(unroll, bool):
@@ -317,7 +323,7 @@ def _python_scan(
             "zero-length scan is not supported in disable_jit() mode because the output type is "
             "unknown."
         )
-    carry, rows = init, []
+    carry, rows = immutable(init), []
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(
             carry,
@@ -350,8 +356,9 @@ def fori_loop(
 ) -> Any:
     """val = body_fun(i, val) for i = lower, lower + 1, ..., upper - 1.
 
-    Where lower and upper are known when the program is traced this is a `scan`, and reverse mode
-    differentiates it; otherwise it is a `while_loop`. For upper <= lower the value is init_val.
+    Where lower and upper are known when the program is traced this is a `scan` from int(lower) to
+    int(upper), and reverse mode differentiates it; otherwise it is a `while_loop`. For
+    upper <= lower the value is init_val.
     unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
     body_fun gets i as a weakly typed integer where the bounds are known, and in the dtype of
     `lower` otherwise. Raises TypeError if the bounds differ in dtype, or body_fun returns another
@@ -366,7 +373,7 @@ def fori_loop(
     lower, upper = _matched_bounds(lower, upper)
     bounds = _known_bounds(lower, upper)
     if config.disable_jit.value and bounds is not None:
-        val = init_val
+        val = immutable(init_val)
         for i in range(*bounds):
             val = body_fun(i, val)
         return val
@@ -436,17 +443,16 @@ def _matched_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Any, Any]:
 
 
 def _known_bounds(lower: Any, upper: Any) -> tuple[int, int] | None:
-    """The bounds as integers, if they are known, and integers.
+    """The bounds as integers, if they are known: floats lose their fractions.
 
-    Raises OverflowError if they do not fit the counter, an integer of default width.
+    Raises OverflowError if they do not fit the counter, an integer of default width; ValueError for
+    NaN.
     """
-    if not (
-        is_concrete(lower)
-        and is_concrete(upper)
-        and dtypes.issubdtype(typeof(lower).dtype, np.integer)
+    if not (is_concrete(lower) and is_concrete(upper)) or dtypes.issubdtype(
+        typeof(lower).dtype, np.complexfloating
     ):
         return None
-    bounds = operator.index(lower), operator.index(upper)
+    bounds = int(lower), int(upper)
     np.asarray(bounds, typeof(0).dtype)
     return bounds
 

@@ -32,6 +32,7 @@ from teucer.lax._control.bodies import (
     avals_of,
     check_carry,
     hoisted,
+    immutable,
     jaxprs_use_axis,
     order_in,
     order_out,
@@ -545,7 +546,7 @@ def while_loop(
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     if config.disable_jit.value:
         try:
-            val = init_val
+            val = immutable(init_val)
             while cond_fun(val):
                 val = body_fun(val)
             return val
