@@ -97,8 +97,9 @@ class Primitive:
     Rules of the passes over jaxprs that are to be lowered (`teucer._optimize.passes`), for the
     primitives that have one:
 
-    simplify(known, *operands, **params) -> atom | call
-        The operand that the result is, bit for bit; or a shorter `Call`.
+    simplify(known, *operands, **params) -> atom | call | (closed, operands)
+        The operand that the result is, bit for bit; or a shorter `Call`; or the jaxpr that is
+        written in place of the call. None: there is nothing simpler.
     fold(*arrays, **params) -> array | None
         The result for scalars, computed by NumPy. None if XLA may differ.
     inlined(operands, params) -> (closed, operands) | None

@@ -197,6 +197,10 @@ class _Sweep:
                         operands, params = list(found.operands), found.params
                         eqn = Eqn(primitive, operands, outvars, params, eqn.effects, eqn.source)
                         self.changed = True
+                    elif type(found) is tuple:
+                        if _fits(*found) and found[0].jaxpr.outvars[0].aval is out.aval:
+                            self.write_in_place(found, eqn, names)
+                            continue
                     elif found is not None and found.aval is out.aval:
                         env[names[0]] = found
                         self.changed = True
@@ -260,17 +264,24 @@ class _Sweep:
         literal = Literal(value, aval.update(shape=()))
         return Eqn(way.primitive, [literal], eqn.outvars, way.params, way.effects, eqn.source)
 
+    def write_in_place(
+        self, found: tuple[ClosedJaxpr, Sequence[Atom]], eqn: Eqn, names: Sequence[Var]
+    ) -> None:
+        """Write the equations of a jaxpr, on operands, where `eqn` stood, whose results are known
+        as `names`."""
+        (closed, operands), env = found, self.env
+        env.update(zip(closed.jaxpr.invars, operands, strict=True))
+        self.run(_scoped(closed.eqns, (eqn.source or NOWHERE)[1]), inlined=True)
+        env.update(zip(names, [env.get(v, v) for v in closed.jaxpr.outvars], strict=True))
+        self.changed = True
+
     def call(self, eqn: Eqn, names: Sequence[Var]) -> None:
         """Rewrite an equation that carries jaxprs, whose results are known as `names`."""
         primitive, env = eqn.primitive, self.env
         if self.inline and primitive.inlined is not None:
             found = primitive.inlined(eqn.invars, eqn.params)
             if found is not None and _fits(*found):
-                closed, operands = found
-                env.update(zip(closed.jaxpr.invars, operands, strict=True))
-                self.run(_scoped(closed.eqns, (eqn.source or NOWHERE)[1]), inlined=True)
-                env.update(zip(names, [env.get(v, v) for v in closed.jaxpr.outvars], strict=True))
-                self.changed = True
+                self.write_in_place(found, eqn, names)
                 return
         new = map_jaxprs(eqn, lambda jaxpr: rewritten(jaxpr, self.rules))
         if self.forward and primitive.forward is not None:

@@ -46,6 +46,7 @@ from teucer.lax._families import (
     unary,
 )
 from teucer.lax._selection import where_else
+from teucer.lax._shapes import never_negative
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -527,7 +528,9 @@ def _lexicographic(ctx: Context, x: Value, y: Value, direction: str) -> Any:
     )
 
 
-def _compared(name: str, accepts: Accepts, doc: str, fold: object, numpy: str) -> Any:
+def _compared(
+    name: str, accepts: Accepts, doc: str, fold: object, numpy: str, simplify: object = None
+) -> Any:
     return binary(
         name,
         accepts,
@@ -536,6 +539,7 @@ def _compared(name: str, accepts: Accepts, doc: str, fold: object, numpy: str) -
         EXACT,
         doc,
         result=_to_bool,
+        simplify=simplify,
         fold=fold,
         numpy=numpy,
     )
@@ -584,7 +588,7 @@ ne_p, ne = _compared(
     numpy="not_equal",
 )
 eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
-lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, numpy="less")
+lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, "less", never_negative)
 le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal, numpy="less_equal")
 gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater, numpy="greater")
 ge_p, ge = _compared("ge", ORDERED, "Whether x >= y.", np.greater_equal, numpy="greater_equal")

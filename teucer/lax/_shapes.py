@@ -18,19 +18,21 @@ from teucer._core import array_ops, axes, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
+from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._derived.moves import filled_at
 from teucer._devices.meshes import AbstractMesh, Mesh
 from teucer._devices.shardings import NamedSharding, Sharding, explicit_sharding, typed
-from teucer._dimensions.dimensions import is_symbolic
+from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
 from teucer.lax._structure import Linear, canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
+    from teucer._core.jaxpr import ClosedJaxpr
     from teucer._core.primitive import Axis, Undefined
     from teucer._core.types import Zero
     from teucer._core.typing import Size
@@ -648,3 +650,52 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     for d in shape[start:stop]:
         size = size * d
     return reshape(operand, (*shape[:start], size, *shape[stop:]))
+
+
+# What is known to count along an axis, for the passes
+
+
+def counts_along(known: Any, x: Any) -> int | None:
+    """The axis along which the elements of an operand are 0, 1, 2, ..., and equal along all others;
+    None if that is not known. known: what the passes know (`_optimize.passes.Known`)."""
+    made = known.made.get(x)
+    if made is None or not dtypes.issubdtype(x.aval.dtype, np.integer):
+        return None
+    shape, params = x.aval.shape, made.params
+    if made.primitive is iota_p:
+        axis: int = params["dimension"]
+        fits = is_constant(shape) and shape[axis] - 1 <= dtypes.iinfo(x.aval.dtype).max
+        return axis if fits else None
+    if made.primitive not in _KEEPS or len(made.invars) != 1:
+        return None
+    (of,) = made.invars
+    before = counts_along(known, of)
+    if before is None:
+        return None
+    size = of.aval.shape[before]
+    if made.primitive is _structure.broadcast_in_dim_p:
+        after: int = params["broadcast_dimensions"][before]
+        return after if shape[after] == size else None
+    if made.primitive is _structure.convert_element_type_p:
+        return before if size - 1 <= dtypes.iinfo(x.aval.dtype).max else None
+    # A reshape that adds and drops axes of size 1 only.
+    long = [[i for i, n in enumerate(s) if n != 1] for s in (of.aval.shape, shape)]
+    same = [of.aval.shape[i] for i in long[0]] == [shape[i] for i in long[1]]
+    return long[1][long[0].index(before)] if same and before in long[0] else None
+
+
+_KEEPS = frozenset(
+    {_structure.broadcast_in_dim_p, _structure.reshape_p, _structure.convert_element_type_p}
+)
+
+
+def never_negative(known: Any, x: Any, y: Any) -> tuple[ClosedJaxpr, tuple[()]] | None:
+    """Of x < y: false everywhere, if x counts and y is 0. Indices that users count need not be
+    counted from the end."""
+    zero = known.constant(y)
+    if zero is None or zero.val != 0 or counts_along(known, x) is None:
+        return None
+    if x.aval.partition is not None or x.aval.vma:
+        return None
+    false = ShapedArray(x.aval.shape, np.dtype(bool))
+    return stage_jaxpr(lambda: (_structure.full(false.shape, False, false.dtype),), ()), ()

@@ -27,7 +27,7 @@ from teucer.lax._indexing.numbers import (
     ScatterDimensionNumbers,
 )
 from teucer.lax._indexing.padded import bounds, inside, wide
-from teucer.lax._indexing.places import chosen_places
+from teucer.lax._indexing.places import chosen_places, chosen_updates
 from teucer.lax._reductions import check_computation, scalar_body, scalar_computation
 
 if TYPE_CHECKING:
@@ -345,7 +345,36 @@ class Scatter(Primitive):
             **params,
         ), (0,)
 
+    def simplify(
+        self,
+        known: Any,
+        x: ArrayLike,
+        indices: ArrayLike,
+        updates: ArrayLike,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        mode: object,
+        update_jaxpr: ClosedJaxpr | None,
+        **params: object,
+    ) -> Any:
+        """A choice, where each row has one window and x is one number."""
+        if update_jaxpr is not None:
+            return None
+        d, combine = dimension_numbers, _COMBINED[self.op]
+        return chosen_updates(known, x, indices, updates, d, mode, combine)
+
     padded = _padded_indexing.scatter
+
+
+# By operation of StableHLO, what becomes of an element and its update.
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "": lambda old, new: new,
+    "add": _elementwise.add,
+    "subtract": _elementwise.sub,
+    "multiply": _elementwise.mul,
+    "minimum": _elementwise.min,
+    "maximum": _elementwise.max,
+}
 
 
 def _gather_updates(
