@@ -6,6 +6,8 @@ is refused.
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -410,3 +412,16 @@ def test_a_reference_given_and_closed_over_is_refused(name, wrap):
     wrap(lambda: GIVEN_ONE[name](*refs))()
     with pytest.raises(ValueError, match="closed over and passed as the argument a"):
         wrap(lambda: GIVEN_ONE[name](refs[0], refs[0]))()
+
+
+def test_the_first_reference_of_a_process_is_a_struct():
+    """What references are is loaded with the first of them."""
+    program = (
+        "import teucer as jax\n"
+        "struct = jax.ShapeDtypeStruct((3,), 'float32', is_ref=True)\n"
+        "print(jax.make_jaxpr(lambda ref: ref[0])(struct).in_avals)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[Ref{float32[3]}]\n", "")

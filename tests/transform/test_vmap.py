@@ -5,6 +5,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer import lax
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -181,3 +182,14 @@ def test_sequential_vmap():
     f = jax.custom_batching.sequential_vmap(lambda x, y: x @ y)
     np.testing.assert_allclose(jax.vmap(f, (0, None))(A, jnp.ones(3)), A.sum(1))
     assert "scan" in str(jax.make_jaxpr(jax.vmap(f, (0, None)))(A, jnp.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("names", "known"), [((), "none"), (("i",), "'i'"), (("i", "j"), "'i', 'j'")]
+)
+def test_what_names_there_are_is_said(names, known):
+    f = lambda x: lax.psum(x, "k")
+    for name in names[::-1]:
+        f = jax.vmap(f, axis_name=name)
+    with pytest.raises(NameError, match=rf"unbound axis name: k\.(?s:.*)are available: {known}\."):
+        f(np.ones((1,) * len(names)))

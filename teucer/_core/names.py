@@ -195,7 +195,7 @@ def stack_text(scopes: Iterable[str]) -> str:
         if type(name) is Transform:
             around.append(name)
             continue
-        parts.append(_wrapped(around, name) if around else name)
+        parts.append(_wrapped(around, name))
         around = []
     if around:
         parts.append(_wrapped(around, ""))
