@@ -5,6 +5,7 @@ is refused.
 """
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -425,3 +426,45 @@ def test_the_first_reference_of_a_process_is_a_struct():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("[Ref{float32[3]}]\n", "")
+
+
+def _read(ref):
+    return ref[...]
+
+
+def _write(ref):
+    ref[...] = jnp.ones(3)
+
+
+def _add(ref):
+    jax.ref.addupdate(ref, ..., jnp.ones(3))
+
+
+DONE = {_read: {"ReadEffect"}, _write: {"WriteEffect"}, _add: {"AccumEffect"}}
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        lambda f: f,
+        jax.jit,
+        lambda f: lambda *refs: lax.fori_loop(0, 2, lambda i, c: (f(*refs), c)[1], 0),
+        lambda f: lambda *refs: lax.cond(True, f, lambda *refs: None, *refs),
+    ],
+    ids=["here", "jit", "loop", "branch"],
+)
+def test_effects_say_all_that_is_done_to_each_reference(within):
+    """In any order, and of those to which nothing is done nothing."""
+    refs = [jax.new_ref(jnp.zeros(3)) for _ in range(3)]
+    for steps in itertools.product(DONE, repeat=3):
+
+        def f(first, other, _, steps=steps):
+            for step in steps:
+                step(first)
+            steps[0](other)
+
+        jaxpr = jax.make_jaxpr(within(f))(*refs).jaxpr
+        found = [
+            {type(e).__name__ for e in jaxpr.effects if e.index is ref} for ref in jaxpr.invars
+        ]
+        assert found == [set().union(*map(DONE.get, steps)), DONE[steps[0]], set()]

@@ -8,6 +8,8 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer import lax
+from teucer._targets.outlined_call import _reorders
 from teucer._xla import client as xla
 from teucer.sharding import AxisType
 
@@ -120,6 +122,15 @@ def test_kernels_that_reorder_are_written_in_place(monkeypatch):
         outlined(a), network(jnp.asarray(rng(8, 3, 3))), rtol=1e-4, atol=1e-5
     )
     assert "outlined_call" not in outlined.lower(a).compile().as_text()
+
+
+@pytest.mark.parametrize("within", [lambda f: f, jax.jit, lambda f: lambda x: lax.map(f, x[None])])
+def test_kernels_that_reorder_are_found_at_any_depth(within):
+    found = [
+        _reorders(jax.make_jaxpr(within(f))(np.eye(2, dtype=np.float32)).jaxpr)
+        for f in (jnp.linalg.cholesky, lambda x: jnp.sin(x) @ x)
+    ]
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
