@@ -204,3 +204,36 @@ def test_sizes_that_may_be_negative_are_refused() -> None:
         jax.ShapeDtypeStruct((b,), np.float32)
     )
     assert exported.call(np.ones(5, np.float32)).shape == (2,)
+
+
+SIZES = {
+    "sum and product": lambda a, b: a * b + 3 * a - b,
+    "quotient": lambda a, b: (a * b) // 3,
+    "quotient below zero": lambda a, b: (a - 7) // 2,
+    "quotient by a negative number": lambda a, b: (a - 7) // -3,
+    "quotient by a size": lambda a, b: (a + 5) // b,
+    "remainder": lambda a, b: (a * b) % 4,
+    "remainder below zero": lambda a, b: (a - 7) % 3,
+    "remainder by a negative number": lambda a, b: (a - 4) % -3,
+    "remainder by a size": lambda a, b: (a - 7) % b,
+    "larger": lambda a, b: jax.core.max_dim(a, 2 * b),
+    "smaller": lambda a, b: jax.core.min_dim(a - 1, b),
+}
+
+
+def test_programs_compute_sizes_as_python_does():
+    """Every operation on sizes, where the program takes these from its arguments."""
+
+    def f(x):
+        a, b = x.shape
+        return [jnp.asarray(of(a, b)) for of in SIZES.values()]
+
+    (shape,) = [export.symbolic_shape("a, b")]
+    again = export.deserialize(
+        export.export(jax.jit(f))(jax.ShapeDtypeStruct(shape, np.float32)).serialize()
+    )
+    for a in range(1, 10):
+        for b in (1, 2, 5):
+            found = again.call(np.zeros((a, b), np.float32))
+            expected = [of(a, b) for of in SIZES.values()]
+            assert [int(x) for x in found] == expected, (a, b)
