@@ -32,6 +32,7 @@ def test_words_stay_where_they_are(keys):
         lambda k: lax.slice(k, (1,), (5,)),
         lambda k: lax.concatenate([k, k], 0),
         lambda k: lax.select(np.arange(6) > 2, k, k),
+        lambda k: lax.optimization_barrier((WORDS, k, WORDS[0])),
     ]
     for f in calls:
         assert "stablehlo.transpose" not in jax.jit(f).lower(keys).as_text()
