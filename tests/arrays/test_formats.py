@@ -170,6 +170,42 @@ def test_the_compiler_chooses():
     np.testing.assert_array_equal(compiled(jax.device_put(X, compiled.input_formats[0][0])), X.T)
 
 
+PLACES = {
+    "first": HERE,
+    "another": jax.sharding.SingleDeviceSharding(jax.devices("cpu")[3]),
+    "host": HERE.with_memory_kind("pinned_host"),
+    "parts": jax.NamedSharding(jax.sharding.Mesh(jax.devices("cpu")[:2], ("x",)), jax.P("x")),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "given"),
+    [
+        (place, given)
+        for place in PLACES
+        for given in ("numpy", "uncommitted", "there")
+        if (place, given) != ("host", "uncommitted")  # in another memory, which is refused
+    ],
+)
+def test_arrays_are_turned_where_the_program_is(place, given):
+    """And not on the default device, nor in another memory. What was given stays as it was."""
+    turned = Format(Layout((1, 0)), PLACES[place])
+    f = jax.jit(lambda x, y: (x, y), in_shardings=(turned, None), out_shardings=turned)
+    with jax.default_device(jax.devices("cpu")[5]):
+        x = {
+            "numpy": lambda: X,
+            "uncommitted": lambda: jnp.asarray(X),
+            "there": lambda: jax.device_put(X, turned),
+        }[given]()
+        for _ in range(2):
+            for y in f(x, jax.device_put(X, PLACES[place])):
+                assert y.sharding == PLACES[place] and order(y) == (1, 0)
+                np.testing.assert_array_equal(y, X)
+    np.testing.assert_array_equal(x, X)
+    if given == "uncommitted":
+        assert not x.committed and x.devices() == {jax.devices("cpu")[5]} and order(x) == (0, 1)
+
+
 def test_trees_of_formats():
     f = jax.jit(
         lambda d, y: (d["a"] * y, d["b"]),

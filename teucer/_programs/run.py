@@ -83,13 +83,13 @@ def _identity(aval: Aval) -> Jaxpr:
 
 
 def in_order(x: Any, order: tuple[int, ...] | None) -> Any:
-    """An array with its axes in memory in the given order, the slowest first; None: row by row."""
+    """An array where it is, with its axes in memory in the given order, the slowest first; None:
+    row by row."""
     aval = typeof(x)
     old, new = (
         None if o is None else formats.Layout(o[: aval.ndim]) for o in (formats.order_of(x), order)
     )
-    over = [x._sharding] if x._sharding.num_devices > 1 else []
-    placement = spread([x], None, over, anywhere=True)._replace(
+    placement = spread([x], None, [x._sharding], anywhere=True)._replace(
         in_layouts=(old,) if old else (), out_layouts=(new,) if new else ()
     )
     return execute(
