@@ -1,6 +1,7 @@
 """`debug.show`, `teucer show` and jaxprs in notebooks: pages that stand alone, and text."""
 
 import html.parser
+import re
 import shutil
 import subprocess
 
@@ -10,6 +11,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._derived.liveness import size_text
 from teucer.cli import main
 from teucer.debug import _costs
 
@@ -89,6 +91,26 @@ def test_jaxprs_in_notebooks():
         assert any("scan[jaxpr=…" in text for text in texts) and "<net>" not in shown._repr_html_()
     many = jax.make_jaxpr(lambda x: [x := x + 1 for _ in range(3100)][-1])(1.0)
     assert "… 100 more equations" in many._repr_html_()
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_line_counts_as_often_as_loops_repeat_it(times):
+    def f(x):
+        return lax.scan(lambda c, _: (c * c, None), x, None, times)[0]  # a loop
+
+    picture = jax.debug.show(f, np.ones(500, np.float32))
+    said = str(picture).splitlines()
+    (at,) = [i for i, line in enumerate(said) if line.endswith("# a loop")]
+    operations, moved = _costs.count_text(times * 500), size_text(times * 3 * 2000)
+    assert said[at + 1].endswith(f" 1 equations; {operations} operations; {moved} read and written")
+
+
+def test_the_bars_of_the_peak_are_the_highest():
+    bars = re.findall(
+        r'<rect( class="top")? [^>]*height="([\d.]+)">', jax.debug.show(step, WS, X).html
+    )
+    assert {float(height) for top, height in bars if top} == {100.0}
+    assert len(bars) > 4 and any(float(height) < 90 for _, height in bars)
 
 
 def test_the_command(tmp_path, capsys):
