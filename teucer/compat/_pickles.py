@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._arrays.arrays import KeyCarrier, _unpickle
+from teucer._arrays.formats import Format
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.manual.axis_type import ManualAxisType
 from teucer._core.memory import MemorySpace
@@ -210,13 +211,16 @@ def _reduce_spec(spec: PartitionSpec) -> Any:
 
 
 def _reduce_struct(x: ShapeDtypeStruct) -> Any:
+    manual = x.manual_axis_type
+    if manual is None and x.vma is not None:
+        manual = ManualAxisType(varying=x.vma)
     state = {
         "shape": x.shape,
         "dtype": x.dtype,
-        "_sharding": x.sharding,
-        "_dll": None,
+        "_sharding": x._sharding,
+        "_dll": x._layout,
         "weak_type": x.weak_type,
-        "manual_axis_type": None,
+        "manual_axis_type": manual,
         "is_ref": x.is_ref,
     }
     return copyreg.__newobj__, (ShapeDtypeStruct,), (None, state)
@@ -227,9 +231,12 @@ def _set_struct(x: ShapeDtypeStruct, state: Any) -> None:
         _FIELDS.get(name, name): value
         for name, value in (state[1] if isinstance(state, tuple) else state).items()
     }
-    x.__init__(
+    sharding, layout = found.get("sharding"), found.get("_layout")
+    x.__init__(  # type: ignore[misc]
         found["shape"],
         found["dtype"],
-        sharding=found.get("sharding"),  # type: ignore[misc]
+        sharding=sharding if layout is None else Format(layout, sharding),
         weak_type=bool(found.get("weak_type")),
+        is_ref=bool(found.get("is_ref")),
+        manual_axis_type=found.get("manual_axis_type"),
     )
