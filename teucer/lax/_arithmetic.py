@@ -486,7 +486,9 @@ is_finite_p, is_finite = unary(
 )
 
 
-def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+def round(
+    x: ArrayLike, rounding_method: RoundingMethod | int = RoundingMethod.AWAY_FROM_ZERO
+) -> Array:
     return round_p.call(x, rounding_method=RoundingMethod(rounding_method))[0]
 
 

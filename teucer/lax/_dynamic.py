@@ -372,7 +372,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     operand: ArrayLike,
     update: ArrayLike,
-    start_indices: Sequence[int],
+    start_indices: ArrayLike | Sequence[ArrayLike],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:

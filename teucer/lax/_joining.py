@@ -26,7 +26,7 @@ from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, Size
+    from teucer._core.typing import Aval, Dims, HostArray, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -373,7 +373,7 @@ split_p = Split()
 tile_p = Tile()
 
 
-def concatenate(operands: Any, dimension: int) -> Array:
+def concatenate(operands: Array | HostArray | Sequence[ArrayLike], dimension: int) -> Array:
     """Arrays of one dtype, one after another along an axis.
 
     Raises ValueError for no operands; TypeError if shapes or dtypes do not fit or the axis is out
@@ -391,7 +391,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
     return concatenate_p.call(*xs, dimension=operator.index(dimension))[0]
 
 
-def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
+def stack(operands: Array | HostArray | Sequence[ArrayLike], axis: int = 0) -> Array:
     """Arrays of one shape and dtype along a new axis.
 
     Raises ValueError for no operands or different shapes, TypeError for different dtypes.

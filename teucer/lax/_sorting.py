@@ -507,7 +507,7 @@ def approx_max_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Any, Any]:
+) -> list[Array]:
     """The k greatest floats along an axis in descending order, and their places; recall_target of
     them at least.
 
@@ -536,7 +536,7 @@ def approx_min_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Any, Any]:
+) -> list[Array]:
     """As `approx_max_k`, the k least floats in ascending order.
 
     >>> approx_min_k(np.float32([1, 3, 2]), 1)
