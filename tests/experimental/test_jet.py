@@ -103,6 +103,14 @@ def test_several_arguments_and_results():
     assert half[0].dtype == np.float16 and half[1][1].dtype == np.float16
 
 
+@pytest.mark.parametrize("f", [jnp.sin, jnp.sqrt, lambda x: x * x, lambda x: 2.0])
+@pytest.mark.parametrize("x", [0.5, np.float32(0.5), np.float32([0.5, 1.0])])
+def test_derivatives_are_weakly_typed_as_their_function_is(f, x):
+    value, terms = jet(f, (x,), ((np.ones_like(x), np.zeros_like(x)),))
+    assert [jax.typeof(t).weak_type for t in terms] == [jax.typeof(value).weak_type] * 2
+    assert all(jax.typeof(t).dtype == jax.typeof(value).dtype for t in terms)
+
+
 def test_transformations():
     second = lambda x: jet(jnp.sin, (x,), ((1.0, 0.0),))[1][1]
     assert jax.jit(second)(1.0) == pytest.approx(-math.sin(1))

@@ -73,6 +73,12 @@ def test_forms():
         close(single.as_matrix(), ours[0].as_matrix())
 
 
+def test_rotations_by_python_numbers_have_a_dtype_of_their_own():
+    for rotation in (Rotation.from_euler("z", 0.1), Rotation.from_euler("z", 5, degrees=True)):
+        for x in (rotation.as_matrix(), rotation.inv().as_quat(), rotation.as_rotvec()):
+            assert not x.weak_type
+
+
 @pytest.mark.filterwarnings("ignore:Gimbal lock:UserWarning")
 @pytest.mark.parametrize("seq", SEQUENCES)
 def test_euler_angles(seq):

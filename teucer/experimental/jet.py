@@ -96,11 +96,14 @@ def jet(
     results = []
     for y, terms in zip(outs, out_terms, strict=True):
         terms = [_zero(y)] * order if terms is None else terms
+        derivatives = [
+            t if scale == 1 else lax.mul(t, _like(t, scale))
+            for t, scale in zip(terms, scales, strict=True)
+        ]
+        # Derivatives of a number give way in promotion as it does.
+        weak = typeof(y).weak_type
         results.append(
-            [
-                t if scale == 1 else lax.mul(t, _like(t, scale))
-                for t, scale in zip(terms, scales, strict=True)
-            ]
+            [_structure.convert_element_type(t, typeof(t).dtype, weak) for t in derivatives]
         )
     return pytrees.tree_unflatten(f.tree, outs), pytrees.tree_unflatten(f.tree, results)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from teucer import lax, random
 from teucer import numpy as jnp
-from teucer import random
 from teucer._base.lazy import listing
 from teucer.numpy._library import fast
 from teucer.scipy._operands import matrices
@@ -23,11 +23,11 @@ __dir__ = listing(__name__, __all__)
 
 
 def _real(op: str, x: Any) -> Any:
-    """An operand as floats."""
+    """An operand as floats, of a dtype of its own also where it is a Python number."""
     (x,) = matrices(op, jnp.asarray(x))
     if jnp.iscomplexobj(x):
         raise TypeError(f"{op}: numbers must be real, got dtype {x.dtype}.")
-    return x
+    return lax.convert_element_type(x, x.dtype)
 
 
 def _shaped(op: str, x: Any, *last: int) -> Any:
