@@ -583,3 +583,17 @@ def test_a_product_by_the_kernel_is_exported_and_read_back(rng):
 
     exported = jax.export.export(product)(mat.data, x)
     np.testing.assert_array_equal(jax.export.deserialize(exported.serialize()).call(mat.data, x), x)
+
+
+@pytest.mark.parametrize("kind", [sparse.COO, sparse.CSR, sparse.CSC])
+def test_matrices_are_transposed_by_any_permutation_of_their_axes(kind):
+    dense = np.float32([[0, 2, 0], [1, 0, 4]])
+    mat = kind.fromdense(dense)
+    for axes in (None, (1, 0), (0, 1), (-1, -2), [np.int32(0), 1]):
+        expected = dense.transpose(axes)
+        np.testing.assert_array_equal(mat.transpose(axes).todense(), expected)
+    for axes in ((0, 0), (0,), (0, 2), (0, 1, 2)):
+        with pytest.raises(ValueError, match=r"transpose: axes must be a permutation.*\n  Leave"):
+            mat.transpose(axes)
+    with pytest.raises(NotImplementedError, match=r"one axis or two.*\n  Map over .*jax\.vmap"):
+        mat @ np.ones((2, 3, 3), np.float32)

@@ -26,7 +26,7 @@ from teucer._transform.jit import jit
 from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 from teucer._xla import mlir
-from teucer._xla.client import platform_of
+from teucer._xla.client import PLATFORMS, platform_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import Tangents, Value
@@ -50,7 +50,6 @@ __all__ = [
 minimum_supported_calling_convention_version = 9
 maximum_supported_calling_convention_version = 10
 
-_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Foreign functions that XLA and jaxlib keep for later versions, beside those of LAPACK.
 _STABLE_TARGETS = frozenset(
     {
@@ -332,10 +331,10 @@ def export(
             "platform."
         )
     chosen = tuple(dict.fromkeys(platforms or (default_export_platform(),)))
-    unknown = [p for p in chosen if p not in _PLATFORMS]
+    unknown = [p for p in chosen if p not in PLATFORMS]
     if unknown:
         raise ValueError(
-            f"export: unknown platforms {unknown}.\n  Platforms are {', '.join(_PLATFORMS)}, in a "
+            f"export: unknown platforms {unknown}.\n  Platforms are {', '.join(PLATFORMS)}, in a "
             "sequence."
         )
 

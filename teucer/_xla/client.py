@@ -27,6 +27,7 @@ __all__ = [
     "DeviceList",
     "Effort",
     "LoadedExecutable",
+    "PLATFORMS",
     "XlaRuntimeError",
     "compile_options",
     "compile_text",
@@ -49,7 +50,8 @@ __all__ = [
 Client = _jax.Client
 CompileOptions = _jax.CompileOptions
 Device = _jax.Device
-_PLATFORMS = ("cpu", "gpu", "tpu", "cuda", "rocm")
+# The platforms that programs are lowered for.
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 DeviceList = _jax.DeviceList
 LoadedExecutable = _jax.LoadedExecutable
 XlaRuntimeError = _jax.JaxRuntimeError
@@ -85,7 +87,7 @@ def device_or_platform(value: Any) -> Any:
     )  # `import teucer` would take longer with it
 
     if isinstance(value, Device) or (
-        isinstance(value, str) and (value in _PLATFORMS or value in plugin_libraries())
+        isinstance(value, str) and (value in ("gpu", *PLATFORMS) or value in plugin_libraries())
     ):
         return value
     raise ValueError(

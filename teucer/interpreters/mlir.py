@@ -24,6 +24,7 @@ from teucer._lower import text
 from teucer._lower.context import Context
 from teucer._lower.text_rule import TextRule
 from teucer._optimize.discharge import discharged
+from teucer._xla.client import PLATFORMS
 from teucer.interpreters._module_context import (
     LoweringParameters,
     LoweringRuleContext,
@@ -130,10 +131,10 @@ def register_lowering(
     Array(6., dtype=float32, weak_type=True)
     """
     names = (None,) if platform is None else platforms_called(platform)
-    if not set(names) <= {None, *_PLATFORMS}:
+    if not set(names) <= {None, *PLATFORMS}:
         raise NotImplementedError(
             f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform "
-            f"{platform}. Known platforms are: {', '.join(_PLATFORMS)}."
+            f"{platform}. Known platforms are: {', '.join(PLATFORMS)}."
         )
     table = _rules.setdefault(prim, {})
     for name in names:
@@ -153,9 +154,6 @@ def register_lowering(
 
     vars(prim)["lower"] = lower
     return rule
-
-
-_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def _check(prim: Primitive, expected: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -149,9 +151,9 @@ class COO(JAXSparse):
         return coo_todense(self)
 
     def transpose(self, axes: Any = None) -> COO:
-        """The transposed matrix."""
-        if axes is not None and tuple(axes) != (1, 0):
-            raise NotImplementedError(f"COO.transpose: axes must be (1, 0), got {axes}.")
+        """The transposed matrix; with axes (0, 1) the matrix itself."""
+        if not is_transposed(self, axes):
+            return self
         return COO(
             (self.data, self.col, self.row),
             shape=self.shape[::-1],
@@ -165,12 +167,24 @@ class COO(JAXSparse):
         return product(self, other, coo_matvec, coo_matmat)
 
 
+def is_transposed(mat: JAXSparse, axes: Sequence[int] | None) -> bool:
+    """Whether `transpose(axes)` of a matrix changes it. Raises ValueError for other axes."""
+    order = (1, 0) if axes is None else tuple([operator.index(a) % 2 for a in axes])
+    if sorted(order) != [0, 1] or (axes is not None and not all(-2 <= a < 2 for a in axes)):
+        raise ValueError(
+            f"{type(mat).__name__}.transpose: axes must be a permutation of the two axes of a "
+            f"matrix, got {axes}.\n  Leave axes out to transpose it."
+        )
+    return order == (1, 0)
+
+
 def product(mat: Any, other: Any, matvec: Any, matmat: Any) -> Any:
     """mat @ other, for a vector or matrix of any dtype."""
     other = jnp.asarray(other)
     if other.ndim not in (1, 2):
         raise NotImplementedError(
-            f"matmul with object of shape {other.shape}: it must have one axis or two."
+            f"matmul with object of shape {other.shape}: it must have one axis or two.\n"
+            "  Map over the other axes with jax.vmap."
         )
     kind = jnp.promote_types(mat.dtype, other.dtype)
     bufs, aux = mat.tree_flatten()

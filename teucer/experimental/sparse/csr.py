@@ -16,7 +16,7 @@ from teucer.experimental.sparse._bcoo_dense import _bcoo_fromdense
 from teucer.experimental.sparse._bcsr_array import BCSR
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse.bcsr import _bcsr_dot_general, _bcsr_fromdense, _bcsr_todense
-from teucer.experimental.sparse.coo import product
+from teucer.experimental.sparse.coo import is_transposed, product
 from teucer.experimental.sparse.util import Shape, SparseInfo, _csr_to_coo
 
 if TYPE_CHECKING:
@@ -92,12 +92,6 @@ class _Compressed(JAXSparse):
     def _of_bcoo(cls, mat: BCOO) -> Any:
         raise NotImplementedError
 
-    def _check_axes(self, axes: Any) -> None:
-        if axes is not None and tuple(axes) != (1, 0):
-            raise NotImplementedError(
-                f"{type(self).__name__}.transpose: axes must be (1, 0), got {axes}."
-            )
-
 
 @register_pytree_node_class
 class CSR(_Compressed):
@@ -130,9 +124,11 @@ class CSR(_Compressed):
         """The dense matrix."""
         return csr_todense(self)
 
-    def transpose(self, axes: Any = None) -> CSC:
-        """The transposed matrix, of which these are the columns."""
-        self._check_axes(axes)
+    def transpose(self, axes: Any = None) -> CSC | CSR:
+        """The transposed matrix, of which these are the columns; with axes (0, 1) the matrix
+        itself."""
+        if not is_transposed(self, axes):
+            return self
         return CSC(self._bufs, shape=self.shape[::-1])
 
     def __matmul__(self, other: object) -> Any:
@@ -179,9 +175,11 @@ class CSC(_Compressed):
         """The dense matrix."""
         return self.T.todense().T
 
-    def transpose(self, axes: Any = None) -> CSR:
-        """The transposed matrix, of which these are the rows."""
-        self._check_axes(axes)
+    def transpose(self, axes: Any = None) -> CSR | CSC:
+        """The transposed matrix, of which these are the rows; with axes (0, 1) the matrix
+        itself."""
+        if not is_transposed(self, axes):
+            return self
         return CSR(self._bufs, shape=self.shape[::-1])
 
     def __matmul__(self, other: object) -> Any:
