@@ -427,7 +427,10 @@ def make_mesh(
     n = math.prod(sizes)
     if n > len(found):
         raise ValueError(
-            f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}"
+            f"Number of devices {len(found)} must be >= the product of mesh_shape {sizes}\n"
+            f"  Make a smaller mesh. Without accelerators JAX_NUM_CPU_DEVICES={n} or "
+            f'jax.config.update("jax_num_cpu_devices", {n}), before the first array, gives as many '
+            "devices."
         )
     names = _canonical_names(axis_names)
     grid = np.empty(n, object)
@@ -483,8 +486,8 @@ def left_out(mesh: BaseMesh) -> frozenset[Any]:
 
 
 def with_devices(abstract: AbstractMesh) -> Mesh | None:
-    """The devices of a mesh that a type names: those of the mesh in force, else of the only
-    mesh like it that there is; of several, of that which has the devices in their usual order."""
+    """The devices of a mesh that a type names: those of the mesh in force, else of the only mesh
+    like it. Of several, the one with the devices in their usual order counts."""
     in_force = mesh_in_force()
     alike = (
         [m for m in Mesh._made.values() if m.abstract_mesh is abstract]
