@@ -136,7 +136,7 @@ def test_what_messages_say_of_a_function() -> None:
     assert known.func_filename == __file__
     assert known.func_lineno == here.__code__.co_firstlineno
     # A name alone, and what has no code.
-    for fun, name in (("named", "named"), (len, "len at <unknown>")):
+    for fun, name in (("named", "named"), (len, "len")):
         unknown = DebugInfo(fun, ("x",))
         assert unknown.func_src_info == name
         assert (unknown.func_filename, unknown.func_lineno) == (None, None)

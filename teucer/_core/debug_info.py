@@ -53,7 +53,8 @@ class DebugInfo:
     def where(self) -> str:
         """File and line of the function; '' if they are not known."""
         fun = self._described()
-        return "" if fun is None else functions.where(fun)
+        found = "" if fun is None else functions.where(fun)
+        return "" if found == functions.UNKNOWN else found
 
     # The same under JAX's names.
     @property
