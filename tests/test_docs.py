@@ -117,6 +117,25 @@ def test_long_sentences_are_rare():
     assert len(long) < 0.03 * len(found), max(long, key=len)
 
 
+def docstring_sentences(path):
+    """The sentences of a file's docstrings; `name: what it is` begins one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            for part in re.split(r"\n\s*\n", ast.get_docstring(node) or ""):
+                prose = " ".join(part.partition(">>>")[0].split())
+                begins = r"[A-Z`(\d]|[\w*]+(?:, [\w*]+)*(?::| ->) "
+                yield from re.split(rf"(?<=[.:;!?])\s+(?={begins})", prose)
+
+
+def test_docstrings_have_few_long_sentences():
+    """Of more than 35 words is one in seven hundred. Most of them are lists of signatures."""
+    files = sorted((ROOT / "teucer").rglob("*.py"))
+    found = [text for path in files for text in docstring_sentences(path)]
+    long = [text for text in found if len(text.split()) > 35]
+    assert len(found) > 15000
+    assert len(long) < 0.0014 * len(found), max(long, key=len)
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_prose_is_wrapped_at_100(page):
     """Snippets are as wide as code, and tables as wide as they are."""

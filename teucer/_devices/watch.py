@@ -2,11 +2,11 @@
 come.
 
 Two threads a process. One beats: it writes a count to the coordination service, and reads who has
-failed; the first process that has not failed also reads the counts of all others, and writes down
-who has fallen silent. The other judges: from what the first has read, from how long the service has
-not answered, and from how long a program that runs over several processes has been running. Its
-verdict names the process at fault, and ends this one. Before each such program, processes compare
-what they are about to run with the first of them.
+failed. In the first process that has not failed it also reads the counts of all others, and writes
+down who has fallen silent. The other judges: from what the first has read, from how long the
+service has not answered, and from how long a program that runs over several processes has been
+running. Its verdict names the process at fault, and ends this one. Before each such program,
+processes compare what they are about to run with the first of them.
 
 jaxlib watches, too, but it aborts the process with a text that names nobody, so it is told to be
 patient.

@@ -120,9 +120,9 @@ def deserialize_and_load(
 
     in_tree, out_tree: as `serialize` gave them; None for those in the bytes, if they are. backend:
     a platform's name or client.
-    execution_devices: the devices to run on, in the place of those that it was compiled for; by
-    default the platform's first for a program on one device, and those of the same numbers for one
-    over a mesh.
+    execution_devices: the devices to run on, in the place of those that it was compiled for. By
+    default a program on one device runs on the platform's first, and one over a mesh on the devices
+    of the same numbers.
     Raises ValueError for bytes that it did not write, that are damaged, or that are for another
     platform, version of jaxlib or number of devices.
     """

@@ -1,8 +1,8 @@
 """Host memory: pages that arrays have freed stay with the process, to be used again.
 
 XLA takes the memory of results and temporaries from malloc at every call. glibc maps large blocks
-anew each time and unmaps them when they are freed, and each page of a new map costs a fault: a
-quarter to a half of the time of a training step on CPU (docs/performance.md).
+anew each time, and unmaps them when they are freed. Each page of a new map costs a fault. That is a
+quarter to a half of the time of a training step on the CPU (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -91,11 +91,10 @@ def jit(
         True: wherever something repeats, and when called while another function is traced, this
         function is one of them. False: nowhere.
     dynamic_dims: axes of arguments that may have any size up to a bound, for all of which the
-    function is compiled once:
-        {argument, by position or name: {axis: size}}, where a size is the bound, or (least,
-        greatest), or "power of two" for the next power of two, one compilation each; a size alone
-        means axis 0. It holds for all arrays of an argument. Axes that have one range and, in a
-        call, one size are one dimension inside the function.
+    function is compiled once. It maps an argument, by position or name, to {axis: size}; a size
+    alone means axis 0. A size is the bound, or (least, greatest), or "power of two": one
+    compilation for each power of two. It holds for all arrays of an argument. Axes that have one
+    range and, in a call, one size are one dimension inside the function.
     dynamic_results: whether boolean masks, nonzero, unique and their kin may give arrays whose size
         depends on values; an int also bounds sizes that nothing else bounds, such as that of
         `repeat`. By default the option teucer_dynamic_results.

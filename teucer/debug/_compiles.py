@@ -8,9 +8,9 @@ __all__ = ["compiles"]
 
 
 def compiles() -> Compilations:
-    """The programs that this process has made, as a table: function, types of its arguments,
-    milliseconds to trace, lower and compile, size of the machine code, and its source: compiled,
-    the cache on disk, or memory.
+    """The programs that this process has made, as a table. A row says the function, the types of
+    its arguments, and the milliseconds to trace, lower and compile it. It also says the size of the
+    machine code, and its source: compiled, the cache on disk, or memory.
 
     Iterate over it for rows with these as attributes; `clear()` empties it. Of more than 10 000
     rows the oldest go.

@@ -2,7 +2,7 @@
 
 `check` says what must hold, `checkify` makes what fails a result of the function.
 
-A program of checks is interpreted: each place where something may fail is a `Site`, and beside its
+A program of checks is interpreted: each place where something may fail is a `Site`. Beside its
 results the program computes whether something failed, at which site first, and what the message of
 each site shows (`Checked`).
 """

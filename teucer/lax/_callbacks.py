@@ -482,9 +482,10 @@ def pure_callback(
     effects.
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves.
-    vmap_method: what `vmap` does: 'sequential' (one element after the other), 'expand_dims' or
-        'broadcast_all' (the function takes batches; arguments that are not batched have a leading
-        axis of size 1 or of the batch), 'legacy_vectorized' (they have none); by default an error.
+    vmap_method: what `vmap` does; by default it is refused. 'sequential' calls the function for one
+    element after the other. For the others the function takes batches. Arguments that are not
+    batched then have a leading axis of size 1 ('expand_dims') or of the batch ('broadcast_all'), or
+    none ('legacy_vectorized').
     Raises ValueError for an unknown vmap_method; differentiation raises ValueError.
 
     >>> import teucer as jax, numpy as np

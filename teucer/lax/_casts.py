@@ -21,10 +21,10 @@ __all__ = ["pcast"]
 def pcast(x: object, axis_name: AxisName, *, to: str) -> Any:
     """x with a type that says otherwise how it is laid over manual mesh axes.
 
-    x: a pytree of arrays. axis_name: a name of a manual axis, or several in a tuple. to: 'varying',
-    the value may then differ from device to device along the axes; 'unreduced', values that vary
-    are parts of a sum that is not taken yet; 'reduced', the cotangent of a value that is the same
-    everywhere is such parts of a sum.
+    x: a pytree of arrays. axis_name: a name of a manual axis, or several in a tuple. to: 'varying':
+    the value may then differ from device to device along the axes. 'unreduced': values that vary
+    are parts of a sum that is not taken yet. 'reduced': the value is the same everywhere, and its
+    cotangent is such parts of a sum.
     Raises ValueError for another `to`, or where x is of a type from which there is no cast;
     NameError for a name that no axis has.
     """

@@ -194,8 +194,8 @@ def _lower_hyperbolic(name: str, sign_of_second: int) -> Any:
     return lower
 
 
-# The dtypes of functions whose series pays in float64 only. In float32, where XLA's are off by 2.5
-# (log1p) to 5 units, it is a call that ends fusion: programs with softplus or atan took up to three
+# The dtypes of functions whose series pays in float64 only. In float32 XLA's are off by 2.5 (log1p)
+# to 5 units. There it is a call that ends fusion: programs with softplus or atan took up to three
 # times as long to compile, and up to twice as long to run.
 WIDE = ("float64",)
 

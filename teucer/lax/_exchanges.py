@@ -621,10 +621,10 @@ def all_to_all(
 ) -> Any:
     """Each element of a named axis sends the i-th part of its array to element i.
 
-    x: a pytree of arrays; split_axis has the size of the named axis and goes away, and the parts
-    are stacked along a new axis at concat_axis; or if tiled it is divided into that many parts,
-    which are joined along concat_axis. Raises ValueError if it has another size, NameError for a
-    name that no axis in force has.
+    x: a pytree of arrays. split_axis has the size of the named axis and goes away; the parts are
+    stacked along a new axis at concat_axis. If tiled, it is divided into that many parts, which are
+    joined along concat_axis. Raises ValueError if it has another size, NameError for a name that no
+    axis in force has.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(jnp.array([[1., 2.], [3., 4.]]))

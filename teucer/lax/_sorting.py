@@ -449,9 +449,9 @@ def sort(
     """An array, or arrays together, in ascending order along an axis.
 
     operand: an array or a sequence of arrays of one shape; the first num_keys of them decide the
-    order. -0 is equal to 0, NaN greater than all; complex numbers are ordered by real, then
-    imaginary part. Raises TypeError if shapes differ, ValueError if the axis or num_keys is out of
-    range.
+    order. -0 is equal to 0, and NaN greater than all. Complex numbers are ordered by their real
+    parts, then by their imaginary parts. Raises TypeError if shapes differ, ValueError if the axis
+    or num_keys is out of range.
 
     >>> sort(np.float32([3, 1, 2]))
     Array([1., 2., 3.], dtype=float32)

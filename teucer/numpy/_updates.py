@@ -73,10 +73,10 @@ class At:
 class Place:
     """x.at[index]: the elements x[index] of x, to be read or changed in a copy.
 
-    All methods take mode ("drop" or "fill", "clip", "promise_in_bounds": what becomes of places
-    outside; by default changes to them are dropped), indices_are_sorted and unique_indices
-    (promises about index arrays), wrap_negative_indices (whether negative places count from the
-    end). Changes keep the dtype of x.
+    All methods take these options. mode: what becomes of places outside: "drop" or "fill" (the
+    default: changes to them are dropped), "clip", "promise_in_bounds". indices_are_sorted,
+    unique_indices: promises about index arrays. wrap_negative_indices: whether negative places
+    count from the end. Changes keep the dtype of x.
 
     >>> import teucer.numpy as jnp
     >>> jnp.arange(3).at[1].set(7).tolist()

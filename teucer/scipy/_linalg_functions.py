@@ -268,9 +268,9 @@ def _by_columns(
 ) -> Any:
     """An upper triangular matrix with a given diagonal.
 
-    Its column k above the diagonal solves `matrix @ x = right`, where matrix, right = system(the
-    columns before k, what t has above its diagonal in column k, values[k], t[k, k]), of which the
-    first k rows count. A zero on the diagonal is taken for 1.
+    Its column k above the diagonal solves `matrix @ x = right`, of which the first k rows count.
+    Here matrix, right = system(the columns before k, what t has above its diagonal in column k,
+    values[k], t[k, k]). A zero on the diagonal is taken for 1.
     """
     n = t.shape[-1]
     places, eye = jnp.arange(n), jnp.eye(n, dtype=t.dtype)

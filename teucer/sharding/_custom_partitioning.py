@@ -347,12 +347,12 @@ class custom_partitioning:  # as users write it, a decorator
 
         partition(*static arguments, mesh, args, result): args and result are pytrees of
         ShapeDtypeStruct, with the shardings that were found. It returns (mesh, lower_fn,
-        result_shardings, arg_shardings): what each device runs on its parts, in which the axes of
-        the mesh have their names, and how results and arguments (a tuple of trees) are to lie for
-        it.
-        sharding_rule: a string such as 'i j, j k -> i k', an SdyShardingRule, or a function
-        (*static arguments, mesh, list of argument types, list of result types) that gives one, or
-        (a string, a dictionary of the options that follow).
+        result_shardings, arg_shardings). lower_fn is what each device runs on its parts; the axes
+        of the mesh have their names in it. The shardings say how results and arguments (a tuple of
+        trees) are to lie for it.
+        sharding_rule: a string such as 'i j, j k -> i k', an SdyShardingRule, or a function that
+        gives one. The function takes (*static arguments, mesh, list of argument types, list of
+        result types). It may also be (a string, a dictionary of the options that follow).
         infer_sharding_from_operands, propagate_user_sharding: accepted; Shardy goes by the rule
         alone. decode_shardings=False: `partition` is given GSPMDShardings. The rest: see
         `SdyShardingRule`. Raises TypeError or ValueError for a rule that is none.

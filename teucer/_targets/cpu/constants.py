@@ -60,9 +60,9 @@ class Limits(NamedTuple):
     carried: bytes that a function takes and gives, at least, so that what its call costs by itself
     is small beside it.
     copied: equations that XLA would have to copy, at least.
-    grouped, repeated, held: calls of a function that follow one another share pieces of so many
-        calls at most, in which XLA copies so many equations and which take and give so many bytes
-        at most.
+    grouped, repeated, held: calls of a function that follow one another share pieces. A piece has
+    so many calls at most; XLA copies so many equations in it; it takes and gives so many bytes at
+    most.
     groups: where the calls do not divide into such pieces, there are so many pieces at least.
     runs: of such pieces, as data may flow between their calls in different ways, each runs so many
     times on the average, at least.

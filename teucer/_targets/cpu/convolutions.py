@@ -44,9 +44,9 @@ def convolution(
 def by_eigen(
     lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, **window: Any
 ) -> tuple[float, float]:
-    """How many products a convolution over two axes takes, which XLA gives to YNNPACK where it is
-    not told otherwise; and as many if Eigen takes less time for them, a negative multiple if it
-    takes more (docs/convolutions.md)."""
+    """(the products of a convolution over two axes, what Eigen saves of them). XLA gives such a
+    convolution to YNNPACK where it is not told otherwise. The second number is the first if Eigen
+    takes less time, a negative multiple of it if Eigen takes more (docs/convolutions.md)."""
     (_, features, *_), (_, _, *kernel), (_, _, *places) = (
         taken(x.shape, spec)
         for x, spec in zip((lhs, rhs, out), window["dimension_numbers"], strict=True)
@@ -123,9 +123,9 @@ def _ordered(
     """The axes in the order in which XLA has a fast kernel: features last, kernels (spatial, in,
     out).
 
-    XLA's CPU compiler brings the axes of convolutions into this order in the main function only,
-    not in the bodies of loops and in functions that it does not inline: there others run up to 100
-    times longer.
+    XLA's CPU compiler brings the axes of convolutions into this order in the main function only. In
+    bodies of loops, and in functions that it does not inline, other orders run up to 100 times
+    longer.
     """
     lhs_spec, rhs_spec, out_spec = (tuple(spec) for spec in window["dimension_numbers"])
     order = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1])

@@ -4,9 +4,9 @@ Equations that a program repeats become a function that is emitted once and that
 inline.
 
 What is found, what it costs and what decides is written in docs/outlining.md. The words: a *letter*
-says what an equation does, whatever its operands; a *repeat* is a substring of letters that occurs
-several times; its *instances* are those occurrences of which the data flow inside is the same, and
-one *function* stands for them.
+says what an equation does, whatever its operands. A *repeat* is a substring of letters that occurs
+several times. Its *instances* are the occurrences with the same data flow inside, and one
+*function* stands for them.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class _Program:
 
     eqns: those that take part. cheap: by variable, equations on constants alone that are written
     again wherever they are used. first: other equations on constants alone, and those that take a
-    part of an argument, such as `xs[3]`: they go first, so that no instance has them for all, and
-    steps differ in what they take but not in their letters.
+    part of an argument, such as `xs[3]`. They go first, so that no instance has them for all. Steps
+    then differ in what they take, but not in their letters.
     """
 
     def __init__(self, jaxpr: Jaxpr, costs: Costs) -> None:

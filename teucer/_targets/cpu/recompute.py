@@ -59,9 +59,9 @@ def _far_uses(eqns: Sequence[Eqn], place: dict[Var, int]) -> dict[int, set[Any]]
     """By number of an equation, its operands that were made far before it, or that are like such
     operands of an equation like it.
 
-    Alike are equations of one kind that follow equations of the same kinds, where a value is made,
-    or are followed by such, where it is used: the last layer is to go like the others, though what
-    it makes is used soon, if the loss is short.
+    Equations that make a value are alike if they are of one kind and follow equations of the same
+    kinds. Those that use one are alike if they are followed by the same kinds. So the last layer
+    goes like the others, though a short loss uses its value soon.
     """
     kinds: dict[Any, int] = {}
     letters = [

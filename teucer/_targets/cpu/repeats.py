@@ -42,9 +42,9 @@ def repeats(
 
     letters: i64[n]; negative ones are like no other.
 
-    The candidates are the maximal repeats of the sequence, which are the left-diverse nodes of its
-    suffix tree (Gusfield, Algorithms on Strings, Trees and Sequences, section 7.12); where
-    occurrences overlap, as in `abcabcabc`, the first period of each stands for it.
+    The candidates are the maximal repeats of the sequence: the left-diverse nodes of its suffix
+    tree (Gusfield, Algorithms on Strings, Trees and Sequences, section 7.12). Where occurrences
+    overlap, as in `abcabcabc`, the first period of each stands for it.
 
     >>> repeats(np.array([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 9]), 2, lambda r: True)
     [Repeat(starts=[1, 4, 7], length=3)]

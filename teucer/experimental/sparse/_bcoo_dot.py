@@ -43,9 +43,8 @@ def bcoo_dot_general_p(
 ) -> tuple[Any, ...]:
     """The dense product of a BCOO array and a dense one, of axes of any kind.
 
-    Of each stored element the blocks of rhs at its place are taken, along the axes that are paired
-    with sparse ones, and what they give is added where the element stands along the sparse axes
-    that are left.
+    For each stored element the blocks of rhs at its place are taken, along the axes that are paired
+    with sparse ones. Their products are added at the element's place along the other sparse axes.
     """
     shape = lhs_spinfo.shape
     layout = validate_bcoo(data, indices, shape)

@@ -1,7 +1,7 @@
 """`sparsify`: functions of dense arrays made into functions of sparse ones.
 
-A function is traced as if all its arguments were dense, and what it does is done to the buffers of
-those that are sparse, by a rule for each primitive (`_sparse_rules`, and here for those that carry
+A function is traced as if all its arguments were dense. A rule for each primitive then does the
+same to the buffers of those that are sparse (`_sparse_rules`, and here for primitives that carry
 jaxprs). `SparseTrace` does the same while the function runs.
 """
 

@@ -229,9 +229,9 @@ def settle_carry(
 
     stage: types of the carry -> body, whose first results are the next carry. check: raises if
     trees differ.
-    fun: the body. In loops of Teucer's own functions, which know nothing of devices, the carry is
-    cast to vary over the manual mesh axes over which the body makes it vary; users say so
-    themselves, as in JAX.
+    fun: the body. Loops of Teucer's own functions know nothing of devices. There the carry is cast
+    to vary over the manual mesh axes over which the body makes it vary. Users say so themselves, as
+    in JAX.
     Returns the body and the initial carry, converted.
     """
     current, ours = list(avals), str(getattr(fun, "__module__", "")).startswith("teucer.")

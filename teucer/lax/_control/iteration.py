@@ -360,9 +360,8 @@ def fori_loop(
     int(upper), and reverse mode differentiates it; otherwise it is a `while_loop`. For
     upper <= lower the value is init_val.
     unroll: how many steps make one iteration of the compiled loop; only where the bounds are known.
-    body_fun gets i as a weakly typed integer where the bounds are known, and in the dtype of
-    `lower` otherwise. Raises TypeError if the bounds differ in dtype, or body_fun returns another
-    type than it takes.
+    There body_fun gets i as a weakly typed integer, and elsewhere in the dtype of `lower`. Raises
+    TypeError if the bounds differ in dtype, or body_fun returns another type than it takes.
 
     >>> import teucer as jax
     >>> jax.lax.fori_loop(0, 5, lambda i, total: total + i, 0)

@@ -24,8 +24,8 @@ class gaussian_kde:
 
     dataset: T[n], or T[d, n], n samples of d numbers. weights: T[n], of the samples; they are made
     to sum to 1.
-    bw_method: the width of the Gaussians in units of that of the samples: "scott" (as None),
-    "silverman", a number, or a function of the estimate, which has `n`, `d` and `neff`, the number
+    bw_method: the width of the Gaussians in units of that of the samples. It is "scott" (as None),
+    "silverman", a number, or a function of the estimate. That has `n`, `d` and `neff`, the number
     of samples that weigh as much. Raises ValueError for shapes that do not fit, and
     NotImplementedError for complex samples.
 

@@ -63,10 +63,10 @@ def pull_block_spec(
     scalar_prefetch_handler: finds the scalars of f among those that index maps are given behind the
     place in the grid.
     grid_len: how many axes the grid has; by default index maps are given nothing else.
-    Returns a function of the arguments, arrays or types of them, that gives: a function for the
-    kernel, (place in the grid, scalars, *blocks) -> blocks of the results; the BlockSpecs of the
-    arguments; those of the arguments by keyword. Raises NotImplementedError, with the user's line,
-    for an operation of which blocks of the result do not say blocks of operands.
+    Returns a function of the arguments, arrays or types of them. It gives three things: a function
+    for the kernel, (place in the grid, scalars, *blocks) -> blocks of the results; the BlockSpecs
+    of the arguments; those of the arguments by keyword. Raises NotImplementedError, with the user's
+    line, for an operation of which blocks of the result do not say blocks of operands.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental import pallas as pl
