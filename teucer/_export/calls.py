@@ -85,7 +85,7 @@ class CallExported(Primitive):
         prefix = f"{ctx.module.unique_name(exported.fun_name)}_"
         ctx.module.functions.append(_functions(ctx, exported, prefix))
         kept = [
-            _laid_out(ctx, _of_type(ctx, args[i], aval), exported._in_named_shardings[i])
+            _laid_out(ctx, _of_type(ctx, args[i], aval), exported, exported._in_named_shardings[i])
             for i, aval in zip(exported.module_kept_var_idx, expected, strict=True)
         ]
         if len(exported.platforms) > 1:
@@ -101,7 +101,7 @@ class CallExported(Primitive):
         ctx.module.polymorphic |= exported.uses_global_constants
         outs = ctx.op("func.call", kept, exported.out_avals, f"callee = @{prefix}main")
         return tuple(
-            _of_type(ctx, _laid_out(ctx, out, sharding), aval)
+            _of_type(ctx, _laid_out(ctx, out, exported, sharding), aval)
             for out, sharding, aval in zip(
                 outs, exported._out_named_shardings, avals_out, strict=True
             )
@@ -136,7 +136,11 @@ def _over_own_mesh(sharding: Sharding | None, avals: Avals, exported: Exported) 
         )
     names = dict(zip(old.axis_names, mesh.axis_names, strict=True))
     entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec]
-    return typed(NamedSharding(mesh, PartitionSpec(*entries)), len(entries))
+    sums = {
+        what: frozenset(names[n] for n in getattr(sharding.spec, what))
+        for what in ("unreduced", "reduced")
+    }
+    return typed(NamedSharding(mesh, PartitionSpec(*entries, **sums)), len(entries))
 
 
 # Stands before the names of an exported module's functions in the text that is kept of them.
@@ -161,6 +165,8 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
         )
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):
+        if exported.nr_devices == 1 != n_devices:
+            axes = (*axes, ("__devices__", n_devices))  # along which nothing is split
         symbol = ctx.module.mesh_symbol(
             AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)),
             exported.fun_name,
@@ -170,16 +176,22 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
     return functions
 
 
-def _laid_out(ctx: Context, value: Value, sharding: Sharding | None) -> Any:
-    return value if sharding is None else ctx.constrain(value, sharding)
+def _laid_out(ctx: Context, value: Value, exported: Exported, sharding: Sharding | None) -> Any:
+    """A value as it was laid out over the devices of the export; over one it lay nowhere else."""
+    return value if sharding is None or exported.nr_devices == 1 else ctx.constrain(value, sharding)
 
 
 def _of_type(ctx: Context, value: Value, aval: ShapedArray) -> Any:
     """A value as one of a type that differs in what is known of its sizes."""
-    if aval.symbolic is value.aval.symbolic:
+    if _known_sizes(aval) == _known_sizes(value.aval):
         return Value(value.name, aval)
     physical = Value(value.name, value.aval.physical)
     return Value(ctx.op1("stablehlo.convert", (physical,), aval.physical).name, aval)
+
+
+def _known_sizes(aval: ShapedArray) -> list[Any]:
+    """Its sizes; None for those that the program text does not say."""
+    return [None if is_symbolic(n) else n for n in aval.shape]
 
 
 def _platform_number(ctx: Context, exported: Exported) -> int:

@@ -8,6 +8,7 @@ artifact.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import struct
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.memory import MemorySpace
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.types import ShapedArray, float0
-from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
+from teucer._devices.meshes import AbstractDevice, AbstractMesh, AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
@@ -53,6 +55,7 @@ __all__ = [
 ]
 
 _MAGIC = b"\x93teucer:"
+_OPEN = {"open": True}  # an entry of a PartitionSpec that leaves it to the compiler
 _KINDS = {"exported function": b"export", "executable": b"exec"}
 _VERSION = 1
 
@@ -265,6 +268,7 @@ def aval_text(aval: ShapedArray) -> dict[str, Any]:
         "weak_type": aval.weak_type,
         "key": aval.extended,
         "sharding": sharding_text(aval.partition),
+        "memory": aval.memory_space.name,
     }
 
 
@@ -276,7 +280,13 @@ def aval_of(text: Params, scope: SymbolicScope) -> ShapedArray:
     dtype = (
         key_dtype(name) if text["key"] else float0 if name == "float0" else dtypes.as_dtype(name)
     )
-    return ShapedArray(shape, dtype, text["weak_type"], sharding=sharding_of(text.get("sharding")))
+    return ShapedArray(
+        shape,
+        dtype,
+        text["weak_type"],
+        sharding=sharding_of(text.get("sharding")),
+        memory_space=MemorySpace[text.get("memory", "Device")],
+    )
 
 
 def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()) -> Any:
@@ -285,15 +295,18 @@ def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()
     if sharding is None:
         return None
     mesh, spec = sharding.mesh, sharding.spec
-    if UNCONSTRAINED in spec or spec.unreduced or spec.reduced:
-        raise ValueError(
-            f"serialize: {sharding} leaves something open, and cannot be written. Say where each "
-            "axis lies."
-        )
     text: dict[str, Any] = {
         "mesh": [list(axis) for axis in mesh.shape_tuple],
-        "spec": [list(entry) if isinstance(entry, tuple) else entry for entry in spec],
+        "spec": [
+            _OPEN if entry is UNCONSTRAINED else list(entry) if isinstance(entry, tuple) else entry
+            for entry in spec
+        ],
     }
+    for name, axes in ("unreduced", spec.unreduced), ("reduced", spec.reduced):
+        if axes:
+            text[name] = sorted(axes)
+    if isinstance(mesh, AbstractMesh) and mesh.abstract_device is not None:
+        text["device"] = dataclasses.asdict(mesh.abstract_device)
     if any(kind is not AxisType.Auto for kind in mesh.axis_types):
         text["types"] = [kind.name for kind in mesh.axis_types]
     if devices:
@@ -309,11 +322,17 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
         return None
     names, sizes = zip(*text["mesh"], strict=True)
     spec = PartitionSpec(
-        *[tuple(entry) if isinstance(entry, list) else entry for entry in text["spec"]]
+        *[
+            UNCONSTRAINED if entry == _OPEN else tuple(entry) if isinstance(entry, list) else entry
+            for entry in text["spec"]
+        ],
+        unreduced=frozenset(text.get("unreduced", ())),
+        reduced=frozenset(text.get("reduced", ())),
     )
     types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
     if "devices" not in text:
-        return NamedSharding(AbstractMesh(sizes, names, types), spec)
+        device = AbstractDevice(**text["device"]) if "device" in text else None
+        return NamedSharding(AbstractMesh(sizes, names, types, abstract_device=device), spec)
     own = np.empty(len(text["devices"]), object)
     own[:] = [devices[i] for i in text["devices"]]
     return NamedSharding(Mesh(own.reshape(sizes), names, types), spec, memory_kind=text["memory"])

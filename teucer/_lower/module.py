@@ -117,13 +117,18 @@ class Module:
     def definitions(self) -> tuple[str, str]:
         """The attributes of the module, and the definitions of its meshes."""
         attributes = [text.POLYMORPHIC] if self.polymorphic else []
+        ones = all(math.prod(size for _, size in shape) == 1 for shape, _ in self.meshes)
         if self.mesh is None:
-            if self.meshes:
+            if not ones:
                 raise ValueError(
                     f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
                     "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
                 )
-            return f" attributes {{{', '.join(attributes)}}}" if attributes else "", ""
+            head = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
+            # an exported function may name meshes of the one device that the program has
+            return head, "".join(
+                f"{text.mesh(symbol, shape, [])}\n" for (shape, _), symbol in self.meshes.items()
+            )
         n = self.mesh.size
         lines = []
         for (shape, order), symbol in self.meshes.items():
