@@ -171,16 +171,24 @@ def test_linear_solve_vmap(in_axes):
     )
 
 
-def test_symmetric():
+@pytest.mark.parametrize("both", [False, True])
+def test_symmetric(both):
+    called = []
+
     def f(k, b):
+        def solve(matvec, b):
+            return lax.dot(np.linalg.inv(SYMMETRIC), b) / k
+
         return lax.custom_linear_solve(
             lambda x: lax.dot(SYMMETRIC * k, x),
             b,
-            lambda matvec, b: lax.dot(np.linalg.inv(SYMMETRIC), b) / k,
+            solve,
+            (lambda vecmat, b: (called.append(vecmat), solve(None, b))[1]) if both else None,
             symmetric=True,
         )
 
     assert_derivatives(f, 1.3, B, laws=SECOND)
+    assert bool(called) is both
 
 
 def test_trees():

@@ -247,7 +247,8 @@ def custom_linear_solve(
     the derivatives.
     transpose_solve: called as transpose_solve(vecmat, b), solves with the transposed matrix, for
     reverse mode.
-    symmetric: the matrix is symmetric; `solve` solves the transposed system too.
+    symmetric: the matrix is symmetric; `solve` solves the transposed system too, unless there is a
+    transpose_solve.
     has_aux: solve returns (x, aux), and so does this; aux has no derivative.
     Raises ValueError if a function returns arrays of other shapes than those of b.
 
@@ -264,11 +265,6 @@ def custom_linear_solve(
             "lax.custom_linear_solve: matvec, solve and transpose_solve arguments should be "
             "callable."
         )
-    if transpose_solve is not None and symmetric:
-        raise TypeError(
-            "custom_linear_solve: symmetric=True says that solve is transpose_solve; give one of "
-            "them."
-        )
     flat, tree = pytrees.tree_flatten(b)
     in_tree, avals = pytrees.treedef_tuple((tree,)), avals_of("custom_linear_solve", flat)
 
@@ -282,16 +278,14 @@ def custom_linear_solve(
 
     mat = stage(matvec, "matvec")
     solved = stage(solve, "solve", matvec, aux=has_aux)
-    if symmetric:
+    vec = back = None
+    if transpose_solve is not None:
+        vec = mat if symmetric else _transposed(mat, len(flat))
+        vecmat = matvec if symmetric else _as_function(vec, tree)
+        back = stage(transpose_solve, "transpose_solve", vecmat, aux=has_aux)
+    elif symmetric:
         vec, back = mat, solved
-    elif transpose_solve is not None:
-        vec = _transposed(mat, len(flat))
-        back = stage(transpose_solve, "transpose_solve", _as_function(vec, tree), aux=has_aux)
-    bodies = (
-        SolveParts(mat, vec, solved, back)
-        if symmetric or transpose_solve is not None
-        else SolveParts(mat, None, solved, None)
-    )
+    bodies = SolveParts(mat, vec, solved, back)
     consts = [() if body is None else body.consts for body in bodies]
     outs = linear_solve_p.call(
         *(c for part in consts for c in part),
