@@ -117,18 +117,9 @@ class Module:
     def definitions(self) -> tuple[str, str]:
         """The attributes of the module, and the definitions of its meshes."""
         attributes = [text.POLYMORPHIC] if self.polymorphic else []
-        ones = all(math.prod(size for _, size in shape) == 1 for shape, _ in self.meshes)
         if self.mesh is None:
-            if not ones:
-                raise ValueError(
-                    f"types speak of a mesh {dict(next(iter(self.meshes))[0])} whose devices are "
-                    "not known. Please enter your `jit` into a mesh context via `jax.set_mesh`."
-                )
             head = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
-            # an exported function may name meshes of the one device that the program has
-            return head, "".join(
-                f"{text.mesh(symbol, shape, [])}\n" for (shape, _), symbol in self.meshes.items()
-            )
+            return head, self._meshes_of_one() if self.meshes else ""
         n = self.mesh.size
         lines = []
         for (shape, order), symbol in self.meshes.items():
@@ -145,6 +136,21 @@ class Module:
             lines.append(text.mesh(symbol, shape, [place[d] for d in order or ()]))
         attributes += [f"mhlo.num_partitions = {n} : i32", "mhlo.num_replicas = 1 : i32"]
         return f" attributes {{{', '.join(attributes)}}}", "".join(f"{line}\n" for line in lines)
+
+    def _meshes_of_one(self) -> str:
+        """Definitions of meshes that an exported function names, in a program of one device.
+
+        Raises ValueError for meshes of more devices.
+        """
+        for shape, _ in self.meshes:
+            if math.prod(size for _, size in shape) != 1:
+                raise ValueError(
+                    f"types speak of a mesh {dict(shape)} whose devices are not known. Please "
+                    "enter your `jit` into a mesh context via `jax.set_mesh`."
+                )
+        return "".join(
+            f"{text.mesh(symbol, shape, [])}\n" for (shape, _), symbol in self.meshes.items()
+        )
 
     def unique_name(self, name: str) -> str:
         """A symbol name not used before, made of `name`."""
