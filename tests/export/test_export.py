@@ -272,7 +272,7 @@ def test_trees_of_classes_not_registered():
         exported.serialize()
     with pytest.raises(ValueError, match="Duplicate serialization registration"):
         export.register_namedtuple_serialization(Pair, serialized_name="other")
-    with pytest.raises(ValueError, match="only for dictionaries with string keys. Found key 1"):
+    with pytest.raises(TypeError, match="only for dictionaries with string keys. Found key 1"):
         export.export(jax.jit(lambda d: d))({1: 2.0}).serialize()
     with pytest.raises(
         ValueError, match="If `from_children` is not present, you must call first(?s:.*)str"

@@ -142,7 +142,7 @@ register_pytree_node_serialization(
 def _string_keys(keys: Sequence[Any]) -> list[str]:
     bad = [k for k in keys if not isinstance(k, str)]
     if bad:
-        raise ValueError(
+        raise TypeError(
             "Serialization is supported only for dictionaries with string keys. Found key "
             f"{bad[0]!r} of type {type(bad[0])}."
         )
