@@ -65,8 +65,9 @@ def test_type_checkers_accept_the_programs_of_users(tmp_path):
         for i, text in enumerate(parts(page)):
             old = sorted(known - {n.name for n in ast.parse(text).body if hasattr(n, "name")})
             before = f"from {name}_{i - 1} import {', '.join(old)}\n" if old else ""
-            (tmp_path / f"{name}_{i}.py").write_text(of_teucer(before + text))
             known |= bound(before + text)
+            exported = f"\n__all__ = {sorted(known)}\n"
+            (tmp_path / f"{name}_{i}.py").write_text(of_teucer(before + text) + exported)
     for program in PROGRAMS:
         name = re.sub(r"\W", "_", str(program.relative_to(ROOT).with_suffix("")))
         (tmp_path / f"{name}.py").write_text(of_teucer(program.read_text()))
@@ -74,7 +75,13 @@ def test_type_checkers_accept_the_programs_of_users(tmp_path):
         [
             *(sys.executable, "-m", "mypy", "--config-file", "/dev/null"),
             *("--cache-dir", str(ROOT / ".mypy_cache" / "users"), "--no-error-summary"),
-            *("--check-untyped-defs", "--ignore-missing-imports", "--follow-imports", "silent"),
+            *(
+                "--check-untyped-defs",
+                "--no-implicit-reexport",
+                "--ignore-missing-imports",
+                "--follow-imports",
+                "silent",
+            ),
             *("--allow-redefinition", "--python-version", "3.11"),
             *(f"--disable-error-code={code}" for code in OFF),
             *sorted(str(path) for path in tmp_path.glob("*.py")),
@@ -105,3 +112,26 @@ def test_faces_whose_names_are_loaded_on_first_use_have_stubs():
 def test_programs_with_annotations_run(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
+
+
+def test_faces_export_to_type_checkers_what_they_import():
+    """In a package with types, `from a import b` is private to checkers but for `__all__`, or
+    `b as b`."""
+    hidden = {}
+    for path in (ROOT / "teucer").rglob("*.py"):
+        inner = any(part[0] == "_" and part != "__init__.py" for part in path.parts[-4:])
+        if inner or {"cli", "compat"} & set(path.parts) or path.with_suffix(".pyi").exists():
+            continue
+        body = ast.parse(path.read_text()).body
+        if any(isinstance(n, ast.Assign) and "__all__" in ast.unparse(n.targets[0]) for n in body):
+            continue
+        plain = {
+            alias.name
+            for node in body
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+            for alias in node.names
+            if alias.asname is None and alias.name not in ("Any", "listing")
+        }
+        if plain:
+            hidden[str(path.relative_to(ROOT))] = sorted(plain)
+    assert hidden == {}
