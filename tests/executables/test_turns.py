@@ -1,10 +1,12 @@
 """Of several processes that need one program, one compiles it and the others wait, as long as it
 lives and with a bound."""
 
+import os
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +77,26 @@ def in_thread(work):
 def waits_for(path):
     with turns.turn(path) as waited:
         return waited, path.with_name(disk_cache.UNFINISHED + path.name).exists()
+
+
+def test_the_file_goes_between_opening_and_locking(tmp_path, monkeypatch):
+    """The one that had it has ended: its entry may be there, and nothing is waited for."""
+    opened, calls = os.open, []
+
+    def lost(path, *args):
+        handle = opened(path, *args)
+        os.unlink(path)
+        return handle
+
+    def locked(handle, how):
+        calls.append(how)
+        assert len(calls) < 3
+
+    monkeypatch.setattr(turns, "fcntl", SimpleNamespace(flock=locked, LOCK_EX=2, LOCK_NB=4))
+    monkeypatch.setattr(os, "open", lost)
+    with config.cache_wait(5):
+        assert waits_for(tmp_path / "entry") == (True, False)
+    assert calls == [6]
 
 
 def test_who_waits_goes_on_when_the_other_has_ended(tmp_path, waiting):

@@ -344,6 +344,11 @@ def test_mesh_in_force(mesh):
     assert get_mesh().empty
 
 
+def test_pjit_without_a_mesh_is_jit():
+    y = pjit(lambda x, *, n: x * n)(np.ones(8), n=3)
+    assert y[0] == 3 and len(y.devices()) == 1
+
+
 def test_pjit_and_constraints_heed_the_mesh_of_a_block(mesh):
     """`jit` and `device_put` do not; what `pjit` was told to be None is whole on each device, and
     what it was not told is free."""
@@ -363,6 +368,7 @@ def test_pjit_and_constraints_heed_the_mesh_of_a_block(mesh):
         )
         assert pjit(lambda x: x * 2)(np.ones(8)).sharding == NamedSharding(mesh, P())
         assert pjit(lambda x: x * 2)(laid).sharding == laid.sharding
+        assert pjit(lambda x, *, n: x * n)(laid, n=3)[1] == 3
         assert pjit(lambda x: x * 2, out_shardings=None)(laid).sharding == NamedSharding(mesh, P())
         with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
             pjit(lambda x: x * 2, in_shardings=None)(laid)

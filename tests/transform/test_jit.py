@@ -98,6 +98,8 @@ def test_unhashable_static_argument():
         ({"donate_argnums": 3}, "donate_argnums"),
         ({"static_argnums": 0, "donate_argnums": 0}, "intersect"),
         ({"static_argnums": "x"}, "static_argnums"),
+        ({"static_argnames": [0]}, "static_argnames must be a str or a sequence of strs"),
+        ({"donate_argnames": ("x", b"y")}, "donate_argnames must be a str or a sequence of strs"),
     ],
 )
 def test_bad_options(options, message):
