@@ -122,7 +122,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Iterable[Any], ...]]] = {
     ),
     "digitize": (
         lambda np, bins, right: np.digitize(V, np.array(bins), right),
-        (([-2, 4, 7], [7, 4, -2], [0], [4, 4]), (False, True)),
+        (([-2, 4, 7], [7, 4, -2], [0], [4, 4], []), (False, True)),
     ),
     "unravel_index": (lambda np, i: np.unravel_index(np.array([i]), (2, 3)), (range(6),)),
     "ravel_multi_index": (
