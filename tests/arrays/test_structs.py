@@ -91,3 +91,29 @@ def test_a_pickled_struct_is_equal() -> None:
     for field in ("shape", "dtype", "weak_type", "vma", "is_ref"):
         other = jax.ShapeDtypeStruct(**{**BASE, field: OTHER[field]()})
         assert pickle.loads(pickle.dumps(other)) == other
+
+
+def test_a_struct_of_a_type_has_all_that_the_type_says() -> None:
+    """As eval_shape gives it, within shard_map too."""
+    mesh = jax.make_mesh((2, 2), ("x", "y"), devices=jax.devices()[:4])
+    found: list[Any] = []
+
+    def within(part: Any, weak: Any) -> Any:
+        for value in (part, part.sum(), weak, weak * 2):
+            found.append((jax.eval_shape(lambda x: x, value), jax.typeof(value)))
+        return part
+
+    with jax.set_mesh(mesh):
+        x = jax.reshard(np.ones((4, 4), np.float32), P("x", "y"))
+        for names in ({"x"}, {"x", "y"}):
+            spec = P("x", "y" if "y" in names else None)
+            f = jax.shard_map(within, in_specs=(spec, P()), out_specs=spec, axis_names=names)
+            jax.jit(f).trace(x, 2.0)
+    assert {len(aval.vma) for _, aval in found} == {0, 1, 2}
+    for struct, aval in found:
+        assert (struct.shape, struct.dtype, struct.weak_type) == (
+            aval.shape,
+            aval.dtype,
+            aval.weak_type,
+        )
+        assert (struct.vma or frozenset()) == aval.vma
