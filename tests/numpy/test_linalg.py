@@ -1,5 +1,7 @@
 """Linear algebra: values against NumPy, stacks, derivatives against differences, errors."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -240,3 +242,12 @@ def test_norms_at_zero_and_of_nothing():
     )
     assert jnp.linalg.norm(np.ones(0), np.inf) == 0 and jnp.linalg.norm(np.ones((3, 0)), 1) == 0
     assert isinstance(jnp.linalg.det(np.ones((0, 0))), jax.Array)
+
+
+@pytest.mark.parametrize("last", [(), (3,)], ids=["vector", "matrix"])
+@pytest.mark.parametrize("first", [(), (2,)], ids=["vector", "matrix"])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_products_of_several(n, first, last):
+    shapes = [(*first, 2), *[(i, i + 1) for i in range(2, n)], (n, *last)]
+    arrays = [np.arange(math.prod(s), dtype=np.float32).reshape(s) % 5 - 2 for s in shapes]
+    np.testing.assert_array_equal(jnp.linalg.multi_dot(arrays), np.linalg.multi_dot(arrays))
