@@ -102,6 +102,10 @@ def main() -> None:
     print(sharded.sharding, jnp.einsum("i,i->", x, y), jnp.concatenate([x, y], axis=0))
     print(jnp.sum(x, axis=(0,), keepdims=True), x.sum(0), x.reshape(5, 1), x.reshape((5, 1)))
     print(lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), lax.fori_loop(0, 3, lambda i, c: c + i, 0))
+    heads = jnp.ones((2, 4, 1, 8))
+    attended: Array = jax.nn.dot_product_attention(heads, heads, np.ones((2, 4, 1, 8), np.float32))
+    weights: Array = jax.nn.softmax(attended, axis=(0, 1))
+    print(attended.shape, weights.sum(), jax.nn.logsumexp(weights, axis=-1) + 1)
     a, b = lax.sort((x, y)), lax.sort(x)
     print(a[0] + b, jnp.argsort(x), jnp.array([1, 2], dtype="int32"), jnp.zeros((2,), np.int32))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -15,9 +15,41 @@ from teucer.nn._normalizations import logsumexp, softmax
 __all__ = ["dot_product_attention", "scaled_matmul"]
 
 
+@overload
 def dot_product_attention(
     query: ArrayLike,
     key: Array,
+    value: ArrayLike,
+    bias: ArrayLike | None = ...,
+    mask: ArrayLike | None = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: ArrayLike | None = ...,
+    key_value_seq_lengths: ArrayLike | None = ...,
+    local_window_size: object = ...,
+    implementation: str | None = ...,
+    return_residual: Literal[False] = ...,
+) -> Array: ...
+@overload
+def dot_product_attention(
+    query: ArrayLike,
+    key: Array,
+    value: ArrayLike,
+    bias: ArrayLike | None = ...,
+    mask: ArrayLike | None = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: ArrayLike | None = ...,
+    key_value_seq_lengths: ArrayLike | None = ...,
+    local_window_size: object = ...,
+    implementation: str | None = ...,
+    return_residual: bool = ...,
+) -> Any: ...
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
     value: ArrayLike,
     bias: ArrayLike | None = None,
     mask: ArrayLike | None = None,
@@ -29,7 +61,7 @@ def dot_product_attention(
     local_window_size: object = None,
     implementation: str | None = None,
     return_residual: bool = False,
-) -> Array:
+) -> Array | tuple[Array, Array]:
     """softmax(query @ key^T * scale + bias) @ value, for several heads.
 
     query: T[batch, q, heads, width] or without batch. key, value: T[batch, k, kv_heads, width],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
-def _on_axes(run: Callable[..., object]) -> Any:
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+
+def _on_axes(run: _F) -> _F:
     """A function of which `axis` may be any sequence of axes, though a compiled one takes what has
     a hash."""
 
@@ -34,7 +37,7 @@ def _on_axes(run: Callable[..., object]) -> Any:
     def along(x: ArrayLike, axis: int = -1, *args: Any, **kwargs: object) -> Any:
         return run(x, axis if type(axis) is int else axis_key(axis), *args, **kwargs)
 
-    return along
+    return cast("_F", along)
 
 
 @overload

@@ -18,11 +18,18 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from teucer._core.typing import DTypeLike, OutSharding, Size
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
-_REDUCE = {"add": jnp.sum, "max": jnp.max, "min": jnp.min, "multiply": jnp.prod}
+_REDUCE: dict[str, Callable[..., Any]] = {
+    "add": jnp.sum,
+    "max": jnp.max,
+    "min": jnp.min,
+    "multiply": jnp.prod,
+}
 
 
 def segment_sum(
