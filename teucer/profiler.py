@@ -89,8 +89,7 @@ def annotate_function(
 
     decorator_kwargs: shown with it.
     """
-    label = name or getattr(func, "__qualname__", repr(func))
-    label = func.__name__ if name is None and hasattr(func, "__name__") else label
+    label = name or getattr(func, "__name__", repr(func))
 
     @functools.wraps(func)
     def annotated(*args: P.args, **kwargs: P.kwargs) -> R:

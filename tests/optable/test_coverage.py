@@ -127,6 +127,15 @@ def test_every_primitive_has_an_entry() -> None:
     assert not missing, f"primitives without an entry in tests/optable: {sorted(missing)}"
 
 
+def test_a_primitive_says_whether_it_has_several_results() -> None:
+    wrong = {
+        p.name
+        for p, eqns in met().items()
+        if not p.multiple_results and any(len(eqn.outvars) != 1 for eqn in eqns)
+    }
+    assert not wrong, f"primitives that have several results and do not say it: {sorted(wrong)}"
+
+
 # What numbers of a few bits lose, where a primitive converts to them.
 ROUNDING = 0.03
 

@@ -1,5 +1,6 @@
 """Traces: what is written, what annotations do, and what is refused."""
 
+import functools
 import gc
 import gzip
 import json
@@ -34,7 +35,9 @@ def test_trace_is_written_for_tensorboard_and_perfetto(tmp_path):
     assert {"my label", "train"} <= found
     for name in (*folder.glob("*.trace.json.gz"), folder / "perfetto_trace.json.gz"):
         with gzip.open(name, "rt") as file:
-            assert any(e.get("name") == "my label" for e in json.load(file)["traceEvents"])
+            events = json.load(file)["traceEvents"]
+        assert any(e.get("name") == "my label" for e in events)
+    assert all("ph" in e for e in events)  # which Perfetto wants of each
 
 
 def test_start_and_stop(tmp_path):
@@ -55,10 +58,13 @@ def test_annotated_functions():
         return x + 1
 
     second = jax.profiler.annotate_function(lambda x: x, name="called second", kind="k")
+    part = functools.partial(first, 4)
+    third = jax.profiler.annotate_function(part)  # has no name
     session = jax.profiler.ProfileSession(profiler_options=QUIET)
     with session:
-        assert session.is_running and first(2) == 3 and second(4) == 4
-    assert not session.is_running and {"first", "called second"} <= names(session.profile_data)
+        assert session.is_running and first(2) == 3 and second(4) == 4 and third() == 5
+    labels = {"first", "called second", repr(part)}
+    assert not session.is_running and labels <= names(session.profile_data)
     assert first.__name__ == "first"
 
 

@@ -43,6 +43,20 @@ def test_what_the_compiler_chose_is_told_once(mesh, x):
     assert "inspect_sharding" in str(jax.make_jaxpr(inspected(seen))(x))
 
 
+def test_each_inspection_is_told(mesh, x):
+    seen = []
+
+    def f(x):
+        for _ in range(2):
+            jax.debug.inspect_array_sharding(x, callback=seen.append)
+        return x + 1
+
+    jax.jit(f)(x)
+    assert seen == [NamedSharding(mesh, P("x", "y"))] * 2
+    jax.jit(lambda x: (jax.jit(f)(x), jax.jit(f)(x)))(x)
+    assert len(seen) == 6
+
+
 @pytest.mark.parametrize(
     "transform",
     [

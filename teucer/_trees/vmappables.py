@@ -44,7 +44,7 @@ def marks(tree: Any, axes: Callable[[Any], Sequence[Any]]) -> tuple[list[Any], l
     made = pytrees.tree_unflatten(
         structure, [_element(x, axis) for x, axis in zip(leaves, axes(structure), strict=True)]
     )
-    found, structure = pytrees.tree_flatten(made, is_leaf=_is_mark)
+    found, structure = pytrees.tree_flatten(made)
     return [m.value for m in found], [m.axis for m in found], structure
 
 
@@ -53,9 +53,7 @@ def _element(x: Any, axis: Any) -> Any:
     if kind is None or axis is None:
         return pytrees.tree_map(lambda leaf: Mark(leaf, axis), x)
     made = kind.to_elt(_element, lambda: None, x, axis)
-    return pytrees.tree_map(
-        lambda leaf: leaf if _is_mark(leaf) else Mark(leaf, None), made, is_leaf=_is_mark
-    )
+    return pytrees.tree_map(lambda leaf: leaf if type(leaf) is Mark else Mark(leaf, None), made)
 
 
 def batches(
@@ -73,21 +71,17 @@ def batches(
         kind = vmappables.get(type(x))
         if kind is None:
             return to_axis(x.value, x.axis, next(wanted))
-        own = [next(wanted) for _ in pytrees.tree_leaves(x, is_leaf=_is_mark)]
+        own = [next(wanted) for _ in pytrees.tree_leaves(x)]
         return of_class(kind, x, next(iter(own), 0))
 
     def of_class(kind: Vmappable, x: Any, axis: Any) -> Any:
-        return pytrees.tree_map(_unmapped, kind.from_elt(inner, size, x, axis), is_leaf=_is_mark)
+        return pytrees.tree_map(_unmapped, kind.from_elt(inner, size, x, axis))
 
     def inner(_: Any, x: Any, axis: Any) -> Any:
         kind = vmappables.get(type(x))
         return to_axis(x.value, x.axis, axis) if kind is None else of_class(kind, x, axis)
 
     return pytrees.tree_map(batch, tree, is_leaf=_is_leaf)
-
-
-def _is_mark(x: Any) -> bool:
-    return type(x) is Mark
 
 
 def _unmapped(x: Any) -> Any:

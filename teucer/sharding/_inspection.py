@@ -42,7 +42,6 @@ class InspectSharding(Primitive):
     __slots__ = ()
     name = "inspect_sharding"
     multiple_results = True
-    mergeable = False
 
     def types(self, x: ShapedArray, *, callback: Callable[[Sharding], None]) -> Any:
         return ()
