@@ -10,6 +10,8 @@ import teucer as jax
 from teucer import lax, random
 from teucer import numpy as jnp
 from teucer.errors import KeyReuseError
+from teucer.extend import core
+from teucer.interpreters import batching, mlir
 
 
 def key(seed=0):
@@ -127,6 +129,22 @@ BAD = {
         ),
         "while_loop cond function leads to key reuse",
     ),
+    "while cond, carried behind constants": (
+        lambda k: (
+            lambda x: lax.while_loop(
+                lambda c: c[1] < random.normal(c[0]), lambda c: (c[0], c[1] + x), (k, 0.0)
+            )
+        )(jnp.float32(random.key_data(k)[0]) + 1),
+        "argument 1 is already consumed: the while_loop cond function leads to key reuse",
+    ),
+    "of an operation that is not known": (
+        lambda k: random.normal(of_a_library_p.bind(k)),
+        "random_bits",
+    ),
+    "given to an operation that is not known": (
+        lambda k: (random.normal(k), of_a_library_p.bind(k)),
+        "In of_a_library, argument 0",
+    ),
     "fori": (
         lambda k: lax.fori_loop(0, 3, lambda i, c: c + random.normal(k), 0.0),
         "leads to key reuse",
@@ -144,6 +162,14 @@ BAD = {
 }
 
 key_of_closure = key(5)
+of_a_library_p = core.Primitive("of_a_library")
+of_a_library_p.def_impl(lambda k: k)
+of_a_library_p.def_abstract_eval(lambda k: k)
+mlir.register_lowering(of_a_library_p, lambda ctx, k: [k])
+batching.primitive_batchers[of_a_library_p] = lambda args, dims: (
+    of_a_library_p.bind(*args),
+    dims[0],
+)
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -157,8 +183,9 @@ def test_no_reuse(name):
 @pytest.mark.parametrize("name", BAD)
 def test_reuse_in_programs(name):
     f, message = BAD[name]
-    with jax.debug_key_reuse(True), pytest.raises(KeyReuseError, match=message):
+    with jax.debug_key_reuse(True), pytest.raises(KeyReuseError, match=message) as caught:
         jax.jit(lambda k: f(k))(key())
+    assert "\n    key: key<fry>[" in str(caught.value)  # the argument of that number is one
     if name != "within a jit":
         jax.jit(lambda k: f(k))(key())  # nobody looks unless asked
 
