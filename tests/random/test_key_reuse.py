@@ -137,6 +137,10 @@ BAD = {
         )(jnp.float32(random.key_data(k)[0]) + 1),
         "argument 1 is already consumed: the while_loop cond function leads to key reuse",
     ),
+    "while cond, closed over": (
+        lambda k: lax.while_loop(lambda c: c < random.normal(k), lambda c: c + 1, 0.0),
+        "argument 0 is already consumed: the while_loop cond function leads to key reuse",
+    ),
     "of an operation that is not known": (
         lambda k: random.normal(of_a_library_p.bind(k)),
         "random_bits",
