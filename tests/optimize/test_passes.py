@@ -817,3 +817,16 @@ def test_no_bit_of_any_transformed_program_changes(steps, numbers, how):
         "scan": lambda x, y: lax.scan(lambda c, e: (f(c, y)[0], f(c, x)[1]), x, None, length=2),
     }
     check_each_pass(traced(transformed[how], x, y), x, y)
+
+
+@pytest.mark.parametrize("call", [jax.jit, jax.checkpoint])
+def test_results_of_a_call_that_are_operands_or_come_twice(call: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        z = jnp.sin(x)
+        return y, z, y, z, x
+
+    jaxpr = jax.make_jaxpr(lambda x, y: call(f)(x, y))(1.0, 2.0).jaxpr
+    (eqn,) = jaxpr.eqns
+    x, y = jaxpr.invars
+    _, found = eqn.primitive.forward(eqn)
+    assert found == [y, None, y, eqn.outvars[1], x]
