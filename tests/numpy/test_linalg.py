@@ -251,3 +251,6 @@ def test_products_of_several(n, first, last):
     shapes = [(*first, 2), *[(i, i + 1) for i in range(2, n)], (n, *last)]
     arrays = [np.arange(math.prod(s), dtype=np.float32).reshape(s) % 5 - 2 for s in shapes]
     np.testing.assert_array_equal(jnp.linalg.multi_dot(arrays), np.linalg.multi_dot(arrays))
+    if n > 2:
+        with pytest.raises(ValueError, match="input arrays must all be two-dimensional"):
+            jnp.linalg.multi_dot([arrays[0], arrays[1][0], *arrays[2:]])

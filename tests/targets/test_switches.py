@@ -18,6 +18,7 @@ from teucer._base import config
 from teucer._executables import compile as compilation
 from teucer._targets.cpu.constants import PLAIN_CACHED, PLAIN_STEPS
 from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
+from teucer._targets.table import target_of
 from teucer._xla import client as xla
 
 
@@ -329,3 +330,17 @@ def test_lean_code_computes_the_same():
         assert has_plain_loops(jax.make_jaxpr(f)(x, w).jaxpr)
         for got, expected in zip(lean(x, w), jax.grad(dense, (0, 1))(x, w), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_each_platform_has_its_target() -> None:
+    names = {
+        p: type(target_of(p)).__name__ for p in ("cpu", "cuda", "rocm", "gpu", "tpu", "of others")
+    }
+    assert names == {
+        "cpu": "CPU",
+        "cuda": "CUDA",
+        "rocm": "ROCm",
+        "gpu": "GPU",
+        "tpu": "TPU",
+        "of others": "Target",
+    }
