@@ -171,6 +171,18 @@ def test_functions_take_arrays_of_numpy_and_numbers(name):
     assert not narrow
 
 
+@pytest.mark.parametrize("name", NUMERICAL)
+def test_no_function_returns_an_object(name):
+    """Type checkers let nobody do anything with it."""
+    module = importlib.import_module(name)
+    functions = [inspect.unwrap(getattr(module, n)) for n in getattr(module, "__all__", ())]
+    assert [
+        f.__name__
+        for f in functions
+        if inspect.isfunction(f) and re.search(r"\bobject\b", f.__annotations__.get("return") or "")
+    ] == []
+
+
 def test_stubs_are_fresh():
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"],
