@@ -425,3 +425,42 @@ def test_bind_under_another_trace():
 
     assert str(jax.make_jaxpr(f)(1.0)).count("neg") == 1
     assert not lax.neg_p.skip_canonicalization
+
+
+def _both(x):
+    return jnp.sin(x), jnp.cos(x)
+
+
+def _with_jvp(f):
+    f = jax.custom_jvp(f)
+    f.defjvp(lambda primals, tangents: (f(*primals), (tangents[0], tangents[0])))
+    return f
+
+
+def _with_vjp(f):
+    f = jax.custom_vjp(f)
+    f.defvjp(lambda x: (f(x), None), lambda _, cts: (cts[0],))
+    return f
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        jax.jit,
+        jax.checkpoint,
+        _with_jvp,
+        _with_vjp,
+        jax.custom_batching.custom_vmap,
+        lambda f: lambda x: lax.cond(x > 0, f, f, x),
+        lambda f: lambda x: lax.scan(lambda c, _: (c + 1, f(c)), x, None, length=2),
+        lambda f: lambda x: lax.while_loop(lambda c: c[0] > 9, lambda c: f(c[0]), (x, x)),
+        lambda f: lambda x: lax.optimization_barrier((x, x)),
+        lambda f: lambda x: lax.sort((jnp.ones(3) * x, jnp.ones(3)), num_keys=1),
+    ],
+)
+def test_primitives_of_several_results_say_so(call):
+    """Interpreters of libraries ask for it."""
+    eqns = jax.make_jaxpr(call(_both))(1.0).eqns
+    assert any(len(eqn.outvars) > 1 for eqn in eqns)
+    for eqn in eqns:
+        assert len(eqn.outvars) == 1 or eqn.primitive.multiple_results, eqn
