@@ -1,5 +1,6 @@
 """Threads: transformations at once, first calls at once, failures apart, options of their own."""
 
+import sys
 import threading
 
 import numpy as np
@@ -110,6 +111,21 @@ def test_options_are_of_their_thread():
         assert f(np.ones(2)).dtype == np.float32
 
     at_once(work)
+
+
+def test_caches_forgotten_while_functions_are_made():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(
+            lambda i: (
+                [jax.clear_caches() for _ in range(400)]
+                if i == 0
+                else [jax.jit(lambda x: x) for _ in range(4000)]
+            )
+        )
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_caches_forgotten_meanwhile():

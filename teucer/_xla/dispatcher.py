@@ -17,7 +17,8 @@ __all__ = ["FastPath", "PjitFunction", "dispatcher", "forget_calls", "set_tracer
 
 PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
-_made: weakref.WeakSet[Any] = weakref.WeakSet()
+# Not a WeakSet: other threads make dispatchers while one goes over them.
+_made: set[weakref.ref[Any]] = set()
 
 
 class FastPath(NamedTuple):
@@ -58,11 +59,13 @@ def dispatcher(
         shard_arg_fallback,
         None,
     )
-    _made.add(made)
+    _made.add(weakref.ref(made, _made.discard))
     return made
 
 
 def forget_calls() -> None:
     """Have all dispatchers forget their executables."""
-    for made in list(_made):
-        made._clear_cache()
+    for known in list(_made):
+        made = known()
+        if made is not None:
+            made._clear_cache()
