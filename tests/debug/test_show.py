@@ -174,6 +174,7 @@ def add_and_double(x):
     ("f", "shape", "expected"),
     [
         (lambda x: jnp.fft.fft2(x), (3, 4, 8), 5 * 96 * 5),
+        (lambda x: jnp.fft.fft(x), (3, 2), 5 * 6),
         (lambda x: lax.reduce_max(x, (0,)), (3, 8), 24),
         (lambda x: lax.cumsum(x), (3, 8), 24),
         (lambda x: lax.argmax(x, 0, np.int32), (3, 8), 24),

@@ -104,6 +104,9 @@ def test_errors():
         centred(1.0)
     with pytest.raises(ValueError, match="pmap in_axes must be"):
         jax.pmap(jnp.add, in_axes=(0,))(jnp.ones(4), jnp.ones(4))
+    for wrong in (1.5, "x", True, (0, 1.5), ({"a": "x"}, 0)):
+        with pytest.raises(TypeError, match="pmap in_axes must be an int, None, or a tuple"):
+            jax.pmap(jnp.add, in_axes=wrong)(jnp.ones(4), jnp.ones(4))
     with pytest.raises(TypeError, match="Expected a callable"):
         jax.pmap(3)
 
