@@ -193,7 +193,7 @@ def _text_of(tree: PyTree) -> Any:
     tree."""
     try:
         return tree_text(tree)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
 
 
