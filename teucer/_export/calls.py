@@ -165,7 +165,7 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
         )
     text, meshes = exported.functions
     for i, axes in enumerate(meshes):
-        if exported.nr_devices == 1 != n_devices:
+        if exported.nr_devices == 1 and n_devices > 1:
             axes = (*axes, ("__devices__", n_devices))  # along which nothing is split
         symbol = ctx.module.mesh_symbol(
             AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)),

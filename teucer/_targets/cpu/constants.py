@@ -229,7 +229,7 @@ PLAIN_BODY = 1 << 11
 PLAIN_PART = 1 / 16
 
 
-# --- Products (docs/performance.md, "Many small matrices" and "Products whose left operand lies by
+# --- Products (docs/performance.md, "Many small matrices", and the paragraph on left operands) ----
 
 # For each of many matrices of such sizes XLA calls a library; a loop is 3 to 25 times as fast.
 SMALL_ROWS, SMALL_COLUMNS, SMALL_MANY = range(4, 8), range(3, 8), 32
