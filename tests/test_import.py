@@ -80,6 +80,33 @@ print(*[m for m in rooms if f"teucer._targets.cpu.{m}" in sys.modules])
     assert run(code) == "\n"
 
 
+def test_networks_load_no_loops_and_no_special_functions():
+    """What the first trace of a program loads is time until it is ready: 12 ms here. JAX's rooms
+    are loaded by `import jax`."""
+    code = """
+import sys, teucer as jax, teucer.numpy as jnp
+def loss(w, x):
+    x = jax.nn.softplus(jax.nn.relu(x @ w))
+    return jnp.maximum(x, 0.1).mean() + jnp.add(x, 1).max() + jnp.logaddexp(x, 0).sum()
+jax.jit(jax.grad(loss)).trace(jnp.ones((3, 3)), jnp.ones((2, 3)))
+rooms = "lax._control", "lax._special", "lax._gamma", "numpy._vectorize"
+print(*[m for m in rooms if f"teucer.{m}" in sys.modules], "fractions" in sys.modules)
+"""
+    assert run(code) == "False\n"
+
+
+def test_writing_to_the_cache_loads_no_compressors(tmp_path):
+    code = f"""
+import sys, teucer as jax, teucer.numpy as jnp
+from pathlib import Path
+jax.config.update("teucer_cache_dir", {str(tmp_path)!r})
+jax.jit(lambda x: jnp.sin(x) + 1)(1.0)
+print(*[m for m in ("tempfile", "lzma", "bz2") if m in sys.modules])
+print(len([*Path({str(tmp_path)!r}).rglob("*.xla")]) > 0)
+"""
+    assert run(code) == "\nTrue\n"
+
+
 def test_methods_of_references_come_with_the_first():
     code = """
 import teucer as jax

@@ -33,8 +33,8 @@ _ROOMS = {
     "teucer.numpy._einsum": "einsum einsum_path",
     "teucer.numpy._files": "array_repr array_str load",
     "teucer.numpy._floats": (
-        "angle copysign fmax fmin frexp heaviside hypot i0 isneginf isposinf ldexp modf nan_to_num "
-        "round signbit sinc spacing"
+        "angle copysign fmax fmin frexp heaviside hypot isneginf isposinf ldexp modf nan_to_num "
+        "round signbit spacing"
     ),
     "teucer.numpy._histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
     "teucer.numpy._index_tricks": (
@@ -85,6 +85,7 @@ _ROOMS = {
     "teucer.numpy._sorting": (
         "argpartition argsort digitize lexsort partition searchsorted sort sort_complex"
     ),
+    "teucer.numpy._special": "i0 sinc",
     "teucer.numpy._stacking": (
         "append array_split block column_stack concat concatenate dsplit dstack hsplit hstack "
         "repeat resize split stack tile trim_zeros vsplit vstack"

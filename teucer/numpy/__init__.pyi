@@ -55,7 +55,6 @@ from teucer.numpy._floats import fmin as fmin
 from teucer.numpy._floats import frexp as frexp
 from teucer.numpy._floats import heaviside as heaviside
 from teucer.numpy._floats import hypot as hypot
-from teucer.numpy._floats import i0 as i0
 from teucer.numpy._floats import isneginf as isneginf
 from teucer.numpy._floats import isposinf as isposinf
 from teucer.numpy._floats import ldexp as ldexp
@@ -64,7 +63,6 @@ from teucer.numpy._floats import nan_to_num as nan_to_num
 from teucer.numpy._floats import round as _around
 from teucer.numpy._floats import round as round
 from teucer.numpy._floats import signbit as signbit
-from teucer.numpy._floats import sinc as sinc
 from teucer.numpy._floats import spacing as spacing
 from teucer.numpy._histograms import bincount as bincount
 from teucer.numpy._histograms import histogram as histogram
@@ -235,6 +233,8 @@ from teucer.numpy._sorting import partition as partition
 from teucer.numpy._sorting import searchsorted as searchsorted
 from teucer.numpy._sorting import sort as sort
 from teucer.numpy._sorting import sort_complex as sort_complex
+from teucer.numpy._special import i0 as i0
+from teucer.numpy._special import sinc as sinc
 from teucer.numpy._stacking import append as append
 from teucer.numpy._stacking import array_split as array_split
 from teucer.numpy._stacking import block as block

@@ -17,7 +17,6 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_size
 from teucer.lax import _cumulative, _structure
-from teucer.lax._control.iteration import scan
 from teucer.lax._dynamic import dynamic_index_in_dim
 from teucer.lax._identities import identity_of
 from teucer.numpy import _reductions, _ufuncs
@@ -27,7 +26,6 @@ from teucer.numpy._logic import where as choose
 from teucer.numpy._promotion import broadcast_to, check_arraylike, convert
 from teucer.numpy._reductions import axes_of, axis_key, keep
 from teucer.numpy._stacking import concatenate
-from teucer.numpy._vectorize import vectorize
 
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, Value
@@ -85,7 +83,11 @@ class ufunc:
             identity,
         )
         self._nargs = self._nin if nargs is None else nargs
-        self._call = vectorize(func) if call is None else call
+        if call is None:
+            from teucer.numpy._vectorize import vectorize  # for functions of users
+
+            call = vectorize(func)
+        self._call = call
         self._reduce, self._accumulate, self._at, self._reduceat = reduce, accumulate, at, reduceat
 
     nin = property(lambda self: self._nin, doc="Number of operands.")
@@ -217,6 +219,8 @@ class ufunc:
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
 
+        from teucer.lax._control.iteration import scan  # for functions that have no faster way
+
         def step(so_far: Any, element: Any) -> Any:
             x, taken = element
             joined = convert(self._call(so_far, x), for_type)
@@ -246,6 +250,8 @@ class ufunc:
         carry = dynamic_index_in_dim(line, 0, 0, keepdims=False)
         for_type = typeof(self._call(carry, carry)).dtype
         carry = convert(carry, for_type)
+
+        from teucer.lax._control.iteration import scan  # the same
 
         def step(so_far: object, x: Array) -> Any:
             joined = convert(self._call(so_far, x), for_type)
@@ -315,6 +321,8 @@ def _at_places(call: Callable[..., object], x: Any, places: Any, values: Any) ->
     spread = (
         None if values is None else _structure.reshape(broadcast_to(values, places.shape), (n,))
     )
+
+    from teucer.lax._control.iteration import scan  # the same
 
     def step(state: Any, i: Array) -> Any:
         place = dynamic_index_in_dim(at, i, 0, keepdims=False)

@@ -11,9 +11,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
 from teucer.lax._elementwise import sqrt
-from teucer.numpy import _floats
 from teucer.numpy._creation import asarray, ones
 from teucer.numpy._operands import operand
+from teucer.numpy._special import i0
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
@@ -84,4 +84,4 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
         return squares
     dtype = dtypes.result_type(squares, shape)
     scale = shape.astype(dtype) if shape.dtype != dtype else shape
-    return _floats.i0(scale * sqrt(squares)) / _floats.i0(scale)
+    return i0(scale * sqrt(squares)) / i0(scale)

@@ -1,0 +1,87 @@
+"""Functions with a removable singularity, or by a special function."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from teucer._core.trace import typeof
+from teucer._core.typing import Array
+from teucer._derived.custom_jvp import custom_jvp
+from teucer.lax import _elementwise as lax
+from teucer.lax import _special
+from teucer.lax._families import scalar_like
+from teucer.lax._gamma import is_turned, sine_of_half_turn, sine_of_turns
+from teucer.numpy._promotion import INEXACT
+from teucer.numpy._ufuncs import is_kind, unary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teucer._core.typing import Value
+
+__all__ = ["i0", "sinc"]
+
+# Of the series sin(x) / x = 1 - x^2 / 3! + ..., enough for float64 up to 1, and for the first 24
+# derivatives at 0.
+_SINC_TERMS = 12
+
+
+@custom_jvp
+def _sine_of_turns(x: Array) -> Any:
+    """sin(pi x)."""
+    sine = sine_of_turns(x)
+    return lax.where_else(is_turned(x), lax.neg(sine), sine)
+
+
+@_sine_of_turns.defjvp
+def _sine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
+    (x,), (t,) = primals, tangents
+    return _sine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, math.pi), _cosine_of_turns(x)))
+
+
+@custom_jvp
+def _cosine_of_turns(x: Array) -> Any:
+    """cos(pi x)."""
+    cosine = sine_of_half_turn(lax.sub(scalar_like(x, 0.5), lax.abs(lax.sub(x, lax.round(x)))))
+    return lax.where_else(is_turned(x), lax.neg(cosine), cosine)
+
+
+@_cosine_of_turns.defjvp
+def _cosine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
+    (x,), (t,) = primals, tangents
+    return _cosine_of_turns(x), lax.mul(t, lax.mul(scalar_like(x, -math.pi), _sine_of_turns(x)))
+
+
+def _sinc(x: Array) -> Any:
+    # Near 0 the series, of which every derivative is right there; the quotient's lose one digit
+    # after the other.
+    turned = lax.mul(scalar_like(x, math.pi), x)
+    size = lax.abs(turned)
+    is_near = lax.lt(size, scalar_like(size, 1))
+    square = lax.square(lax.where_else(is_near, turned, scalar_like(x, 0)))
+    near: Any = scalar_like(x, 0)
+    for k in range(_SINC_TERMS, -1, -1):
+        near = lax.add(lax.mul(near, square), scalar_like(x, (-1) ** k / math.factorial(2 * k + 1)))
+    safe = lax.where_else(is_near, scalar_like(x, 1), turned)
+    # Of short floats and complex numbers by the sine itself.
+    exact = typeof(x).dtype.name in ("float32", "float64")
+    sine = _sine_of_turns(lax.where_else(is_near, scalar_like(x, 1), x)) if exact else lax.sin(safe)
+    return lax.where_else(is_near, near, lax.div(sine, safe))
+
+
+sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
+
+
+def _i0(x: Array) -> Any:
+    if not is_kind(x, np.floating):
+        raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
+    # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
+    return lax.mul(lax.exp(lax.mul(x, lax.sign(x))), _special.bessel_i0e(x))
+
+
+i0 = unary(
+    "i0", INEXACT, _i0, "Modified Bessel function of the first kind, of order 0.", keyword=True
+)
