@@ -20,6 +20,8 @@ from teucer._targets.table import target_of
 LEAST, MOST = committed().expensive, committed().long
 X = rng(64, 64)
 assert X.size == LEAST
+# Rows of X; broadcast to so many, each element of one is computed LEAST times more.
+MANY = 1 + LEAST // len(X)
 
 
 def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
@@ -42,6 +44,11 @@ def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
         (lambda x: jnp.sin(x) + 2 * jnp.sin(x).T, "in two orders"),
         (lambda x: jnp.sin(x) * jnp.ones((3, 1, 1), np.float32), "again for each of three"),
         (lambda x: lax.lgamma(x) + lax.lgamma(x).T, "other functions too"),
+        (lambda x: jnp.sin(x[0]) + jnp.ones((MANY, 1)), "a row that is broadcast"),
+        (lambda x: jnp.sin(x[0])[:, None] + jnp.ones((MANY, 1, 4)), "rows of columns"),
+        (lambda x: jnp.exp(x * 1j) + jnp.exp(x * 1j).T, "XLA knows the function of floats only"),
+        (lambda x: jnp.exp(x[0] * 1j) * jnp.ones((MANY, 1)), "complex rows"),
+        (lambda x: jnp.log(x[0] * 1j) * 2, "several operations"),
     ],
 )
 def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
@@ -103,6 +110,10 @@ def test_the_compiled_program_has_the_rounds_once() -> None:
         (lambda x: jnp.sin(x).T * 2, "one order"),
         (lambda x: jnp.sin(x[1:]) + jnp.sin(x[1:])[:, ::-1], "few elements"),
         (lambda x: jnp.exp(x) + jnp.exp(x).T, "XLA knows that it is expensive"),
+        (lambda x: jnp.sin(x[0])[:, None] + jnp.ones(MANY), "the innermost loop reads one number"),
+        (lambda x: jnp.sin(x[0]) + jnp.ones((MANY // 2, 1)), "few rows"),
+        (lambda x: jnp.exp(x * 1j) * x, "one loop, complex"),
+        (lambda x: jnp.sin(x)[:33] + jnp.sin(x)[31:], "parts"),
     ],
 )
 def test_others_stay(f: Any, why: str) -> None:

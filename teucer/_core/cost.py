@@ -49,3 +49,5 @@ UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
 STILL = Cost(moves=lambda *avals, **params: 0)
 LONG = STILL._replace(long=True)
 CHEAP, EXPENSIVE = Cost(fuses=True, cheap=True), Cost(fuses=True, expensive=True)
+# Operations that are lowered to so many that compilers make several loops of them.
+SEVERAL = EXPENSIVE._replace(long=True)

@@ -146,6 +146,8 @@ class Primitive:
     relocates: ClassVar[bool] = False
     # What compilers make of it, for the targets.
     cost: Cost = UNKNOWN
+    # The same where the first operand is complex, if that differs.
+    complex_cost: Cost | None = None
     # The dtypes of operands for which a target may ask for a series (the parameter `series`) in
     # place of the compiler's operation.
     series: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, partition
-from teucer._core.cost import EXPENSIVE, FUSED
+from teucer._core.cost import EXPENSIVE, FUSED, SEVERAL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -249,6 +249,7 @@ exp2_p, exp2 = unary(
     Checked(-9, 9, 8, "formulas.power_of_two"),
     "Power 2^x of two.",
     accuracy=True,
+    complex_cost=EXPENSIVE,
     numpy="exp2",
 )
 expm1_p, expm1 = unary(
@@ -271,6 +272,7 @@ log_p, log = unary(
     "Natural logarithm; of negative real numbers nan.",
     accuracy=True,
     by_parts=_complex("log"),
+    complex_cost=SEVERAL,
     numpy="log",
 )
 log2_p, log2 = unary(
@@ -282,6 +284,7 @@ log2_p, log2 = unary(
     "Logarithm to base 2; of negative real numbers nan.",
     accuracy=True,
     by_series=_series("log2"),
+    complex_cost=SEVERAL,
     numpy="log2",
 )
 # lax has no function of it, which is jnp's.
@@ -291,6 +294,7 @@ log10_p = Elementwise(
     or_series(traced(lambda x: _scaled(x, 10)), _series("log10")),
     (lambda t, y, x: div(t, _times(math.log(10), x)),),
     Checked(0.01, 9, 4),
+    complex_cost=SEVERAL,
     series=FLOATS,
 )
 log1p_p, log1p = unary(
@@ -302,6 +306,7 @@ log1p_p, log1p = unary(
     "Natural logarithm of 1 + x, accurate near 0.",
     accuracy=True,
     by_parts=_complex("log1p"),
+    complex_cost=SEVERAL,
     by_series=_series("log1p"),
     series_of=WIDE,
     numpy="log1p",
@@ -327,6 +332,7 @@ sqrt_p, sqrt = unary(
     "Square root; of negative real numbers nan.",
     accuracy=True,
     by_parts=_complex("sqrt"),
+    complex_cost=SEVERAL,
     numpy="sqrt",
 )
 rsqrt_p, rsqrt = unary(
@@ -502,6 +508,7 @@ asin_p, asin = unary(
     Checked(-0.99, 0.99, 4),
     "Arc sine, in radians; beyond [-1, 1] nan for real x.",
     by_parts=_complex("asin"),
+    complex_cost=SEVERAL,
     by_series=_series("asin", sqrt),
     numpy="arcsin",
 )
@@ -513,6 +520,7 @@ acos_p, acos = unary(
     Checked(-0.99, 0.99, 4),
     "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
     by_parts=_complex("acos"),
+    complex_cost=SEVERAL,
     by_series=_series("acos", sqrt),
     numpy="arccos",
 )
@@ -524,6 +532,7 @@ atan_p, atan = unary(
     Checked(-9, 9, 4),
     "Arc tangent, in radians.",
     by_parts=_complex("atan"),
+    complex_cost=SEVERAL,
     by_series=_series("atan"),
     series_of=WIDE,
     numpy="arctan",
@@ -587,6 +596,7 @@ asinh_p, asinh = unary(
     Checked(-9, 9, 4),
     "Inverse hyperbolic sine.",
     by_parts=_complex("asinh"),
+    complex_cost=SEVERAL,
     by_series=_series("asinh", sqrt),
     numpy="arcsinh",
 )
@@ -598,6 +608,7 @@ acosh_p, acosh = unary(
     Checked(1.01, 9, 4),
     "Inverse hyperbolic cosine; below 1 nan for real x.",
     by_parts=_complex("acosh"),
+    complex_cost=SEVERAL,
     by_series=_series("acosh", sqrt),
     numpy="arccosh",
 )
@@ -609,6 +620,7 @@ atanh_p, atanh = unary(
     Checked(-0.99, 0.99, 4),
     "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
     by_parts=_complex("atanh"),
+    complex_cost=SEVERAL,
     by_series=_series("atanh"),
     numpy="arctanh",
 )

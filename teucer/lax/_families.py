@@ -17,7 +17,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core import array_ops, partition
-from teucer._core.cost import CHEAP, FUSED, Cost
+from teucer._core.cost import CHEAP, EXPENSIVE, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
@@ -204,6 +204,7 @@ class Elementwise(Primitive):
         simplify: object = None,
         fold: object = None,
         cost: Cost | None = None,
+        complex_cost: Cost | None = None,
         product: bool = False,
         public: str = "",
         numpy: str = "",
@@ -223,6 +224,7 @@ class Elementwise(Primitive):
         )
         # What processors round correctly they also do in an instruction.
         self.cost = cost or (FUSED if fold is None else CHEAP)
+        self.complex_cost = complex_cost
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -420,6 +422,7 @@ def unary(
     fold: object = None,
     cost: Cost | None = None,
     by_parts: Function | None = None,
+    complex_cost: Cost | None = None,
     by_series: Function | None = None,
     series_of: Sequence[str] = FLOATS,
 ) -> tuple[Elementwise, Unary]:
@@ -428,7 +431,8 @@ def unary(
 
     numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made
     of the row.
-    by_parts: the lowering for complex operands, where it is another one.
+    by_parts: the lowering for complex operands, where it is another one, and complex_cost: what it
+    costs.
     by_series: that by a series, and series_of: for which dtypes targets may ask for it.
     """
     lower = _with_accuracy(lower) if accuracy else lower
@@ -446,6 +450,7 @@ def unary(
         simplify=simplify,
         fold=fold,
         cost=cost,
+        complex_cost=complex_cost or (EXPENSIVE if by_parts else None),
         public=public,
         numpy=numpy,
         series=series_of if by_series is not None else (),

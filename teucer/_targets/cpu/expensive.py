@@ -1,8 +1,9 @@
 """Expensive values that several loops read are computed once, and so is what has long code.
 
 XLA computes an elementwise operation again in every loop that reads its result, and for every
-element that the loop reads. Only operations on its list of expensive ones are exempt, and sines and
-some others are not on it. As functions that stay calls they end fusion. Operations of long code
+element that the loop reads, where rows are broadcast too. Only operations on its list of expensive
+ones are exempt, and sines and some others are not on it, nor what several operations stand for. As
+functions that stay calls they end fusion. Operations of long code
 (`Cost.long`), random bits, are such calls too, unless they are large and one loop reads them. How
 many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles
 each copy.
@@ -14,8 +15,8 @@ and each would compute the operand again.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
@@ -28,9 +29,13 @@ from teucer._targets.outlined_call import outlined_call_p
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from teucer._core.typing import Value
+    from teucer._core.cost import Cost
+    from teucer._core.jaxpr import Atom
 
 __all__ = ["keep_expensive"]
+
+# Ways to read a variable that are told apart.
+WAYS = 8
 
 
 def keep_expensive(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
@@ -49,12 +54,12 @@ def _kept(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
         eqns = [_as_series(eqns[0])]
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
     chosen = {id(eqn) for eqn in eqns if _is_long(eqn, found.long) or _has_series(eqn)}
-    if True in [_is_expensive(eqn, found.expensive) for eqn in eqns]:
-        often = _read_often(jaxpr)
+    if expensive := [eqn for eqn in eqns if _is_expensive(eqn)]:
+        computed = _computed(jaxpr)
         chosen |= {
             id(eqn)
-            for eqn in eqns
-            if _is_expensive(eqn, found.expensive) and eqn.outvars[0] in often
+            for eqn in expensive
+            if computed(eqn.outvars[0]) - eqn.outvars[0].aval.size >= found.expensive
         }
     functions: dict[Any, ClosedJaxpr] = {}
     eqns = [_call(eqn, functions) if id(eqn) in chosen else eqn for eqn in eqns]
@@ -72,20 +77,21 @@ def _as_series(eqn: Eqn) -> Eqn:
     return eqn.replace(params={"series": True}) if _has_series(eqn) else eqn
 
 
+def _cost(eqn: Eqn) -> Cost:
+    primitive = eqn.primitive
+    cost = primitive.complex_cost
+    return primitive.cost if cost is None or eqn.invars[0].aval.dtype.kind != "c" else cost
+
+
 def _is_long(eqn: Eqn, most: int) -> bool:
-    aval = eqn.outvars[0].aval if eqn.primitive.cost.long else None
+    aval = eqn.outvars[0].aval if _cost(eqn).long else None
     return aval is not None and not aval.symbolic and aval.size <= most
 
 
-def _is_expensive(eqn: Eqn, least: int) -> bool:
-    cost = eqn.primitive.cost
+def _is_expensive(eqn: Eqn) -> bool:
+    cost = _cost(eqn)
     aval = eqn.outvars[0].aval if cost.expensive or cost.long else None
-    return (
-        aval is not None
-        and not aval.symbolic
-        and aval.size >= least
-        and bytes_of(aval) <= EXPENSIVE_MOST
-    )
+    return aval is not None and not aval.symbolic and bytes_of(aval) <= EXPENSIVE_MOST
 
 
 def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
@@ -101,18 +107,18 @@ def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
     )
 
 
-def _read_often(jaxpr: Jaxpr) -> set[Any]:
-    """The variables that are read by several loops, in several orders, or several times by one
-    loop.
+def _computed(jaxpr: Jaxpr) -> Callable[[Atom], float]:
+    """How many elements of a variable XLA computes, in all loops that read it.
 
-    A loop ends at an equation that does not fuse with what makes its operands, or at a result. Ways
-    to read a variable are numbers; two of them are several, more are not told apart.
+    A loop ends at an equation that does not fuse with what makes its operands, or at a result. It
+    computes a variable once for each way in which it reads it. Ways are numbers; more than
+    `WAYS` are not told apart.
     """
-    ways: dict[Any, set[int]] = {}
+    ways: dict[Atom, dict[int, float]] = {}
 
-    def end(i: int, operands: Sequence[Value]) -> None:
+    def end(i: int, operands: Sequence[Atom]) -> None:
         for n, v in enumerate(operands):
-            ways.setdefault(v, set()).add(hash((i, n)))
+            ways.setdefault(v, {})[hash((i, n))] = v.aval.size
 
     end(len(jaxpr.eqns), jaxpr.outvars)
     for i in reversed(range(len(jaxpr.eqns))):
@@ -120,11 +126,28 @@ def _read_often(jaxpr: Jaxpr) -> set[Any]:
         if not eqn.primitive.cost.fuses:
             end(i, eqn.invars)
             continue
-        own = set[int]().union(*[ways.get(v, ()) for v in eqn.outvars])
-        if eqn.primitive.rearranges:
-            own = {hash((i, way)) for way in own}
         size = max([v.aval.size for v in eqn.outvars])
+        own: dict[int, float] = {}
+        for out in eqn.outvars:
+            own.update(ways.get(out, ()))
+        if eqn.primitive.rearranges:
+            own = {hash((i, way)): n for way, n in own.items()}
         for v in eqn.invars:
-            again = {hash((~i, way)) for way in own} if size > v.aval.size else ()
-            ways[v] = set(itertools.islice({*ways.get(v, ()), *own, *again}, 2))
-    return {v for v, found in ways.items() if len(found) > 1}
+            each = _evaluated(eqn, v) / max(size, 1)
+            found = ways.setdefault(v, {})
+            for way, n in own.items():
+                if way in found or len(found) < WAYS:
+                    found[way] = max(found.get(way, 0), each * n)
+    return lambda v: sum(ways.get(v, {}).values())
+
+
+def _evaluated(eqn: Eqn, operand: Atom) -> int:
+    """How many elements of an operand the loop of an equation computes. What does not change in the
+    innermost loop is computed outside it."""
+    size: int = operand.aval.size
+    shape: tuple[int, ...] = eqn.outvars[0].aval.shape
+    if size == 1 or eqn.primitive.name != "broadcast_in_dim":
+        return min(size, math.prod(shape))
+    axes: tuple[int, ...] = eqn.params["broadcast_dimensions"]
+    last = max([axis for n, axis in zip(operand.aval.shape, axes, strict=True) if n != 1])
+    return math.prod(shape[: last + 1])
