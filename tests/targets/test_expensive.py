@@ -48,7 +48,10 @@ def kept(f: Any, *args: Any) -> list[tuple[int, int]]:
         (lambda x: jnp.sin(x[0])[:, None] + jnp.ones((MANY, 1, 4)), "rows of columns"),
         (lambda x: jnp.exp(x * 1j) + jnp.exp(x * 1j).T, "XLA knows the function of floats only"),
         (lambda x: jnp.exp(x[0] * 1j) * jnp.ones((MANY, 1)), "complex rows"),
-        (lambda x: jnp.log(x[0] * 1j) * 2, "several operations"),
+        (lambda x: jnp.sqrt(x[0] * 1j) * 2, "XLA makes several loops of it"),
+        (lambda x: jnp.log(x[0] * 1j) * x, "a formula, and rows are broadcast"),
+        (lambda x: jnp.sinh(x[:, :1]) * x, "a series, and columns are broadcast"),
+        (lambda x: jnp.sinh(x[0]) + jnp.sinh(x[0])[::-1], "a series, and two orders"),
     ],
 )
 def test_what_is_read_in_several_ways_becomes_a_call(f: Any, why: str) -> None:
@@ -113,6 +116,7 @@ def test_the_compiled_program_has_the_rounds_once() -> None:
         (lambda x: jnp.sin(x[0])[:, None] + jnp.ones(MANY), "the innermost loop reads one number"),
         (lambda x: jnp.sin(x[0]) + jnp.ones((MANY // 2, 1)), "few rows"),
         (lambda x: jnp.exp(x * 1j) * x, "one loop, complex"),
+        (lambda x: jnp.sinh(x) * jnp.log(x * 1j) + jnp.sinh(x), "one loop of formulas"),
         (lambda x: jnp.sin(x)[:33] + jnp.sin(x)[31:], "parts"),
     ],
 )
@@ -217,3 +221,27 @@ def test_it_is_no_piece_of_a_program() -> None:
     assert any(length == 1 for _, length in functions(after))
     assert pieces is not None
     assert all(len(piece.jaxpr.eqns) > 1 for piece in pieces.pieces if piece.calls)
+
+
+@pytest.mark.parametrize(
+    ("f", "dtypes"),
+    [
+        (lax.log1p, ("float64", "complex64")),
+        (lax.log, ("complex64",)),
+        (lax.log2, ("float32", "float64")),
+        (lax.asinh, ("float16", "float32", "float64")),
+        (lax.acosh, ("float32", "float64")),
+        (lax.atanh, ("float32", "float64", "complex64")),
+        (lax.atan, ("float64", "complex64")),
+        (lax.sinh, ("float32", "float64", "complex64")),
+        (jax.nn.softplus, ("float64",)),
+        (jax.nn.mish, ("float64",)),
+        (lambda x: jnp.logaddexp(x, 2 * x), ("float64",)),
+        (jax.scipy.special.spence, ("float64",)),
+    ],
+)
+def test_one_loop_holds_a_formula(f: Any, dtypes: tuple[str, ...]) -> None:
+    with jax.enable_x64(True):
+        for dtype in dtypes:
+            text = jax.jit(lambda x: 2 * f(x) + x).lower(np.ones(9, dtype)).compile().as_text()
+            assert text.count("kind=k") == 1, dtype

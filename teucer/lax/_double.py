@@ -27,7 +27,7 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
-from teucer.lax._terms import plus, times
+from teucer.lax._terms import plus, quotient, times
 
 __all__ = ["exact_product", "halves", "log_in_two", "sum_of_two"]
 
@@ -78,7 +78,7 @@ def log_in_two(x: Array) -> tuple[Any, Any]:
     f = plus(_bitcast(sub(pattern, shift_left(power, digits)), dtype), -1)
     k = _structure.convert_element_type(power, dtype)
     below = plus(f, 2)
-    s = div(f, below)
+    s = quotient(f, below)
     product, product_rest = exact_product(s, below)
     # What f lacks of s (2 + f), of which the sum was rounded too.
     error = div(sub(sub(sub(f, product), product_rest), mul(s, sub(f, plus(below, -2)))), below)

@@ -272,7 +272,6 @@ log_p, log = unary(
     "Natural logarithm; of negative real numbers nan.",
     accuracy=True,
     by_parts=_complex("log"),
-    complex_cost=SEVERAL,
     numpy="log",
 )
 log2_p, log2 = unary(
@@ -284,7 +283,7 @@ log2_p, log2 = unary(
     "Logarithm to base 2; of negative real numbers nan.",
     accuracy=True,
     by_series=_series("log2"),
-    complex_cost=SEVERAL,
+    complex_cost=EXPENSIVE,
     numpy="log2",
 )
 # lax has no function of it, which is jnp's.
@@ -294,7 +293,7 @@ log10_p = Elementwise(
     or_series(traced(lambda x: _scaled(x, 10)), _series("log10")),
     (lambda t, y, x: div(t, _times(math.log(10), x)),),
     Checked(0.01, 9, 4),
-    complex_cost=SEVERAL,
+    complex_cost=EXPENSIVE,
     series=FLOATS,
 )
 log1p_p, log1p = unary(
@@ -306,7 +305,6 @@ log1p_p, log1p = unary(
     "Natural logarithm of 1 + x, accurate near 0.",
     accuracy=True,
     by_parts=_complex("log1p"),
-    complex_cost=SEVERAL,
     by_series=_series("log1p"),
     series_of=WIDE,
     numpy="log1p",
@@ -532,7 +530,6 @@ atan_p, atan = unary(
     Checked(-9, 9, 4),
     "Arc tangent, in radians.",
     by_parts=_complex("atan"),
-    complex_cost=SEVERAL,
     by_series=_series("atan"),
     series_of=WIDE,
     numpy="arctan",
@@ -620,7 +617,6 @@ atanh_p, atanh = unary(
     Checked(-0.99, 0.99, 4),
     "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
     by_parts=_complex("atanh"),
-    complex_cost=SEVERAL,
     by_series=_series("atanh"),
     numpy="arctanh",
 )

@@ -43,7 +43,7 @@ from teucer.lax._arithmetic import (
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
-from teucer.lax._terms import less, plus, times
+from teucer.lax._terms import less, plus, quotient, times
 
 __all__ = [
     "acos",
@@ -273,7 +273,7 @@ def _as_float(k: Array, like: Array) -> Any:
 
 def _reduced(power: Array, f: Array) -> Reduced:
     """Method: log(1 + f) = 2 atanh(s) with s = f / (2 + f), in which 2 s is f less terms of f^2."""
-    half, s = times(0.5, square(f)), div(f, plus(f, 2))
+    half, s = times(0.5, square(f)), quotient(f, plus(f, 2))
     s2 = square(s)
     series = mul(s2, _polynomial(s2, _numbers(f).atanh))
     return Reduced(_as_float(power, f), f, sub(half, mul(s, add(half, series))))
@@ -384,7 +384,7 @@ LARGE = 2.0**54
 def asinh(sqrt: Function, x: Array) -> Any:
     a = abs(x)
     a2, large = square(a), gt(a, scalar_like(a, LARGE))
-    part = div(a2, plus(sqrt(plus(a2, 1)), 1))
+    part = quotient(a2, plus(sqrt(plus(a2, 1)), 1))
     total = where_else(large, a, add(a, part))
     rest = where_else(large, scalar_like(a, 0), sub(part, sub(total, a)))
     return _with_sign(_log_of_sum(total, rest, large), x)
@@ -405,7 +405,7 @@ def atanh(x: Array) -> Any:
     a = abs(x)
     below = less(1, a)
     lost = sub(sub(max(a, scalar_like(a, 1)), below), a)  # 1 is no constant, as above
-    ratio = div(times(2, a), below)
+    ratio = quotient(times(2, a), below)
     rest = neg(mul(mul(ratio, lost), plus(times(0.5, ratio), 1)))
     return _with_sign(times(0.5, _log_of_sum(ratio, rest)), x)
 
@@ -419,7 +419,7 @@ def atan(x: Array) -> Any:
     one, zero = scalar_like(a, 1), scalar_like(a, 0)
     far = gt(a, scalar_like(a, math.tan(3 * math.pi / 8)))
     middle = gt(a, scalar_like(a, math.tan(math.pi / 8)))
-    z = div(
+    z = quotient(
         where_else(far, neg(one), where_else(middle, plus(a, -1), a)),
         where_else(far, a, where_else(middle, plus(a, 1), one)),
     )

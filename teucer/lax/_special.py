@@ -53,7 +53,16 @@ from teucer.lax._gamma import digamma_of, log_gamma, stirling_rest
 from teucer.lax._gaussian import erf_inv_of, erfc_of
 from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
-from teucer.lax._terms import chebyshev, chosen, chosen_not, eps_of, less, plus, times
+from teucer.lax._terms import (
+    chebyshev,
+    chosen,
+    chosen_not,
+    eps_of,
+    less,
+    plus,
+    quotient,
+    times,
+)
 from teucer.lax._zeta import zeta_slope
 
 __all__ = [
@@ -246,7 +255,7 @@ def _log1p_minus(u: Array) -> Any:
     """log(1 + u) - u, without cancellation near 0."""
     is_near = lt(abs(u), scalar_like(u, 0.4))
     v = where_else(is_near, u, scalar_like(u, 0))
-    s = div(v, plus(v, 2))
+    s = quotient(v, plus(v, 2))
     s2 = square(s)
     tail: Any = scalar_like(u, 1 / 31)
     for k in range(14, 0, -1):
@@ -273,7 +282,7 @@ def _series_step(derive: bool) -> Function:
 
     def step(n: int, a: ArrayLike, x: Array, term: Any, total: Any, *derivatives: Any) -> Any:
         r = add(a, n)
-        ratio = div(x, r)
+        ratio = quotient(x, r)
         after = mul(term, ratio)
         total = add(total, after)
         eps = scalar_like(x, eps_of(x))

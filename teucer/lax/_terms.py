@@ -10,11 +10,12 @@ from typing import Any
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
-from teucer.lax._arithmetic import add, mul, sub
+from teucer.lax._arithmetic import add, div, mul, sub
+from teucer.lax._conversion import reduce_precision_p
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 
-__all__ = ["chebyshev", "chosen", "chosen_not", "eps_of", "less", "plus", "times"]
+__all__ = ["chebyshev", "chosen", "chosen_not", "eps_of", "less", "plus", "quotient", "times"]
 
 
 def plus(x: Array, value: float) -> Any:
@@ -30,6 +31,16 @@ def times(value: float, x: Array) -> Any:
 def less(value: float, x: Array) -> Any:
     """value - x."""
     return sub(scalar_like(x, value), x)
+
+
+def quotient(a: Array, b: Array) -> Any:
+    """a / b, for several readers.
+
+    XLA's fusion ends at a division whose result several operations read, but not at rounding, which
+    does nothing here.
+    """
+    info = dtypes.finfo(typeof(a).dtype)
+    return reduce_precision_p.call(div(a, b), exponent_bits=info.nexp, mantissa_bits=info.nmant)[0]
 
 
 def chosen(pred: Array, value: float, x: Array) -> Any:

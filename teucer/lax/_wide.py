@@ -22,7 +22,6 @@ from teucer.lax._arithmetic import (
     bitwise_or,
     bitwise_xor,
     clamp,
-    div,
     eq,
     gt,
     lt,
@@ -40,7 +39,7 @@ from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._double import sum_of_two
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
-from teucer.lax._terms import plus, times
+from teucer.lax._terms import plus, quotient, times
 
 __all__ = ["angle", "atanh_of_parts", "exponential", "log_of_size", "turn"]
 
@@ -182,7 +181,7 @@ def _log(excess: Array, size: Array) -> Any:
     exponent = shift_right_arithmetic(sub(_bits(size), least), digits)
     rest = _float(sub(_bits(size), shift_left(exponent, digits)))
     f = where_else(eq(exponent, np.asarray(0, INTEGER)), excess, plus(rest, -1))
-    s = div(f, plus(f, 2))
+    s = quotient(f, plus(f, 2))
     s2 = square(s)
     # A float of a small whole number by its bits, since not all processors convert them in vectors.
     power = plus(_float(add(exponent, np.asarray(np.asarray(SHIFTER).view(np.int64)))), -SHIFTER)
@@ -204,7 +203,7 @@ def atanh_of_parts(a: Array, b: Array) -> tuple[Any, Any]:
     Analysis (1987).
     """
     less, b2 = sub(scalar_like(a, 1), a), square(b)
-    ratio = div(times(4, a), add(square(less), b2))
+    ratio = quotient(times(4, a), add(square(less), b2))
     # Both terms are exact.
     return times(0.25, _log(ratio, plus(ratio, 1))), times(
         0.5, angle(times(2, b), sub(mul(less, plus(a, 1)), b2))
@@ -220,7 +219,7 @@ def angle(y: Array, x: Array) -> Any:
     shorter = where_else(both, one, shorter)
     longer = where_else(bitwise_or(both, eq(longer, zero)), one, longer)
     turned = gt(shorter, times(math.tan(math.pi / 8), longer))
-    u = div(
+    u = quotient(
         where_else(turned, sub(shorter, longer), shorter),
         where_else(turned, add(shorter, longer), longer),
     )

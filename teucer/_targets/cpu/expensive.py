@@ -9,20 +9,20 @@ many loops XLA makes of their uses is not known here (of `erf_inv` it makes thre
 each copy.
 
 Elementary functions of floats are series here (`Primitive.series`): XLA's are less exact, and some
-are functions of C. They are calls too, of whatever size, since XLA makes several loops of a series,
-and each would compute the operand again.
+are functions of C. They are calls too, of whatever size, where one loop does not hold them: where
+several loops read the result, or it is broadcast. So are functions of complex numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.bytes import bytes_of
-from teucer._targets.cpu.constants import EXPENSIVE_MOST
+from teucer._targets.cpu.constants import EXPENSIVE_MOST, EXPENSIVE_WAYS
 from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom
 
 __all__ = ["keep_expensive"]
-
-# Ways to read a variable that are told apart.
-WAYS = 8
 
 
 def keep_expensive(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
@@ -53,16 +50,12 @@ def _kept(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
     if len(eqns) == 1:  # it is by itself
         eqns = [_as_series(eqns[0])]
         return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
-    chosen = {id(eqn) for eqn in eqns if _is_long(eqn, found.long) or _has_series(eqn)}
+    chosen = {id(eqn) for eqn in eqns if _is_long(eqn, found.long)}
     if expensive := [eqn for eqn in eqns if _is_expensive(eqn)]:
-        computed = _computed(jaxpr)
-        chosen |= {
-            id(eqn)
-            for eqn in expensive
-            if computed(eqn.outvars[0]) - eqn.outvars[0].aval.size >= found.expensive
-        }
+        reading = _Reading(jaxpr)
+        chosen |= {id(eqn) for eqn in expensive if reading.pays(eqn, found.expensive)}
     functions: dict[Any, ClosedJaxpr] = {}
-    eqns = [_call(eqn, functions) if id(eqn) in chosen else eqn for eqn in eqns]
+    eqns = [_call(eqn, functions) if id(eqn) in chosen else _as_series(eqn) for eqn in eqns]
     return (
         jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
     )  # equations are equal if they are one
@@ -77,10 +70,13 @@ def _as_series(eqn: Eqn) -> Eqn:
     return eqn.replace(params={"series": True}) if _has_series(eqn) else eqn
 
 
+def _by_parts(eqn: Eqn) -> bool:
+    return eqn.primitive.complex_cost is not None and eqn.invars[0].aval.dtype.kind == "c"
+
+
 def _cost(eqn: Eqn) -> Cost:
-    primitive = eqn.primitive
-    cost = primitive.complex_cost
-    return primitive.cost if cost is None or eqn.invars[0].aval.dtype.kind != "c" else cost
+    complex_cost = eqn.primitive.complex_cost
+    return complex_cost if complex_cost is not None and _by_parts(eqn) else eqn.primitive.cost
 
 
 def _is_long(eqn: Eqn, most: int) -> bool:
@@ -90,8 +86,13 @@ def _is_long(eqn: Eqn, most: int) -> bool:
 
 def _is_expensive(eqn: Eqn) -> bool:
     cost = _cost(eqn)
-    aval = eqn.outvars[0].aval if cost.expensive or cost.long else None
+    aval = eqn.outvars[0].aval if cost.expensive or cost.long or _has_series(eqn) else None
     return aval is not None and not aval.symbolic and bytes_of(aval) <= EXPENSIVE_MOST
+
+
+def _is_formula(eqn: Eqn) -> bool:
+    """Whether it is lowered to several operations, which XLA may part."""
+    return _has_series(eqn) or _by_parts(eqn)
 
 
 def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
@@ -107,38 +108,54 @@ def _call(eqn: Eqn, functions: dict[Hashable, ClosedJaxpr]) -> Eqn:
     )
 
 
-def _computed(jaxpr: Jaxpr) -> Callable[[Atom], float]:
-    """How many elements of a variable XLA computes, in all loops that read it.
+class _Reading:
+    """How loops read the variables of a jaxpr.
 
     A loop ends at an equation that does not fuse with what makes its operands, or at a result. It
-    computes a variable once for each way in which it reads it. Ways are numbers; more than
-    `WAYS` are not told apart.
+    computes a variable once for each way in which it reads it.
+
+    ways: for each variable the elements that are computed in each way. Ways are numbers; more than
+    `EXPENSIVE_WAYS` are not told apart.
+    spread: the variables that are read by loops over more elements.
     """
-    ways: dict[Atom, dict[int, float]] = {}
 
-    def end(i: int, operands: Sequence[Atom]) -> None:
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.ways: dict[Atom, dict[int, float]] = {}
+        self.spread: set[Atom] = set()
+        self._end(len(jaxpr.eqns), jaxpr.outvars)
+        for i in reversed(range(len(jaxpr.eqns))):
+            eqn = jaxpr.eqns[i]
+            if eqn.primitive.cost.fuses:
+                self._read(i, eqn)
+            else:
+                self._end(i, eqn.invars)
+
+    def _end(self, i: int, operands: Sequence[Atom]) -> None:
         for n, v in enumerate(operands):
-            ways.setdefault(v, {})[hash((i, n))] = v.aval.size
+            self.ways.setdefault(v, {})[hash((i, n))] = v.aval.size
 
-    end(len(jaxpr.eqns), jaxpr.outvars)
-    for i in reversed(range(len(jaxpr.eqns))):
-        eqn = jaxpr.eqns[i]
-        if not eqn.primitive.cost.fuses:
-            end(i, eqn.invars)
-            continue
+    def _read(self, i: int, eqn: Eqn) -> None:
         size = max([v.aval.size for v in eqn.outvars])
         own: dict[int, float] = {}
         for out in eqn.outvars:
-            own.update(ways.get(out, ()))
+            own.update(self.ways.get(out, ()))
         if eqn.primitive.rearranges:
             own = {hash((i, way)): n for way, n in own.items()}
         for v in eqn.invars:
+            if v.aval.size < size or not self.spread.isdisjoint(eqn.outvars):
+                self.spread.add(v)
             each = _evaluated(eqn, v) / max(size, 1)
-            found = ways.setdefault(v, {})
+            found = self.ways.setdefault(v, {})
             for way, n in own.items():
-                if way in found or len(found) < WAYS:
+                if way in found or len(found) < EXPENSIVE_WAYS:
                     found[way] = max(found.get(way, 0), each * n)
-    return lambda v: sum(ways.get(v, {}).values())
+
+    def pays(self, eqn: Eqn, least: int) -> bool:
+        """Whether a call of an expensive equation pays: XLA would compute so many elements more
+        than its result has. A formula is to stay in one piece at least."""
+        out = eqn.outvars[0]
+        more = sum(self.ways.get(out, {}).values()) - out.aval.size
+        return more >= least or (_is_formula(eqn) and (more > 0 or out in self.spread))
 
 
 def _evaluated(eqn: Eqn, operand: Atom) -> int:
