@@ -81,7 +81,7 @@ def thresholds(rates: Rates) -> Thresholds:
     # As many equations make each of them take a quarter longer.
     copied = rounded(0.5 * rates.length)
     # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
-    carried = rounded(1.5 / MARGIN * rates.dispatch * rates.memory)
+    carried = rounded(2.4 / MARGIN * rates.dispatch * rates.memory)
     return Thresholds(
         Costs(
             short=short,
