@@ -16,7 +16,9 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
 from teucer._executables import compile as compilation
+from teucer._targets.cpu import constants, convolutions
 from teucer._targets.cpu.constants import PLAIN_CACHED, PLAIN_STEPS
+from teucer._targets.cpu.rates import of_release
 from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._targets.table import target_of
 from teucer._xla import client as xla
@@ -151,7 +153,6 @@ def gradients(f: Any) -> Any:
 EIGEN = {
     "an image": (convolve, of(1, 32, 32, 32), of(3, 3, 32, 32)),
     "three features": (convolve, of(16, 64, 64, 3), of(7, 7, 3, 32)),
-    "pixels": (convolve, of(8, 32, 32, 64), of(1, 1, 64, 64)),
     "gradients of a batch": (gradients(convolve), of(32, 32, 32, 32), of(3, 3, 32, 32)),
     "features in front": (
         lambda x, w: lax.conv(x, w, (1, 1), "SAME"),
@@ -213,11 +214,49 @@ YNNPACK = {
 }
 
 
-@pytest.mark.parametrize("name", [*EIGEN, *YNNPACK])
-def test_suits_eigen(name):
-    f, *args = (EIGEN | YNNPACK)[name]
+# From jaxlib 0.12 on YNNPACK uses all threads: Eigen wins where windows have one pixel.
+POINTS = {
+    "pixels": (convolve, of(8, 32, 32, 64), of(1, 1, 64, 64)),
+    "gradients of pixels": (gradients(convolve), of(8, 32, 32, 64), of(1, 1, 64, 64)),
+    "pixels, and few others": (
+        lambda x, w, v: convolve(convolve(x, w), v),
+        of(8, 32, 32, 128),
+        of(1, 1, 128, 256),
+        of(3, 3, 256, 2),
+    ),
+}
+# Those that it loses, with either jaxlib, and what they cost in the whole.
+LOST = {
+    "a dense network": (
+        gradients(lambda x, w: jnp.concatenate([x, convolve(x, w)], -1)),
+        of(8, 16, 16, 108),
+        of(3, 3, 108, 12),
+    ),
+    "colours": (convolve, of(8, 64, 64, 3), of(1, 1, 3, 64)),
+    "gradients to colours": (
+        lambda y, w: lax.conv_transpose(y, w, (1, 1), "SAME"),
+        of(8, 64, 64, 32),
+        of(3, 3, 32, 3),
+    ),
+}
+WINNERS = {(0, 10): EIGEN | POINTS, (0, 12): POINTS}
+
+
+@pytest.mark.parametrize("release", WINNERS, ids=str)
+@pytest.mark.parametrize("name", [*(EIGEN | POINTS), *YNNPACK, *LOST])
+def test_suits_eigen(name, release, monkeypatch):
+    monkeypatch.setattr(convolutions, "eigen_rates", lambda: constants.EIGEN[release])
+    f, *args = (EIGEN | POINTS | YNNPACK | LOST)[name]
     with jax.enable_x64(True):
-        assert suits_eigen(jax.make_jaxpr(f)(*args).jaxpr) == (name in EIGEN)
+        # Counts are kept on the jaxpr, and that with the function.
+        jaxpr = jax.make_jaxpr(lambda *args: f(*args))(*args).jaxpr
+        assert suits_eigen(jaxpr) == (name in WINNERS[release])
+
+
+def test_rates_of_eigen_are_those_of_this_jaxlib():
+    assert convolutions.eigen_rates() in constants.EIGEN.values()
+    assert of_release(constants.EIGEN, "0.11.2") is constants.EIGEN[0, 10]
+    assert of_release(constants.EIGEN, "0.13") is constants.EIGEN[0, 12]
 
 
 X, W = of(8, 32, 32, 32), of(3, 3, 32, 32)
@@ -228,7 +267,8 @@ def ynnpack_takes(compiled: Any) -> bool:
 
 
 def test_eigen_gets_what_suits_it():
-    assert not ynnpack_takes(jax.jit(convolve).lower(X, W).compile())
+    f, *args = POINTS["pixels"]
+    assert not ynnpack_takes(jax.jit(f).lower(*args).compile())
     f, *args = YNNPACK["patches"]
     assert ynnpack_takes(jax.jit(f).lower(*args).compile())
     assert ynnpack_takes(jax.jit(lambda x: x @ x).lower(of(256, 256)).compile())
@@ -256,7 +296,9 @@ def test_both_libraries_compute_the_same():
     f = jax.jit(gradients(convolve))
     chosen = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"}
     for eigen, ynnpack in zip(
-        f.lower(x, w).compile()(x, w), f.lower(x, w).compile(chosen)(x, w), strict=True
+        f.lower(x, w).compile(xla.EIGEN_CONVOLUTIONS)(x, w),
+        f.lower(x, w).compile(chosen)(x, w),
+        strict=True,
     ):
         np.testing.assert_allclose(
             eigen, ynnpack, rtol=2e-4, atol=2e-4 * np.abs(ynnpack).max()

@@ -248,16 +248,41 @@ ROWS_SHORT, ROWS_NARROW, ROWS_LONG = 8, 16, 32
 # Products that are written out one by one; planes that are. Measured: convolutions.md, "Rewritten
 # convolutions".
 CONVOLUTION_TERMS, CONVOLUTION_PLANES = 128, 8
-# Where Eigen loses. Smaller products take no time and are not counted. With fewer features than a
-# vector holds, and so many elements of the kernel for each, Eigen takes up to 7 times as long.
-# Measured: convolutions.md, "YNNPACK and Eigen".
-EIGEN_FEW, EIGEN_FEATURES, EIGEN_LONG = 1 << 21, 8, 256
-# How many times over the products count that Eigen loses: of windows that do not overlap, and of
-# gradients of kernels, for each feature. Measured: the same.
-EIGEN_APART, EIGEN_GRADIENTS = 4, 8
-# Eigen computes the convolutions of a program if the products that it wins outweigh the others by
-# this part of all. Measured: the same.
-EIGEN_CLEAR = 3 / 4
+# Convolutions of fewer products take no time and are not counted.
+EIGEN_FEW = 1 << 21
+# XLA leaves convolutions to Eigen where neither operand nor result has more features.
+EIGEN_FEATURES = 16
+
+
+class EigenRates(NamedTuple):
+    """How many times as long YNNPACK takes as Eigen. Measured: convolutions.md, "YNNPACK and
+    Eigen".
+
+    points: of windows of one pixel. colours: the same from fewer than 8 features. sums: of their
+    gradients, which are sums over all places.
+    single, few, many: of the gradients of other kernels, of up to 2 images, up to 6, and more.
+    narrow: of fewer than 24 features in or out (not of colours, fewer than 8, in), and of windows
+    that do not overlap. other: of all others.
+    """
+
+    points: float
+    colours: float
+    sums: float
+    single: float
+    few: float
+    many: float
+    narrow: float
+    other: float
+
+
+# By the first release of jaxlib that has them. In those before 0.12 YNNPACK leaves most of its work
+# to one thread; from then on the work is what counts.
+EIGEN = {
+    (0, 10): EigenRates(1.9, 0.45, 2.2, 0.3, 0.5, 1.2, 1.0, 1.5),
+    (0, 12): EigenRates(1.25, 0.45, 1.6, 0.3, 0.75, 1.0, 0.7, 0.95),
+}
+# Eigen computes the convolutions of a program if that saves more than this part of their time.
+EIGEN_CLEAR = MARGIN
 
 
 # --- Executables ----------------------------------------------------------------------------------

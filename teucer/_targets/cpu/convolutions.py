@@ -5,6 +5,7 @@ Where XLA has slow code for one, as what it has fast code for (docs/convolutions
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,20 @@ from teucer._lower.contractions import inverse_permutation, taken
 from teucer._targets.cpu.constants import (
     CONVOLUTION_PLANES,
     CONVOLUTION_TERMS,
-    EIGEN_APART,
+    EIGEN,
     EIGEN_FEATURES,
     EIGEN_FEW,
-    EIGEN_GRADIENTS,
-    EIGEN_LONG,
+    EigenRates,
 )
+from teucer._targets.cpu.rates import of_release
+from teucer._xla.client import jaxlib_version
 
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, Params
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["by_eigen", "convolution", "spread"]
+__all__ = ["by_eigen", "convolution", "eigen_rates", "spread"]
 
 
 def convolution(
@@ -44,10 +46,10 @@ def convolution(
 def by_eigen(
     lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, **window: Any
 ) -> tuple[float, float]:
-    """(the products of a convolution over two axes, what Eigen saves of them). XLA gives such a
-    convolution to YNNPACK where it is not told otherwise. The second number is the first if Eigen
-    takes less time, a negative multiple of it if Eigen takes more (docs/convolutions.md)."""
-    (_, features, *_), (_, _, *kernel), (_, _, *places) = (
+    """(the products of a convolution over two axes, the part of them that Eigen saves: a negative
+    one where it takes longer). XLA gives such a convolution to YNNPACK where it is not told
+    otherwise (docs/convolutions.md)."""
+    (_, features, *_), (_, _, *kernel), (_, found, *places) = (
         taken(x.shape, spec)
         for x, spec in zip((lhs, rhs, out), window["dimension_numbers"], strict=True)
     )
@@ -60,19 +62,31 @@ def by_eigen(
         return 0, 0  # YNNPACK takes none of these
     if not dtypes.issubdtype(out.dtype, np.inexact) or out.dtype in (np.float64, np.complex128):
         return products, -math.inf  # nor Eigen these
-    if products < EIGEN_FEW:
+    if products < EIGEN_FEW or max(features, found) <= EIGEN_FEATURES:
         return 0, 0
-    strides = window["window_strides"]
-    if max(strides) > 1 and all(s >= k for s, k in zip(strides, kernel, strict=True)):
-        return products, -EIGEN_APART * products  # windows that do not overlap
-    if features < EIGEN_FEATURES and math.prod(kernel) >= max(
-        EIGEN_LONG * features, math.prod(places)
-    ):
-        return (
-            products,
-            -EIGEN_GRADIENTS / features * products,
-        )  # gradients of kernels, of few images
-    return products, products
+    rates = eigen_rates()
+    if math.prod(kernel) == 1:
+        rate = rates.points if features >= 8 else rates.colours
+    elif math.prod(places) == 1:
+        rate = rates.sums
+    elif math.prod(kernel) > math.prod(places):  # the gradient of a kernel: features are images
+        rate = rates.single if features <= 2 else rates.few if features <= 6 else rates.many
+    elif found < 24 or 8 <= features < 24 or _are_apart(kernel, window["window_strides"]):
+        rate = rates.narrow
+    else:
+        rate = rates.other
+    return products, products * (1 - 1 / rate)
+
+
+def _are_apart(kernel: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether windows do not overlap."""
+    return max(strides) > 1 and all(s >= k for s, k in zip(strides, kernel, strict=True))
+
+
+@functools.cache
+def eigen_rates() -> EigenRates:
+    """Those of this jaxlib."""
+    return of_release(EIGEN, jaxlib_version)
 
 
 def _written(

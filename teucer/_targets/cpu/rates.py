@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
 from teucer._targets.cpu.constants import (
     CLEAR,
@@ -31,7 +32,16 @@ from teucer._targets.cpu.constants import (
 )
 from teucer._xla.client import jaxlib_version
 
-__all__ = ["Thresholds", "committed", "committed_for", "committed_rates", "thresholds"]
+__all__ = [
+    "Thresholds",
+    "committed",
+    "committed_for",
+    "committed_rates",
+    "of_release",
+    "thresholds",
+]
+
+T = TypeVar("T")
 
 
 class Thresholds(NamedTuple):
@@ -138,6 +148,11 @@ def committed_for(jaxlib: str) -> Thresholds:
 
 
 def committed_rates(jaxlib: str) -> Rates:
-    """Those of the last release that is not later, or of the first."""
+    """Those for a release."""
+    return of_release(COMMITTED, jaxlib)
+
+
+def of_release(known: Mapping[tuple[int, int], T], jaxlib: str) -> T:
+    """What stands under the last release that is not later, or under the first."""
     version = tuple(int(part) for part in jaxlib.split(".")[:2])
-    return COMMITTED[max((known for known in COMMITTED if known <= version), default=(0, 10))]
+    return known[max((release for release in known if release <= version), default=min(known))]

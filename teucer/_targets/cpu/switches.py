@@ -7,8 +7,8 @@ transposition fast, and unrolling, which makes loops of few steps fast. Code for
 long ones that run along the last axis of everything that a program reads and writes, is as fast
 without them (docs/outlining.md).
 
-Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Most take half the time by
-Eigen, some a multiple (docs/convolutions.md).
+Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Some take half the time by
+Eigen, others a multiple (docs/convolutions.md).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
 
 # For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) ->
-# products, gain. `products` counts the multiplications; `gain` those that Eigen wins, less those
-# that it loses.
+# products, gain. `products` counts the multiplications; `gain` the part of them that Eigen saves,
+# negative where it takes longer.
 by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
 
 
@@ -47,7 +47,7 @@ class LoopCounts(NamedTuple):
     """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows,
     infinitely many where nothing is known of the loops. computed: elements in all. products:
     multiplications of convolutions that are YNNPACK's or Eigen's.
-    eigen: products that Eigen wins, less those that it loses."""
+    eigen: products that Eigen saves."""
 
     moved: float
     computed: float
@@ -67,8 +67,7 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
 
 
 def suits_eigen(jaxpr: Jaxpr) -> bool:
-    """Whether the convolutions of a jaxpr, nearly all of them, take less time by Eigen than by
-    YNNPACK."""
+    """Whether the convolutions of a jaxpr take clearly less time by Eigen than by YNNPACK."""
     counts = _counts(jaxpr)
     return counts.eigen > EIGEN_CLEAR * counts.products
 
