@@ -155,36 +155,37 @@ class Rates(NamedTuple):
         return self.outlined(1) + self.rolled
 
 
-# By release of jaxlib. Measured as `teucer tune` does, 2026-11-26, AMD EPYC, 2 cores that seven
-# others used. The first are means of two rounds, which differed: `rolled` was 0.175 and 0.058.
+# By release of jaxlib. Measured as `teucer tune` does, medians of three rounds on an idle machine,
+# 2026-11-27, AMD EPYC, 2 cores (tune.md). Of `call` and `cached` on 0.12 the best round: they
+# differed by twice.
 COMMITTED = {
     (0, 10): Rates(
-        program=0.246,
-        equation=6.63e-4,
-        length=1011,
-        function=0.2087,
-        called=0.01634,
-        rolled=0.1166,
-        loop=0.0504,
-        call=5.257e-7,
-        dispatch=6.47e-6,
-        element=2.82e-9,
-        cached=2.845e10,
-        memory=9.8e9,
+        program=0.1337,
+        equation=7.75e-4,
+        length=1409,
+        function=0.2357,
+        called=0.00951,
+        rolled=0.0504,
+        loop=0.0440,
+        call=4.08e-7,
+        dispatch=5.5e-6,
+        element=2.463e-9,
+        cached=4.67e10,
+        memory=9.587e9,
     ),
     (0, 12): Rates(
-        program=0.1748,
-        equation=6.379e-4,
-        length=1039,
-        function=0.158,
-        called=0.01515,
-        rolled=0.1134,
-        loop=0.04678,
-        call=7.729e-7,
-        dispatch=1.237e-5,
-        element=3.199e-9,
-        cached=2.675e10,
-        memory=8.479e9,
+        program=0.1518,
+        equation=6.086e-4,
+        length=1076,
+        function=0.1271,
+        called=0.01243,
+        rolled=0.1067,
+        loop=0.04284,
+        call=8.448e-7,
+        dispatch=9.525e-6,
+        element=3.122e-9,
+        cached=2.264e10,
+        memory=9.164e9,
     ),
 }
 

@@ -85,18 +85,18 @@ class Thresholds(NamedTuple):
 def thresholds(rates: Rates) -> Thresholds:
     """What follows from rates. Rounded, so that what a measurement errs by rarely shows."""
     # What a function has takes longer to compile than most of its call.
-    short = rounded(0.6 * rates.called / rates.equation)
+    short = rounded(1.3 * rates.called / rates.equation)
     # The equations that a few calls spare take as long as the function.
-    function = rounded(0.95 * rates.function / rates.equation)
+    function = rounded(0.85 * rates.function / rates.equation)
     # As many equations make each of them take a quarter longer.
-    copied = rounded(0.5 * rates.length)
+    copied = rounded(0.36 * rates.length)
     # Going over so many bytes, often enough, takes ten times as long as the dispatch of a piece.
-    carried = rounded(2.4 / MARGIN * rates.dispatch * rates.memory)
+    carried = rounded(3 / MARGIN * rates.dispatch * rates.memory)
     return Thresholds(
         Costs(
             short=short,
             # A call makes a loop more, and spares most of what that takes to compile.
-            fused=rounded(0.85 * rates.loop / rates.equation),
+            fused=rounded(1.1 * rates.loop / rates.equation),
             # Three of the shortest functions.
             saved=3 * short,
             # As many layers have the equations that few calls must spare.
@@ -106,9 +106,9 @@ def thresholds(rates: Rates) -> Thresholds:
             carried=carried,
             many=MANY,
             # As many calls take half as long to compile as the loop, and longer to run.
-            steps=max(2, rounded(0.5 * rates.rolled / rates.called)),
+            steps=max(2, rounded(0.75 * rates.rolled / rates.called)),
             # The copy takes no longer than the calls of a layer do without the loop.
-            stacked=rounded(11.5 * rates.call * rates.memory),
+            stacked=rounded(16 * rates.call * rates.memory),
         ),
         Limits(
             carried=carried,
@@ -120,9 +120,9 @@ def thresholds(rates: Rates) -> Thresholds:
             runs=PIECE_RUNS,
         ),
         # The call, and the pass over memory that it adds, are a tenth of what is computed once.
-        expensive=rounded(2 / MARGIN * rates.call / rates.element),
+        expensive=rounded(2.5 / MARGIN * rates.call / rates.element),
         # A number is four bytes, written and read at each run; a loop is compiled once.
-        long=rounded(rates.loop / RUNS * rates.cached / 8),
+        long=rounded(rates.loop / RUNS * rates.cached / 12),
     )
 
 
