@@ -11,6 +11,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
 from teucer._targets.cpu import constants, tuned
+from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.constants import Limits
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
@@ -62,7 +63,7 @@ class CPU(Target):
             from teucer._targets.cpu.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
-        return by_reciprocals(keep_expensive(jaxpr, found))
+        return by_rows(by_reciprocals(keep_expensive(jaxpr, found)))
 
     def limits(self) -> Limits:
         """Of the rates that hold here."""

@@ -1,0 +1,92 @@
+"""Transposes beside which the same is done to the array itself.
+
+XLA gives a transposed array the layout that its operand has, and elementwise operations that of
+theirs. What follows a transpose thus lies by columns, and is compiled a second time where the same
+operations follow the array itself: rows and columns of scores that are normalised alike. The
+parameter of a function lies by rows, also once the function is inlined. So such a transpose goes
+through one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var, new_eqn
+from teucer._core.primitive import Primitive
+from teucer._optimize.passes import changed_once, map_jaxprs
+from teucer._optimize.structure import params_key
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Aval
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
+__all__ = ["by_rows", "by_rows_p"]
+
+
+@final
+class ByRows(Primitive):
+    """An array as it is, whose elements lie by rows for what follows."""
+
+    __slots__ = ()
+    name = "by_rows"
+
+    def types(self, x: Aval) -> Any:
+        return (x,)
+
+    def evaluate(self, x: Array) -> Any:
+        return (x,)
+
+    def lower(self, ctx: Context, x: Value) -> Any:
+        if ctx.module.mesh is not None:  # the compiler divides the array
+            return (x,)
+        key = (self, x.aval, ctx.platforms)
+        if key not in ctx.module.emitted:
+            symbol = ctx.function(self.name, [x.aval], [x.aval], lambda x: (x,))
+            ctx.module.emitted[key] = (symbol, self)
+        symbol, _ = ctx.module.emitted[key]
+        return ctx.op("func.call", (x,), (x.aval,), f"callee = @{symbol}")
+
+
+by_rows_p = ByRows()
+
+
+def by_rows(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with such transposes by rows; inner ones too. It computes the same bits."""
+    return changed_once(jaxpr, by_rows, _changed)
+
+
+def _changed(jaxpr: Jaxpr) -> Jaxpr:
+    eqns = [map_jaxprs(eqn, by_rows) if eqn.primitive.higher_order else eqn for eqn in jaxpr.eqns]
+    transposes = {
+        eqn.outvars[0]: eqn.invars[0]
+        for eqn in eqns
+        if eqn.primitive.name == "transpose" and eqn.invars[0].aval is eqn.outvars[0].aval
+    }
+    if transposes:
+        letters = _letters(eqns, {*transposes, *transposes.values()})
+        alike = {y for y, x in transposes.items() if letters[x] & letters[y]}
+        eqns = [
+            new for eqn in eqns for new in (_settled(eqn) if eqn.outvars[0] in alike else [eqn])
+        ]
+    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+
+
+def _letters(eqns: Sequence[Eqn], arrays: set[Any]) -> dict[Any, set[Any]]:
+    """For each of the arrays, what the equations do that take this one of them alone."""
+    letters: dict[Any, set[Any]] = {x: set() for x in arrays}
+    for eqn in eqns:
+        taken = {v for v in eqn.invars if type(v) is not Literal and v in arrays}
+        if len(taken) == 1 and (eqn.primitive.cost.fuses or eqn.primitive.cost.reduces):
+            letters[taken.pop()].add((eqn.primitive, params_key(eqn.params)))
+    return letters
+
+
+def _settled(eqn: Eqn) -> list[Eqn]:
+    """A transpose, and its result by rows."""
+    y = Var(eqn.outvars[0].aval)
+    return [
+        eqn.replace(outvars=[y]),
+        new_eqn(by_rows_p, [y], eqn.outvars, {}, eqn.source),
+    ]
