@@ -22,10 +22,10 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
-from teucer._targets.cpu.constants import FORCED_COSTS, Costs
-from teucer._targets.cpu.outline import _Program, outline
 from teucer._targets.cpu.rates import committed
-from teucer._targets.cpu.repeats import Repeat, repeats
+from teucer._targets.outlining.constants import FORCED_COSTS, Costs
+from teucer._targets.outlining.outline import _Program, outline
+from teucer._targets.outlining.repeats import Repeat, repeats
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
 from teucer._xla import client as xla

@@ -20,13 +20,13 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._optimize.structure import structural_key
 from teucer._programs.program import Steps
-from teucer._targets.cpu import constants
-from teucer._targets.cpu.constants import FORCED_COSTS as ALL
-from teucer._targets.cpu.constants import FORCED_LIMITS, Costs
-from teucer._targets.cpu.outline import outline
-from teucer._targets.cpu.pieces import CutProgram, cut
 from teucer._targets.cpu.rates import committed
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining import constants
+from teucer._targets.outlining.constants import FORCED_COSTS as ALL
+from teucer._targets.outlining.constants import FORCED_LIMITS, Costs
+from teucer._targets.outlining.outline import outline
+from teucer._targets.outlining.pieces import CutProgram, cut
 from teucer._transform.jit_calls import hoist_consts
 
 COSTS = committed().costs

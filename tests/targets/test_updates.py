@@ -30,8 +30,8 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr
-from teucer._targets.cpu.recompute import recompute
-from teucer._targets.cpu.updates import advance_updates
+from teucer._targets.outlining.recompute import recompute
+from teucer._targets.outlining.updates import advance_updates
 
 GRADIENT = jax.grad(network, argnums=1)
 

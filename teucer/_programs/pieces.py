@@ -24,7 +24,7 @@ from teucer._programs.program import Program, Step, Steps
 from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
-    from teucer._targets.cpu.pieces import CutProgram
+    from teucer._targets.outlining.pieces import CutProgram
 
 __all__ = ["compile_pieces", "pieces_of"]
 

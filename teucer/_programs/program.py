@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The pieces of a program in the order in which they run (`_targets/cpu/pieces.py`)."""
+    """The pieces of a program in the order in which they run (`_targets/outlining/pieces.py`)."""
 
     steps: tuple[Step, ...]
     consts: tuple[Any, ...]

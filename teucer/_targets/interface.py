@@ -16,8 +16,7 @@ from teucer._targets.extent import has_symbolic_sizes
 from teucer._targets.kernels import Kernels
 
 if TYPE_CHECKING:
-    from teucer._targets.cpu.constants import Limits
-    from teucer._targets.cpu.pieces import CutProgram
+    from teucer._targets.outlining.pieces import CutProgram
 
 __all__ = ["Mode", "Target"]
 
@@ -62,23 +61,19 @@ class Target:
         if mode != "force" or has_symbolic_sizes(jaxpr):
             return jaxpr
         # Here and below, for the few programs that need it: `import teucer` would take longer.
-        from teucer._targets.cpu.constants import FORCED_COSTS
-        from teucer._targets.cpu.outline import outlined
+        from teucer._targets.outlining.constants import FORCED_COSTS
+        from teucer._targets.outlining.outline import outlined
 
         return outlined(jaxpr, FORCED_COSTS)
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """The executables into which a prepared jaxpr is cut; None if it stays one."""
-        from teucer._targets.cpu.constants import FORCED_LIMITS
-        from teucer._targets.cpu.pieces import cut
+        if mode != "force":
+            return None
+        from teucer._targets.outlining.constants import FORCED_LIMITS
+        from teucer._targets.outlining.pieces import cut
 
-        return cut(jaxpr, FORCED_LIMITS if mode == "force" else self.limits())
-
-    def limits(self) -> Limits:
-        """When a program is cut into pieces, where its user does not say so."""
-        from teucer._targets.cpu.rates import committed
-
-        return committed().limits
+        return cut(jaxpr, FORCED_LIMITS)
 
     def decisions(self) -> str:
         """What this process decides by, where processes may differ."""

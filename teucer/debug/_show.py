@@ -15,7 +15,8 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.pictures import STYLE, Rows
 from teucer._derived.liveness import Peak, bytes_of, is_backward, peak_of, size_text
 from teucer._derived.stages import jit
-from teucer.debug._costs import bytes_moved, count_text, operations, total_operations
+from teucer._optimize.operations import operations, total_operations
+from teucer.debug._costs import bytes_moved, count_text
 
 __all__ = ["Picture", "show"]
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.bytes import bytes_of
 from teucer._targets.cpu.constants import EXPENSIVE_MOST, EXPENSIVE_WAYS
 from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.bytes import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

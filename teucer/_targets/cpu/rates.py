@@ -17,18 +17,20 @@ from typing import NamedTuple, TypeVar
 from teucer._targets.cpu.constants import (
     CLEAR,
     COMMITTED,
+    LAYER,
+    MARGIN,
+    RUNS,
+    SEPARATED,
+    Rates,
+)
+from teucer._targets.outlining.constants import (
     GROUPED,
     GROUPS,
     HELD,
-    LAYER,
     MANY,
-    MARGIN,
     PIECE_RUNS,
-    RUNS,
-    SEPARATED,
     Costs,
     Limits,
-    Rates,
 )
 from teucer._xla.client import jaxlib_version
 

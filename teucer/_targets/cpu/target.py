@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
 from teucer._targets.cpu import constants, tuned
 from teucer._targets.cpu.by_rows import by_rows
-from teucer._targets.cpu.constants import Limits
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
@@ -20,7 +19,11 @@ from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
 from teucer._targets.interface import Mode, Target
 from teucer._targets.kernels import Kernels
+from teucer._targets.outlining.constants import FORCED_COSTS
 from teucer._xla import client as xla
+
+if TYPE_CHECKING:
+    from teucer._targets.outlining.pieces import CutProgram
 
 __all__ = ["CPU"]
 
@@ -56,18 +59,22 @@ class CPU(Target):
         found = tuned.current()
         if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
             return keep_expensive(jaxpr, found)  # eager calls of one operation do without more
-        costs = constants.FORCED_COSTS if mode == "force" else found.costs
+        costs = FORCED_COSTS if mode == "force" else found.costs
         if mode == "force" or has_more(
             jaxpr, costs.saved
         ):  # a smaller one keeps the functions that its user sees in it
-            from teucer._targets.cpu.outline import outlined  # small programs do without
+            from teucer._targets.outlining.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
         return by_rows(by_reciprocals(keep_expensive(jaxpr, found)))
 
-    def limits(self) -> Limits:
-        """Of the rates that hold here."""
-        return tuned.current().limits
+    def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
+        """As the rates that hold here say, where the user does not."""
+        if mode == "force":
+            return super().pieces(jaxpr, mode)
+        from teucer._targets.outlining.pieces import cut  # as above
+
+        return cut(jaxpr, tuned.current().limits)
 
     def decisions(self) -> str:
         """The break-even points."""

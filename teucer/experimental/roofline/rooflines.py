@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
-from teucer.debug._costs import operations
+from teucer._optimize.operations import operations
 from teucer.experimental.roofline import _links
 from teucer.experimental.roofline._results import (
     RooflineResult,

@@ -22,13 +22,13 @@ from teucer._core.primitive import NO_EFFECTS, FunctionCall
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
-from teucer._targets.cpu.bytes import bytes_of, carried
-from teucer._targets.cpu.constants import OUTLINE_ROUNDS, PASSING, Costs
-from teucer._targets.cpu.recompute import recompute
-from teucer._targets.cpu.repeats import Repeat, repeats
-from teucer._targets.cpu.roll import Calls, Roller
-from teucer._targets.cpu.updates import advance_updates
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.bytes import bytes_of, carried
+from teucer._targets.outlining.constants import OUTLINE_ROUNDS, PASSING, Costs
+from teucer._targets.outlining.recompute import recompute
+from teucer._targets.outlining.repeats import Repeat, repeats
+from teucer._targets.outlining.roll import Calls, Roller
+from teucer._targets.outlining.updates import advance_updates
 
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray, Source

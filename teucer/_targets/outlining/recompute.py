@@ -12,9 +12,9 @@ from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.dce import remove_dead
-from teucer._targets.cpu.bytes import bytes_of
-from teucer._targets.cpu.constants import RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER
-from teucer._targets.cpu.updates import updates_of
+from teucer._targets.outlining.bytes import bytes_of
+from teucer._targets.outlining.constants import RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER
+from teucer._targets.outlining.updates import updates_of
 
 __all__ = ["recompute"]
 
@@ -25,7 +25,7 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
 
     Each use has its own copy: which of them are near each other shows when it is known what becomes
     a function. What updates make stays: only updates use it, and they go where it is
-    (`teucer._targets.cpu.updates`).
+    (`teucer._targets.outlining.updates`).
     """
     eqns = jaxpr.eqns
     place = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from teucer._targets.cpu.constants import PERIODS
+from teucer._targets.outlining.constants import PERIODS
 
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.provided import provided
-from teucer._targets.cpu.bytes import bytes_of
+from teucer._targets.outlining.bytes import bytes_of
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive

@@ -11,17 +11,38 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from teucer._optimize.structure import structural_key
-from teucer._targets.cpu.bytes import carried
-from teucer._targets.cpu.constants import Limits
 from teucer._targets.outlined_call import outlined_call_p
 
-__all__ = ["CutProgram", "Piece", "cut"]
+__all__ = ["CutProgram", "Cutting", "Piece", "cut"]
+
+
+class Cutting(Protocol):
+    """When a target cuts programs.
+
+    copied: equations that XLA would have to copy, at least. groups, runs: as of `Limits`.
+    """
+
+    @property
+    def copied(self) -> int: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def runs(self) -> int: ...
+
+    def large(self, function: Jaxpr) -> bool:
+        """Whether a function may be a piece."""
+
+    def most(self, function: Jaxpr) -> int:
+        """How many calls of a function may share a piece."""
+
+    def singly(self) -> Cutting:
+        """The same, with a piece for each call."""
 
 
 class Piece(NamedTuple):
@@ -48,13 +69,13 @@ class CutProgram(NamedTuple):
     results: tuple[int, ...]
 
 
-def cut(jaxpr: Jaxpr, limits: Limits) -> CutProgram | None:
+def cut(jaxpr: Jaxpr, limits: Cutting) -> CutProgram | None:
     """The pieces of a jaxpr without constants; None if it stays whole."""
     calls = [
         eqn
         for eqn in jaxpr.eqns
         if eqn.primitive is outlined_call_p
-        and carried(_function(eqn)) >= limits.carried
+        and limits.large(_function(eqn))
         and len(_function(eqn).eqns) != 1
     ]  # what is merely expensive is no piece
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}
@@ -82,7 +103,7 @@ def cut(jaxpr: Jaxpr, limits: Limits) -> CutProgram | None:
         for s in split
     ]
     if len(known) * limits.runs > sum(s.calls > 1 for s in split):
-        return cut(jaxpr, limits._replace(repeated=0))
+        return cut(jaxpr, limits.singly())
     # Results that no piece makes, or that are one value twice, are made by a last piece.
     results: list[Atom] = list(jaxpr.outvars)
     once: set[Atom] = {v for s in split for v in s.results}
@@ -162,7 +183,7 @@ def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _shared(
-    parts: Sequence[list[Eqn]], calls: set[int], limits: Limits
+    parts: Sequence[list[Eqn]], calls: set[int], limits: Cutting
 ) -> list[tuple[list[Eqn], int]]:
     """The parts with their numbers of calls: calls of one function that follow one another in
     groups, and the rest one by one."""
@@ -183,16 +204,11 @@ def _shared(
     return shared
 
 
-def _group_size(function: Jaxpr, calls: int, limits: Limits) -> int:
+def _group_size(function: Jaxpr, calls: int, limits: Cutting) -> int:
     """How many calls share a piece. The function says it and not their number, so that an edit of
     one layer, or a model of fewer layers, finds the pieces of the others. Short runs that leave a
     rest stay single calls: one executable rather than two."""
-    most = min(
-        limits.grouped,
-        1 + limits.repeated // max(len(function.eqns), 1),
-        limits.held // max(carried(function), 1),
-    )
-    size = 1 << max(most, 1).bit_length() - 1
+    size = 1 << max(limits.most(function), 1).bit_length() - 1
     return size if calls >= (2 if calls % size == 0 else limits.groups) * size else 1
 
 

@@ -1,0 +1,1 @@
+"""Outlining: what a program repeats becomes functions and loops, and those become pieces."""

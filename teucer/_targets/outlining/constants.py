@@ -1,0 +1,133 @@
+"""What outlining decides by: its bounds, and the records of break-even points that targets fill.
+
+Notes named here stand in `benchmarks/notes/`, and say on which machine. Their figures are the
+CPU's; other targets replace what differs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from teucer._core.jaxpr import Eqn, Jaxpr
+from teucer._targets.outlining.bytes import carried
+
+__all__ = ["FORCED_COSTS", "FORCED_LIMITS", "Costs", "Limits"]
+
+
+class Costs(NamedTuple):
+    """When a repeat is outlined: break-even points (of the CPU: `_targets.cpu.rates`).
+
+    short: equations that a function has at least, if XLA does not fuse all of them into one loop.
+    fused: the same, if it does: then each call costs another pass over memory.
+    saved: equations fewer in the program, at least. few, saved_by_few: the same for so few
+        instances or fewer: what XLA makes of a program grows faster than its depth only from there
+        on, and calls cost copies.
+    separated, carried: programs with an equation in so many at which fusion ends (`Cost.separates`)
+        get loops, and functions that take and give so many bytes, which are executables of their
+        own (`pieces`).
+    many: periods of a run from which on what its ends leave over costs little beside them.
+    steps, stacked: calls that follow one another become a loop if they are as many, and if the loop
+        need not stack more than so many bytes a step.
+    """
+
+    short: int
+    fused: int
+    saved: int
+    few: int
+    saved_by_few: int
+    separated: int
+    carried: int
+    many: int
+    steps: int
+    stacked: int
+
+    def pay(self, eqns: Sequence[Eqn], count: int) -> bool:
+        """Whether equations that occur `count` times are to be a function."""
+        saved = self.saved_by_few if count <= self.few else self.saved
+        if (count - 1) * len(eqns) < saved or len(eqns) < self.short:
+            return False
+        return len(eqns) >= self.fused or not all(eqn.primitive.cost.fuses for eqn in eqns)
+
+
+class Limits(NamedTuple):
+    """When a program is cut into pieces: break-even points (of the CPU: `_targets.cpu.rates`).
+
+    carried: bytes that a function takes and gives, at least, so that what its call costs by itself
+    is small beside it.
+    copied: equations that XLA would have to copy, at least.
+    grouped, repeated, held: calls of a function that follow one another share pieces. A piece has
+    so many calls at most; XLA copies so many equations in it; it takes and gives so many bytes at
+    most.
+    groups: where the calls do not divide into such pieces, there are so many pieces at least.
+    runs: of such pieces, as data may flow between their calls in different ways, each runs so many
+    times on the average, at least.
+    """
+
+    carried: int
+    copied: int
+    grouped: int
+    groups: int
+    repeated: int
+    held: int
+    runs: int
+
+    def large(self, function: Jaxpr) -> bool:
+        """Whether what the call of a function costs by itself is small beside it."""
+        return carried(function) >= self.carried
+
+    def most(self, function: Jaxpr) -> int:
+        """How many calls of a function may share a piece."""
+        return min(
+            self.grouped,
+            1 + self.repeated // max(len(function.eqns), 1),
+            self.held // max(carried(function), 1),
+        )
+
+    def singly(self) -> Limits:
+        """The same, with a piece for each call."""
+        return self._replace(repeated=0)
+
+
+# Periods of a run from which on what its ends leave over costs little. Measured: outlining.md, "An
+# edit of one layer".
+MANY = 16
+# Calls of a piece, pieces of a run, bytes that a piece holds, runs of a piece. Measured:
+# outlining.md, "Pieces".
+GROUPED, GROUPS, HELD, PIECE_RUNS = 4, 6, 1 << 25, 3
+
+# Where a user asks for it (`outline=True`): whatever can be a function, or a piece. Not measured.
+FORCED_COSTS = Costs(
+    short=4,
+    fused=4,
+    saved=4,
+    few=0,
+    saved_by_few=0,
+    separated=0,
+    carried=0,
+    many=MANY,
+    steps=4,
+    stacked=1 << 16,
+)
+FORCED_LIMITS = Limits(
+    carried=0, copied=1, grouped=GROUPED, groups=GROUPS, repeated=0, held=HELD, runs=PIECE_RUNS
+)
+
+
+# --- The search -------------------------------------------------------------------------------
+
+# How often the equations are searched, at most, calls being letters from the second time on. Not
+# measured: a bound.
+OUTLINE_ROUNDS = 4
+# What a value that passes a cut counts beside its bytes, which decide between cuts that as many
+# pass: more than any program has.
+PASSING = 1 << 40
+# Of a short period, so many times the shortest function become one. Measured: outlining.md,
+# "Thresholds" (LSTM and Runge-Kutta, whose steps are short).
+PERIODS = 4
+
+# Recomputation. A use is far if so many equations lie between it and the value: more than a few
+# lines of a program, fewer than a layer. At most so many equations compute a value again. The array
+# that is kept in its place is so many times smaller. Measured:
+# outlining.md, "Cheap values computed again".
+RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER = 32, 8, 8
