@@ -11,7 +11,7 @@ from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["operations", "total_operations"]
+__all__ = ["is_product", "operations", "total_operations"]
 
 # Elementwise, but nothing is computed.
 _NO_ARITHMETIC = frozenset(
@@ -60,6 +60,11 @@ _CUBES = {
     "eig": 25.0,
     "triangular_solve": 1.0,
 }
+
+
+def is_product(eqn: Eqn) -> bool:
+    """Whether an equation is a matrix product or a convolution."""
+    return eqn.primitive.name in ("dot_general", "conv_general_dilated")
 
 
 def total_operations(jaxpr: Jaxpr) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
+import operator
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._arrays import transfer
 from teucer._base import config
-from teucer._core.jaxpr import Jaxpr
+from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
+from teucer._core.types import DEVICE, ShapedArray, in_host_memory
 from teucer._devices import shardings
 from teucer._devices.placement import Placement
 from teucer._executables import compilations
@@ -21,12 +25,11 @@ from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
 from teucer._programs.prepare import is_over_mesh
 from teucer._programs.program import Program, Step, Steps
-from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
 
-__all__ = ["compile_pieces", "pieces_of"]
+__all__ = ["compile_pieces", "overwritten", "pieces_of"]
 
 
 class Pieces(NamedTuple):
@@ -48,12 +51,12 @@ def pieces_of(job: Job) -> Pieces | None:
     """The pieces of a prepared job that calls large functions again and again; None if it stays
     whole."""
     jaxpr, placement, start = job.jaxpr, job.placement, time.perf_counter()
-    laid_out = placement.in_layouts or placement.out_layouts
     if (
-        placement.mesh is not None
-        or laid_out
-        or outlined_call_p not in [eqn.primitive for eqn in jaxpr.eqns]
+        len(jaxpr.eqns) < 2  # first, for eager calls of one operation
+        or not _is_plain(placement)
+        or not job.target.divides(jaxpr, job.mode)
         or is_over_mesh(jaxpr)
+        or (in_host_memory and _uses_host_memory(jaxpr))
     ):
         return None
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
@@ -62,21 +65,82 @@ def pieces_of(job: Job) -> Pieces | None:
     in_pieces = job.target.pieces(live, job.mode)
     if in_pieces is None:
         return None
-    lowerings = {
-        p.jaxpr: lower(Job(p.jaxpr, job.name, placement, (False,) * len(p.reads), quiet=True))
-        for p in in_pieces.pieces
-    }
+    donated = tuple(itertools.compress(job.donated, kept))
+    lowerings = _lowered(job, in_pieces, donated)
     named = {lowering.placement for lowering in lowerings.values()} - {placement}
     where = next(iter(named), placement)
     # What names a mesh runs over it as a whole; of a device, all pieces run there.
     if len(named) > 1 or where.mesh is not None or where.platform != placement.platform:
         return None
+    if not job.target.keeps_callbacks and any(one.callbacks for one in lowerings.values()):
+        return None
     lowerings = {piece: lowering._replace(placement=where) for piece, lowering in lowerings.items()}
-    donated = tuple(itertools.compress(job.donated, kept))
     donated_to(
         [Argument(v.aval, d) for v, d in zip(live.invars, donated, strict=True)], jaxpr.outvars
     )
     return Pieces(in_pieces, lowerings, kept, donated, where, start)
+
+
+def _lowered(job: Job, cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, Lowering]:
+    """The executables that pieces are runs of, lowered; donated: of the program's arguments."""
+    over = overwritten(cut, donated) if job.target.overwrites else {}
+    return {
+        p.jaxpr: lower(
+            Job(
+                p.jaxpr,
+                job.name,
+                job.placement,
+                over.get(p.jaxpr, (False,) * len(p.reads)),
+                quiet=True,
+            )
+        )
+        for p in cut.pieces
+    }
+
+
+def _is_plain(placement: Placement) -> bool:
+    """Whether a program runs on one device, and its arguments and results lie there as usual."""
+    return placement.mesh is None and not (
+        placement.in_layouts
+        or placement.out_layouts
+        or any(placement.in_kinds)
+        or any(placement.out_kinds)
+    )
+
+
+def _uses_host_memory(jaxpr: Jaxpr) -> bool:
+    """Whether a value of a program lies in the memory of the host."""
+    return any(
+        v.aval.memory_space is not DEVICE
+        for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars))
+        if isinstance(v.aval, ShapedArray)
+    ) or any(
+        map(
+            _uses_host_memory,
+            (inner for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params)),
+        )
+    )
+
+
+def overwritten(cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, tuple[bool, ...]]:
+    """Which operands of each executable its results may be written over: those that nothing reads
+    after any of its runs, as far as there are results of their type."""
+    given = len(donated) + len(cut.consts)
+    found: dict[Jaxpr, list[bool]] = {}
+    for piece in cut.pieces:
+        free = [
+            i in piece.drops
+            and piece.reads.count(i) == 1
+            and (i >= given or (i < len(donated) and donated[i]))
+            for i in piece.reads
+        ]
+        found[piece.jaxpr] = list(map(operator.and_, found.get(piece.jaxpr, free), free))
+    for jaxpr, free in found.items():
+        types = collections.Counter([v.aval.physical for v in jaxpr.outvars])
+        for i, v in enumerate(jaxpr.invars):
+            free[i] = free[i] and types[v.aval.physical] > 0
+            types[v.aval.physical] -= free[i]
+    return {jaxpr: tuple(free) for jaxpr, free in found.items()}
 
 
 def compile_pieces(job: Job, pieces: Pieces) -> Program:

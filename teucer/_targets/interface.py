@@ -14,6 +14,7 @@ from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._targets import host_memory, memory_maps
 from teucer._targets.extent import has_symbolic_sizes
 from teucer._targets.kernels import Kernels
+from teucer._targets.outlined_call import outlined_call_p
 
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
@@ -56,6 +57,12 @@ class Target:
     # tune may share that work.
     compiles_alone: ClassVar[bool] = False
 
+    # Whether functions that stay calls compile sooner within an executable, or run faster there.
+    keeps_calls: ClassVar[bool] = True
+    # Whether a piece writes its results over operands that nothing reads later, since temporaries
+    # would take memory that is scarce.
+    overwrites: ClassVar[bool] = False
+
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """An optimised jaxpr, rewritten into what this compiler handles best."""
         if mode != "force" or has_symbolic_sizes(jaxpr):
@@ -65,6 +72,10 @@ class Target:
         from teucer._targets.outlining.outline import outlined
 
         return outlined(jaxpr, FORCED_COSTS)
+
+    def divides(self, jaxpr: Jaxpr, mode: Mode) -> bool:
+        """Whether it is worth asking for the pieces of a prepared jaxpr: a quick look."""
+        return outlined_call_p in [eqn.primitive for eqn in jaxpr.eqns]
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """The executables into which a prepared jaxpr is cut; None if it stays one."""

@@ -1,4 +1,4 @@
-"""Calls of jaxprs that stay calls in the compiled program.
+"""Calls of jaxprs that stay calls in the compiled program, where the target gains by it.
 
 XLA neither inlines them nor fuses across them.
 """
@@ -38,6 +38,8 @@ class OutlinedCall(Primitive):
         return tuple(jaxpr(*args))
 
     def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
+        if not ctx.target.keeps_calls:
+            return ctx.inline(jaxpr, *values)
         stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
         divided = ctx.module.mesh is not None and not ctx.all_manual()
         if divided and xla.CALLS_MISS_COPIES and _reorders(jaxpr.jaxpr):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
-from teucer._targets.interface import Target
+from teucer._core.jaxpr import Jaxpr
+from teucer._targets.interface import Mode, Target
 from teucer._targets.kernels import Kernels
+
+if TYPE_CHECKING:
+    from teucer._targets.outlining.pieces import CutProgram
 
 __all__ = ["CUDA", "GPU", "ROCm"]
 
@@ -46,10 +50,28 @@ def _kernels(letters: str, missing: tuple[str, ...], lacks: dict[str, tuple[str,
 
 
 class GPU(Target):
-    """GPUs of either kind. Nothing is tuned for them yet: programs are compiled as they are, but
-    for what their user asks."""
+    """GPUs of either kind. A program is compiled as it is, or in pieces where equal layers then
+    compile once and steps take as long (docs/outlining.md, "On GPUs")."""
 
     sends = True
+    keeps_calls = False
+    overwrites = True
+
+    def divides(self, jaxpr: Jaxpr, mode: Mode) -> bool:
+        """Long programs that a GPU works at for a while."""
+        if mode != "auto":
+            return super().divides(jaxpr, mode)
+        from teucer._targets.gpu.pieces import may_pay  # `import teucer` would take longer with it
+
+        return may_pay(jaxpr)
+
+    def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
+        """Those that pay, where the user does not say so. The whole program has no functions."""
+        if mode != "auto":
+            return super().pieces(jaxpr, mode)
+        from teucer._targets.gpu.pieces import in_pieces  # as above
+
+        return in_pieces(jaxpr)
 
 
 @final

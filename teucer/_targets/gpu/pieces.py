@@ -1,0 +1,156 @@
+"""Pieces of programs for GPUs: whether a program is cut, by two predictions.
+
+XLA compiles each layer of a whole program. As pieces, equal layers compile once. The host starts
+each piece, which must take it less time than the GPU works on one (docs/outlining.md, "On GPUs").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, final
+
+from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
+from teucer._optimize.operations import is_product, operations
+from teucer._targets.extent import has_more, has_symbolic_sizes
+from teucer._targets.gpu.constants import (
+    BANDWIDTH,
+    COPIED,
+    COSTS,
+    DISPATCH,
+    EQUATION,
+    EXECUTABLE,
+    GROUPED,
+    GROUPS,
+    HIDDEN,
+    MARGIN,
+    NEW,
+    PIECE_RUNS,
+    PRODUCTS,
+)
+from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.bytes import bytes_of
+from teucer._targets.outlining.outline import outlined
+from teucer._targets.outlining.pieces import CutProgram, cut
+
+__all__ = ["Launches", "busy", "compiles_in", "in_pieces", "may_pay"]
+
+
+def may_pay(jaxpr: Jaxpr) -> bool:
+    """Whether a program is long enough to be searched for pieces, and can have some."""
+    return (
+        not jaxpr.effects
+        and has_more(jaxpr, COPIED)
+        and not has_symbolic_sizes(jaxpr)
+        and busy(jaxpr) >= PIECE_RUNS * HIDDEN * DISPATCH
+    )
+
+
+def in_pieces(jaxpr: Jaxpr) -> CutProgram | None:
+    """The pieces of a program; None where it compiles about as soon, or runs faster, as a whole."""
+    functions = outlined(jaxpr, COSTS)
+    found = None if functions is jaxpr else cut(functions, Launches(GROUPED))
+    if found is None:
+        return None
+    parts = [piece.jaxpr for piece in found.pieces]
+    if sum(map(busy, parts)) < HIDDEN * DISPATCH * len(parts):
+        return None
+    whole, apart = compiles_in(jaxpr, found)
+    return found if apart < (1 - MARGIN) * whole else None
+
+
+@final
+class Launches(NamedTuple):
+    """When programs are cut for GPUs (`Cutting`): few pieces, each so large that the GPU works
+    longer than the host takes to start it.
+
+    grouped: calls of a piece, at most.
+    """
+
+    grouped: int
+
+    @property
+    def copied(self) -> int:
+        """Equations that XLA would compile again, at least."""
+        return COPIED
+
+    @property
+    def groups(self) -> int:
+        """Pieces of a run, at least, if single calls are left over."""
+        return GROUPS
+
+    @property
+    def runs(self) -> int:
+        """Runs of a piece on the average, at least."""
+        return PIECE_RUNS
+
+    def large(self, function: Jaxpr) -> bool:
+        """Whether enough calls of it make a piece that takes longer than its start."""
+        return busy(function) * self.grouped >= HIDDEN * DISPATCH
+
+    def most(self, function: Jaxpr) -> int:
+        """As few calls as make such a piece, rounded up to a power of two."""
+        calls = math.ceil(HIDDEN * DISPATCH / busy(function))
+        return min(self.grouped, 1 << (calls - 1).bit_length())
+
+    def singly(self) -> Launches:
+        """The same, with a piece for each call."""
+        return Launches(1)
+
+
+def busy(jaxpr: Jaxpr) -> float:
+    """Seconds that a GPU works at a program at least: its products at the speed of the data sheet,
+    and what they read and write.
+
+    Everything else may be fused into them. A loop of unknown length counts once.
+    """
+    found: float | None = jaxpr.cache.get(busy)
+    if found is None:
+        found = jaxpr.cache[busy] = math.fsum(map(_busy, jaxpr.eqns))
+    return found
+
+
+def compiles_in(jaxpr: Jaxpr, found: CutProgram) -> tuple[float, float]:
+    """Predicted seconds to compile a program as a whole, and in pieces."""
+    parts = list({id(piece.jaxpr): piece.jaxpr for piece in found.pieces}.values())
+    known: set[int] = set()
+    new = sum(_distinct(part, known) for part in parts)
+    apart = sum(
+        EXECUTABLE + NEW * _distinct(part, set()) + EQUATION * _length(part) for part in parts
+    )
+    return EXECUTABLE + NEW * new + EQUATION * _length(jaxpr), apart
+
+
+def _busy(eqn: Eqn) -> float:
+    if is_product(eqn):
+        products = PRODUCTS[min(eqn.invars[0].aval.dtype.itemsize, max(PRODUCTS))]
+        moved = sum(bytes_of(v.aval) for v in (*eqn.invars, *eqn.outvars))
+        return max(operations(eqn) / products, moved / BANDWIDTH)
+    if not eqn.primitive.higher_order:
+        return 0.0
+    inner = [busy(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]
+    times: int = eqn.params.get("length", 1)
+    return max(inner, default=0.0) * times
+
+
+def _length(jaxpr: Jaxpr) -> int:
+    """Equations, those within others included."""
+    return len(jaxpr.eqns) + sum(
+        _length(inner)
+        for eqn in jaxpr.eqns
+        if eqn.primitive.higher_order
+        for inner in jaxprs_in_params(eqn.params)
+    )
+
+
+def _distinct(jaxpr: Jaxpr, known: set[int]) -> int:
+    """Equations but for those of functions that are known, to which the others are added."""
+    count = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.higher_order:
+            for inner in jaxprs_in_params(eqn.params):
+                if eqn.primitive is outlined_call_p and id(inner) in known:
+                    continue
+                known.add(id(inner))
+                count += _distinct(inner, known)
+        count += 1
+    return count
