@@ -384,7 +384,7 @@ compilation_cache_include_metadata_in_key = _o("jax_compilation_cache_include_me
 compilation_cache_check_contents = _o("jax_compilation_cache_check_contents", bool, False, help="compare entries with programs compiled anew; no effect: entries carry checksums")
 persistent_cache_min_compile_time_secs = _o("jax_persistent_cache_min_compile_time_secs", float, 0.0, help="keep programs that took longer, seconds")
 persistent_cache_min_entry_size_bytes = _o("jax_persistent_cache_min_entry_size_bytes", int, 0, help="keep programs that are larger")
-persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches put beside: all, none or a list")
+persistent_cache_enable_xla_caches = _o("jax_persistent_cache_enable_xla_caches", str, "xla_gpu_per_fusion_autotune_cache_dir", NULL, help="XLA's own caches kept beside: all, none or a list")
 raise_persistent_cache_errors = _o("jax_raise_persistent_cache_errors", bool, False, help="errors of the cache are raised; else they are warned of where an option names the folder")
 rates = _o("teucer_rates", str, None, JIT, NULL, help="file of rates that `teucer tune` wrote for this machine; None: in the user's cache folder; committed: the ones that Teucer comes with")
 cache_dir = _o("teucer_cache_dir", str, None, NULL, help="folder of the compilation cache; None: the user's cache folder")

@@ -1,6 +1,7 @@
 """The compilation cache on disk.
 
-A folder with a file for each program, forecasts (`preload`), and a file that counts its use.
+A folder with a file for each program, forecasts (`preload`), what compilers keep by themselves
+(`xla_caches`), and a file that counts its use.
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
 its content, its name and the version of its format. What does not agree, or others may have
@@ -37,7 +38,9 @@ __all__ = [
     "count",
     "counts",
     "entries",
+    "kept_by_compilers",
     "limit",
+    "make_folder",
     "read",
     "user_passes",
     "users_folder",
@@ -46,6 +49,8 @@ __all__ = [
 ]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
+# How the folders begin in which compilers keep what they find out (`xla_caches`).
+OWN = "compiler-"
 _FORMAT = b"teucer-4\0"
 _CHECKSUM = 32
 _LAST_TRIES = 20
@@ -115,6 +120,22 @@ def entries(folder: Path) -> list[Path]:
     return [path for path in _files(folder) if path.suffix != FORECAST]
 
 
+def kept_by_compilers(folder: Path) -> list[Path]:
+    """The files that compilers keep in the cache in `folder`."""
+    return sorted(path for path in folder.glob(f"{OWN}*/**/*") if path.is_file())
+
+
+def make_folder(path: Path) -> bool:
+    """Make a folder of the cache for a compiler; whether it is there, and nobody but the user, or
+    root, can have written into it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _is_ours(path.stat())
+    except OSError as err:
+        _complain("writing", path, err)
+        return False
+
+
 def read(path: Path) -> bytes | None:
     """The content of a file, None if there is none that can be trusted; marks it as used."""
     try:
@@ -178,7 +199,7 @@ def counts(folder: Path) -> UseCounts:
 def clear(folder: Path) -> int:
     """Remove all files; how many entries there were."""
     found = entries(folder)
-    for path in (*_files(folder), folder / COUNTS):
+    for path in (*_files(folder), *kept_by_compilers(folder), folder / COUNTS):
         path.unlink(missing_ok=True)
     return len(found)
 
@@ -297,7 +318,7 @@ def _evict(folder: Path, most: int) -> None:
     """Remove the least recently used files until `most` bytes are left. Others may remove them at
     the same time."""
     found = []
-    for path in _files(folder):
+    for path in (*_files(folder), *kept_by_compilers(folder)):
         with contextlib.suppress(OSError):
             status = path.stat()
             found.append((status.st_mtime_ns, status.st_size, path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from teucer._core.jaxpr import Jaxpr
@@ -57,6 +58,9 @@ class Target:
     # tune may share that work.
     compiles_alone: ClassVar[bool] = False
 
+    # Debug options with which the compiler keeps what it finds out in a folder, by the name that
+    # users choose them by: a function of the folder gives them.
+    own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {}
     # Whether functions that stay calls compile sooner within an executable, or run faster there.
     keeps_calls: ClassVar[bool] = True
     # Whether a piece writes its results over operands that nothing reads later, since temporaries

@@ -35,10 +35,14 @@ def cache(*, clear: bool) -> int:
 
 def _print_size(folder: Path) -> None:
     found = disk_cache.entries(folder)
-    size = sum(entry.stat().st_size for entry in found if entry.exists())
+    own = disk_cache.kept_by_compilers(folder)
+    size = sum(path.stat().st_size for path in (*found, *own) if path.exists())
     most = disk_cache.limit()
     bound = f" of {most / 2**20:.1f}" if most < 1 << 62 else ""
-    print(f"{folder}: {_number(len(found), 'entry', 'entries')}, {size / 2**20:.1f}{bound} MiB")
+    kept = f", {_number(len(own), 'result', 'results')} of autotuning" if own else ""
+    print(
+        f"{folder}: {_number(len(found), 'entry', 'entries')}{kept}, {size / 2**20:.1f}{bound} MiB"
+    )
     used = disk_cache.counts(folder)
     print(
         f"{_number(used.hits, 'hit', 'hits')}, {_number(used.misses, 'miss', 'misses')} since it "

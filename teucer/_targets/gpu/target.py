@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, final
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from teucer._core.jaxpr import Jaxpr
+from teucer._executables import disk_cache
 from teucer._targets.interface import Mode, Target
 from teucer._targets.kernels import Kernels
 
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CUDA", "GPU", "ROCm"]
 
+# Debug options that name what XLA keeps: a folder and a file.
+_AUTOTUNED, _KERNELS = "xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file"
 # The kernels of both kinds, behind two letters or three.
 _ROUTINES = {
     "cholesky_update": "_cholesky_update_ffi",
@@ -49,11 +55,31 @@ def _kernels(letters: str, missing: tuple[str, ...], lacks: dict[str, tuple[str,
     )
 
 
+def _autotuned(folder: Path) -> dict[str, Any]:
+    """Results of autotuning, a file each. Where they cannot be written they are read."""
+    kept = folder / "autotuned"
+    if not disk_cache.make_folder(kept):
+        return {}
+    options = {_AUTOTUNED: str(kept)}
+    if not os.access(kept, os.W_OK):
+        options["xla_gpu_experimental_autotune_cache_mode"] = "AUTOTUNE_CACHE_MODE_READ"
+    return options
+
+
+def _kernel_cache(folder: Path) -> dict[str, Any]:
+    """Machine code of kernels, in one file."""
+    return {_KERNELS: str(folder / "kernels")} if os.access(folder, os.W_OK) else {}
+
+
 class GPU(Target):
     """GPUs of either kind. A program is compiled as it is, or in pieces where equal layers then
     compile once and steps take as long (docs/outlining.md, "On GPUs")."""
 
     sends = True
+    own_caches: ClassVar[Mapping[str, Callable[[Path], Mapping[str, Any]]]] = {
+        _AUTOTUNED: _autotuned,
+        _KERNELS: _kernel_cache,
+    }
     keeps_calls = False
     overwrites = True
 
