@@ -113,6 +113,20 @@ def test_infinities_in_cumlogsumexp():
     assert np.isfinite(jax.jacrev(lax.cumlogsumexp)(np.float32([-inf, 1, 2]))).all()
 
 
+@pytest.mark.parametrize("f", [lax.cumlogsumexp, lax.cumprod, lax.cummax], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_values_beside_gradients_are_their_prefixes(f, reverse):
+    """The running value is computed once, not once more by windows."""
+
+    def loss(x):
+        return jnp.sum(f(x, reverse=reverse) * jnp.arange(9.0))
+
+    x = np.linspace(0.5, 1.5, 9, dtype=np.float32)
+    names = [eqn.primitive.name for eqn in jax.make_jaxpr(jax.value_and_grad(loss))(x).eqns]
+    assert f.__name__ not in names
+    np.testing.assert_allclose(jax.value_and_grad(loss)(x)[0], loss(x), rtol=1e-6)
+
+
 def test_long_scans_are_accurate(rng):
     x = rng.standard_normal(100_000).astype(np.float32)
     np.testing.assert_allclose(lax.cumsum(x), np.cumsum(x, dtype=np.float64), atol=2e-3)

@@ -118,13 +118,13 @@ class Cumulative(Primitive):
         self, primals: Sequence[Array], tangents: Sequence[Array], *, axis: int, reverse: bool
     ) -> Any:
         (x,), (t,) = primals, tangents
-        outs = self.call(x, axis=axis, reverse=reverse)
         if np.shape(x)[axis] == 0:
-            return outs, (t,)
+            return self.call(x, axis=axis, reverse=reverse), (t,)
         pair = [rev(z, (axis,)) if reverse else z for z in (x, t)]
         assert self.tangent is not None
-        moved = prefixes(self.tangent, pair, axis)[1]
-        return outs, (rev(moved, (axis,)) if reverse else moved,)
+        # The tangents need the prefixes in this order: windows would compute them once more.
+        out, moved = [rev(z, (axis,)) if reverse else z for z in prefixes(self.tangent, pair, axis)]
+        return (out,), (moved,)
 
     def batch(
         self,
