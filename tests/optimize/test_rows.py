@@ -85,6 +85,55 @@ def test_gradients_of_one_element_a_row(f: Any, args: Any) -> None:
     assert after == 0
 
 
+COUNTED = {
+    "NumPy": lambda n: np.arange(n),
+    "32 bits": lambda n: np.arange(n, dtype=np.int32),
+    "8 bits": lambda n: np.arange(n, dtype=np.int8),
+    "unsigned": lambda n: np.arange(n, dtype=np.uint16),
+    "a list": lambda n: list(range(n)),
+    "places found": lambda n: np.nonzero(np.ones(n))[0],
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("x64", [False, True])
+def test_rows_that_numpy_counts(name: str, x64: bool) -> None:
+    count = COUNTED[name]
+    column = lambda n: np.asarray(count(n))[:, None]
+    places = {
+        "first": (lambda x, i: x[count(N), i], (ROWS, PLACES)),
+        "second": (lambda x, i: x.T[i, count(N)], (ROWS, PLACES)),
+        "a column": (lambda x, i: x[column(N), count(4), i[:, None]], (PAGES, PLACES)),
+        "between": (lambda x, i: x.transpose(0, 2, 1)[count(N), i], (PAGES, PLACES)),
+        "mapped": (lambda x, i: jax.vmap(lambda x: x[count(N), i])(x[None]), (ROWS, PLACES)),
+        "at": (lambda x, i: x.at[count(N), i].get(mode="clip"), (ROWS, PLACES)),
+    }
+    with jax.enable_x64(x64):
+        for place, (f, args) in places.items():
+            gradient = jax.grad(lambda x, i, f=f: jnp.sum(jnp.sin(f(x, i))))
+            assert scatters(gradient, *args) == (1, 0), place
+            np.testing.assert_array_equal(jax.jit(f)(*args), f(*map(jnp.asarray, args)))
+        f = lambda u, i: zeros(N, M).at[count(N), i].add(u)
+        assert scatters(f, EDGES, PLACES) == (1, 0)
+
+
+def test_other_places_of_numpy_stay_as_they_are() -> None:
+    i = np.array([0, 4, 2, 2, 1, 3], np.int32)
+    for rows, n in (
+        (np.arange(N)[::-1], N),
+        (np.arange(N) + 1, N + 1),
+        (np.arange(N), N + 1),
+        (np.arange(-N, 0), N),
+        (np.array([0, 1, 2, 3, 3, 5]), N),
+    ):
+        f = lambda x, rows=rows: x[rows, i]
+        x = jnp.arange(n * M, dtype=np.float32).reshape(n, M)
+        assert "iota" not in names(jax.make_jaxpr(f)(x).jaxpr)
+        np.testing.assert_array_equal(jax.jit(f)(x), np.asarray(x)[rows, i])
+    # Eager calls take the places as they are: a program for each would be compiled.
+    assert float(jnp.asarray(ROWS)[np.arange(N), i][1]) == ROWS[1, 4]
+
+
 def updates(n: int) -> Any:
     return np.linspace(-1, 1, n, dtype=np.float32)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import is_valid_type
 from teucer._dimensions.dimensions import (
     as_size,
@@ -26,7 +26,7 @@ from teucer._dimensions.dimensions import (
     min_dim,
 )
 from teucer._dynamic.dynamic import results_allowed
-from teucer.lax import _joining, _structure
+from teucer.lax import _joining, _shapes, _structure
 from teucer.numpy._nonzero import nonzero
 from teucer.numpy._operands import is_unknown
 
@@ -295,8 +295,22 @@ def _assign(parts: list[Any], shape: tuple[int, ...], wrap: bool, split: bool, k
                     0 <= value < n if type(n) is int else is_known_below(value, n)
                 )
             items.append((kind,))
-            operands.append(value)
+            operands.append(_counted(value, n) if kind == "array" else value)
     return Key(tuple(items), tuple(fresh), split, tuple(operands), in_bounds)
+
+
+def _counted(places: Any, n: Size) -> Any:
+    """Places in an axis of size n; as an iota if NumPy's array counts all of it, and a program is
+    being recorded. The passes then see that each is taken once (`lax._indexing.places`)."""
+    if not isinstance(places, np.ndarray) or not current_trace().staging():
+        return places
+    shape = places.shape
+    if type(n) is not int or n < 2 or n not in shape or places.size != n:
+        return places
+    flat = places.reshape(n)
+    if flat[0] != 0 or flat[-1] != n - 1 or not np.array_equal(flat, np.arange(n)):
+        return places
+    return _shapes.broadcasted_iota(dtypes.canonicalize_dtype(places.dtype), shape, shape.index(n))
 
 
 def _add_window(s: Slice, n: Size, items: list[Item], operands: list[Any], wrap: bool) -> None:
