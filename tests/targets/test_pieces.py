@@ -6,6 +6,7 @@ Cut at the functions they call, run one after another, they give what the whole 
 from __future__ import annotations
 
 import logging
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
-from teucer._core.jaxpr import Jaxpr, Literal
+from teucer._core.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._optimize.structure import structural_key
@@ -244,15 +245,55 @@ def test_an_array_that_is_donated_and_given_twice_is_refused_before_anything_run
     train(ws, x)
 
 
-def test_effects_keep_a_program_whole(capfd: Any) -> None:
-    def f(x: Any, ws: Any) -> Any:
-        for w in ws:
+def test_ordered_effects_keep_a_program_whole_and_others_are_in_pieces(capfd: Any) -> None:
+    seen: list[float] = []
+
+    def f(x: Any, ws: Any, ordered: bool) -> Any:
+        for i, w in enumerate(ws):
             x = layer(x, w)
-        jax.debug.print("{}", x[0, 0])
+            if i in (1, 4):
+                jax.debug.print(f"{i} {{}}", jnp.sum(x), ordered=ordered)
+        jax.debug.callback(lambda y: seen.append(float(y)), jnp.max(x))
         return x
 
     ws, x = weights()
-    assert steps_of(f, x, ws) is None
+    whole, pieces = (
+        jax.jit(f, outline=True, static_argnums=2).lower(x, ws, ordered).compile()
+        for ordered in (True, False)
+    )
+    assert whole.program.steps is None
+    assert pieces.program.steps is not None and len(pieces.program.steps.steps) > 3
+    results = []
+    for program in (whole, pieces, pieces):
+        results.append(program(x, ws))
+        jax.effects_barrier()
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-5)
+    said = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said] == ["1", "4"] * 3
+    np.testing.assert_allclose(seen, float(jnp.max(results[0])), rtol=1e-5)
+    assert len(seen) == 3
+
+
+def test_an_error_in_a_callback_of_a_piece_is_raised() -> None:
+    def fail(y: Any) -> None:
+        raise ValueError("seen in a piece")
+
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = layer(x, w)
+        jax.debug.callback(fail, jnp.max(x))
+        return x
+
+    ws, x = weights()
+    assert steps_of(f, x, ws) is not None
+
+    def run() -> None:
+        jax.block_until_ready(jax.jit(f, outline=True)(x, ws))
+        jax.effects_barrier()
+
+    with pytest.raises(Exception, match="seen in a piece"):
+        run()
 
 
 def test_small_programs_are_whole_and_other_choices_hold() -> None:
@@ -490,36 +531,97 @@ def test_an_edit_of_one_layer_leaves_the_functions_of_the_others(monkeypatch: An
     assert functions(10) >= functions(None)
 
 
-@pytest.mark.parametrize("layer", [0, 9])
-@pytest.mark.parametrize("place", [1, 2])
-def test_an_edit_anywhere_in_a_layer_leaves_the_functions_of_the_others(
-    place: int, layer: int
-) -> None:
-    """Where the runs begin and end must not say where layers are cut."""
+@pytest.mark.parametrize("together", [2, 3, 5])
+@pytest.mark.parametrize("last", [1, 3])
+def test_many_periods_in_short_runs_are_pieces(together: int, last: int) -> None:
+    def f(x: Any, ws: Any) -> Any:
+        for i, w in enumerate(ws):
+            x = layer(x, w)
+            if i % together == together - 1 and i < 20 - last:
+                x = jnp.sort(x, -1)
+        return x
 
-    def functions(edited: int | None) -> set[Any]:
-        def at(i: int, here: int, x: Any) -> Any:
-            return jnp.sin(x) if i == edited and here == place else x
+    ws, x = weights(20)
+    same(f, x, ws)
+    same(jax.grad(lambda x, ws: jnp.sum(f(x, ws))), x, ws)
 
-        def loss(ws: Any, x: Any) -> Any:
-            for i, (w, u, scale) in enumerate(ws):
-                y = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
-                y = at(i, 0, y * scale) @ w
-                x = at(i, 1, x + jnp.tanh(y) @ u)
-                y = at(i, 2, jax.nn.softmax(x @ x.T / 8.0) @ x)
-                x = at(i, 3, x + jax.nn.gelu(y @ w) @ u)
-            return jnp.mean(x**2)
 
-        def step(ws: Any, x: Any) -> Any:
-            return jax.tree.map(lambda w, g: w - 0.1 * g, ws, jax.grad(loss)(ws, x))
+def edited_step(kind: str = "", place: int = 0, edited: int | None = None, depth: int = 32) -> Any:
+    """The training step of a deep network, and its arguments; an edit of it."""
 
-        ws = [tuple(map(np.ones, ((256, 512), (512, 256), 256))) for _ in range(24)]
-        jaxpr, _ = pieces_of(step, ws, np.ones((64, 256)), costs=COSTS)
-        return {
-            structural_key(eqn.params["jaxpr"].jaxpr)
-            for eqn in jaxpr.eqns
-            if eqn.primitive is outlined_call_p
-        }
+    def at(i: int, here: int, x: Any) -> Any:
+        return jnp.sin(x) if kind == "layer" and (i, here) == (edited, place) else x
 
-    assert len(functions(None)) == 2  # forward and backward
-    assert functions(layer) >= functions(None)
+    def norm(x: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    def loss(ws: Any, x: Any) -> Any:
+        x = x * 3
+        for i, (w, u, scale) in enumerate(ws):
+            y = at(i, 0, norm(x) * scale) @ w
+            x = at(i, 1, x + jnp.tanh(y) @ u)
+            y = at(i, 2, jax.nn.softmax(x @ x.T / 8.0) @ norm(x))
+            x = at(i, 3, x + jax.nn.gelu(y @ w) @ u)
+            if kind == "print" and i == edited:
+                jax.debug.print("{}", jnp.sum(x))
+        value = jnp.mean(x**2)
+        if kind == "loss":
+            value = value + 1e-3 * jnp.mean(jnp.abs(x))
+        return (value, jnp.max(x)) if kind == "metric" else value
+
+    rate, decay = (0.2, 0.8) if kind == "rate" else (0.1, 0.9)
+
+    def step(state: Any, x: Any) -> Any:
+        ws, means = state
+        value, gradients = jax.value_and_grad(loss, has_aux=kind == "metric")(ws, x)
+        means = jax.tree.map(lambda m, g: decay * m + (1 - decay) * g, means, gradients)
+        ws = jax.tree.map(lambda w, m: w - rate * m, ws, means)
+        return (ws, means), value
+
+    ws = [tuple(map(np.ones, ((256, 512), (512, 256), 256))) for _ in range(depth)]
+    return step, (ws, ws), np.ones((32 if kind == "batch" else 64, 256))
+
+
+def executables(step: Any, *args: Any) -> dict[Any, int]:
+    """The executables of a step, by their structure: of how many equations."""
+    jaxpr, _ = pieces_of(step, *args, costs=COSTS)
+    found = cut(jaxpr, committed().limits)
+    assert found is not None
+    return {structural_key(p.jaxpr): equations(p.jaxpr) for p in found.pieces}
+
+
+def equations(jaxpr: Jaxpr) -> int:
+    """Equations of a jaxpr, those of a function once."""
+    functions = {id(j): j for eqn in jaxpr.eqns for j in jaxprs_in_params(eqn.params)}
+    return len(jaxpr.eqns) + sum(equations(j) for j in functions.values())
+
+
+UNEDITED = cache(lambda: executables(*edited_step()))
+SINGLES = cache(lambda: executables(*edited_step(depth=33)))
+PART = 0.4  # of the equations of the whole program
+
+
+@pytest.mark.parametrize(("layer", "place"), [(0, 1), (13, 0), (12, 2), (13, 3), (31, 2)])
+def test_an_edit_of_one_layer_compiles_that_layer(layer: int, place: int) -> None:
+    """Forward and backward, with what the program begins or ends with, and single calls of what the
+    other layers are: those serve all later edits."""
+    known, found = UNEDITED(), executables(*edited_step("layer", place, layer))
+    new = found.keys() - known.keys()
+    own = new - SINGLES().keys()
+    assert len(new) <= 4 and len(own) <= 2
+    assert sum(found[key] for key in own) <= PART * sum(known.values())
+
+
+@pytest.mark.parametrize(("kind", "most"), [("rate", 0), ("loss", 1), ("metric", 1), ("print", 1)])
+def test_other_edits_compile_what_they_change(kind: str, most: int) -> None:
+    new = executables(*edited_step(kind, edited=12)).keys() - UNEDITED().keys()
+    assert len(new - SINGLES().keys()) <= most
+
+
+@pytest.mark.parametrize(("depth", "most"), [(24, 0), (30, 2), (33, 2)])
+def test_another_number_of_layers_compiles_single_calls(depth: int, most: int) -> None:
+    assert len(executables(*edited_step(depth=depth)).keys() - UNEDITED().keys()) <= most
+
+
+def test_another_batch_compiles_everything() -> None:
+    assert not executables(*edited_step("batch")).keys() & UNEDITED().keys()

@@ -11,6 +11,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
+from teucer._executables import effects
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
 from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
@@ -52,9 +53,7 @@ class Steps(NamedTuple):
             _refuse_shared(args, all_donated)
         values = [*args, *self.consts]
         for program, reads, drops, donated in self.steps:
-            values += xla_arrays.execute(
-                program.executable, [values[i] for i in reads], program.handlers
-            )
+            values += program.start([values[i] for i in reads])
             for i in donated:
                 values[i].delete()
             for i in drops:
@@ -199,6 +198,13 @@ class Program:
 
     def run(self, args: Sequence[Value]) -> list[Any]:
         """The results for the arguments that it takes, on its devices."""
-        if self.steps is not None:
-            return self.steps.run(args)
-        return xla_arrays.execute(self.executable, args, self.handlers)
+        return self.start(args) if self.steps is None else self.steps.run(args)
+
+    def start(self, args: Sequence[Value]) -> list[Any]:
+        """The results of its executable. Who waits for effects (`jax.effects_barrier`) waits for
+        those of this run."""
+        if not self.has_effects and not self.callbacks:
+            return xla_arrays.execute(self.executable, args, self.handlers)
+        outs, token = xla_arrays.execute_with_token(self.executable, args, self.handlers)
+        effects.watch(token, self)
+        return outs

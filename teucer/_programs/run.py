@@ -19,12 +19,10 @@ from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices.placement import spread
 from teucer._devices.shardings import NamedSharding
-from teucer._executables import effects
 from teucer._executables.callbacks import explained
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.program import Program
-from teucer._xla import arrays as xla_arrays
 from teucer._xla.client import XlaRuntimeError
 from teucer._xla.dispatcher import FastPath
 
@@ -56,9 +54,9 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
     ]
     try:
         outs = (
-            _run(program, ready)
+            program.run(ready)
             if program.agreement is None
-            else program.agreement.run(functools.partial(_run, program, ready))
+            else program.agreement.run(functools.partial(program.run, ready))
         )
     except XlaRuntimeError as err:
         raise explained(err)  # noqa: B904  # it has its cause
@@ -67,14 +65,6 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
     for i, aval in program.tangents_of_integers:
         outs[i] = np.zeros(aval.shape, float0)
     return outs
-
-
-def _run(program: Program, ready: Sequence[Value]) -> list[Any]:
-    if program.has_effects or (program.callbacks and program.steps is None):
-        outs, token = xla_arrays.execute_with_token(program.executable, ready, program.handlers)
-        effects.watch(token, program)
-        return outs
-    return program.run(ready)
 
 
 @functools.lru_cache(256)

@@ -119,6 +119,8 @@ FORCED_LIMITS = Limits(
 # How often the equations are searched, at most, calls being letters from the second time on. Not
 # measured: a bound.
 OUTLINE_ROUNDS = 4
+# Periods of a run in which one is a period like any other: neither end is near. Not measured.
+LONG_RUN = 4
 # What a value that passes a cut counts beside its bytes, which decide between cuts that as many
 # pass: more than any program has.
 PASSING = 1 << 40

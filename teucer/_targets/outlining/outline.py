@@ -24,7 +24,7 @@ from teucer._optimize.passes import changed_once, map_jaxprs, rewrite
 from teucer._optimize.structure import literal_key, params_key
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of, carried
-from teucer._targets.outlining.constants import OUTLINE_ROUNDS, PASSING, Costs
+from teucer._targets.outlining.constants import LONG_RUN, OUTLINE_ROUNDS, PASSING, Costs
 from teucer._targets.outlining.recompute import recompute
 from teucer._targets.outlining.repeats import Repeat, repeats
 from teucer._targets.outlining.roll import Calls, Roller
@@ -491,22 +491,26 @@ def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: Host
             low -= 1
             taken[low] = True
         bounds.append((low, high))
-    # Costs by offset from the beginning of the first run, where the search of every program begins.
+    # Offsets count from the beginning of the first run, where the search of every program begins.
     turns = [
         (run[0] - low - runs[0][0] + bounds[0][0]) % period
         for run, (low, _) in zip(runs, bounds, strict=True)
     ]
     many = sum(high - low for low, high in bounds) >= program.costs.many * period
-    costs = sum(
-        np.roll(_cut_costs(program, *bound, period, ends=not many), -turn)
-        for turn, bound in zip(turns, bounds, strict=True)
-    )
-    phase = int(np.argmin(costs))
-    if many:
-        at = bounds[0][0] + turns[0]
-        names = [f"{eqn.primitive.name} {eqn.outvars[0].aval}" for eqn in program._run(at, period)]
-        equal = np.flatnonzero(costs == costs[phase])
-        phase = int(min(equal, key=lambda offset: names[offset:] + names[:offset]))
+    longest = max(range(len(runs)), key=lambda k: len(runs[k]))
+    low, high = bounds[longest]
+    if many and high - low >= LONG_RUN * period:
+        # What is beside a short run says nothing of a period.
+        phase = (_cheapest_cut(program, low, high, period) - turns[longest]) % period
+    else:
+        phase = int(
+            np.argmin(
+                sum(
+                    np.roll(_cut_costs(program, *bound, period), -turn)
+                    for turn, bound in zip(turns, bounds, strict=True)
+                )
+            )
+        )
     return Repeat(
         [
             start
@@ -517,12 +521,12 @@ def _in_phase(program: _Program, repeat: Repeat, letters: HostArray, taken: Host
     )
 
 
-def _cut_costs(program: _Program, low: int, high: int, period: int, *, ends: bool) -> Any:
+def _cut_costs(program: _Program, low: int, high: int, period: int) -> Any:
     """What it costs to cut a run of equal periods, f64[period], by how far from its beginning the
     first cut is.
 
-    Few values are to pass a cut from the period before to the period after. If the ends count, few
-    equations are to be left over there, and else what passes is to be small.
+    Few values are to pass a cut from the period before to the period after, and few equations are
+    to be left over at the ends.
     """
     count, rest = divmod(high - low, period)
     middle = low + period * (count // 2)  # the cuts looked at are those of one period about here
@@ -533,11 +537,60 @@ def _cut_costs(program: _Program, low: int, high: int, period: int, *, ends: boo
             # passes them all.
             last = min(program.last_use.get(v, -1), i + period)
             if last > i:
-                cost = 1 if ends else PASSING + bytes_of(v.aval)
-                passing[i + 1 - middle + period] += cost
-                passing[min(last + 1 - middle + period, 2 * period)] -= cost
+                passing[i + 1 - middle + period] += 1
+                passing[min(last + 1 - middle + period, 2 * period)] -= 1
     passing = np.cumsum(passing)
     offsets = np.arange(period)
-    width = passing[period : 2 * period]
     left_over = np.where(offsets <= rest, rest, rest + period)
-    return width + 4 * ends * left_over / period
+    return passing[period : 2 * period] + 4 * left_over / period
+
+
+def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:
+    """Where to cut a run of many equal periods, as how far from its beginning the first cut is.
+
+    As little as may be is on both sides. Of such places the one counts where a period takes
+    arguments that lie close together, which are those of one layer, then the names of equations.
+    """
+    costs = _shared(program, low, high, period)
+    middle = low + period * ((high - low) // period // 2)
+    numbers = {v: i for i, v in enumerate(program.jaxpr.invars)}
+    names = [f"{eqn.primitive.name} {eqn.outvars[0].aval}" for eqn in program._run(low, period)]
+
+    def key(offset: int) -> tuple[int, list[str]]:
+        start = middle + offset - period
+        taken = [
+            numbers[v]
+            for eqn, after in zip(
+                program._run(start, period), program._run(start + period, period), strict=True
+            )
+            for v, then in zip(eqn.invars, after.invars, strict=True)
+            if type(v) is not Literal and v is not then and v in numbers
+        ]
+        return max(taken, default=0) - min(taken, default=0), names[offset:] + names[:offset]
+
+    return min(np.flatnonzero(costs == costs.min()).tolist(), key=key)
+
+
+def _shared(program: _Program, low: int, high: int, period: int) -> Any:
+    """What a run of many equal periods has on both sides of a cut, i64[period], by how far from its
+    beginning the first cut is: how many values, then bytes.
+
+    A value is on both sides if it is made or used before the cut, and used after it, not more than
+    a period later. What is used later, such as what a backward pass needs, passes all cuts.
+    """
+    middle = low + period * ((high - low) // period // 2)
+    shared = np.zeros(period + 1, np.int64)
+    seen: dict[Atom, int] = {}
+    for i in range(max(low, middle - period), min(high, middle + 2 * period)):
+        eqn = program.eqns[i]
+        for v in eqn.invars:
+            if type(v) is Literal or v in program.cheap:
+                continue
+            before = seen.get(v, i - period - 1)
+            first, last = max(before + 1, middle), min(i, middle + period - 1)
+            if i - before <= period and first <= last:
+                shared[first - middle] += PASSING + bytes_of(v.aval)
+                shared[last + 1 - middle] -= PASSING + bytes_of(v.aval)
+            seen[v] = i
+        seen.update(dict.fromkeys(eqn.outvars, i))
+    return np.cumsum(shared)[:period]

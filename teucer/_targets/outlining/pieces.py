@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from teucer._core.effects import Effect
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from teucer._optimize.structure import structural_key
+from teucer._optimize.structure import literal_key, structural_key
 from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.factors import with_factors
 
 __all__ = ["CutProgram", "Cutting", "Piece", "cut"]
 
@@ -71,19 +73,16 @@ class CutProgram(NamedTuple):
 
 def cut(jaxpr: Jaxpr, limits: Cutting) -> CutProgram | None:
     """The pieces of a jaxpr without constants; None if it stays whole."""
-    calls = [
-        eqn
-        for eqn in jaxpr.eqns
-        if eqn.primitive is outlined_call_p
-        and limits.large(_function(eqn))
-        and len(_function(eqn).eqns) != 1
-    ]  # what is merely expensive is no piece
+    calls = _calls(jaxpr, limits)
     lengths = {id(_function(eqn)): len(_function(eqn).eqns) for eqn in calls}
     if (
-        jaxpr.effects
+        not all(type(effect) is Effect and not effect.ordered for effect in jaxpr.effects)
         or sum(len(_function(eqn).eqns) for eqn in calls) - sum(lengths.values()) < limits.copied
     ):
         return None
+    functions = {id(eqn): _function(eqn) for eqn in calls}
+    jaxpr, factors = with_factors(jaxpr, lambda eqn: functions.get(id(eqn)))
+    calls = _calls(jaxpr, limits)
     parts = _shared(_parts(jaxpr.eqns, calls), {id(eqn) for eqn in calls}, limits)
     last_use = {
         v: k
@@ -94,7 +93,7 @@ def cut(jaxpr: Jaxpr, limits: Cutting) -> CutProgram | None:
     }
     last_use.update((v, len(parts)) for v in jaxpr.outvars if isinstance(v, Var))
     split = [
-        _call(part[0]) if count == 1 else _stretch(part, count, k, last_use)
+        _call(part[0]) if count == 1 else _stretch(part, count, k, last_use, factors)
         for k, (part, count) in enumerate(parts)
     ]
     known: dict[Any, Jaxpr] = {}
@@ -133,6 +132,17 @@ class _Stretch(NamedTuple):
     calls: int
 
 
+def _calls(jaxpr: Jaxpr, limits: Cutting) -> list[Eqn]:
+    """The calls that become pieces; what is merely expensive does not."""
+    return [
+        eqn
+        for eqn in jaxpr.eqns
+        if eqn.primitive is outlined_call_p
+        and limits.large(_function(eqn))
+        and len(_function(eqn).eqns) != 1
+    ]
+
+
 def _function(call: Eqn) -> Jaxpr:
     jaxpr: Jaxpr = call.params["jaxpr"].jaxpr
     return jaxpr
@@ -145,7 +155,7 @@ def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
     The others have time from when their operands are there (`ready`) to when a call needs what they
     make (`due`), both numbers of calls: the fewest parts are those that stab all of these
     intervals. Each goes into the last that it can, so that what is cheap to make is made where it
-    is used.
+    is used. What results alone need, such as new parameters, is made as soon as it can be.
     """
     order = {id(eqn): k for k, eqn in enumerate(calls)}
     ready: dict[Atom, int] = {}
@@ -174,8 +184,19 @@ def _parts(eqns: Sequence[Eqn], calls: Sequence[Eqn]) -> list[list[Eqn]]:
             opened.append(earliest[i])
     opened.reverse()
     between: list[list[Eqn]] = [[] for _ in range(len(calls) + 1)]
-    for i in rest:
-        between[opened[bisect.bisect_right(opened, latest[i]) - 1]].append(eqns[i])
+    wanted: dict[Atom, int] = {}  # the first part that uses a value
+    for i in reversed(rest):
+        used = [wanted[v] for v in eqns[i].outvars if v in wanted]
+        if latest[i] == len(calls) and not used:
+            at = opened[bisect.bisect_left(opened, earliest[i])]
+        else:
+            at = min([opened[bisect.bisect_right(opened, latest[i]) - 1], *used])
+        between[at].append(eqns[i])
+        wanted.update(
+            (v, min(at, wanted.get(v, at))) for v in eqns[i].invars if type(v) is not Literal
+        )
+    for part in between:
+        part.reverse()
     parts = [between[0]]
     for call, rest_of_it in zip(calls, between[1:], strict=True):
         parts += [[call], rest_of_it]
@@ -187,44 +208,57 @@ def _shared(
 ) -> list[tuple[list[Eqn], int]]:
     """The parts with their numbers of calls: calls of one function that follow one another in
     groups, and the rest one by one."""
+    runs = [
+        (function, [eqn for part in found for eqn in part])
+        for function, found in itertools.groupby(
+            parts, lambda part: _function(part[0]) if id(part[0]) in calls else None
+        )
+    ]
+    lengths: dict[int, list[int]] = {}  # of the runs of a function
+    for function, eqns in runs:
+        if function is not None:
+            lengths.setdefault(id(function), []).append(len(eqns))
     shared: list[tuple[list[Eqn], int]] = []
-    for function, run in itertools.groupby(
-        parts, lambda part: _function(part[0]) if id(part[0]) in calls else None
-    ):
-        found = list(run)
+    for function, eqns in runs:
         if function is None:
-            shared += [(part, 0) for part in found]
+            shared.append((eqns, 0))
             continue
-        size = _group_size(function, len(found), limits)
-        grouped = len(found) // size * size
-        for start, end in itertools.pairwise(
-            [*range(0, grouped, size), *range(grouped, len(found) + 1)]
-        ):
-            shared.append(([part[0] for part in found[start:end]], end - start))
+        size = _group_size(function, lengths[id(function)], limits)
+        grouped = len(eqns) // size * size
+        bounds = [*range(0, grouped, size), *range(grouped, len(eqns) + 1)]
+        shared += [(eqns[start:end], end - start) for start, end in itertools.pairwise(bounds)]
     return shared
 
 
-def _group_size(function: Jaxpr, calls: int, limits: Cutting) -> int:
-    """How many calls share a piece. The function says it and not their number, so that an edit of
-    one layer, or a model of fewer layers, finds the pieces of the others. Short runs that leave a
-    rest stay single calls: one executable rather than two."""
+def _group_size(function: Jaxpr, runs: Sequence[int], limits: Cutting) -> int:
+    """How many calls share a piece, in runs of so many calls. The function says it and not their
+    number, so that an edit of one layer, or a model of fewer layers, finds the pieces of the
+    others. If a rest is left and the groups are few, all stay single calls: one executable rather
+    than two."""
     size = 1 << max(limits.most(function), 1).bit_length() - 1
-    return size if calls >= (2 if calls % size == 0 else limits.groups) * size else 1
+    groups = sum(calls // size for calls in runs)
+    left_over = any(calls % size for calls in runs)
+    return size if groups >= (limits.groups if left_over else 2) else 1
 
 
 def _call(eqn: Eqn) -> _Stretch:
     return _Stretch(_function(eqn), eqn.invars, eqn.outvars, 1)
 
 
-def _stretch(part: list[Eqn], calls: int, k: int, last_use: dict[Var, int]) -> _Stretch:
+def _stretch(
+    part: list[Eqn], calls: int, k: int, last_use: dict[Var, int], factors: Collection[Literal]
+) -> _Stretch:
     """Part k as a jaxpr of its own, with its operands and those of its results that later parts
     use.
 
-    Literals that functions are called with are operands: they are what groups of calls may differ
-    in.
+    Literals that functions are called with are operands, since groups of calls may differ in them,
+    and so are the factors of updates.
     """
     stands: dict[Atom, Var] = {
-        v: Var(v.aval) for eqn in part for v in eqn.invars if calls and type(v) is Literal
+        v: Var(v.aval)
+        for eqn in part
+        for v in eqn.invars
+        if type(v) is Literal and (calls or v in factors)
     }
     made = {v: None for eqn in part for v in eqn.outvars}
     taken = dict.fromkeys(
@@ -233,10 +267,7 @@ def _stretch(part: list[Eqn], calls: int, k: int, last_use: dict[Var, int]) -> _
     operands = [v for v in taken if v not in made]
     outvars = [v for v in made if last_use.get(v, -1) > k]
     if stands:
-        part = [
-            eqn.replace(invars=[stands[v] if type(v) is Literal else v for v in eqn.invars])
-            for eqn in part
-        ]
+        part = [eqn.replace(invars=[stands.get(v, v) for v in eqn.invars]) for eqn in part]
     invars = [stands[v] if type(v) is Literal else v for v in operands]
     return _Stretch(Jaxpr([], invars, outvars, part), operands, outvars, calls)
 
@@ -246,16 +277,18 @@ def _numbered(
 ) -> CutProgram:
     """The pieces with numbers for the values."""
     literals = [v for s in split for v in s.operands if type(v) is Literal]
-    values = itertools.chain(invars, literals, *(s.results for s in split))
+    unique = {literal_key(v): v for v in literals}
+    values = itertools.chain(invars, unique.values(), *(s.results for s in split))
     numbers = {id(v): i for i, v in enumerate(values)}
-    last = {id(v): k for k, s in enumerate(split) for v in (*s.operands, *s.results)}
-    last.update((id(v), len(split)) for v in results)
+    numbers.update((id(v), numbers[id(unique[literal_key(v)])]) for v in literals)
+    last = {numbers[id(v)]: k for k, s in enumerate(split) for v in (*s.operands, *s.results)}
+    last.update((numbers[id(v)], len(split)) for v in results)
     drops: list[list[int]] = [[] for _ in range(len(split) + 1)]
-    for v, k in last.items():
-        drops[k].append(numbers[v])
+    for number, k in last.items():
+        drops[k].append(number)
     pieces = [
         Piece(s.jaxpr, tuple([numbers[id(v)] for v in s.operands]), tuple(drops[k]), s.calls)
         for k, s in enumerate(split)
     ]
-    consts = tuple([np.asarray(v.val, v.aval.dtype) for v in literals])
+    consts = tuple([np.asarray(v.val, v.aval.dtype) for v in unique.values()])
     return CutProgram(tuple(pieces), consts, tuple([numbers[id(v)] for v in results]))
