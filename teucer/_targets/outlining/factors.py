@@ -19,8 +19,8 @@ __all__ = ["with_factors"]
 def with_factors(
     jaxpr: Jaxpr, function_of: Callable[[Eqn], Jaxpr | None]
 ) -> tuple[Jaxpr, set[Literal]]:
-    """The jaxpr, whose functions take the factors of their updates as arguments; all factors, those
-    of equations between calls included.
+    """The jaxpr, whose functions take the factors of their updates as arguments, and the factors of
+    equations between calls.
 
     function_of: the function that an equation calls, if it is one of those that become pieces.
     Updates are the loops and reductions that results alone need. Their products by 0, 1 or -1 stay,
@@ -36,10 +36,9 @@ def with_factors(
         if function is not None:
             closed, literals = taking[id(function)]
             if literals:
-                factors.update(literals)
                 eqn = eqn.replace(invars=[*eqn.invars, *literals], params={"jaxpr": closed})
         elif i in alone and (found := _factors(eqn)):
-            own = {v: Literal(v.val, v.aval) for v in found}  # that no other equation has
+            own: dict[Atom, Literal] = {v: Literal(v.val, v.aval) for v in found}  # of this alone
             factors.update(own.values())
             eqn = eqn.replace(invars=[own.get(v, v) for v in eqn.invars])
         eqns.append(eqn)
