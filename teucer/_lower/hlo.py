@@ -58,6 +58,7 @@ __all__ = [
     "size",
     "sizes",
     "slice",
+    "slice_at",
     "sort",
     "splat",
     "top_k",
@@ -241,6 +242,20 @@ def slice(ctx: Context, x: Value, start: Shape, limit: Shape, strides: Shape) ->
         aval,
         f"start_indices = {i64s(start)}, limit_indices = {i64s(limit)}, strides = {i64s(strides)}",
     )
+
+
+def slice_at(ctx: Context, x: Value, axis: int, start: int, width: int) -> Value:
+    """A part of x along an axis. The compiler is not told its place, so that parts of equal shapes
+    are alike to it, unless it divides them among devices."""
+    if ctx.module.mesh is not None:
+        starts, limits = [0] * len(x.shape), list(x.shape)
+        starts[axis], limits[axis] = start, start + width
+        return slice(ctx, x, starts, limits, (1,) * len(starts))
+    integer = ShapedArray((), np.dtype(np.int32))
+    place, zero = (splat(ctx, i, integer) for i in (start, 0))
+    (place,) = optimization_barrier(ctx, [place])
+    places = [place if a == axis else zero for a in range(len(x.shape))]
+    return dynamic_slice(ctx, x, places, (*x.shape[:axis], width, *x.shape[axis + 1 :]))
 
 
 def concatenate(ctx: Context, xs: Sequence[Value], axis: int) -> Value:

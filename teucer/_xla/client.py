@@ -17,6 +17,7 @@ __all__ = [
     "CALLS_MISS_COPIES",
     "EIGEN_CONVOLUTIONS",
     "INSPECTED",
+    "KEEPS_BARRIERS",
     "LEAN_CODE",
     "OF_THIS_PROCESS",
     "PARTITIONED",
@@ -170,6 +171,9 @@ jaxlib_extension_version: int = (
 # next, of functions that it does not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in
 # 0.10.2 and 0.11.2.
 CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
+# Whether XLA's CPU compiler leaves constants alone until code is emitted, where a barrier is before
+# them: not in jaxlib 0.10.2.
+KEEPS_BARRIERS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 11)
 # Switches of the CPU backend with which programs compile a quarter sooner, and those with plain
 # loops to code as fast.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")

@@ -185,14 +185,17 @@ class Stack(_Joins):
 
 @final
 class Unstack(Linear):
-    """The arrays of which x consists along an axis.  (C1) axis is one of x."""
+    """The arrays of which x consists along an axis.  (C1) axis is one of x.
+
+    alike: whether the compiler is not to tell them from each other by their places.
+    """
 
     __slots__ = ()
     name = "unstack"
     multiple_results = True
     cost = FUSED
 
-    def types(self, x: ShapedArray, *, axis: int) -> Any:
+    def types(self, x: ShapedArray, *, axis: int, alike: bool = False) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
         aval = ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], x.dtype, x.weak_type)
         return (aval,) * operator.index(x.shape[axis])
@@ -204,9 +207,12 @@ class Unstack(Linear):
             whole=f"unstack operand cannot be sharded on the unstacking axis {axis}",
         )
 
-    def lower(self, ctx: Context, x: Value, *, axis: int) -> Any:
+    def lower(self, ctx: Context, x: Value, *, axis: int, alike: bool = False) -> Any:
         outs = []
         for i, aval in enumerate(ctx.avals_out):
+            if alike:
+                outs.append(hlo.reshape(ctx, hlo.slice_at(ctx, x, axis, i, 1), aval.shape))
+                continue
             start = [i if a == axis else 0 for a in range(len(x.shape))]
             limit = [i + 1 if a == axis else n for a, n in enumerate(x.shape)]
             outs.append(

@@ -46,6 +46,9 @@ class Slice(Linear):
 
     (C1) one start, limit and stride an axis.  (C2) 0 <= start <= limit <= size.  (C3) strides are
     positive.
+
+    alike: the axis along which it is a part that the compiler is not to tell from others by its
+    place, if there is one. It is whole along the others.
     """
 
     __slots__ = ()
@@ -53,7 +56,13 @@ class Slice(Linear):
     cost = FUSED
 
     def types(
-        self, x: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Sequence[int]
+        self,
+        x: ShapedArray,
+        *,
+        start_indices: Any,
+        limit_indices: Any,
+        strides: Sequence[int],
+        alike: int | None = None,
     ) -> Any:
         steps = (1,) * x.ndim if strides is None else strides
         _check_slice(x, tuple(start_indices), tuple(limit_indices), tuple(steps))
@@ -73,8 +82,11 @@ class Slice(Linear):
         start_indices: Sequence[int],
         limit_indices: Sequence[int],
         strides: Sequence[int],
+        alike: int | None = None,
     ) -> Any:
         (aval,) = ctx.avals_out
+        if alike is not None:
+            return (hlo.slice_at(ctx, x, alike, start_indices[alike], aval.shape[alike]),)
         if 0 in aval.shape:
             # XLA's CPU backend aborts on an empty slice of a concatenation.
             return (hlo.splat(ctx, 0, aval.strengthen()),)
@@ -132,6 +144,7 @@ class Slice(Linear):
         start_indices: Sequence[int],
         limit_indices: Sequence[int],
         strides: Sequence[int],
+        alike: int | None = None,
     ) -> Any:
         whole = (
             limit_indices == x.aval.shape

@@ -105,6 +105,10 @@ COMMITTED = {
 }
 
 
+# Parts of an array that are written to memory one by one, from which on they are alike to XLA.
+# Measured: outlining.md, "Parts".
+ALIKE_LEAST = 4
+
 # Bytes of an expensive result that malloc keeps for the next step (`host_memory`). Measured:
 # outlining.md, "Expensive values".
 EXPENSIVE_MOST = 1 << 25

@@ -11,6 +11,7 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
 from teucer._targets.cpu import constants, tuned
+from teucer._targets.cpu.alike import with_like_parts
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
@@ -66,7 +67,8 @@ class CPU(Target):
             from teucer._targets.outlining.outline import outlined  # small programs do without
 
             jaxpr = outlined(jaxpr, costs)
-        return by_rows(by_reciprocals(keep_expensive(jaxpr, found)))
+        jaxpr = by_rows(by_reciprocals(keep_expensive(jaxpr, found)))
+        return with_like_parts(jaxpr) if xla.KEEPS_BARRIERS else jaxpr
 
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """As the rates that hold here say, where the user does not."""
