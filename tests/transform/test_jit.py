@@ -594,3 +594,37 @@ def test_donated_parts_without_a_result_are_named():
             left = [parts[name] for name in names if name in parts] if out is whole else []
             found = [text.partition(": ")[2].partition(".\n")[0] for text in texts]
             assert found == ([", ".join(left)] if left else []), (names, out)
+
+
+def test_equal_constants_are_one():
+    """Masks that each layer makes anew: layers take the same operand."""
+    mask = np.tril(np.ones((4, 4), np.float32))
+
+    def f(x):
+        for scale in range(6):
+            x = jnp.sin(x * (mask > 0)) + np.full((4, 4), 2.0, np.float32) * (scale % 2)
+        return x, mask > 0, x @ mask
+
+    x = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    traced = jax.jit(f).trace(x)
+    # The mask, where it is positive, twos and zeros.
+    assert len(traced.jaxpr.consts) == 4
+    for ours, theirs in zip(jax.jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    gradient = jax.jit(jax.grad(lambda x: f(x)[2].sum()))(x)
+    np.testing.assert_allclose(gradient, jax.grad(lambda x: f(x)[2].sum())(x), rtol=1e-5)
+
+
+def test_constants_that_differ_in_a_bit_or_a_type_stay():
+    zeros = [np.zeros(3, np.float32), -np.zeros(3, np.float32), np.zeros(3, np.int32)]
+    f = jax.jit(lambda x: [x / z for z in zeros])
+    assert len(f.trace(np.float32(1)).jaxpr.consts) == 3
+    assert [float(y[0]) for y in f(np.float32(1))] == [np.inf, -np.inf, np.inf]
+
+
+def test_a_constant_that_is_written_to_is_not_another():
+    a, b = np.ones(3, np.float32), np.ones(3, np.float32)
+    traced = jax.jit(lambda x: (x + a, x + b)).trace(np.zeros(3, np.float32))
+    a[:] = 7
+    _, y = traced.lower().compile()(np.zeros(3, np.float32))
+    assert y.tolist() == [1, 1, 1]

@@ -24,7 +24,7 @@ from teucer._programs.job import Job
 from teucer._programs.references.programs import needs_low, run_fast, run_high, takes_references
 from teucer._programs.run import fast_path
 from teucer._transform.dispatching import dispatching, method
-from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p
+from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p, merge_equal
 from teucer._transform.jit_options import JitOptions, donated_leaves, options_of
 from teucer._transform.staged import (
     Staged,
@@ -306,6 +306,7 @@ def stage_call(
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
         compilations.log_traced(info.name, info.seconds)
         if consts:
+            jaxpr, consts = merge_equal(jaxpr, consts)
             compilations.warn_of_constants(jaxpr, consts)
         found = Staged(
             hoist_consts(jaxpr),

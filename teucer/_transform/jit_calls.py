@@ -38,6 +38,7 @@ from teucer._transform.transpose import transpose_jaxpr
 from teucer._xla.client import XlaRuntimeError
 
 if TYPE_CHECKING:
+    from teucer._core.jaxpr import Atom, Var
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.trace import Trace
@@ -55,6 +56,7 @@ __all__ = [
     "hoisted",
     "jaxpr_uses_axis",
     "jit_p",
+    "merge_equal",
     "sized_call_p",
 ]
 
@@ -124,6 +126,47 @@ def hoist_consts(jaxpr: Jaxpr) -> ClosedJaxpr:
     if not jaxpr.constvars:
         return ClosedJaxpr(jaxpr, ())
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
+
+
+# Bytes of a NumPy array that is compared with others: a hundred microseconds, at most once a trace.
+_MERGED_MOST = 1 << 20
+
+
+def merge_equal(jaxpr: Jaxpr, consts: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
+    """The jaxpr and its constants with one of those NumPy arrays that are equal bit for bit.
+
+    Masks and indices that a layer makes anew are operands of the program otherwise, one for each
+    layer: layers then differ in them. The one that stays is a copy, since whoever has the others
+    may write to this one.
+    """
+    first: dict[Any, int] = {}
+    same: dict[int, int] = {}  # by place: that of the first equal one
+    arrays = {place: x for place, x in enumerate(consts) if type(x) is np.ndarray}
+    for place, x in arrays.items():
+        if x.nbytes <= _MERGED_MOST and not x.dtype.hasobject:
+            key = jaxpr.constvars[place].aval, x.tobytes()
+            if (known := first.setdefault(key, place)) != place:
+                same[place] = known
+    if not same or jaxpr.effects:  # effects count operands
+        return jaxpr, list(consts)
+    constvars = jaxpr.constvars
+    names: dict[Atom, Var] = {constvars[place]: constvars[known] for place, known in same.items()}
+    eqns = [
+        eqn.replace(invars=[names.get(v, v) for v in eqn.invars])
+        if not names.keys().isdisjoint(eqn.invars)
+        else eqn
+        for eqn in jaxpr.eqns
+    ]
+    kept = [place for place in range(len(consts)) if place not in same]
+    shared = set(same.values())
+    return (
+        jaxpr.replace(
+            constvars=[constvars[place] for place in kept],
+            outvars=[names.get(v, v) for v in jaxpr.outvars],
+            eqns=eqns,
+        ),
+        [arrays[place].copy() if place in shared else consts[place] for place in kept],
+    )
 
 
 def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
