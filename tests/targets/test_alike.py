@@ -1,4 +1,4 @@
-"""Many parts of an array that are written to memory have one loop; the same bits."""
+"""Many parts of an array that loops of their own read have one loop; the same bits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from teucer._xla.client import KEEPS_BARRIERS
 
 N = ALIKE_LEAST
 X = rng(N + 1, 3, 8)
+
+
+def _chain(x: Any) -> Any:
+    for i in range(N):
+        x = x.at[i].add(x[i + 1])
+    return x
 
 
 def alike(f: Any, *args: Any) -> int:
@@ -42,8 +48,21 @@ def alike(f: Any, *args: Any) -> int:
         (lambda x: [x[i].T for i in range(N)], N),
         (lambda x: [x[i : i + 1] for i in range(N)], N),
         (lambda x: [x[i] for i in range(N)] + [jnp.sin(x[0]), x[:2]], N),
+        (lambda x: [2 * x[i] + 1 for i in range(N)], N),
+        (lambda x: [jnp.sum(x[i] * x[i + 1]) for i in range(N)], N + 1),
+        (lambda x: [jnp.tanh(x[0] @ x[i].T + x[i, 0, 0]) for i in range(N)], N),
     ],
-    ids=["results", "unstacked", "of products", "transposed", "kept axis", "others too"],
+    ids=[
+        "results",
+        "unstacked",
+        "of products",
+        "transposed",
+        "kept axis",
+        "others too",
+        "of loops",
+        "of sums",
+        "of layers",
+    ],
 )
 def test_many_parts_are_alike(f: Any, count: int) -> None:
     assert alike(f, X) == count
@@ -54,6 +73,9 @@ def test_many_parts_are_alike(f: Any, count: int) -> None:
     [
         (lambda x: sum(x[i] * (i + 1) for i in range(N)), "loops read them where they are"),
         (lambda x: [x[i] for i in range(N - 1)], "few"),
+        (lambda x: [x[i] for i in range(N - 1)] + [(x + 1)[0]], "another array"),
+        (_chain, "each array has one"),
+        (lambda x: [x.ravel()[i] ** 2 for i in range(N)], "numbers"),
         (lambda x: [x[i, i % 3] for i in range(N)], "parts along two axes"),
         (lambda x: [x[i::2] for i in range(2)] * 3, "gaps"),
         (lambda x: [x[:0], x[1:1], x[2:2], x[3:3]], "nothing in them"),
@@ -90,6 +112,15 @@ def test_parameters_of_layers_that_a_user_has_stacked() -> None:
 def test_dtypes(dtype: str) -> None:
     x = jnp.arange(4 * (N + 2)).reshape(N + 2, 4).astype(dtype)
     assert alike(lambda x: [x[i] for i in range(N + 2)], x) == N + 2
+
+
+def test_equations_without_results() -> None:
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda x: None, x)
+        return jnp.unstack(2 * x)
+
+    assert len(jax.jit(f)(X)) == N + 1
+    assert jax.jit(lambda x: (jnp.unstack(x[:0]), x + 1))(X)[0] == ()
 
 
 def test_keys_stay() -> None:

@@ -1,23 +1,18 @@
-"""Parts of an array that are written to memory one by one have one loop, not one each.
+"""Parts of an array that loops of their own read have one loop, not one each.
 
 XLA compiles each loop with another start. It does so for what a rolled loop has stacked, and for
-layers whose parameters a user has stacked, if results, products or functions take the parts. Where
-it does not know the places, the loops are equal, and it compiles them once.
+arrays that a user takes apart along an axis. Where it does not know the places, loops are equal if
+they do the same, and it compiles them once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr
-from teucer._core.provided import provided
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.constants import ALIKE_LEAST
+from teucer._targets.cpu.constants import ALIKE_LEAST, EXPENSIVE_WAYS
 from teucer._targets.outlined_call import outlined_call_p
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 __all__ = ["with_like_parts"]
 
@@ -33,32 +28,31 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
         map_jaxprs(eqn, with_like_parts) if eqn.primitive is outlined_call_p else eqn
         for eqn in jaxpr.eqns
     ]
-    if any(len(eqn.invars) == 1 and _is_part(eqn) for eqn in eqns):
-        written = _written(jaxpr)
-        parts = [_parts(eqn, written) for eqn in eqns]
-        many = Counter[object]()
-        for kind, n in parts:
-            many[kind] += n
-        eqns = [
-            _alike(eqn) if n and many[kind] >= ALIKE_LEAST else eqn
-            for eqn, (kind, n) in zip(eqns, parts, strict=True)
-        ]
+    parts = [(_kind(eqn), eqn) for eqn in eqns if _is_part(eqn)]
+    if sum([len(eqn.outvars) for _, eqn in parts]) >= ALIKE_LEAST:
+        loops = _loops(jaxpr)
+        readers = dict[Hashable, set[frozenset[int]]]()
+        for kind, eqn in parts:
+            readers.setdefault(kind, set()).update(
+                frozenset(loops[v]) for v in eqn.outvars if v in loops
+            )
+        many = {id(eqn) for kind, eqn in parts if len(readers[kind]) >= ALIKE_LEAST}
+        eqns = [_alike(eqn) if id(eqn) in many else eqn for eqn in eqns]
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
 
 
 def _is_part(eqn: Eqn) -> bool:
-    loops = provided.loops()
-    return eqn.primitive is loops.unstack or (
-        eqn.primitive is loops.slice and _axis(eqn) is not None
-    )
+    name = eqn.primitive.name  # their rooms are loaded by programs that have them
+    if name != "unstack" and name != "slice":
+        return False
+    if eqn.invars[0].aval.extended or not eqn.outvars or eqn.outvars[0].aval.size == 1:
+        return False  # formulas of numbers are seldom alike
+    return name == "unstack" or _axis(eqn) is not None
 
 
-def _parts(eqn: Eqn, written: set[Atom]) -> tuple[Hashable, int]:
-    """What loops for the parts of an equation have alike, and how many there are."""
-    if len(eqn.invars) != 1 or not _is_part(eqn) or eqn.outvars[0].aval.extended:
-        return None, 0
-    kind = (eqn.primitive, eqn.invars[0].aval, eqn.outvars[0].aval)
-    return kind, sum(v in written for v in eqn.outvars)
+def _kind(eqn: Eqn) -> Hashable:
+    """What parts have alike."""
+    return eqn.primitive, eqn.invars[0], eqn.outvars[0].aval
 
 
 def _axis(eqn: Eqn) -> int | None:
@@ -71,20 +65,24 @@ def _axis(eqn: Eqn) -> int | None:
 
 
 def _alike(eqn: Eqn) -> Eqn:
-    how = _axis(eqn) if eqn.primitive is provided.loops().slice else True
+    how = _axis(eqn) if eqn.primitive.name == "slice" else True
     return eqn.replace(params={**eqn.params, "alike": how})
 
 
-def _written(jaxpr: Jaxpr) -> set[Atom]:
-    """The variables that are in memory: results, and what is taken by equations that do not fuse
-    with what makes it, as they are or rearranged."""
-    found: set[Atom] = set(jaxpr.outvars)
-    for eqn in reversed(jaxpr.eqns):
-        cost = eqn.primitive.cost
-        if not (cost.fuses or cost.reduces) or (
-            eqn.primitive.rearranges
-            and eqn.outvars[0] in found
-            and eqn.outvars[0].aval.size == eqn.invars[0].aval.size
-        ):
-            found.update(eqn.invars)
+def _loops(jaxpr: Jaxpr) -> dict[Atom, set[int]]:
+    """The loops that read each variable, as numbers; more than a few are not told apart.
+
+    A loop ends at an equation that does not fuse with what makes its operands, or at a result.
+    """
+    found: dict[Atom, set[int]] = {}
+    for n, v in enumerate(jaxpr.outvars):
+        found.setdefault(v, set()).add(~n)
+    for i in reversed(range(len(jaxpr.eqns))):
+        eqn = jaxpr.eqns[i]
+        fuses = eqn.primitive.cost.fuses
+        own = set[int]().union(*[found.get(v, ()) for v in eqn.outvars]) if fuses else ()
+        for n, v in enumerate(eqn.invars):
+            loops = found.setdefault(v, set())
+            if len(loops) < EXPENSIVE_WAYS:
+                loops.update(own if fuses else [hash((i, n))])
     return found

@@ -105,7 +105,7 @@ COMMITTED = {
 }
 
 
-# Parts of an array that are written to memory one by one, from which on they are alike to XLA.
+# Loops that read a part of an array each, from which on the parts are alike to XLA.
 # Measured: outlining.md, "Parts".
 ALIKE_LEAST = 4
 
