@@ -569,7 +569,8 @@ def edited_step(kind: str = "", place: int = 0, edited: int | None = None, depth
             value = value + 1e-3 * jnp.mean(jnp.abs(x))
         return (value, jnp.max(x)) if kind == "metric" else value
 
-    rate, decay = (0.2, 0.8) if kind == "rate" else (0.1, 0.9)
+    # The first rate is equal to another number of the update.
+    rate, decay = (0.2, 0.7) if kind == "rate" else (0.25, 0.75)
 
     def step(state: Any, x: Any) -> Any:
         ws, means = state

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, final
 
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._optimize.structure import literal_key
 
@@ -87,20 +88,31 @@ def _follows(eqn: Eqn) -> bool:
 
 
 def _taking(function: Jaxpr, alone: Collection[int]) -> tuple[ClosedJaxpr, list[Literal]]:
-    """A function with arguments for the factors of some of its equations, and the factors."""
+    """A function with arguments for the factors of some of its equations, and the factors.
+
+    Equal factors are one argument where the equations around are of one kind. Else a learning rate
+    that happens to be equal to another number would be one with it.
+    """
+    makers = {v: eqn.primitive for eqn in function.eqns for v in eqn.outvars}
+    users: dict[Atom, set[Primitive]] = {}
+    for eqn in function.eqns:
+        for v in eqn.invars:
+            users.setdefault(v, set()).add(eqn.primitive)
     places: dict[Any, Var] = {}
     literals: list[Literal] = []
     eqns = list(function.eqns)
     for i in sorted(alone):
-        found = _factors(eqns[i])
-        for literal in found:
-            if literal_key(literal) not in places:
-                places[literal_key(literal)] = Var(literal.aval)
+        eqn = eqns[i]
+        stands: dict[Atom, Var] = {}
+        for literal in _factors(eqn):
+            around = [makers.get(v) for v in eqn.invars if type(v) is Var]
+            key = literal_key(literal), *around, frozenset(users.get(eqn.outvars[0], ()))
+            if key not in places:
+                places[key] = Var(literal.aval)
                 literals.append(literal)
-        if found:
-            eqns[i] = eqns[i].replace(
-                invars=[places[literal_key(v)] if v in found else v for v in eqns[i].invars]
-            )
+            stands[literal] = places[key]
+        if stands:
+            eqns[i] = eqn.replace(invars=[stands.get(v, v) for v in eqn.invars])
     invars = [*function.invars, *places.values()]
     return ClosedJaxpr(function.replace(invars=invars, eqns=eqns)), literals
 
