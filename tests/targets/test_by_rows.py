@@ -46,7 +46,7 @@ BY_ROWS = {
 STAY = {
     "other operations": lambda x: (jnp.sin(x), jnp.cos(x.T)),
     "both at once": lambda x: x + x.T,
-    "products": lambda x: (x @ x, x.T @ x),
+    "products": lambda x: (x @ jnp.sin(x), x.T @ jnp.sin(x)),
     "the transpose alone": lambda x: jnp.sin(x.T),
     "another type": lambda x: (jnp.sin(x[:8]), jnp.sin(x[:8].T)),
 }
