@@ -9,8 +9,9 @@ piece costs: programs of equal pieces that do next to nothing. Give `--programs`
 `--quick` for small ones. Each program runs in a process of its own, without the disk cache.
 
 PLUGIN is the xla_cuda_plugin.so of `jax-cuda13-pjrt`, of the release of jaxlib that runs this.
-Nothing is tuned there. It prints seconds of wall clock and of processor time, the executables, and
-predictions beside them: the decision rests on these (`teucer/_targets/gpu/pieces.py`).
+Nothing is tuned there. It prints what the target decides, how many pieces are runs of how many
+executables, seconds of wall clock and of processor time, and the prediction that the decision rests
+on (`teucer/_targets/gpu/pieces.py`).
 """
 
 from __future__ import annotations
@@ -158,11 +159,15 @@ def run_pieces() -> dict[str, float]:
     return found
 
 
-def in_a_process(*args: str) -> Any:
+def in_a_process(*args: str, limit: float | None = None) -> Any:
     env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "0"}
-    run = subprocess.run(
-        [sys.executable, __file__, *args], capture_output=True, text=True, env=env, check=False
-    )
+    command = [sys.executable, __file__, *args]
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, env=env, check=False, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not ready after {limit:.0f} s"}
     if run.returncode:
         return {"error": run.stderr.strip().splitlines()[-1:]}
     return json.loads(run.stdout.splitlines()[-1])
@@ -211,7 +216,9 @@ class Compiler:
             return self.device.client.compile(module, self.list, self.options())
 
 
-def compiled_for_an_h100(plugin: str, names: list[str]) -> None:
+def compile_one(plugin: str, name: str, way: str) -> dict[str, Any]:
+    """A program compiled in this process, as a whole or in pieces: seconds, MB, and what the
+    target predicts and decides."""
     import teucer as jax
     import teucer.numpy as jnp
     from teucer._devices.placement import placement_of
@@ -231,44 +238,50 @@ def compiled_for_an_h100(plugin: str, names: list[str]) -> None:
     def text_of(jaxpr: Any, donated: Any) -> str:
         return lower(Job(jaxpr, "step", placement, donated, quiet=True), platforms=("cuda",)).text
 
-    def timed(texts: list[str]) -> Any:
-        wall, processor = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            made = list(pool.map(compiler, texts))
-        return made, time.perf_counter() - wall, time.process_time() - processor
-
-    timed([text_of(jax.make_jaxpr(jnp.sin)(1.0).jaxpr, (False,))])  # what only the first one takes
-    print(
-        "| program | decided | whole: wall, processor, predicted, s | memory, MB | pieces, "
-        "executables | wall, processor, predicted, s | memory, MB |"
+    step, args = program(jax, jnp, name, values=False)
+    jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(step)(*args).jaxpr).jaxpr))
+    params = len(jax.tree.leaves(args[0]))
+    donated = tuple(i < params for i in range(len(jaxpr.invars)))
+    decided = gpu.in_pieces(jaxpr) if gpu.may_pay(jaxpr) else None
+    found = decided or cut(outlined(jaxpr, gpu.COSTS), _Always())
+    if way == "pieces" and found is None:
+        return {"decided": "whole"}
+    unique = {id(p.jaxpr): p.jaxpr for p in found.pieces} if found else {}
+    over = overwritten(found, donated) if found else {}
+    texts = (
+        [text_of(jaxpr, donated)]
+        if way == "whole"
+        else [text_of(j, over[j]) for j in unique.values()]
     )
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    compiler(text_of(jax.make_jaxpr(jnp.sin)(1.0).jaxpr, (False,)))  # what the first one takes
+    wall, processor = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = list(pool.map(compiler, texts))
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    memory = (
+        _peak(made[0])
+        if way == "whole"
+        else _peak_of_steps(jaxpr, donated, found, dict(zip(unique, made, strict=True)))
+    )
+    predicted = gpu.compiles_in(jaxpr, found)[way == "pieces"] if found else None
+    return {
+        "decided": "pieces" if decided else "whole",
+        "executables": f"{len(found.pieces)} of {len(unique)}" if way == "pieces" else "1",
+        "wall": wall,
+        "processor": processor,
+        "predicted": predicted,
+        "memory": memory / 2**20,
+    }
+
+
+def compiled_for_an_h100(plugin: str, names: list[str], limit: float) -> None:
+    print("| program | as | decided | pieces | wall, s | processor, s | predicted, s | MB |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for name in names:
-        step, args = program(jax, jnp, name, values=False)
-        jaxpr = remove_dead(optimize(hoist_consts(jax.make_jaxpr(step)(*args).jaxpr).jaxpr))
-        params = len(jax.tree.leaves(args[0]))
-        donated = tuple(i < params for i in range(len(jaxpr.invars)))
-        decided = gpu.in_pieces(jaxpr) if gpu.may_pay(jaxpr) else None
-        found = decided or cut(outlined(jaxpr, gpu.COSTS), _Always(1))
-        (whole,), wall, processor = timed([text_of(jaxpr, donated)])
-        predicted = gpu.compiles_in(jaxpr, found) if found else (0.0, 0.0)
-        row = [
-            name,
-            "pieces" if decided else "whole",
-            f"{wall:.1f}, {processor:.1f}, {predicted[0]:.1f}",
-            f"{_peak(whole) / 2**20:.0f}",
-        ]
-        if found:
-            over = overwritten(found, donated)
-            unique = list({id(p.jaxpr): p.jaxpr for p in found.pieces}.values())
-            made, wall, processor = timed([text_of(j, over[j]) for j in unique])
-            by = dict(zip(map(id, unique), made, strict=True))
-            row += [
-                f"{len(found.pieces)}, {len(unique)}",
-                f"{wall:.1f}, {processor:.1f}, {predicted[1]:.1f}",
-                f"{_peak_of_steps(jaxpr, donated, found, by) / 2**20:.0f}",
-            ]
-        print("|", " | ".join(row), "|", flush=True)
+        for way in ("whole", "pieces"):
+            found = in_a_process("--compile", plugin, "--one", name, way, limit=limit)
+            row = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in found.values()]
+            print("|", " | ".join([name, way, *row]), "|", flush=True)
 
 
 class _Always:
@@ -276,14 +289,11 @@ class _Always:
 
     copied = groups = runs = 1
 
-    def __init__(self, grouped: int) -> None:
-        self.grouped = grouped
-
     def large(self, function: Any) -> bool:
         return True
 
     def most(self, function: Any) -> int:
-        return self.grouped
+        return 1
 
     def singly(self) -> _Always:
         return self
@@ -324,16 +334,19 @@ def main() -> None:
     parser.add_argument("--programs", nargs="*", default=list(PROGRAMS))
     parser.add_argument("--quick", action="store_true", help="no networks of 48 layers")
     parser.add_argument("--compile", metavar="PLUGIN", help="compile for an H100 without a GPU")
+    parser.add_argument("--limit", type=float, default=900, help="seconds for a compilation there")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--pieces", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = [n for n in options.programs if not (options.quick and n.endswith("_48"))]
-    if options.one:
+    if options.one and options.compile:
+        print(json.dumps(compile_one(options.compile, *options.one)))
+    elif options.one:
         print(json.dumps(run_one(*options.one)))
     elif options.pieces:
         print(json.dumps(run_pieces()))
     elif options.compile:
-        compiled_for_an_h100(options.compile, names)
+        compiled_for_an_h100(options.compile, names, options.limit)
     else:
         on_a_gpu(names)
 

@@ -3,7 +3,13 @@ give on the CPU what the whole gives."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +18,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._core.jaxpr import Jaxpr
+from teucer._devices.placement import placement_of
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._programs import job as jobs
@@ -23,8 +30,11 @@ from teucer._targets.gpu import pieces as gpu
 from teucer._targets.gpu.pieces import Launches, busy, compiles_in, in_pieces, may_pay
 from teucer._targets.gpu.target import CUDA, GPU, ROCm
 from teucer._targets.kernels import Kernels
+from teucer._targets.outlining.outline import outlined
+from teucer._targets.outlining.pieces import cut
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
+from teucer._xla.client import jaxlib_version
 
 WIDTH = 2048
 
@@ -264,7 +274,7 @@ def pieces_texts(f: Any, *args: Any, donate: bool) -> list[str]:
     jaxpr = traced(f, *args)
     leaves = len(jax.tree.leaves(args[0]))
     donated = tuple(donate and i < leaves for i in range(len(jaxpr.invars)))
-    placement = jax._devices.placement.placement_of(())
+    placement = placement_of(())
     found = programs.pieces_of(jobs.Job(jaxpr, "f", placement, donated))
     assert found is not None
     return [lowering.text for lowering in found.lowerings.values()]
@@ -313,3 +323,82 @@ def test_questions_are_answered_by_the_whole(here: None) -> None:
     assert found.memory_analysis().argument_size_in_bytes > 0
     whole = lower(jobs.Job(traced(step, ws, x), "f", found.program.placement, (False,) * 37))
     assert "inlineable" not in whole.text
+
+
+@pytest.mark.parametrize("donate", [False, True])
+@pytest.mark.parametrize("grouped", [1, 4])
+def test_nothing_is_read_after_it_was_written_over(
+    monkeypatch: Any, grouped: int, donate: bool
+) -> None:
+    """Nor are arguments that are not donated written over, nor constants, nor results."""
+
+    def f(ws: Any, x: Any) -> Any:
+        results = []
+        for i, w in enumerate(ws):
+            x = layer(x * (i + 0.5), w)  # each layer takes a constant
+            if i in (3, 7):
+                results.append(x)  # which some layers alone hand on
+        return x, results, ws[1][2] + 1
+
+    def training(ws: Any, x: Any) -> Any:
+        gradients = jax.grad(lambda ws: jnp.sum(f(ws, x)[0]))(ws)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, ws, gradients)
+
+    monkeypatch.setattr(gpu, "DISPATCH", 1e-12)
+    monkeypatch.setattr(Launches, "most", lambda self, function: grouped)
+    written = 0
+    for function in (f, training, step):
+        jaxpr = traced(function, *shapes(17, 16, 4))
+        found = cut(outlined(jaxpr, constants.COSTS), Launches(grouped))
+        assert found is not None
+        args = len(jaxpr.invars)
+        donated = tuple(donate and i < args - 1 for i in range(args))
+        fixed = {i for i in range(args + len(found.consts)) if i >= args or not donated[i]}
+        over = programs.overwritten(found, donated)
+        gone: set[int] = set()
+        count = args + len(found.consts)
+        for piece in found.pieces:
+            assert gone.isdisjoint(piece.reads)
+            new = [i for i, o in zip(piece.reads, over[piece.jaxpr], strict=True) if o]
+            assert len({*new}) == len(new) and all(piece.reads.count(i) == 1 for i in new)
+            gone |= set(new)
+            count += len(piece.jaxpr.outvars)
+            written += len(new)
+        assert gone.isdisjoint(fixed) and gone.isdisjoint(found.results)
+        assert max(gone, default=0) < count
+    assert written > (30 if donate else 5)
+
+
+def test_the_pieces_compile_for_an_h100() -> None:
+    """By the compiler of XLA's CUDA plugin, if it is installed; no GPU is needed."""
+    plugin = None
+    if importlib.util.find_spec("jax_plugins") is not None:
+        plugin = importlib.util.find_spec("jax_plugins.xla_cuda13")
+    if plugin is None or plugin.origin is None:
+        pytest.skip("jax-cuda13-pjrt is not installed")
+    if importlib.metadata.version("jax-cuda13-pjrt") != jaxlib_version:
+        pytest.skip("jax-cuda13-pjrt is of another release than jaxlib")
+    jaxpr = traced(step, *shapes(24))
+    found = CUDA().pieces(jaxpr, "auto")
+    assert found is not None
+    over = programs.overwritten(found, (False,) * len(jaxpr.invars))
+    placement = placement_of(())
+    texts = {
+        str(k): lower(jobs.Job(piece, "f", placement, over[piece]), platforms=("cuda",)).text
+        for k, piece in enumerate(over)
+    }
+    assert not any("inlineable" in text for text in texts.values())
+    run = subprocess.run(
+        [
+            sys.executable,
+            Path(__file__).parents[1] / "kernels" / "compile_for_h100.py",
+            Path(plugin.origin).parent / "xla_cuda_plugin.so",
+        ],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=True,
+    )
+    made = json.loads(run.stdout)
+    assert set(made) == set(texts) and all(isinstance(size, int) for size in made.values()), made
