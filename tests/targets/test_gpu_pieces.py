@@ -135,6 +135,21 @@ def test_programs_that_the_host_could_not_start_in_time_stay_whole(args: Any) ->
     assert not CUDA().divides(jaxpr, "auto") or CUDA().pieces(jaxpr, "auto") is None
 
 
+def test_both_predictions_decide(monkeypatch: Any) -> None:
+    jaxpr = traced(step, *shapes(24))
+    whole, apart = compiles_in(jaxpr, in_pieces(jaxpr) or pytest.fail("it stays whole"))
+    for margin, pays in ((1.01 - apart / whole, False), (0.99 - apart / whole, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(gpu, "MARGIN", margin)
+            assert (in_pieces(jaxpr) is not None) == pays
+    # Pieces of single calls of short layers would take the host longer than the GPU.
+    short = traced(step, *shapes(24, rows=2048))
+    found = in_pieces(short)
+    assert found is not None and {piece.calls for piece in found.pieces} == {0, 1, 2}
+    monkeypatch.setattr(Launches, "most", lambda self, function: 1)
+    assert in_pieces(short) is None
+
+
 def test_programs_in_which_nothing_repeats_stay_whole() -> None:
     def f(x: Any, ws: Any) -> Any:
         for i, w in enumerate(ws):
@@ -333,12 +348,13 @@ def test_nothing_is_read_after_it_was_written_over(
     """Nor are arguments that are not donated written over, nor constants, nor results."""
 
     def f(ws: Any, x: Any) -> Any:
-        results = []
+        results, total = [], 0.0
         for i, w in enumerate(ws):
-            x = layer(x * (i + 0.5), w)  # each layer takes a constant
+            x = layer(x * (i + 0.5), w)  # each layer takes a constant, and gives a number too
+            total = jnp.sum(x) + total * (i + 1.5)
             if i in (3, 7):
                 results.append(x)  # which some layers alone hand on
-        return x, results, ws[1][2] + 1
+        return x, total, results, ws[1][2] + 1
 
     def training(ws: Any, x: Any) -> Any:
         gradients = jax.grad(lambda ws: jnp.sum(f(ws, x)[0]))(ws)

@@ -29,9 +29,10 @@ HIDDEN = 2
 # H100 SXM, dense, float32 as TF32. On slower GPUs pieces are hidden better.
 PRODUCTS = {1: 1.98e15, 2: 9.9e14, 4: 4.95e14, 8: 6.7e13}
 BANDWIDTH = 3.35e12
-# Calls of a piece at most, and pieces of a run at least if single calls are left over: XLA compiles
-# each call of a piece. Measured: gpu.md, "Compile times".
-GROUPED, GROUPS = 4, 6
+# Calls of a piece at most: XLA compiles each of them. Measured: gpu.md, "Compile times". Pieces of
+# a run at least if single calls are left over: these are an executable more, which takes less to
+# compile than the whole.
+GROUPED, GROUPS = 4, 2
 # Runs of a piece, on the average, at least. Not measured: the CPU's.
 PIECE_RUNS = 3
 # Equations spared, at least, for an executable more: by the rates above, with what its machine code
