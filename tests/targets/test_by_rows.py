@@ -57,6 +57,15 @@ def test_what_follows_both_lies_by_rows(name: str) -> None:
     assert changed(BY_ROWS[name], SCORES) == 1
 
 
+def test_equations_without_results() -> None:
+    def f(x: Any) -> Any:
+        jax.debug.callback(lambda x: None, x)
+        return alike(x)
+
+    assert changed(f, SCORES) == 1
+    np.testing.assert_array_equal(jax.jit(f)(SCORES), jax.jit(alike)(SCORES))
+
+
 @pytest.mark.parametrize("name", STAY)
 def test_other_transposes_stay(name: str) -> None:
     assert changed(STAY[name], SCORES) == 0

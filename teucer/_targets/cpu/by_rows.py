@@ -68,7 +68,9 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
         letters = _letters(eqns, {*transposes, *transposes.values()})
         alike = {y for y, x in transposes.items() if letters[x] & letters[y]}
         eqns = [
-            new for eqn in eqns for new in (_settled(eqn) if eqn.outvars[0] in alike else [eqn])
+            new
+            for eqn in eqns
+            for new in ([eqn] if alike.isdisjoint(eqn.outvars) else _settled(eqn))
         ]
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
 

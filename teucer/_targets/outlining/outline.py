@@ -554,7 +554,10 @@ def _cheapest_cut(program: _Program, low: int, high: int, period: int) -> int:
     costs = _shared(program, low, high, period)
     middle = low + period * ((high - low) // period // 2)
     numbers = {v: i for i, v in enumerate(program.jaxpr.invars)}
-    names = [f"{eqn.primitive.name} {eqn.outvars[0].aval}" for eqn in program._run(low, period)]
+    names = [
+        f"{eqn.primitive.name} {eqn.outvars[0].aval if eqn.outvars else None}"
+        for eqn in program._run(low, period)
+    ]
 
     def key(offset: int) -> tuple[int, list[str]]:
         start = middle + offset - period

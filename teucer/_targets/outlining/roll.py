@@ -49,9 +49,9 @@ class Roller:
         self.elements: dict[Any, tuple[Var, int]] = {}
         rows: dict[Any, tuple[Var, int]] = {}  # xs[3:4]
         for eqn in eqns:
-            if len(eqn.invars) != 1:
+            if len(eqn.invars) != 1 or len(eqn.outvars) != 1:
                 continue
-            (x,), y = eqn.invars, eqn.outvars[0]
+            (x,), (y,) = eqn.invars, eqn.outvars
             if (
                 type(x) is Var
                 and eqn.primitive is provided.loops().slice
