@@ -122,10 +122,10 @@ class Executable:
                 return code
         return None
 
-    def _compiled(self, path: Path, client: xla.Client, devices: object) -> Any:
+    def _compiled(self, path: Path, client: xla.Client, devices: object, options: object) -> Any:
         """The machine code from the compiler, which is also written to disk."""
         self.source, start = "compiled", time.perf_counter()
-        code = _from_compiler(client, self._module, devices)
+        code = _from_compiler(client, self._module, devices, options)
         if time.perf_counter() - start >= config.persistent_cache_min_compile_time_secs.value:
             with contextlib.suppress(xla.XlaRuntimeError):  # some programs cannot be serialized
                 content = stored.pack(code.serialize(), client.platform)
@@ -140,7 +140,7 @@ class Executable:
         when that is loaded."""
         path = _path(module, options) if provided.target(client.platform).keeps_callbacks else None
         if path is None:
-            return _from_compiler(client, module, devices, self._callbacks)
+            return _from_compiler(client, module, devices, options, self._callbacks)
         content, self.source = disk_cache.read(path), "disk"
         if content is None:
             with _turn(path, module) as waited:
@@ -157,7 +157,7 @@ class Executable:
             if found is None:
                 self.source = "compiled"
                 found = stored.pack(
-                    _from_compiler(client, module, devices).serialize(),
+                    _from_compiler(client, module, devices, options).serialize(),
                     client.platform,
                 )
                 disk_cache.write(path, found)
@@ -168,7 +168,7 @@ class Executable:
                 code = stored.load(found, client, devices, options, self._callbacks)
                 disk_cache.count(path, hit=self.source == "disk")
                 return code
-        return _from_compiler(client, module, devices, self._callbacks)
+        return _from_compiler(client, module, devices, options, self._callbacks)
 
     def whole(self) -> Any:
         """The executable of the runtime with all of its instructions, for who reads them: one from
@@ -199,7 +199,7 @@ class Executable:
         if found is not None:
             return stored.whole(found)
         client, devices = module.devices[0].client, xla.DeviceList(module.devices)
-        data: bytes = _from_compiler(client, module, devices, self._callbacks).serialize()
+        data: bytes = _from_compiler(client, module, devices, options, self._callbacks).serialize()
         return data
 
     def let_go(self) -> None:
@@ -219,7 +219,7 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
     path = _path(module, options)
     if path is None:
         executable.source = "compiled"
-        return _from_compiler(client, module, devices)
+        return _from_compiler(client, module, devices, options)
     executable.entry = preload.Entry(
         path.name,
         options.SerializeAsString(),
@@ -239,19 +239,23 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
         if code is not None:
             return code
         disk_cache.count(path, hit=False)
-        return executable._compiled(path, client, devices)
+        return executable._compiled(path, client, devices, options)
 
 
 def _from_compiler(
-    client: xla.Client, module: Module, devices: object, callbacks: Sequence[object] = ()
+    client: xla.Client,
+    module: Module,
+    devices: object,
+    options: object,
+    callbacks: Sequence[object] = (),
 ) -> Any:
     """The machine code from the compiler, which may keep what it finds out for other programs."""
-    kept: dict[str, object] = {}
     if provided.target(client.platform).own_caches:
         from teucer._executables import xla_caches  # for compilers that have some
 
         kept = xla_caches.options(client, {name for name, _ in module.overrides})
-    return xla.compile_text(client, module.text, devices, _options(module, kept), callbacks)
+        options = _options(module, kept) if kept else options
+    return xla.compile_text(client, module.text, devices, options, callbacks)
 
 
 @final
