@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.constants import ALIKE_LEAST, EXPENSIVE_WAYS
+from teucer._targets.cpu.constants import ALIKE_LEAST, WAYS
 from teucer._targets.outlined_call import outlined_call_p
 
 __all__ = ["with_like_parts"]
@@ -83,6 +83,6 @@ def _loops(jaxpr: Jaxpr) -> dict[Atom, set[int]]:
         own = set[int]().union(*[found.get(v, ()) for v in eqn.outvars]) if fuses else ()
         for n, v in enumerate(eqn.invars):
             loops = found.setdefault(v, set())
-            if len(loops) < EXPENSIVE_WAYS:
+            if len(loops) < WAYS:
                 loops.update(own if fuses else [hash((i, n))])
     return found

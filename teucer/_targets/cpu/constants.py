@@ -112,8 +112,8 @@ ALIKE_LEAST = 4
 # Bytes of an expensive result that malloc keeps for the next step (`host_memory`). Measured:
 # outlining.md, "Expensive values".
 EXPENSIVE_MOST = 1 << 25
-# Ways to read an expensive value that are told apart. Not measured: a bound.
-EXPENSIVE_WAYS = 8
+# Ways to read a variable, or loops that read it, that are told apart. Not measured: a bound.
+WAYS = 8
 
 # A reciprocal of a divisor pays for another loop if the divisor is broadcast to so many elements.
 # Measured: corpus.md, "Quotients".

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
-from teucer._targets.cpu.constants import EXPENSIVE_MOST, EXPENSIVE_WAYS
+from teucer._targets.cpu.constants import EXPENSIVE_MOST, WAYS
 from teucer._targets.cpu.rates import Thresholds
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
@@ -115,7 +115,7 @@ class _Reading:
     computes a variable once for each way in which it reads it.
 
     ways: for each variable the elements that are computed in each way. Ways are numbers; more than
-    `EXPENSIVE_WAYS` are not told apart.
+    `WAYS` are not told apart.
     spread: the variables that are read by loops over more elements.
     """
 
@@ -147,7 +147,7 @@ class _Reading:
             each = _evaluated(eqn, v) / max(size, 1)
             found = self.ways.setdefault(v, {})
             for way, n in own.items():
-                if way in found or len(found) < EXPENSIVE_WAYS:
+                if way in found or len(found) < WAYS:
                     found[way] = max(found.get(way, 0), each * n)
 
     def pays(self, eqn: Eqn, least: int) -> bool:
