@@ -25,6 +25,7 @@ from teucer._programs.prepare import prepared
 CALLS = {
     "jit": "jaxpr",
     "outlined_call": "jaxpr",
+    "joined_call": "jaxpr",
     "remat2": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",

@@ -13,7 +13,7 @@ from teucer._programs.foreseen import AsWritten, foreseen_program
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower
 from teucer._programs.pieces import compile_pieces, pieces_of
-from teucer._programs.prepare import prepared
+from teucer._programs.prepare import finished, prepared
 from teucer._programs.program import Program
 
 __all__ = ["compile_job", "program_for"]
@@ -64,7 +64,7 @@ def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
 
 def _compile_whole(job: Job) -> Program:
     """The program of a prepared job as one executable."""
-    lowering = lower(job)
+    lowering = lower(finished(job))
     agreement = agree(lowering.placement.devices, job.name, lowering.text)
     start = time.perf_counter()
     executable, source = compiler(lowering, job.options)()

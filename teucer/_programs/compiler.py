@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from teucer._executables.compile import Executable, Source, compile_module
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower
-from teucer._programs.prepare import prepared
+from teucer._programs.prepare import finished, prepared
 from teucer._targets.table import target_of
 
 __all__ = ["compiler", "located", "prepared_executable", "whole_executable"]
@@ -27,7 +27,7 @@ def prepared_executable(job: Job) -> Executable:
 
 def whole_executable(job: Job) -> Executable:
     """The one executable of a prepared job."""
-    return compiler(lower(job._replace(quiet=True)), job.options)()[0]
+    return compiler(lower(finished(job)._replace(quiet=True)), job.options)()[0]
 
 
 def compiler(

@@ -23,7 +23,7 @@ from teucer._optimize.dce import dce_jaxpr
 from teucer._programs.compiler import compiler, whole_executable
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
-from teucer._programs.prepare import is_over_mesh
+from teucer._programs.prepare import finished, is_over_mesh
 from teucer._programs.program import Program, Step, Steps
 
 if TYPE_CHECKING:
@@ -86,12 +86,15 @@ def _lowered(job: Job, cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, 
     over = overwritten(cut, donated) if job.target.overwrites else {}
     return {
         p.jaxpr: lower(
-            Job(
-                p.jaxpr,
-                job.name,
-                job.placement,
-                over.get(p.jaxpr, (False,) * len(p.reads)),
-                quiet=True,
+            finished(
+                Job(
+                    p.jaxpr,
+                    job.name,
+                    job.placement,
+                    over.get(p.jaxpr, (False,) * len(p.reads)),
+                    outline=job.outline,
+                    quiet=True,
+                )
             )
         )
         for p in cut.pieces

@@ -12,7 +12,7 @@ from teucer._optimize.high import lower_high
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 
-__all__ = ["is_over_mesh", "prepared"]
+__all__ = ["finished", "is_over_mesh", "prepared"]
 
 
 def prepared(job: Job) -> Job:
@@ -26,6 +26,17 @@ def prepared(job: Job) -> Job:
             return job._replace(jaxpr=jaxpr)
         jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)
         return job._replace(jaxpr=job.target.prepare(jaxpr, job.mode))
+
+
+def finished(job: Job) -> Job:
+    """A prepared job, or a piece of one, as the executable that it becomes is to be.
+
+    Where operations say which lines they come from, each stays by itself.
+    """
+    alone = len(job.jaxpr.eqns) < 2  # first, for eager calls of one operation
+    if alone or job.placement.mesh is not None or config.locations.value or is_over_mesh(job.jaxpr):
+        return job
+    return job._replace(jaxpr=job.target.finished(job.jaxpr, job.mode))
 
 
 def is_over_mesh(jaxpr: Jaxpr) -> bool:

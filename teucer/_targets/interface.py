@@ -77,6 +77,10 @@ class Target:
 
         return outlined(jaxpr, FORCED_COSTS)
 
+    def finished(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
+        """What becomes one executable: a prepared jaxpr, or a piece of one, rewritten at last."""
+        return jaxpr
+
     def divides(self, jaxpr: Jaxpr, mode: Mode) -> bool:
         """Whether it is worth asking for the pieces of a prepared jaxpr: a quick look."""
         return outlined_call_p in [eqn.primitive for eqn in jaxpr.eqns]

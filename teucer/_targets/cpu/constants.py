@@ -194,3 +194,27 @@ EIGEN_CLEAR = MARGIN
 # Executables of at least so many bytes are stripped, which halves their loading time
 # (docs/configuration.md, "Stripped forms"). Smaller ones load in a few milliseconds anyway.
 STRIPPED_LEAST = 1 << 16
+
+
+# --- Joined loops (docs/outlining.md) -------------------------------------------------------------
+
+
+class JoinedRates(NamedTuple):
+    """Parts of the time that it takes to compile a loop as a kernel of its own, for a kernel of
+    several loops, each loop in it, and each elementary function in it.
+
+    Measured: outlining.md, "Joined loops".
+    """
+
+    kernel: float
+    loop: float
+    function: float
+
+
+JOINED_RATES = JoinedRates(kernel=0.8, loop=0.2, function=0.3)
+# Bytes that an equation reads and writes, at most, and its operands.
+JOINED_MOST, JOINED_OPERANDS = 1 << 16, 8
+# Loops of a kernel, at most.
+JOINED_LOOPS = 20
+# Elements that are reduced, at most: YNNPACK reduces more, which is a kernel of its own.
+REDUCED_MOST = 2048

@@ -70,6 +70,14 @@ class CPU(Target):
         jaxpr = by_rows(by_reciprocals(keep_expensive(jaxpr, found)))
         return with_like_parts(jaxpr) if xla.KEEPS_BARRIERS else jaxpr
 
+    def finished(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
+        """With loops over small arrays joined."""
+        if mode == "off" or has_symbolic_sizes(jaxpr):
+            return jaxpr
+        from teucer._targets.cpu.joined import joined  # eager calls of one operation do without
+
+        return joined(jaxpr)
+
     def pieces(self, jaxpr: Jaxpr, mode: Mode) -> CutProgram | None:
         """As the rates that hold here say, where the user does not."""
         if mode == "force":

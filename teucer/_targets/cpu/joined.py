@@ -1,0 +1,321 @@
+"""Loops over small arrays are joined into one kernel.
+
+XLA makes a kernel of each loop. To set up its code generator takes ten milliseconds, whatever the
+loop does, and each call of a kernel takes some hundred nanoseconds. A call with the attribute
+`xla_cpu_small_call` is one kernel, whatever it computes: XLA's own passes write small loops of
+`while` so. Its code is that of one processor, so arrays have to be small.
+
+The words: an equation is *small* if such a kernel can compute it and its arrays are small. A
+*region* is a set of small equations that may be computed at one place. A *loop* ends at an equation
+that does not fuse with what reads it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING
+
+from teucer._core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    Eqn,
+    Jaxpr,
+    Literal,
+    jaxprs_in_params,
+    new_eqn,
+)
+from teucer._optimize.passes import changed_once, map_jaxprs
+from teucer._optimize.structure import params_key
+from teucer._targets.cpu.constants import (
+    JOINED_LOOPS,
+    JOINED_MOST,
+    JOINED_OPERANDS,
+    JOINED_RATES,
+    REDUCED_MOST,
+)
+from teucer._targets.cpu.joined_call import joined_call_p
+from teucer._targets.cpu.switches import LOOPS
+from teucer._targets.outlined_call import outlined_call_p
+from teucer._targets.outlining.bytes import bytes_of
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
+
+__all__ = ["joined"]
+
+# Types of floats that small calls were tried with, beside integers and booleans.
+_FLOATS = ("float32", "float64")
+# Primitives whose operands or results XLA lays out as suits it; their rooms are loaded by programs
+# that have them.
+_REORDERING = ("transpose", "conv_general_dilated")
+
+
+def joined(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with its regions as calls, where one kernel compiles sooner than several; in loops
+    too, but for those that XLA makes one kernel of. It computes the same."""
+    return changed_once(jaxpr, joined, _changed)
+
+
+def _changed(jaxpr: Jaxpr) -> Jaxpr:
+    eqns = [
+        map_jaxprs(eqn, joined)
+        if eqn.primitive.name in LOOPS and not all(map(_fuses, jaxprs_in_params(eqn.params)))
+        else eqn
+        for eqn in jaxpr.eqns
+    ]
+    program = _Program(eqns, jaxpr.outvars)
+    if regions := program.paying(program.regions()):
+        eqns = program.with_calls(regions)
+    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+
+
+def _fuses(jaxpr: Jaxpr) -> bool:
+    """Whether all that a jaxpr does can be part of a kernel."""
+    return all(
+        _computes_operands(eqn)
+        or _is_product_of_vectors(eqn)
+        or (eqn.primitive.higher_order and all(map(_fuses, jaxprs_in_params(eqn.params))))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _computes_operands(eqn: Eqn) -> bool:
+    """Whether the loop of an equation can compute its operands."""
+    cost = eqn.primitive.cost
+    return cost.fuses or cost.reduces or eqn.primitive.name == "gather"
+
+
+def _reorders(eqn: Eqn) -> bool:
+    """Whether the operands or the result of an equation may lie otherwise than by rows."""
+    return eqn.primitive.cost.reorders or eqn.primitive.name in _REORDERING
+
+
+def _is_product_of_vectors(eqn: Eqn) -> bool:
+    """Whether an equation is a product of a vector, which is a loop; others are YNNPACK's or
+    Eigen's."""
+    if eqn.primitive.name != "dot_general":
+        return False
+    avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
+    vectors = 1 in [aval.ndim for aval in avals[:2]] and avals[2].ndim < 2
+    return vectors and all(aval.dtype == avals[2].dtype for aval in avals)
+
+
+def _is_plain(aval: ShapedArray) -> bool:
+    return aval.dtype.kind in "biu" or aval.dtype.name in _FLOATS
+
+
+def _sums(eqn: Eqn) -> bool:
+    return eqn.primitive.cost.reduces or _is_product_of_vectors(eqn)
+
+
+def _is_small(eqn: Eqn) -> bool:
+    cost = eqn.primitive.cost
+    if eqn.primitive is outlined_call_p:  # a function of several equations may be called again
+        if len(eqn.params["jaxpr"].jaxpr.eqns) != 1:
+            return False
+    elif eqn.primitive.higher_order or not (cost.fuses or _sums(eqn)):
+        return False
+    if eqn.effects or len(eqn.outvars) != 1 or len(eqn.invars) > JOINED_OPERANDS:
+        return False
+    avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
+    return (
+        all(
+            not aval.symbolic and not aval.extended and _is_plain(aval) and aval.size
+            for aval in avals
+        )
+        and not (_sums(eqn) and avals[0].size > REDUCED_MOST)
+        and sum(map(bytes_of, avals)) <= JOINED_MOST
+    )
+
+
+class _Program:
+    """The equations of a jaxpr, and what reads their results.
+
+    makers: the number of the equation that makes a variable. readers: for each equation the numbers
+    of those that read its results; -1 for results of the program. letters: for each what the loop
+    does that makes its result. small: whether it may be part of a region.
+    """
+
+    def __init__(self, eqns: list[Eqn], results: Sequence[Atom]) -> None:
+        self.eqns = eqns
+        self.makers = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
+        self.readers: list[set[int]] = [set() for _ in eqns]
+        for i, vs in [*((i, eqn.invars) for i, eqn in enumerate(eqns)), (-1, results)]:
+            for v in vs:
+                if v in self.makers:
+                    self.readers[self.makers[v]].add(i)
+        self.letters = self._letters()
+        self.small = [_is_small(eqn) for eqn in eqns]
+        self._leave_what_fuses_outside()
+
+    def _makers(self, i: int) -> set[int]:
+        return {self.makers[v] for v in self.eqns[i].invars if v in self.makers}
+
+    def _letters(self) -> list[Hashable]:
+        letters: list[Hashable] = []
+        of: dict[Atom, Hashable] = {}
+        for i, eqn in enumerate(self.eqns):
+            operands = [of.get(v, v.aval) for v in eqn.invars]
+            try:
+                letter: Hashable = hash((eqn.primitive, params_key(eqn.params), *operands))
+            except TypeError:  # a parameter that is not hashable
+                letter = i
+            if eqn.primitive.cost.fuses:
+                of.update(dict.fromkeys(eqn.outvars, letter))
+            letters.append(letter)
+        return letters
+
+    def _leave_what_fuses_outside(self) -> None:
+        """Small equations are no longer small if a region would part them from loops outside that
+        compute them or that they compute, or would have to change the order of elements."""
+        small = self.small
+        numbers = range(len(self.eqns))
+        for i in reversed(numbers):
+            small[i] = small[i] and not (
+                self.eqns[i].outvars[0].aval.ndim > 1
+                and any(
+                    j >= 0 and not small[j] and _reorders(self.eqns[j]) for j in self.readers[i]
+                )
+            )
+        for i in numbers:
+            outside = [j for j in self._makers(i) if not small[j]]
+            small[i] = (
+                small[i]
+                and all(map(self._in_memory, outside))
+                and not (self._is_reshape(i) and len(outside) == len(self._makers(i)))
+            )
+        for i in reversed(numbers):
+            outside = [j for j in self.readers[i] if j < 0 or not small[j]]
+            if small[i] and len(outside) == len(self.readers[i]):
+                small[i] = not self._is_for_free(i) and (
+                    not self.eqns[i].primitive.cost.fuses
+                    or any(j < 0 or not _computes_operands(self.eqns[j]) for j in outside)
+                )
+
+    def _is_for_free(self, i: int) -> bool:
+        """Whether what reads the result of an equation can read its operand as well."""
+        return (
+            self._is_reshape(i)
+            or self.eqns[i].primitive.name == "transpose"
+            or all(type(v) is Literal for v in self.eqns[i].invars)
+        )
+
+    def _in_memory(self, i: int) -> bool:
+        """Whether the result of an equation outside of regions is in memory row by row, rather than
+        computed where it is read."""
+        eqn = self.eqns[i]
+        if _reorders(eqn):
+            return bool(eqn.outvars[0].aval.ndim < 2)
+        if not eqn.primitive.cost.fuses:
+            return True
+        if self._is_reshape(i):
+            return all(map(self._in_memory, self._makers(i)))
+        return any(j < 0 or not _computes_operands(self.eqns[j]) for j in self.readers[i])
+
+    def _is_reshape(self, i: int) -> bool:
+        return self.eqns[i].primitive.name in ("reshape", "squeeze")
+
+    def regions(self) -> list[list[int]]:
+        """Sets of small equations, each in the order of the program.
+
+        What nothing outside waits for is one region, the last. The others are parted by how many
+        regions come before. None has too many loops, since one processor compiles a kernel.
+        """
+        late = [False] * len(self.eqns)
+        for i in reversed(range(len(self.eqns))):
+            late[i] = self.small[i] and all(j < 0 or late[j] for j in self.readers[i])
+        phases = [0] * len(self.eqns)
+        found: dict[int, list[int]] = {}
+        ordered = 0  # the phase of the last equation with effects, which stay in their order
+        for i, eqn in enumerate(self.eqns):
+            before = [phases[j] + (self.small[j] and not self.small[i]) for j in self._makers(i)]
+            phases[i] = max(before, default=0)
+            if eqn.effects:
+                phases[i] = ordered = max(phases[i], ordered)
+            if self.small[i]:
+                found.setdefault(-1 if late[i] else phases[i], []).append(i)
+        return [part for region in found.values() for part in self._parts(region)]
+
+    def _parts(self, region: list[int]) -> list[list[int]]:
+        parts, ends, inside = [list[int]()], 0, set(region)
+        for i in region:
+            if ends == JOINED_LOOPS:
+                parts.append([])
+                ends = 0
+            parts[-1].append(i)
+            ends += self._ends_loop(i, inside)
+        return parts
+
+    def _ends_loop(self, i: int, region: set[int]) -> bool:
+        """Whether a loop of a region makes the result of an equation."""
+        return not self.eqns[i].primitive.cost.fuses or not self.readers[i] <= region
+
+    def _ends_apart(self, i: int, region: set[int]) -> bool:
+        """Whether a loop makes it where the region stays apart. What reads it outside may then
+        compute it, unless it has to be in memory."""
+        return not self.eqns[i].primitive.cost.fuses or any(
+            j < 0 or not _computes_operands(self.eqns[j]) for j in self.readers[i] - region
+        )
+
+    def paying(self, regions: list[list[int]]) -> list[list[int]]:
+        """The regions that compile sooner as one kernel than as loops of their own. Of equal loops
+        XLA compiles one, but not within kernels of several."""
+        loops = []
+        for region in regions:
+            inside = set(region)
+            loops.append({self.letters[i] for i in region if self._ends_apart(i, inside)})
+        sharing = Counter(itertools.chain.from_iterable(loops))
+        return [
+            region
+            for region, apart in zip(regions, loops, strict=True)
+            if sum([1 / sharing[loop] for loop in apart]) > self._as_one(region)
+        ]
+
+    def _as_one(self, region: list[int]) -> float:
+        """How many loops take as long to compile as a region that is one kernel."""
+        inside = set(region)
+        loops = sum([self._ends_loop(i, inside) for i in region])
+        functions = sum([self.eqns[i].primitive is outlined_call_p for i in region])
+        return JOINED_RATES.kernel + loops * JOINED_RATES.loop + functions * JOINED_RATES.function
+
+    def with_calls(self, regions: list[list[int]]) -> list[Eqn]:
+        """The equations with regions as calls, in an order as near to theirs as can be."""
+        calls = {region[0]: region for region in regions}
+        heads = list(range(len(self.eqns)))
+        for region in regions:
+            for i in region:
+                heads[i] = region[0]
+        sorter = TopologicalSorter[int](dict.fromkeys(heads, ()))
+        for i, head in enumerate(heads):
+            sorter.add(head, *({heads[j] for j in self._makers(i)} - {head}))
+        with_effects = [i for i, eqn in enumerate(self.eqns) if eqn.effects]
+        for i, j in itertools.pairwise(with_effects):
+            sorter.add(j, i)
+        sorter.prepare()
+        ready, eqns = list[int](), list[Eqn]()
+        while sorter.is_active():
+            for head in sorter.get_ready():
+                heapq.heappush(ready, head)
+            head = heapq.heappop(ready)
+            eqns.append(self._call(calls[head]) if head in calls else self.eqns[head])
+            sorter.done(head)
+        return eqns
+
+    def _call(self, region: list[int]) -> Eqn:
+        inside, eqns = set(region), [self.eqns[i] for i in region]
+        made = {v for eqn in eqns for v in eqn.outvars}
+        operands = list(
+            dict.fromkeys(
+                v for eqn in eqns for v in eqn.invars if type(v) is not Literal and v not in made
+            )
+        )
+        results = [self.eqns[i].outvars[0] for i in region if not self.readers[i] <= inside]
+        function = ClosedJaxpr(Jaxpr([], operands, results, eqns))
+        return new_eqn(joined_call_p, operands, results, {"jaxpr": function}, eqns[0].source)

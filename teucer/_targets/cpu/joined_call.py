@@ -1,0 +1,84 @@
+"""Calls of jaxprs that are one kernel each.
+
+A call with the attribute `xla_cpu_small_call` is one kernel, whatever it computes: XLA's own passes
+write small loops of `while` so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.primitive import Primitive
+from teucer._lower import text
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Array, Aval
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
+__all__ = ["joined_call_p"]
+
+
+@final
+class JoinedCall(Primitive):
+    """A call of a jaxpr without constants or effects, that is one kernel."""
+
+    __slots__ = ()
+    name = "joined_call"
+    multiple_results = True
+    higher_order = True
+
+    def types(self, *avals: Aval, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr.out_avals)
+
+    def evaluate(self, *args: Array, jaxpr: ClosedJaxpr) -> Any:
+        return tuple(jaxpr(*args))
+
+    def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
+        # XLA aborts the process where nothing in the called function reads one of its parameters,
+        # as after a simplification. So it has one, a tuple, with a number that it gives back.
+        number = ctx.constant(np.zeros((), np.int32))
+        ins, outs = ([number.aval, *avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
+        taken, given = _tuple_of(ins), _tuple_of(outs)
+
+        def body(operands: Value) -> Sequence[Value]:
+            first, *inner = _elements(ctx, operands, ins)
+            return ctx.op("stablehlo.tuple", (first, *ctx.inline(jaxpr, *inner)), (given,))
+
+        symbol = ctx.function(self.name, (taken,), (given,), body)
+        operands = ctx.op("stablehlo.tuple", (number, *values), (taken,))
+        (results,) = ctx.op(
+            "func.call", operands, (given,), f"callee = @{symbol}", attributes=_ONE_KERNEL
+        )
+        return tuple(_elements(ctx, results, outs)[1:])
+
+
+_ONE_KERNEL = 'mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}'
+
+
+@final
+class _Tuple:
+    """The type of tuples of arrays, as far as text is written of it."""
+
+    __slots__ = ("_hlo",)
+
+    def __init__(self, hlo: str) -> None:
+        self._hlo = hlo
+
+
+def _tuple_of(avals: Sequence[Aval]) -> Any:  # in place of an aval
+    return _Tuple(f"tuple<{', '.join(map(text.tensor_type, avals))}>")
+
+
+def _elements(ctx: Context, value: Value, avals: Sequence[Aval]) -> list[Value]:
+    return [
+        ctx.op("stablehlo.get_tuple_element", (value,), (aval,), f"index = {i} : i32")[0]
+        for i, aval in enumerate(avals)
+    ]
+
+
+joined_call_p = JoinedCall()
