@@ -322,7 +322,7 @@ def compiled(monkeypatch):
 def test_plain_loops_alone_make_lean_code(compiled):
     jax.jit(lambda x: jnp.cos(x) * 3.25).lower(of(64, 64)).compile()
     jax.jit(lambda x: (x * 3.25).T).lower(of(64, 64)).compile()
-    assert compiled == [xla.LEAN_CODE, ()]
+    assert compiled == [xla.LEAN_CODE + xla.LOOPS_JOINED, xla.LOOPS_JOINED]
 
 
 def test_switches_of_the_user_stay_alone(compiled, monkeypatch):
@@ -347,7 +347,8 @@ def test_what_runs_once_beside_pieces_that_run_often_is_lean(compiled):
     x, ws = jnp.ones((256, 256)), [jnp.ones((256, 256))] * 24
     steps = jax.jit(network, outline=True).lower(x, ws).compile().program.steps
     assert len(steps.steps) >= 25
-    assert sorted(compiled) == [(), *[xla.LEAN_CODE] * (len(compiled) - 1)] and len(compiled) >= 2
+    lean = [set(xla.LEAN_CODE) <= set(switches) for switches in compiled]
+    assert len(lean) >= 2 and lean.count(False) == 1
 
 
 def test_switches_reach_the_options_of_the_compiler():

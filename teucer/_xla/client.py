@@ -15,10 +15,13 @@ from jaxlib.version import __version__ as jaxlib_version
 
 __all__ = [
     "CALLS_MISS_COPIES",
+    "DIVIDES_CALLS",
     "EIGEN_CONVOLUTIONS",
     "INSPECTED",
     "KEEPS_BARRIERS",
     "LEAN_CODE",
+    "LOOPS_APART",
+    "LOOPS_JOINED",
     "OF_THIS_PROCESS",
     "PARTITIONED",
     "Client",
@@ -177,6 +180,17 @@ KEEPS_BARRIERS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 11)
 # Switches of the CPU backend with which programs compile a quarter sooner, and those with plain
 # loops to code as fast.
 LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
+# XLA's CPU compiler makes one kernel of a loop whose step accesses fewer bytes than this switch
+# says: of small ones only in jaxlib 0.10 and 0.11, of nearly all from 0.12 on. What it is told so
+# that a program's loops are one kernel each, or several.
+_LOOP_BYTES = "xla_cpu_small_while_loop_byte_threshold"
+_JOINS_LOOPS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
+LOOPS_JOINED = () if _JOINS_LOOPS else (f"{_LOOP_BYTES}={1 << 22}",)
+LOOPS_APART = (f"{_LOOP_BYTES}={1 << 10}",) if _JOINS_LOOPS else ()
+# Whether it divides what such a kernel calls among threads, which a kernel cannot start: jaxlib
+# 0.10; and what it says then.
+DIVIDES_CALLS = tuple(map(int, jaxlib_version.split(".")[:2])) < (0, 11)
+_DIVIDED = ("Failed to materialize symbols", "Invalid LLVM IR before optimizations")
 # Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest
 # of XLA's default.
 EIGEN_CONVOLUTIONS = {
@@ -198,7 +212,7 @@ def compile_options(
     switches: Sequence[str] = (),
 ) -> Any:
     """Options for a program on the given devices; `overrides` are XLA debug options by name, or
-    fields of `Effort`, `switches` the backend's own.
+    fields of `Effort`, `switches` the backend's own: "name", or "name=value".
 
     Raises the runtime's error if an option is not known; a switch that is not known does nothing.
     """
@@ -274,12 +288,13 @@ def _set_effort(build: Any, name: str, value: Any) -> None:
 
 @functools.cache
 def _extra_options(switches: tuple[str, ...]) -> bytes:
-    return b"".join(
-        [
-            _field(_EXTRA_OPTIONS, _field((_KEY,), s.encode()) + _field((_VALUE,), b"true"))
-            for s in switches
-        ]
-    )
+    entries = []
+    for switch in switches:
+        name, _, value = switch.partition("=")
+        entries.append(
+            _field((_KEY,), name.encode()) + _field((_VALUE,), (value or "true").encode())
+        )
+    return b"".join([_field(_EXTRA_OPTIONS, entry) for entry in entries])
 
 
 def _field(path: Sequence[int], content: bytes) -> bytes:
@@ -307,6 +322,20 @@ def compile_text(
 
     start_if_called(text)
     register_if_called(text)
+    try:
+        return _compiled(client, text, devices, options, callbacks)
+    except XlaRuntimeError as err:
+        if raised_while_compiling:
+            raise err from raised_while_compiling.pop()
+        if not any(message in str(err) for message in _DIVIDED):
+            raise
+    apart = CompileOptions.ParseFromString(
+        options.SerializeAsString() + _extra_options((f"{_LOOP_BYTES}=0",))
+    )  # of the entries of a map that have one key, the last one counts
+    return _compiled(client, text, devices, apart, callbacks)
+
+
+def _compiled(client: Any, text: str, devices: Any, options: Any, callbacks: Sequence[Any]) -> Any:
     if callbacks:
         from teucer._xla import mlir  # 0.15 s to load, for programs with callbacks only
 
@@ -315,12 +344,7 @@ def compile_text(
         return client.compile_and_load(
             _jax.mlir.refine_polymorphic_shapes(text.encode()), devices, options
         )
-    try:
-        return client.compile_and_load(text, devices, options)
-    except XlaRuntimeError as err:
-        if raised_while_compiling:
-            raise err from raised_while_compiling.pop()
-        raise
+    return client.compile_and_load(text, devices, options)
 
 
 # Targets of calls of Python while a program is compiled, which divides them or is told of

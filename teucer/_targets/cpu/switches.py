@@ -7,6 +7,9 @@ transposition fast, and unrolling, which makes loops of few steps fast. Code for
 long ones that run along the last axis of everything that a program reads and writes, is as fast
 without them (docs/outlining.md).
 
+Loops of the program are one kernel each, or several: a kernel of each operation in their steps
+(docs/outlining.md).
+
 Convolutions over two axes are YNNPACK's where XLA is not told otherwise. Some take half the time by
 Eigen, others a multiple (docs/convolutions.md).
 """
@@ -19,19 +22,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.rules_table import Rules
+from teucer._optimize.operations import operations
 from teucer._targets.cpu.constants import (
     EIGEN_CLEAR,
+    ELEMENTARY_WORK,
+    JOINED_CALL,
+    JOINED_EXTREMA,
+    JOINED_PRODUCT,
+    JOINED_ROW,
+    JOINED_STEP,
+    JOINED_WORK,
+    LIBRARY_PRODUCT,
     PLAIN_BODY,
     PLAIN_CACHED,
     PLAIN_FEW,
     PLAIN_PART,
     PLAIN_STEPS,
 )
+from teucer._targets.extent import has_more
+from teucer._xla import client as xla
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["by_eigen", "has_plain_loops", "suits_eigen"]
+__all__ = ["by_eigen", "has_plain_loops", "joins_loops", "suits_eigen"]
 
 # For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) ->
 # products, gain. `products` counts the multiplications; `gain` the part of them that Eigen saves,
@@ -41,6 +55,20 @@ by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU
 
 # The primitives whose steps XLA's code runs one after the other.
 LOOPS = ("scan", "while")
+# Those whose steps compare pairs of a value and a place.
+EXTREMA = ("argmax", "argmin")
+# Those that take several instructions.
+# fmt: off
+ELEMENTARY = frozenset([
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "digamma",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "logistic", "pow",
+    "sin", "sinh", "tan", "tanh",
+])
+# fmt: on
+# Those that are calls of the runtime.
+CALLED = ("fft", "sort")
+# Those of whose functions XLA may divide the last operation.
+DIVIDED = ("outlined_call", "while")
 
 
 class LoopCounts(NamedTuple):
@@ -66,6 +94,15 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
     return counts.moved <= PLAIN_PART * counts.computed
 
 
+def joins_loops(jaxpr: Jaxpr) -> bool | None:
+    """Whether loops gain from being one kernel each, if a jaxpr has some, those that its operations
+    become included; None where XLA is to decide."""
+    if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
+        return True  # without more calls of Python
+    steps = _loop_steps(jaxpr)
+    return None if steps.kept and not steps.lag else not steps.lag
+
+
 def suits_eigen(jaxpr: Jaxpr) -> bool:
     """Whether the convolutions of a jaxpr take clearly less time by Eigen than by YNNPACK."""
     counts = _counts(jaxpr)
@@ -79,6 +116,91 @@ def _counts(jaxpr: Jaxpr, parts: int = 1) -> LoopCounts:
     if found is None:
         found = jaxpr.cache[key] = _sums([_counts_of(eqn, parts) for eqn in jaxpr.eqns])
     return found
+
+
+class LoopSteps(NamedTuple):
+    """Of a jaxpr. lag: whether loops in it take longer as one kernel, to run or to compile.
+    kept: whether there are others that may: threads may share their steps, or outlining made them.
+    narrow: whether something in it takes longer in such a kernel, because its rows are short.
+    divided: whether it calls what threads may divide among them, which fails in a kernel.
+    by_library: whether a library computes some of it, so that XLA makes no kernel of a loop around
+    it."""
+
+    lag: bool = False
+    kept: bool = False
+    narrow: bool = False
+    divided: bool = False
+    by_library: bool = False
+
+
+def _loop_steps(jaxpr: Jaxpr) -> LoopSteps:
+    """What holds of any equation; kept on the jaxpr."""
+    found: LoopSteps | None = jaxpr.cache.get(_loop_steps)
+    if found is None:
+        found = jaxpr.cache[_loop_steps] = _any_of([_loop_steps_of(eqn) for eqn in jaxpr.eqns])
+    return found
+
+
+def _any_of(steps: list[LoopSteps]) -> LoopSteps:
+    return LoopSteps(*map(any, zip(*steps, strict=True))) if steps else LoopSteps()
+
+
+def _loop_steps_of(eqn: Eqn) -> LoopSteps:
+    name = eqn.primitive.name
+    if True in [v.aval.symbolic for v in eqn.invars]:
+        return LoopSteps()
+    if name == "dot_general":
+        return _product(eqn)
+    if name in CALLED or eqn.primitive.cost.reorders:
+        return LoopSteps(by_library=True)
+    if name in EXTREMA:
+        aval = eqn.invars[0].aval
+        stays = aval.ndim - 1 not in eqn.params["axes"]
+        return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= JOINED_EXTREMA)
+    inner = list(jaxprs_in_params(eqn.params))
+    steps = _any_of([_loop_steps(jaxpr) for jaxpr in inner])
+    # Where there are several results, a tuple is the last operation.
+    if name in DIVIDED and len(eqn.outvars) == 1 and eqn.outvars[0].aval.size >= JOINED_CALL:
+        steps = steps._replace(divided=xla.DIVIDES_CALLS)
+    if name in LOOPS:
+        lags = steps.narrow or steps.divided or True in [has_more(j, JOINED_STEP) for j in inner]
+        # Loops that outlining makes round as what they replace.
+        kept = eqn.source is None or max(map(_work, inner)) >= JOINED_WORK
+        return steps._replace(
+            lag=steps.lag or (lags and not steps.by_library),
+            kept=steps.kept or (kept and not steps.by_library),
+        )
+    return steps
+
+
+def _work(jaxpr: Jaxpr) -> float:
+    """Operations on numbers, each loop in it once."""
+    return sum(
+        [
+            sum(map(_work, jaxprs_in_params(eqn.params)))
+            if eqn.primitive.higher_order
+            else operations(eqn) * (ELEMENTARY_WORK if eqn.primitive.name in ELEMENTARY else 1)
+            for eqn in jaxpr.eqns
+        ]
+    )
+
+
+def _product(eqn: Eqn) -> LoopSteps:
+    """A product of matrices of some size is YNNPACK's; one of a matrix and a vector is not."""
+    (contracted, _), (batched, _) = eqn.params["dimension_numbers"]
+    left, right = eqn.invars[0].aval, eqn.invars[1].aval
+    terms = math.prod([left.shape[i] for i in contracted])
+    both = max(terms * math.prod([left.shape[i] for i in batched]), 1)
+    rows, columns = left.size // both, right.size // both
+    if rows > 1 and columns > 1 and rows * columns * terms >= LIBRARY_PRODUCT:
+        return LoopSteps(by_library=True)
+    larger = left if left.size >= right.size else right
+    large = rows * columns * both >= JOINED_PRODUCT
+    return LoopSteps(narrow=large and _is_short(larger))
+
+
+def _is_short(aval: ShapedArray) -> bool:
+    return bool(aval.ndim and aval.shape[-1] < JOINED_ROW)
 
 
 def _sums(counts: list[LoopCounts]) -> LoopCounts:

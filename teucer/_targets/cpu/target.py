@@ -16,7 +16,7 @@ from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
-from teucer._targets.cpu.switches import has_plain_loops, suits_eigen
+from teucer._targets.cpu.switches import has_plain_loops, joins_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
 from teucer._targets.interface import Mode, Target
 from teucer._targets.kernels import Kernels
@@ -98,13 +98,17 @@ class CPU(Target):
         return {"dot_general": products.dot_general, "convolution": convolutions.convolution}
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
-        """Without what only other than plain loops gain from; convolutions by Eigen where it takes
-        less time."""
+        """Without what only other than plain loops gain from; loops as one kernel each, and
+        convolutions by Eigen, where that takes less time."""
         flags = os.environ.get("XLA_FLAGS", "")  # who sets such options there knows which
         extra: tuple[str, ...] = ()
         overrides: dict[str, Any] = {}
-        if "xla_backend_extra_options" not in flags and (lean or has_plain_loops(jaxpr, parts)):
-            extra = xla.LEAN_CODE
+        if "xla_backend_extra_options" not in flags:
+            if lean or has_plain_loops(jaxpr, parts):
+                extra = xla.LEAN_CODE
+            joins = joins_loops(jaxpr)
+            if joins is not None:
+                extra += xla.LOOPS_JOINED if joins else xla.LOOPS_APART
         if suits_eigen(jaxpr) and not any(option in flags for option in xla.EIGEN_CONVOLUTIONS):
             overrides = xla.EIGEN_CONVOLUTIONS
         return Switches(overrides, extra)
