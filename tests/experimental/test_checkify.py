@@ -240,9 +240,9 @@ def test_misuse():
         checkify.check_error(3)
 
 
-# A sized call is written in the place of the call wherever it is staged; outlining makes its calls
+# A sized call is written in the place of the call wherever it is staged; targets make theirs
 # behind all interpreters.
-NOT_OF_USERS = ("outlined_call", "sized_call")
+NOT_OF_USERS = ("joined_call", "outlined_call", "sized_call")
 
 
 def test_rules_are_complete():

@@ -322,7 +322,7 @@ def compiled(monkeypatch):
 def test_plain_loops_alone_make_lean_code(compiled):
     jax.jit(lambda x: jnp.cos(x) * 3.25).lower(of(64, 64)).compile()
     jax.jit(lambda x: (x * 3.25).T).lower(of(64, 64)).compile()
-    assert compiled == [xla.LEAN_CODE + xla.LOOPS_JOINED, xla.LOOPS_JOINED]
+    assert compiled == [xla.LEAN_CODE + xla.LOOPS_WHOLE, xla.LOOPS_WHOLE]
 
 
 def test_switches_of_the_user_stay_alone(compiled, monkeypatch):

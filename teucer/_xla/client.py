@@ -21,7 +21,7 @@ __all__ = [
     "KEEPS_BARRIERS",
     "LEAN_CODE",
     "LOOPS_APART",
-    "LOOPS_JOINED",
+    "LOOPS_WHOLE",
     "OF_THIS_PROCESS",
     "PARTITIONED",
     "Client",
@@ -184,9 +184,9 @@ LEAN_CODE = ("xla_cpu_disable_tiled_emitter", "xla_cpu_disable_loop_unrolling")
 # says: of small ones only in jaxlib 0.10 and 0.11, of nearly all from 0.12 on. What it is told so
 # that a program's loops are one kernel each, or several.
 _LOOP_BYTES = "xla_cpu_small_while_loop_byte_threshold"
-_JOINS_LOOPS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
-LOOPS_JOINED = () if _JOINS_LOOPS else (f"{_LOOP_BYTES}={1 << 22}",)
-LOOPS_APART = (f"{_LOOP_BYTES}={1 << 10}",) if _JOINS_LOOPS else ()
+_KEEPS_LOOPS_WHOLE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
+LOOPS_WHOLE = () if _KEEPS_LOOPS_WHOLE else (f"{_LOOP_BYTES}={1 << 22}",)
+LOOPS_APART = (f"{_LOOP_BYTES}={1 << 10}",) if _KEEPS_LOOPS_WHOLE else ()
 # Whether it divides what such a kernel calls among threads, which a kernel cannot start: jaxlib
 # 0.10; and what it says then.
 DIVIDES_CALLS = tuple(map(int, jaxlib_version.split(".")[:2])) < (0, 11)

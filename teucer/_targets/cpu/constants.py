@@ -134,21 +134,21 @@ PLAIN_BODY = 1 << 11
 # The part of all elements that loops of another kind may take.
 PLAIN_PART = 1 / 16
 
-# --- Loops as one kernel (docs/outlining.md). Measured: corpus.md, "Loops as one kernel" ----------
+# --- Whole loops (docs/outlining.md). Measured: corpus.md, "Whole loops" --------------------------
 
 # Multiplications of a product of matrices from which it is YNNPACK's, which no kernel calls.
 LIBRARY_PRODUCT = 1 << 9
 # Elements of a row below which rows are short: then other products of so many multiplications take
 # longer in the kernel of a loop, and so do places of extrema among so many elements.
-JOINED_ROW = 16
-JOINED_PRODUCT, JOINED_EXTREMA = 1 << 11, 1 << 9
+WHOLE_ROW = 16
+WHOLE_PRODUCT, WHOLE_EXTREMA = 1 << 11, 1 << 9
 # Operations of a step from which threads may gain more; what an elementary function counts.
-JOINED_WORK, ELEMENTARY_WORK = 1 << 19, 8
+WHOLE_WORK, ELEMENTARY_WORK = 1 << 19, 8
 # Elements of what a function returns that is called in a loop, from which XLA may divide it among
 # threads: random bits from 1 310 on.
-JOINED_CALL = 1 << 10
+WHOLE_CALL = 1 << 10
 # Equations of a step from which its one kernel takes longer to compile than many.
-JOINED_STEP = 768
+WHOLE_STEP = 768
 
 
 # --- Products (docs/performance.md, "Many small matrices", and the paragraph on left operands) ----

@@ -36,11 +36,13 @@ from teucer._targets.cpu.constants import (
     JOINED_OPERANDS,
     JOINED_RATES,
     REDUCED_MOST,
+    WHOLE_CALL,
 )
 from teucer._targets.cpu.joined_call import joined_call_p
 from teucer._targets.cpu.switches import LOOPS
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
+from teucer._xla import client as xla
 
 if TYPE_CHECKING:
     pass
@@ -117,8 +119,10 @@ def _sums(eqn: Eqn) -> bool:
 
 def _is_small(eqn: Eqn) -> bool:
     cost = eqn.primitive.cost
-    if eqn.primitive is outlined_call_p:  # a function of several equations may be called again
-        if len(eqn.params["jaxpr"].jaxpr.eqns) != 1:
+    if eqn.primitive is outlined_call_p:
+        # A function of several equations may be called again. Threads might share a large one.
+        size = max([v.aval.size for v in eqn.outvars])
+        if len(eqn.params["jaxpr"].jaxpr.eqns) != 1 or (xla.DIVIDES_CALLS and size >= WHOLE_CALL):
             return False
     elif eqn.primitive.higher_order or not (cost.fuses or _sums(eqn)):
         return False

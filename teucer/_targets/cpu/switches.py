@@ -26,18 +26,18 @@ from teucer._optimize.operations import operations
 from teucer._targets.cpu.constants import (
     EIGEN_CLEAR,
     ELEMENTARY_WORK,
-    JOINED_CALL,
-    JOINED_EXTREMA,
-    JOINED_PRODUCT,
-    JOINED_ROW,
-    JOINED_STEP,
-    JOINED_WORK,
     LIBRARY_PRODUCT,
     PLAIN_BODY,
     PLAIN_CACHED,
     PLAIN_FEW,
     PLAIN_PART,
     PLAIN_STEPS,
+    WHOLE_CALL,
+    WHOLE_EXTREMA,
+    WHOLE_PRODUCT,
+    WHOLE_ROW,
+    WHOLE_STEP,
+    WHOLE_WORK,
 )
 from teucer._targets.extent import has_more
 from teucer._xla import client as xla
@@ -45,7 +45,7 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["by_eigen", "has_plain_loops", "joins_loops", "suits_eigen"]
+__all__ = ["by_eigen", "has_plain_loops", "gains_by_whole_loops", "suits_eigen"]
 
 # For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) ->
 # products, gain. `products` counts the multiplications; `gain` the part of them that Eigen saves,
@@ -94,7 +94,7 @@ def has_plain_loops(jaxpr: Jaxpr, parts: int = 1) -> bool:
     return counts.moved <= PLAIN_PART * counts.computed
 
 
-def joins_loops(jaxpr: Jaxpr) -> bool | None:
+def gains_by_whole_loops(jaxpr: Jaxpr) -> bool | None:
     """Whether loops gain from being one kernel each, if a jaxpr has some, those that its operations
     become included; None where XLA is to decide."""
     if len(jaxpr.eqns) == 1 and not jaxpr.eqns[0].primitive.higher_order:
@@ -156,16 +156,16 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
     if name in EXTREMA:
         aval = eqn.invars[0].aval
         stays = aval.ndim - 1 not in eqn.params["axes"]
-        return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= JOINED_EXTREMA)
+        return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= WHOLE_EXTREMA)
     inner = list(jaxprs_in_params(eqn.params))
     steps = _any_of([_loop_steps(jaxpr) for jaxpr in inner])
     # Where there are several results, a tuple is the last operation.
-    if name in DIVIDED and len(eqn.outvars) == 1 and eqn.outvars[0].aval.size >= JOINED_CALL:
+    if name in DIVIDED and len(eqn.outvars) == 1 and eqn.outvars[0].aval.size >= WHOLE_CALL:
         steps = steps._replace(divided=xla.DIVIDES_CALLS)
     if name in LOOPS:
-        lags = steps.narrow or steps.divided or True in [has_more(j, JOINED_STEP) for j in inner]
+        lags = steps.narrow or steps.divided or True in [has_more(j, WHOLE_STEP) for j in inner]
         # Loops that outlining makes round as what they replace.
-        kept = eqn.source is None or max(map(_work, inner)) >= JOINED_WORK
+        kept = eqn.source is None or max(map(_work, inner)) >= WHOLE_WORK
         return steps._replace(
             lag=steps.lag or (lags and not steps.by_library),
             kept=steps.kept or (kept and not steps.by_library),
@@ -195,12 +195,12 @@ def _product(eqn: Eqn) -> LoopSteps:
     if rows > 1 and columns > 1 and rows * columns * terms >= LIBRARY_PRODUCT:
         return LoopSteps(by_library=True)
     larger = left if left.size >= right.size else right
-    large = rows * columns * both >= JOINED_PRODUCT
+    large = rows * columns * both >= WHOLE_PRODUCT
     return LoopSteps(narrow=large and _is_short(larger))
 
 
 def _is_short(aval: ShapedArray) -> bool:
-    return bool(aval.ndim and aval.shape[-1] < JOINED_ROW)
+    return bool(aval.ndim and aval.shape[-1] < WHOLE_ROW)
 
 
 def _sums(counts: list[LoopCounts]) -> LoopCounts:

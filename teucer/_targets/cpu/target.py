@@ -16,7 +16,7 @@ from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
-from teucer._targets.cpu.switches import has_plain_loops, joins_loops, suits_eigen
+from teucer._targets.cpu.switches import gains_by_whole_loops, has_plain_loops, suits_eigen
 from teucer._targets.extent import has_more, has_symbolic_sizes
 from teucer._targets.interface import Mode, Target
 from teucer._targets.kernels import Kernels
@@ -106,9 +106,9 @@ class CPU(Target):
         if "xla_backend_extra_options" not in flags:
             if lean or has_plain_loops(jaxpr, parts):
                 extra = xla.LEAN_CODE
-            joins = joins_loops(jaxpr)
+            joins = gains_by_whole_loops(jaxpr)
             if joins is not None:
-                extra += xla.LOOPS_JOINED if joins else xla.LOOPS_APART
+                extra += xla.LOOPS_WHOLE if joins else xla.LOOPS_APART
         if suits_eigen(jaxpr) and not any(option in flags for option in xla.EIGEN_CONVOLUTIONS):
             overrides = xla.EIGEN_CONVOLUTIONS
         return Switches(overrides, extra)

@@ -20,6 +20,7 @@ from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._derived.custom_vjp import custom_lin_p
 from teucer._derived.linear_call import linear_call_p
+from teucer._targets.cpu.joined_call import joined_call_p
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._transform.jit_calls import sized_call_p
 from teucer.experimental.sparse import bcoo, bcsr
@@ -379,6 +380,7 @@ EXEMPT: dict[Primitive, str] = {
     linear_call_p: "its transpose is a function of dense arrays",
     sized_call_p: "is of dynamic sizes, which sparse arrays do not have",
     outlined_call_p: "only outlining makes it, on the way to the compiler",
+    joined_call_p: "as above",
 }
 
 sparse_rules_bcoo: Rules[Callable[..., Any]] = Rules(

@@ -12,8 +12,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._executables import compile as compilation
-from teucer._targets.cpu.constants import JOINED_STEP
-from teucer._targets.cpu.switches import joins_loops
+from teucer._targets.cpu.constants import WHOLE_STEP
+from teucer._targets.cpu.switches import gains_by_whole_loops
 from teucer._xla import client as xla
 
 APART, UNLIMITED = [
@@ -65,7 +65,7 @@ GAIN = {
         one(lambda i, c: c + jnp.argmax(c, 0)),
         numbers(16, 64),
     ),
-    "a step just short enough": (long(JOINED_STEP - 2), numbers(2)),
+    "a step just short enough": (long(WHOLE_STEP - 2), numbers(2)),
     "beside what a library computes": (
         lambda x: loop(
             lambda i, c, y: (c @ c, y + jnp.argmax(y, 1)[:, None]), x, numbers(16, 12, 12)
@@ -79,7 +79,7 @@ LAG = {
         one(lambda i, c: c + jnp.argmin(c, 1, keepdims=True)),
         numbers(16, 12, 12),
     ),
-    "a long step": (long(JOINED_STEP + 1), numbers(2)),
+    "a long step": (long(WHOLE_STEP + 1), numbers(2)),
     "within a loop": (
         one(lambda i, c: lax.map(lambda y: y + jnp.argmax(y, 0), c)),
         numbers(2, 60, 10),
@@ -92,7 +92,7 @@ LAG = {
 
 
 def suited(f: Any, *args: Any) -> bool | None:
-    return joins_loops(jax.make_jaxpr(f)(*args).jaxpr)
+    return gains_by_whole_loops(jax.make_jaxpr(f)(*args).jaxpr)
 
 
 @pytest.mark.parametrize("name", GAIN)
@@ -153,8 +153,8 @@ def test_each_program_has_its_switches(switches):
     ):
         jax.jit(f).lower(x).compile()
     found = [tuple(s for s in module if s not in xla.LEAN_CODE) for module in switches]
-    assert found == [xla.LOOPS_JOINED, xla.LOOPS_APART]
-    assert (xla.LOOPS_JOINED == ()) != (xla.LOOPS_APART == ())  # one of them is XLA's default
+    assert found == [xla.LOOPS_WHOLE, xla.LOOPS_APART]
+    assert (xla.LOOPS_WHOLE == ()) != (xla.LOOPS_APART == ())  # one of them is XLA's default
 
 
 def test_switches_of_the_user_stay_alone(switches, monkeypatch):
@@ -319,9 +319,9 @@ def test_one_kernel_computes_what_many_do(name, monkeypatch):
     f, x = NASTY[name]
     results = []
     with jax.enable_x64(x.dtype in ("float64", "complex128")):
-        for switch in (xla.LOOPS_JOINED, APART):
+        for switch in (xla.LOOPS_WHOLE, APART):
             jax.clear_caches()
-            monkeypatch.setattr(xla, "LOOPS_JOINED", switch)
+            monkeypatch.setattr(xla, "LOOPS_WHOLE", switch)
             monkeypatch.setattr(xla, "LOOPS_APART", switch)
             results.append(jax.jit(f).lower(x).compile()(x))
     exact = np.dtype(x.dtype).kind in "iub"
@@ -359,8 +359,8 @@ def test_steps_that_call_what_xla_divides_among_threads_lag(name, switches):
     for elements in (1000, 8000):
         jax.jit(DIVIDED[name]).lower(numbers(elements)).compile()
     assert [set(module) - set(xla.LEAN_CODE) for module in switches] == [
-        set(xla.LOOPS_JOINED),
-        set() if xla.DIVIDES_CALLS else set(xla.LOOPS_JOINED),
+        set(xla.LOOPS_WHOLE),
+        set() if xla.DIVIDES_CALLS else set(xla.LOOPS_WHOLE),
     ]
 
 
@@ -369,7 +369,7 @@ def test_a_program_compiles_where_such_steps_were_overlooked(name, monkeypatch):
     x = numbers(8000)
     expected = jax.jit(DIVIDED[name])(x)
     jax.clear_caches()
-    monkeypatch.setattr(xla, "LOOPS_JOINED", UNLIMITED)
+    monkeypatch.setattr(xla, "LOOPS_WHOLE", UNLIMITED)
     monkeypatch.setattr(xla, "LOOPS_APART", UNLIMITED)
     np.testing.assert_allclose(jax.jit(DIVIDED[name])(x), expected, rtol=1e-6)
 
@@ -383,4 +383,4 @@ def test_loops_that_outlining_makes_stay_as_they_are(switches):
         return x
 
     text = jax.jit(f, outline=True).lower(numbers(20)).compile().as_text()
-    assert " while(" in text and set(switches[-1]).isdisjoint(xla.LOOPS_JOINED)
+    assert " while(" in text and set(switches[-1]).isdisjoint(xla.LOOPS_WHOLE)
