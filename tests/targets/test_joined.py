@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from optable.table import BOOLS, INTS, WIDE_FLOATS, Op, all_ops, precision_of
+from optable.table import Op, all_ops, precision_of
 from optable.test_values import check, evaluated
 from optable.trees import flat_call
 from optimize.stepwise import bits, stepwise
@@ -72,7 +72,6 @@ def cases() -> list[Any]:
         pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks(quick=dtype == "float32"))
         for op in all_ops().values()
         for dtype in op.dtypes
-        if dtype in (*BOOLS, *INTS, *WIDE_FLOATS)
     ]
 
 

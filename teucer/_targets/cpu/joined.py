@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["joined"]
 
-# Types of floats that small calls were tried with, beside integers and booleans.
-_FLOATS = ("float32", "float64")
 # Primitives whose operands or results XLA lays out as suits it; their rooms are loaded by programs
 # that have them.
 _REORDERING = ("transpose", "conv_general_dilated")
@@ -110,7 +108,8 @@ def _is_product_of_vectors(eqn: Eqn) -> bool:
 
 
 def _is_plain(aval: ShapedArray) -> bool:
-    return aval.dtype.kind in "biu" or aval.dtype.name in _FLOATS
+    """Whether such kernels were tried with the type of elements: not with those of 4 and 8 bits."""
+    return aval.dtype.kind in "biufc" or aval.dtype.name == "bfloat16"
 
 
 def _sums(eqn: Eqn) -> bool:
