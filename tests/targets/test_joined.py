@@ -69,7 +69,7 @@ def update(params: list[Any], gradients: list[Any]) -> list[Any]:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks(quick=dtype == "float32"))
+        pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks(quick=dtype == op.vmap_dtype))
         for op in all_ops().values()
         for dtype in op.dtypes
     ]

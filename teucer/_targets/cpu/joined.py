@@ -45,9 +45,6 @@ from teucer._targets.outlining.bytes import bytes_of
 from teucer._xla import client as xla
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
 __all__ = ["joined"]
