@@ -125,6 +125,21 @@ def kernels(f: Any, *args: Any) -> int:
     return int(jax.jit(f).lower(*args).compile().as_text().count('xla_cpu_small_call="true"'))
 
 
+def test_loops_with_many_products() -> None:
+    """Their one kernel takes long to compile, so XLA is to decide."""
+
+    def decode(n: int) -> Any:
+        def step(i: Any, x: Any) -> Any:
+            for k in range(n):
+                x = jnp.tanh((numbers(24, 24) + k) @ x)
+            return x
+
+        return one(step)
+
+    assert suited(decode(3), numbers(24)) is True
+    assert suited(decode(40), numbers(24)) is None
+
+
 def test_xla_joins_them():
     assert kernels(*GAIN["elementwise"]) == kernels(*GAIN["a scan"]) == 1
     assert kernels(lax.igamma, numbers(100), numbers(100)) >= 1  # a loop of its own

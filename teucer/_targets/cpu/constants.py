@@ -149,6 +149,8 @@ WHOLE_WORK, ELEMENTARY_WORK = 1 << 19, 8
 WHOLE_CALL = 1 << 10
 # Equations of a step from which its one kernel takes longer to compile than many.
 WHOLE_STEP = 768
+# Equations whose code is as long as that of a product of a vector.
+PRODUCT_LENGTH = 20
 
 
 # --- Products (docs/performance.md, "Many small matrices", and the paragraph on left operands) ----

@@ -32,6 +32,7 @@ from teucer._targets.cpu.constants import (
     PLAIN_FEW,
     PLAIN_PART,
     PLAIN_STEPS,
+    PRODUCT_LENGTH,
     WHOLE_CALL,
     WHOLE_EXTREMA,
     WHOLE_PRODUCT,
@@ -120,7 +121,8 @@ def _counts(jaxpr: Jaxpr, parts: int = 1) -> LoopCounts:
 
 class LoopSteps(NamedTuple):
     """Of a jaxpr. lag: whether loops in it take longer as one kernel, to run or to compile.
-    kept: whether there are others that may: threads may share their steps, or outlining made them.
+    kept: whether there are others that may: threads may share their steps, outlining made them, or
+    products in them have long code.
     narrow: whether something in it takes longer in such a kernel, because its rows are short.
     divided: whether it calls what threads may divide among them, which fails in a kernel.
     by_library: whether a library computes some of it, so that XLA makes no kernel of a loop around
@@ -165,7 +167,11 @@ def _loop_steps_of(eqn: Eqn) -> LoopSteps:
     if name in LOOPS:
         lags = steps.narrow or steps.divided or True in [has_more(j, WHOLE_STEP) for j in inner]
         # Loops that outlining makes round as what they replace.
-        kept = eqn.source is None or max(map(_work, inner)) >= WHOLE_WORK
+        kept = (
+            eqn.source is None
+            or max(map(_work, inner)) >= WHOLE_WORK
+            or max(map(_length, inner)) >= WHOLE_STEP
+        )
         return steps._replace(
             lag=steps.lag or (lags and not steps.by_library),
             kept=steps.kept or (kept and not steps.by_library),
@@ -180,6 +186,20 @@ def _work(jaxpr: Jaxpr) -> float:
             sum(map(_work, jaxprs_in_params(eqn.params)))
             if eqn.primitive.higher_order
             else operations(eqn) * (ELEMENTARY_WORK if eqn.primitive.name in ELEMENTARY else 1)
+            for eqn in jaxpr.eqns
+        ]
+    )
+
+
+def _length(jaxpr: Jaxpr) -> int:
+    """Equations, where the code of a product is as long as that of many others."""
+    return sum(
+        [
+            sum(map(_length, jaxprs_in_params(eqn.params)))
+            if eqn.primitive.higher_order
+            else PRODUCT_LENGTH
+            if eqn.primitive.name == "dot_general"
+            else 1
             for eqn in jaxpr.eqns
         ]
     )
