@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["outlined_call_p"]
+__all__ = ["StayingCall", "outlined_call_p"]
 
 
-@final
-class OutlinedCall(Primitive):
+class StayingCall(Primitive):
     """A call of a jaxpr without constants or effects, that stays one in the compiled program."""
 
     __slots__ = ()
-    name = "outlined_call"
     multiple_results = True
     higher_order = True
 
@@ -36,6 +34,14 @@ class OutlinedCall(Primitive):
 
     def evaluate(self, *args: Array, jaxpr: ClosedJaxpr) -> Any:
         return tuple(jaxpr(*args))
+
+
+@final
+class OutlinedCall(StayingCall):
+    """A call that XLA compiles as a function."""
+
+    __slots__ = ()
+    name = "outlined_call"
 
     def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
         if not ctx.target.keeps_calls:

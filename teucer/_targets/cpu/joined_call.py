@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._core.jaxpr import ClosedJaxpr
-from teucer._core.primitive import Primitive
 from teucer._lower import text
+from teucer._targets.outlined_call import StayingCall
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Aval
+    from teucer._core.typing import Aval
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
@@ -24,19 +24,11 @@ __all__ = ["joined_call_p"]
 
 
 @final
-class JoinedCall(Primitive):
-    """A call of a jaxpr without constants or effects, that is one kernel."""
+class JoinedCall(StayingCall):
+    """A call that is one kernel."""
 
     __slots__ = ()
     name = "joined_call"
-    multiple_results = True
-    higher_order = True
-
-    def types(self, *avals: Aval, jaxpr: ClosedJaxpr) -> Any:
-        return tuple(jaxpr.out_avals)
-
-    def evaluate(self, *args: Array, jaxpr: ClosedJaxpr) -> Any:
-        return tuple(jaxpr(*args))
 
     def lower(self, ctx: Context, *values: Value, jaxpr: ClosedJaxpr) -> Any:
         # XLA aborts the process where nothing in the called function reads one of its parameters,
