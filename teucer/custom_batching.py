@@ -32,7 +32,9 @@ def sequential_vmap(f: Callable[..., object]) -> custom_vmap:
         def element(xs: Sequence[Any]) -> Any:
             rest = iter(xs)
             filled = [next(rest) if b else x for x, b in zip(leaves, batched, strict=True)]
-            return f(*pytrees.tree_unflatten(tree, filled))
+            return custom(
+                *pytrees.tree_unflatten(tree, filled)
+            )  # which a further vmap maps likewise
 
         out = lax.map(element, mapped)
         return out, pytrees.tree_map(lambda _: True, out)

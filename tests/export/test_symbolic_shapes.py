@@ -135,6 +135,27 @@ def test_args_specs_that_do_not_fit():
         export.symbolic_args_specs((X,), ("b, 5",))
 
 
+@pytest.mark.parametrize(
+    ("text", "like", "message"),
+    [
+        (
+            "b, 6, c, _",
+            (1, 6, 3),
+            "'_' because we parsed 3 already and 'like' shape has only 3 dim",
+        ),
+        (
+            "b, 7, c, ...",
+            (2, 7),
+            "'...' because we parsed 3 already and 'like' shape has only 2 dim",
+        ),
+        ("_", (), "'_' because we parsed 0 already and 'like' shape has only 0 dimensions"),
+    ],
+)
+def test_placeholders_for_sizes_that_are_not_there(text, like, message):
+    with pytest.raises(ValueError, match="cannot resolve placeholder " + message):
+        export.symbolic_shape(text, like=like)
+
+
 def test_args_specs_are_of_the_enabled_precision():
     found = export.symbolic_args_specs((np.ones(3), jax.random.key(0)), ("a", ""))
     assert [str(struct.dtype) for struct in found] == ["float32", "key<fry>"]

@@ -450,7 +450,7 @@ def _with_vjp(f):
         jax.checkpoint,
         _with_jvp,
         _with_vjp,
-        jax.custom_batching.custom_vmap,
+        jax.custom_batching.sequential_vmap,
         lambda f: lambda x: lax.cond(x > 0, f, f, x),
         lambda f: lambda x: lax.scan(lambda c, _: (c + 1, f(c)), x, None, length=2),
         lambda f: lambda x: lax.while_loop(lambda c: c[0] > 9, lambda c: f(c[0]), (x, x)),

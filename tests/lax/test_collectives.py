@@ -154,7 +154,7 @@ def test_operand_alike_for_all(f, x):
 
 
 @pytest.mark.parametrize(
-    "rule", [_with_jvp, _with_vjp, jax.custom_batching.custom_vmap], ids=["jvp", "vjp", "vmap"]
+    "rule", [_with_jvp, _with_vjp, jax.custom_batching.sequential_vmap], ids=["jvp", "vjp", "vmap"]
 )
 def test_custom_function_of_what_is_not_batched(rule):
     """A custom function may depend on the axis through collectives alone; what does not depend on

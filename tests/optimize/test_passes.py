@@ -439,7 +439,7 @@ def test_calls_with_rules_of_their_own_are_inlined():
         return twice(x) + x
 
     thrice.defvjp(lambda x: (thrice(x), None), lambda res, ct: (ct,))
-    batched = jax.custom_batching.custom_vmap(lambda x: twice(x) + 1)
+    batched = jax.custom_batching.sequential_vmap(lambda x: twice(x) + 1)
 
     def f(x):
         return lax.custom_linear_solve(

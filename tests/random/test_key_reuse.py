@@ -10,8 +10,20 @@ import teucer as jax
 from teucer import lax, random
 from teucer import numpy as jnp
 from teucer.errors import KeyReuseError
+from teucer.experimental.key_reuse._core import (
+    Forward,
+    KeyReuseSignature,
+    Sink,
+    Source,
+    check_key_reuse,
+    consume,
+    consume_p,
+    function_type_signature,
+    key_reuse_signatures,
+)
 from teucer.extend import core
 from teucer.interpreters import batching, mlir
+from teucer.lax import _random_keys as keys
 
 
 def key(seed=0):
@@ -281,3 +293,89 @@ def test_values_do_not_change():
     with jax.debug_key_reuse(True):
         looked_at = f(key(3))
     np.testing.assert_array_equal(looked_at, f(key(3)))
+
+
+SIGNATURES = {
+    consume_p: (consume, key()),
+    keys.random_clone_p: (random.clone, key()),
+    keys.random_bits_p: (random.bits, key()),
+    keys.random_seed_p: (random.key, 0),
+    keys.random_split_p: (random.split, key()),
+    keys.random_wrap_p: (random.wrap_key_data, np.uint32([0, 0])),
+    random.random_gamma_p: (random.gamma, key(), 1.0),
+    lax.broadcast_in_dim_p: (lambda k: k[None], key()),
+    lax.copy_p: (jnp.array, key()),
+    lax.convert_element_type_p: (lambda k: lax.convert_element_type(k, k.dtype), key()),
+    lax.reshape_p: (lambda k: k.reshape((1,)), key()),
+    lax.squeeze_p: (jnp.squeeze, key()[None]),
+    lax.dynamic_slice_p: (lambda k: lax.dynamic_slice(k, (0,), (1,)), key()[None]),
+    lax.dynamic_update_slice_p: (
+        lambda k: lax.dynamic_update_slice(k, k, (0,)),
+        key()[None],
+    ),
+}
+
+
+def test_every_signature_has_a_call():
+    assert SIGNATURES.keys() == key_reuse_signatures.keys()
+
+
+@pytest.mark.parametrize("primitive", SIGNATURES, ids=str)
+def test_signatures_are_what_the_check_finds(primitive):
+    fun, *args = SIGNATURES[primitive]
+    assert function_type_signature(fun, *args) == key_reuse_signatures[primitive]
+
+
+SIGNED = {
+    "both used": (
+        lambda a, b: (random.bits(a), random.bits(b)),
+        KeyReuseSignature(Sink(0), Sink(1)),
+    ),
+    "crossed": (lambda a, b: (b, a), KeyReuseSignature(Forward(0, 1), Forward(1, 0))),
+    "one element": (
+        lambda a, b: random.bits(random.split(a)[0]),
+        KeyReuseSignature(Sink(0)),
+    ),
+    "used result": (
+        lambda a, b: (lambda k: (random.bits(k[0]), k))(random.split(a)),
+        KeyReuseSignature(Sink(0), Source(1, [False, True])),
+    ),
+    "nothing": (lambda a, b: a == b, KeyReuseSignature()),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_signatures_of_functions(name):
+    fun, expected = SIGNED[name]
+    assert function_type_signature(fun, key(0), key(1)) == expected
+    assert function_type_signature(jax.jit(fun), key(0), key(1)) == expected
+
+
+def test_a_signature_of_elements():
+    found = function_type_signature(lambda k: random.bits(k[1]), random.split(key()))
+    assert found == KeyReuseSignature(Sink(0, [False, True]))
+    assert repr(found) == "KeyReuseSignature(Sink(0, mask=[False, True]))"
+    with pytest.raises(ValueError, match="Sink cannot be changed"):
+        found.sinks[0].idx = 1
+
+
+def test_the_check_goes_by_a_signature_that_is_set():
+    """A primitive of a library, of which the check knows nothing, is taken to use its keys up."""
+    mine = core.Primitive("mine")
+    mine.def_abstract_eval(lambda k: k)
+
+    def twice(k):
+        return mine.bind(mine.bind(k))
+
+    with pytest.raises(KeyReuseError, match="In mine, argument 0"):
+        check_key_reuse(twice, key())
+    key_reuse_signatures[mine] = KeyReuseSignature(Forward(0, 0))
+    try:
+        check_key_reuse(twice, key())
+        assert function_type_signature(twice, key()) == KeyReuseSignature(Forward(0, 0))
+        key_reuse_signatures[mine] = KeyReuseSignature(Sink(0), Source(0))
+        check_key_reuse(lambda k: mine.bind(mine.bind(k)).shape, key())
+        with pytest.raises(KeyReuseError, match="In mine, argument 0"):
+            check_key_reuse(lambda k: (mine.bind(k), mine.bind(k)), key())
+    finally:
+        del key_reuse_signatures[mine]

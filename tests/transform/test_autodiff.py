@@ -280,6 +280,9 @@ def test_closure_convert():
         return converted(x, *consts)
 
     assert jax.grad(lambda a: integrate(lambda x: a * x, 3.0))(2.0) == 3.0
+    converted, values = jax.closure_convert(jax.vjp(lambda x, z: z * x, 2.0, 3.0)[1], 2.0)
+    with pytest.raises(TypeError, match="inputs to the closure produced by closure_convert"):
+        converted(2.0, values)  # which are passed one by one
 
 
 def test_unused_and_repeated_arguments():

@@ -171,17 +171,54 @@ def test_custom_vmap():
 
 def test_custom_vmap_errors():
     g = jax.custom_batching.custom_vmap(lambda x: x)
-    with pytest.raises(AttributeError, match="def_vmap"):
-        jax.vmap(g)(jnp.ones(2))
+    for f in (g, jax.vmap(g), jax.jit(g)):
+        with pytest.raises(AttributeError, match="def_vmap"):
+            f(jnp.ones(2))
     g.def_vmap(lambda n, b, x: x)
     with pytest.raises(TypeError, match="pair"):
         jax.vmap(g)(jnp.ones(2))
+
+
+@pytest.mark.parametrize("again", [lambda g: g, jax.jit, lambda g: lambda x: jax.jvp(g, [x], [x])])
+@pytest.mark.parametrize(
+    ("out", "out_batched", "message"),
+    [
+        (lambda x: [x, x], [True], r"value and output batching .*rule \(rule\) do not match"),
+        (lambda x: x, [True], r"value and output batching .*rule \(rule\) do not match"),
+        (lambda x: [x], [True], r"output returned by custom vmap rule \(rule\) does not match"),
+        (lambda x: (x, x), (True, True), r"returned by custom vmap rule \(rule\) does not match"),
+    ],
+)
+def test_a_custom_vmap_rule_returns_what_its_function_does(out, out_batched, message, again):
+    """Also where the function itself never runs, as under vmap."""
+    f = jax.custom_batching.custom_vmap(lambda x: x)
+
+    @f.def_vmap
+    def rule(axis_size, in_batched, x):
+        return out(x), out_batched
+
+    with pytest.raises(ValueError, match=message):
+        again(jax.vmap(f))(jnp.arange(3.0))
 
 
 def test_sequential_vmap():
     f = jax.custom_batching.sequential_vmap(lambda x, y: x @ y)
     np.testing.assert_allclose(jax.vmap(f, (0, None))(A, jnp.ones(3)), A.sum(1))
     assert "scan" in str(jax.make_jaxpr(jax.vmap(f, (0, None)))(A, jnp.ones(3)))
+
+
+def test_sequential_vmap_under_several_vmaps_is_a_loop_for_each():
+    f = jax.custom_batching.sequential_vmap(lambda x, y: x * y)
+    x, y = jnp.arange(3.0), jnp.arange(2.0)
+    for depth, (mapped, args, expected) in enumerate(
+        [
+            (f, (x[1], y[1]), x[1] * y[1]),
+            (jax.vmap(f, (0, None)), (x, y[1]), x * y[1]),
+            (jax.vmap(jax.vmap(f, (0, None)), (None, 0)), (x, y), x * y[:, None]),
+        ]
+    ):
+        np.testing.assert_array_equal(jax.jit(mapped)(*args), expected)
+        assert str(jax.make_jaxpr(mapped)(*args)).count("scan[") == depth
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._derived.custom_calls import RULE_SETTERS, OutDims, batched, resolve_kwargs
-from teucer._transform.batch import batch_flat
+from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._transform.jit_calls import hoist_consts, jaxpr_uses_axis, jit_p
 from teucer._transform.jvp import jvp_flat, split_tangents
 from teucer._trees import pytrees
@@ -252,7 +252,11 @@ class custom_vmap:
 
     @tracebacks.api_boundary
     def __call__(self, *args: Value, **kwargs: object) -> Any:
-        name = fun_name(self.fun)
+        name, vmap_rule = fun_name(self.fun), self.vmap_rule
+        if vmap_rule is None:
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name} using def_vmap."
+            )
         args = resolve_kwargs(self.fun, args, kwargs, "custom_vmap")
         call = flatten_call(args, {})
         leaves, call = (
@@ -268,21 +272,22 @@ class custom_vmap:
             return outs
 
         def rule(size: int, in_batched: Sequence[bool], *leaves: Value) -> Any:
-            if self.vmap_rule is None:
-                raise AttributeError(
-                    f"No batching rule defined for custom_vmap function {name} using def_vmap."
+            if not out_tree:  # the function has not run, so what it returns is not known
+                dims = [0 if b else None for b in in_batched]
+                stage_flat(
+                    flat, [mapped_aval(typeof(x), d) for x, d in zip(leaves, dims, strict=True)]
                 )
             tree_args, _ = pytrees.tree_unflatten(call.tree, leaves)
             tree_batched, _ = pytrees.tree_unflatten(call.tree, in_batched)
-            result = self.vmap_rule(size, list(tree_batched), *tree_args)
-            return _check_result(result, name, out_tree, size)
+            result = vmap_rule(size, list(tree_batched), *tree_args)
+            return _check_result(result, name, fun_name(vmap_rule), out_tree[0], size)
 
         outs = custom_vmap_call_p.call(*leaves, call=flat, rule=rule, name=name)
         return pytrees.tree_unflatten(out_tree[0], outs)
 
 
 def _check_result(
-    result: object, name: str, out_tree: list[PyTreeDef], size: int
+    result: object, name: str, rule: str, out_tree: PyTreeDef, size: int
 ) -> tuple[list[Any], list[bool]]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(
@@ -290,20 +295,20 @@ def _check_result(
             f"out_batched), got {result!r:.200}."
         )
     outs, tree = pytrees.tree_flatten(result[0])
-    if out_tree and tree != out_tree[0]:
-        raise ValueError(
-            "structure of output value and output batching specification: the batching rule of "
-            f"{name} returned {tree}, the function returns {out_tree[0]}."
-        )
-    batched_tree = pytrees.tree_structure(result[1])
+    batched, batched_tree = pytrees.tree_flatten(result[1])
     if batched_tree != tree:
         raise ValueError(
             "structure of output value and output batching specification returned by custom vmap "
-            f"rule ({name}) do not match original output. Original output: {tree}, batching: "
-            f"{batched_tree}."
+            f"rule ({rule}) do not match.\n    function: {name}\n    output: {tree}\n    "
+            f"batching: {batched_tree}\n  Return a bool for each array of the output, in a tree "
+            "like the output."
         )
-    out_tree[:] = [tree]
-    batched = pytrees.tree_leaves(result[1])
+    if tree != out_tree:
+        raise ValueError(
+            f"structure of output returned by custom vmap rule ({rule}) does not match that of "
+            f"original custom-vmapped function.\n    function: {name}, which returns {out_tree}\n"
+            f"    rule: returns {tree}"
+        )
     for y, b in zip(outs, batched, strict=True):
         if b and (not np.ndim(y) or np.shape(y)[0] != size):
             raise ValueError(

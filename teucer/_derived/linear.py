@@ -155,8 +155,9 @@ def closure_convert(
         flat_args, tree = pytrees.tree_flatten(args[:n])
         if tree != in_tree:
             raise TypeError(
-                f"closure_convert: the converted function takes arguments of the tree {in_tree}, "
-                f"got {tree}."
+                "The inputs to the closure produced by closure_convert must have the structure of "
+                f"the example arguments.\n    expected: {in_tree}\n    got: {tree}\n  Call it as "
+                "converted(*args, *values): the lifted values follow the arguments, one by one."
             )
         values, rest = iter(args[n:]), iter(fixed)
         all_consts = [next(values) if lift else next(rest) for lift in lifted]

@@ -531,6 +531,7 @@ def _arithmetic(sign: str, x: Any, y: Any) -> Any:
 def _extremum(kind: str, x: Any, y: Any) -> Any:
     if not isinstance(x, Dimension) and not isinstance(y, Dimension):
         return max(x, y) if kind == "max" else min(x, y)
+    x, y = as_size(x), as_size(y)
     low, high = bounds(x - y)
     if low >= 0 or high <= 0:
         return x if (low >= 0) is (kind == "max") else y

@@ -210,10 +210,7 @@ class _Parser:
             if self.next() == "...":
                 self.take()
                 if len(sizes) > len(self.known()):
-                    self.fail(
-                        f"cannot resolve placeholder '...' because like={self.like} has only "
-                        f"{len(self.known())} sizes"
-                    )
+                    self.unresolved("...")
                 sizes += self.known()[len(sizes) :]
                 break
             sizes.append(self.entry())
@@ -232,11 +229,17 @@ class _Parser:
             self.fail("expected the end")
         return size
 
+    def unresolved(self, placeholder: str) -> NoReturn:
+        self.fail(
+            f"cannot resolve placeholder '{placeholder}' because we parsed {self.dimension} "
+            f"already and 'like' shape has only {len(self.known())} dimensions"
+        )
+
     def entry(self) -> Any:
         i = self.dimension
         if self.next() == "_" and self.take():
             if i >= len(self.known()):
-                self.fail(f"there is no size {i} in like={self.like}")
+                self.unresolved("_")
             return self.known()[i]
         size = self.sum()
         if (

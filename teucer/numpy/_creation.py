@@ -659,7 +659,14 @@ def _symbolic_range(start: Any, stop: Any, step: Any, dtype: DTypeLike, device: 
     )
     if not is_symbolic(step) and not step:
         raise ValueError(f"arange has step == 0.\n    start: {low}\n    stop: {high}")
-    size = max_dim(ceil_div(high - low, step) if step > 0 else ceil_div(low - high, -step), 0)
+    try:
+        rises = step > 0
+    except errors.InconclusiveDimensionOperation as err:
+        raise errors.InconclusiveDimensionOperation(
+            f"In arange with non-constant arguments the step ({step}) must be resolved statically "
+            f"if it is > 0 or < 0.\n    {err}"
+        ) from None
+    size = max_dim(ceil_div(high - low, step) if rises else ceil_div(low - high, -step), 0)
     counted = _shapes.broadcasted_iota(dtype, (size,), 0)
     if type(low) is not int or low or type(step) is not int or step != 1:
         counted = lax.add(

@@ -306,8 +306,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     if axis is None:
         if not is_constant(x.shape):
             raise ValueError(
-                "jnp.squeeze with axis=None: whether a symbolic size is 1 is not known. Give the "
-                f"axes.\n    a: {x.aval}"
+                "jnp.squeeze with axis=None is not supported with shape polymorphism: whether a "
+                f"symbolic size is 1 is not known.\n    a: {x.aval}\n  Give the axes."
             )
         return _shapes.squeeze(x, [i for i, n in enumerate(x.shape) if n == 1])
     return _shapes.squeeze(x, tuple(axis) if np.ndim(axis) else (axis,))

@@ -293,6 +293,12 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
             )
         places = [as_size(i) for i in (indices_or_sections if symbolic else known)]
         bounds = [0, *(min_dim(n, max_dim(i + n if i < 0 else i, 0)) for i in places), n]
+    elif is_symbolic(indices_or_sections):
+        raise ValueError(
+            f"jax.numpy.{name} with a symbolic number of sections is not supported.\n"
+            f"    sections: {indices_or_sections}\n  It would give as many arrays. Reshape to "
+            "(sections, -1, ...), or cut at given places."
+        )
     else:
         parts = int(concrete(indices_or_sections, name, "the number of parts must be known")[()])
         if parts <= 0:

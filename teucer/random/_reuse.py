@@ -30,13 +30,14 @@ from teucer.lax._sharding import reshard_p, sharding_constraint_p
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size, Value
 
-__all__ = ["RULES", "Keys", "Use", "is_used", "note_use", "use_of"]
+__all__ = ["RULES", "Keys", "Use", "is_key", "is_used", "note_use", "use_of"]
 
 # Numbers of the elements of an array of keys.
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def _is_key(aval: Any) -> bool:
+def is_key(aval: Any) -> bool:
+    """Whether values of a type are typed keys."""
     return isinstance(getattr(aval, "dtype", None), dtypes.ExtendedDType)
 
 
@@ -123,7 +124,7 @@ def use_of(jaxpr: Jaxpr) -> Use:
     if found is None:
         walk = Keys()
         inputs = [
-            walk.new(v.aval.shape) if _is_key(v.aval) else None
+            walk.new(v.aval.shape) if is_key(v.aval) else None
             for v in (*jaxpr.constvars, *jaxpr.invars)
         ]
         outputs = _walk(walk, jaxpr, inputs)
@@ -144,7 +145,7 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
         if (
             has_jaxprs
             or any(x is not None for x in operands)
-            or any(_is_key(v.aval) for v in eqn.outvars)
+            or any(is_key(v.aval) for v in eqn.outvars)
         ):
             rule = RULES.get(eqn.primitive, _called if has_jaxprs else _unknown)
             env.update(zip(eqn.outvars, rule(walk, eqn, operands), strict=True))
@@ -161,7 +162,7 @@ def reused(eqn: Eqn, i: int, note: str = "", first: str = "") -> KeyReuseError:
 
 
 def _fresh(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    return [walk.new(v.aval.shape) if _is_key(v.aval) else None for v in eqn.outvars]
+    return [walk.new(v.aval.shape) if is_key(v.aval) else None for v in eqn.outvars]
 
 
 def _uses(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
@@ -175,7 +176,7 @@ def _unknown(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
     """Of an operation that is not known it is assumed that it uses its keys, and gives used
     ones."""
     _uses(walk, eqn, operands)
-    return [walk.new(v.aval.shape, used=True) if _is_key(v.aval) else None for v in eqn.outvars]
+    return [walk.new(v.aval.shape, used=True) if is_key(v.aval) else None for v in eqn.outvars]
 
 
 def _moves(how: Callable[..., object]) -> Callable[..., list[Any]]:
@@ -197,7 +198,7 @@ def _picks(walk: Keys, eqn: Eqn, operands: Sequence[Array]) -> list[Any]:
     used = bool(numbers) and all(
         walk.used.issuperset(x.ravel().tolist()) and x.size for x in numbers
     )
-    return [walk.new(v.aval.shape, used=used) if _is_key(v.aval) else None for v in eqn.outvars]
+    return [walk.new(v.aval.shape, used=used) if is_key(v.aval) else None for v in eqn.outvars]
 
 
 def _broadcast(
@@ -262,7 +263,7 @@ def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
         carry = rows[:m]
     ys = [
         walk.new(v.aval.shape, used=bool(rows) and r is not None and walk.is_used(r))
-        if _is_key(v.aval)
+        if is_key(v.aval)
         else None
         for v, r in zip(eqn.outvars[m:], rows[m:] or [None] * (len(eqn.outvars) - m), strict=True)
     ]
@@ -384,7 +385,7 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
 
     what: of what is called, for the message.
     """
-    if not any(_is_key(v.aval) for v in jaxpr.invars) and not _makes_keys(jaxpr):
+    if not any(is_key(v.aval) for v in jaxpr.invars) and not _makes_keys(jaxpr):
         return
     use = use_of(jaxpr)
     taken: dict[int, tuple[Any, Any]] = {}
@@ -419,7 +420,7 @@ def _makes_keys(jaxpr: Jaxpr) -> bool:
     found: bool | None = jaxpr.cache.get("makes_keys")
     if found is None:
         found = jaxpr.cache["makes_keys"] = any(
-            any(_is_key(v.aval) for v in eqn.outvars)
+            any(is_key(v.aval) for v in eqn.outvars)
             or any(map(_makes_keys, jaxprs_in_params(eqn.params)))
             for eqn in jaxpr.eqns
         )

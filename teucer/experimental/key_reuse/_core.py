@@ -12,6 +12,15 @@ import numpy as np
 
 from teucer._core.primitive import Primitive
 from teucer._transform.staging import make_jaxpr
+from teucer.experimental.key_reuse._signatures import (
+    Forward,
+    KeyReuseSignature,
+    Sink,
+    Source,
+    function_type_signature,
+    jaxpr_type_signature,
+    key_reuse_signatures,
+)
 from teucer.random._reuse import RULES, use_of
 
 if TYPE_CHECKING:
@@ -21,7 +30,20 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Dims, Value
     from teucer._lower.context import Context
 
-__all__ = ["assert_consumed", "assert_unconsumed", "check_key_reuse", "consume", "consume_p"]
+__all__ = [
+    "Forward",
+    "KeyReuseSignature",
+    "Sink",
+    "Source",
+    "assert_consumed",
+    "assert_unconsumed",
+    "check_key_reuse",
+    "consume",
+    "consume_p",
+    "function_type_signature",
+    "jaxpr_type_signature",
+    "key_reuse_signatures",
+]
 
 
 class _Looks(Primitive):
@@ -65,11 +87,6 @@ consume_p = Consume()
 assert_consumed_value_p = AssertConsumed()
 
 
-def _consumes(walk: Any, eqn: Any, operands: Any) -> Any:
-    walk.use(operands[0], eqn, 0)
-    return operands
-
-
 def _asserts(walk: Any, eqn: Any, operands: Any) -> Any:
     found = np.isin(operands[0], list(walk.used))
     wanted = np.broadcast_to(np.array(eqn.params["value"]), found.shape)
@@ -80,7 +97,7 @@ def _asserts(walk: Any, eqn: Any, operands: Any) -> Any:
     return operands
 
 
-RULES[consume_p] = _consumes
+key_reuse_signatures[consume_p] = KeyReuseSignature(Sink(0), Forward(0, 0))
 RULES[assert_consumed_value_p] = _asserts
 
 

@@ -101,7 +101,10 @@ class Eigh(MatrixPrimitive):
         check_inexact("eigh", x)
         *batch, m, n = x.shape
         if m != n:
-            raise ValueError(f"The input to eigh must be a square matrix. Got shape {x.shape}.")
+            raise ValueError(
+                "Argument to symmetric eigendecomposition must have shape [..., n, n], got shape "
+                f"{x.shape}"
+            )
         first, last = subset_by_index or (0, n)
         if not 0 <= first <= last <= n:
             raise ValueError(
