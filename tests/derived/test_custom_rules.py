@@ -514,3 +514,23 @@ def test_a_backward_function_is_called_without_cotangents_too(name, transform):
     assert found == want == transform(jax.grad(f, argnums=1))(2.0, 3.0)
     rows = jax.vmap(jax.grad(transform(f), argnums=1))(jnp.array([2.0, 3.0]), jnp.ones(2))
     assert rows.tolist() == [want] * 2
+
+
+@pytest.mark.parametrize("decorate", [jax.custom_jvp, jax.custom_vjp])
+def test_keywords_may_skip_a_parameter_with_a_default(decorate):
+    @functools.partial(decorate, nondiff_argnums=(1, 3))
+    def f(x, n=2, b=None, sign=False, *, scale=1.0):
+        return scale * x**n
+
+    if decorate is jax.custom_jvp:
+        f.defjvp(lambda n, sign, primals, tangents: (primals[0] ** n, 7.0 * tangents[0]))
+    else:
+        f.defvjp(lambda x, n, b, sign: (x**n, None), lambda n, sign, _, ct: (7.0 * ct, None))
+    assert f(3.0, sign=False) == f(3.0, b=None) == f(x=3.0, sign=True) == 9.0
+    assert f(3.0, n=3, sign=False) == jax.jit(lambda x: f(x, n=3, sign=True))(3.0) == 27.0
+    assert jax.grad(lambda x: f(x, n=3, sign=False))(2.0) == 7.0
+    assert jax.vmap(lambda x: f(x, sign=True))(jnp.arange(3.0)).tolist() == [0.0, 1.0, 4.0]
+    with pytest.raises(TypeError, match=r"could not be resolved to positions: scale"):
+        f(3.0, sign=False, scale=2.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
+        f(3.0, nope=1)

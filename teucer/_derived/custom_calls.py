@@ -119,14 +119,21 @@ def resolve_kwargs(
             f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
             f"resolved to positional-only arguments. Binding failed with the error:\n{err}"
         ) from err
-    if bound.kwargs:
+    # One that was skipped has its default, so those after it have positions too.
+    bound.apply_defaults()
+    by_name = [name for name in kwargs if not _has_position(signature, name)]
+    if by_name:
         raise TypeError(
             f"The input arguments to the {kind}-decorated function {fun_name(fun)} could not be "
             "resolved to positional-only arguments.\nThe following keyword arguments could not "
-            f"be resolved to positions: {', '.join(bound.kwargs)}"
+            f"be resolved to positions: {', '.join(by_name)}"
         )
-    bound.apply_defaults()  # of those that can be given by name alone the function knows itself
     return bound.args
+
+
+def _has_position(signature: inspect.Signature, name: str) -> bool:
+    parameter = signature.parameters.get(name)
+    return parameter is not None and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
 
 
 class OutTypes:

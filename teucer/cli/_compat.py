@@ -1,6 +1,7 @@
 """`teucer compat check`: which jax the programs of an environment get."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,8 @@ found = [
     (d.version, str(d.locate_file("")), any(f.name == "teucer_as_jax.py" for f in d.files or ()))
     for d in importlib.metadata.distributions(name="jax")
 ]
-print(json.dumps([spec and type(spec.loader).__module__, spec and spec.origin, found]))
+jaxlib = importlib.metadata.version("jaxlib")
+print(json.dumps([spec and type(spec.loader).__module__, spec and spec.origin, found, jaxlib]))
 """
 _KEEP = (
     "Put Teucer's wheel back: pip install --no-deps --force-reinstall WHEEL (teucer compat wheel "
@@ -31,7 +33,7 @@ def check() -> str:
     asked = subprocess.run(
         [sys.executable, "-c", _ASKED], check=True, capture_output=True, text=True
     ).stdout
-    loader, origin, found = json.loads(asked.splitlines()[-1])
+    loader, origin, found, jaxlib = json.loads(asked.splitlines()[-1])
     others = [f"jax {version} in {place}" for version, place, own in found if not own]
     if loader is None:
         raise CommandError(
@@ -50,5 +52,13 @@ def check() -> str:
             f"import jax gives Teucer, and {', '.join(stands_behind)} is installed as well, of "
             "which importlib.metadata may speak.\n  Remove it: pip uninstall jax, as often as it "
             f"takes. {_KEEP}"
+        )
+    release = re.match(r"[\d.]*\d", jaxlib)
+    stale = [version for version, _, own in found if own and release and version != release[0]]
+    if stale:
+        raise CommandError(
+            f"the wheel says jax {stale[0]}, and jaxlib is {jaxlib}; import jax gives Teucer.\n"
+            "  pip chooses libraries by the wheel's version. Build it anew, by teucer compat "
+            "wheel, and install that one."
         )
     return "import jax gives Teucer"

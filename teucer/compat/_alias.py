@@ -16,7 +16,7 @@ from typing import final
 
 import teucer
 from teucer._base import lazy
-from teucer.compat import _pickles, _private
+from teucer.compat import _classes, _pickles, _private
 from teucer.compat._version import __version__, __version_info__
 
 __all__ = ["STARTUP", "install"]
@@ -48,17 +48,23 @@ def install() -> None:
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
+    # The finder of `_startup` knows the distribution `jax`; the one below comes before it.
+    sys.path.insert(1, STARTUP)
+    importlib.import_module("teucer_as_jax")
+    sys.meta_path.insert(0, _classes.Finder())
     sys.meta_path.insert(0, _Finder())
     vars(teucer).update(__version__=__version__, __version_info__=__version_info__)
     for name, module in list(sys.modules.items()):
         if _is_public(name) and module is not None:
             _give_name(module, "jax" + name.removeprefix("teucer"))
+    for name, module in list(sys.modules.items()):
+        if name.startswith("teucer.") and module is not None:
+            _classes.say_jax(module, name)
     for name in (*_OWN, "jax._src"):
         importlib.import_module(name)
     lazy.on_handing = _handed
     _pickles.install()
-    # Where processes that are started look for the finder, and importlib.metadata for the version.
-    sys.path.insert(1, STARTUP)
+    # Where processes that are started look for the finder.
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if STARTUP not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([STARTUP, *filter(None, paths)])
@@ -132,8 +138,8 @@ def _give_home(value: object, module: str) -> None:
     of Teucer."""
     if not isinstance(value, type | FunctionType | _Compiled):
         return
-    home = value.__module__
-    if isinstance(home, str) and home.startswith("teucer"):
+    home = _classes.own(value.__module__)
+    if home is not None:
         value.__module__ = _HOMES.get(home, module)
 
 

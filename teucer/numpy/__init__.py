@@ -15,7 +15,7 @@ import numpy as np
 from teucer._base import lazy
 from teucer._derived.library_stages import with_stages as _with_stages
 from teucer._transform.dispatching import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
-from teucer.numpy import _array_methods
+from teucer.numpy import _array_methods, _opt_einsum
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
 # What the rooms hand on, from their `__all__`: made by tools/stubs.py.
@@ -229,3 +229,4 @@ def _renamed(function: Any, name: str) -> Any:
 
 
 _array_methods.attach()
+_opt_einsum.tell()

@@ -7,8 +7,11 @@ load.
 """
 
 import importlib.util
+import os
 import sys
 from importlib.machinery import ModuleSpec
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Finder:
@@ -31,6 +34,33 @@ class Finder:
         import teucer.compat
 
         sys.modules["jax"] = teucer
+
+    def find_distributions(self, context: "object | None" = None) -> "list[object]":
+        """The distribution `jax`, whose version is that of jaxlib's release, where no wheel
+        brings metadata."""
+        name = getattr(context, "name", None)
+        path = [os.path.abspath(entry) for entry in getattr(context, "path", sys.path)]
+        text = os.path.join(_FOLDER, "METADATA")
+        if name not in (None, "jax") or _FOLDER not in path or not os.path.exists(text):
+            return []
+        return [_distribution(text)]
+
+
+def _distribution(text: str) -> object:
+    # Whoever asks for distributions has loaded this already.
+    from importlib import metadata
+    from pathlib import Path
+
+    release = metadata.version("jaxlib").partition(".dev")[0].partition("+")[0]
+
+    class Distribution(metadata.PathDistribution):
+        def read_text(self, filename: "str | os.PathLike[str]") -> "str | None":
+            if filename != "METADATA":
+                return None
+            head, _, rest = Path(text).read_text().partition("\nName: jax\n")
+            return f"{head}\nName: jax\nVersion: {release}\n{rest}"
+
+    return Distribution(Path(_FOLDER) / "jax.dist-info")
 
 
 sys.meta_path.insert(0, Finder())
