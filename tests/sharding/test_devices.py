@@ -105,8 +105,8 @@ def test_two_devices_are_refused():
     with pytest.raises(
         ValueError,
         match=(
-            r"(?s)one device.*\[0\]: device_put at .*\[1\]: sharding_constraint at "
-            r".*test_devices"
+            r"(?s)Got device_put inside jit with device ids \[0\].* and sharding_constraint inside "
+            r"jit with device ids \[1\].* at .*test_devices"
         ),
     ):
         both(X)

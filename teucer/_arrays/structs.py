@@ -19,6 +19,7 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import NamedSharding, as_named, typed
+from teucer._xla.arrays import Sharding as ShardingBase
 
 if TYPE_CHECKING:
     from teucer._core.manual.axis_type import ManualAxisType
@@ -82,6 +83,12 @@ class ShapeDtypeStruct:
             raise ValueError(
                 f"PartitionSpec {sharding} is only valid for values of rank at least "
                 f"{len(sharding)}, but was applied to a value of rank {len(self.shape)}."
+            )
+        if sharding is not None and not isinstance(sharding, ShardingBase | PartitionSpec):
+            raise ValueError(
+                "sharding should be an instance of `jax.sharding.Sharding`, "
+                "`jax.sharding.PartitionSpec` or `jax.experimental.layout.Format`. Got "
+                f"{sharding} of type {type(sharding)}."
             )
         self._layout = layout
         self._sharding, self.weak_type, self.is_ref = sharding, bool(weak_type), is_ref

@@ -59,6 +59,8 @@ class PartitionSpec:
     ) -> PartitionSpec:
         self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
+        if unreduced or reduced:
+            _check_sums(unreduced, reduced)
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
         self._hash = hash((self.partitions, self.unreduced, self.reduced))
         named = set(self.names())
@@ -166,9 +168,35 @@ def _remake_spec(
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
+def _check_sums(unreduced: Any, reduced: Any) -> None:
+    """Check that two sets name mesh axes, none in both."""
+    for what, axes in (("unreduced", unreduced), ("reduced", reduced)):
+        if axes and not isinstance(axes, set | frozenset):
+            raise TypeError(
+                f"{what} argument of PartitionSpec should of type `frozenset` or `set`. Got type "
+                f"{type(axes)}\n    {what}: {axes!r:.100}\n  Write {what}={{'x'}}."
+            )
+        if axes and None in axes:
+            raise ValueError(
+                f"{what} cannot contain None. All elements in {what} should refer to the mesh "
+                f"axes.\n    {what}: {set(axes)}"
+            )
+    if unreduced and reduced and set(unreduced) & set(reduced):
+        raise ValueError(
+            "`unreduced` and `reduced` argument to PartitionSpec cannot overlap. Got unreduced: "
+            f"{unreduced} and reduced: {reduced}"
+        )
+
+
 def _canonical_entry(entry: object) -> Any:
     """A tuple of one axis is that axis, a tuple of none is None."""
     if isinstance(entry, list | tuple):
+        for inner in entry:
+            if isinstance(inner, list | tuple):
+                raise ValueError(
+                    "A tuple inside PartitionSpec cannot contain a nested tuple. Got partition: "
+                    f"{entry} and the nested tuple: {inner}"
+                )
         return None if not entry else entry[0] if len(entry) == 1 else tuple(entry)
     return entry
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from teucer._arrays import transfer
-from teucer._arrays.arrays import ArrayImpl
+from teucer._arrays.arrays import ArrayImpl, check_live
 from teucer._arrays.formats import Format, Layout
 from teucer._base import dtypes
+from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._derived.moves import in_layout
 from teucer._devices import shardings
+from teucer._dimensions.refusals import not_a_shape
 from teucer._trees import pytrees
 from teucer._xla import arrays as xla
 
@@ -38,9 +41,9 @@ def make_array_from_single_device_arrays(
     """An array of its parts: one array on each device of this process, in the order of the
     sharding's devices.
 
-    shape: of the whole. arrays: T[sharding.shard_shape(shape)] each, on one device. dtype: needed
-    only if there are no arrays. Raises ValueError if numbers, shapes or devices do not agree with
-    the sharding, TypeError for what is no array.
+    shape: of the whole. arrays: T[sharding.shard_shape(shape)] each, on one device. dtype: that of
+    the arrays, needed only if there are none. Raises ValueError if numbers, shapes, dtypes or
+    devices do not agree with the sharding, TypeError for what is no array.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> sharding = jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P("x"))
@@ -48,46 +51,115 @@ def make_array_from_single_device_arrays(
     ...     [jax.device_put(jnp.arange(2), jax.devices()[0])])
     Array([0, 1], dtype=int32)
     """
-    shape = tuple(shape)
+    name = "make_array_from_single_device_arrays"
+    shape = _as_shape(name, shape)
+    where = transfer.as_sharding(sharding)
     if not isinstance(arrays, Sequence):
         raise TypeError(
-            "Expected `arrays` to be a sequence (list, tuple, etc), got "
-            f"{type(arrays)}: make_array_from_single_device_arrays takes one array a device."
+            f"jax.{name} `arrays` argument must be a list or tuple, but got {type(arrays)}.\n"
+            "  It takes one array a device."
         )
-    bad = [type(a) for a in arrays if not isinstance(a, ArrayImpl)]
-    if bad:
-        raise TypeError(
-            f"make_array_from_single_device_arrays: the arrays must be jax.Arrays, got {bad[0]}.\n"
-            "  Put each on its device with jax.device_put."
-        )
+    for a in arrays:
+        if not isinstance(a, ArrayImpl):
+            raise _no_part(a, arrays)
+        check_live(a)
     if not arrays and dtype is None:
+        raise _no_dtype(name)
+    held = [len(a.sharding.device_set) for a in arrays]
+    if held and max(held) > 1:
         raise ValueError(
-            "If the Array has no addressable shards, `dtype` must be provided via the `dtype` "
-            "argument to `jax.make_array_from_single_device_arrays`."
+            "When making an array from single-device arrays the input arrays must have one shard "
+            f"each. An argument array had {max(held)} shard(s).\n"
+            "  `x.addressable_shards` has the parts of an array: [s.data for s in ...]."
         )
-    aval = ShapedArray(shape, dtypes.as_dtype(arrays[0].dtype if arrays else dtype))
-    local = [
-        d for d in shardings.devices_of(sharding) if d.process_index == d.client.process_index()
-    ]
+    local = [d for d in shardings.devices_of(where) if d.process_index == d.client.process_index()]
     by_device = {next(iter(a.sharding.device_set)): a for a in arrays}
-    if set(by_device) != set(local) or len(arrays) != len(local):
+    _check_devices(where, local, [next(iter(a.sharding.device_set)).id for a in arrays])
+    own = arrays[0].dtype if arrays else dtypes.canonicalize_dtype(dtype, True)
+    aval = ShapedArray(shape, dtypes.as_dtype(own))
+    part = where.shard_shape(shape)
+    for a in arrays:
+        _check_part(a, aval, where, part)
+    if arrays and dtype is not None:
+        _check_dtype(name, dtype, own)
+    parts = [xla.shard_arrays(by_device[d])[0] for d in local]
+    return xla.assemble(shardings.sharded_aval(aval, where).carrier, where, parts, committed=True)
+
+
+def _as_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A shape as ints; one int is that of a vector."""
+    try:
+        sizes = shape if isinstance(shape, Iterable) else (shape,)
+        return tuple(map(operator.index, sizes))
+    except TypeError as err:
+        raise not_a_shape(name, shape) from err
+
+
+def _no_part(x: object, arrays: Sequence[object]) -> Exception:
+    """What is no array on a device, a traced value say, cannot be a part of one."""
+    if isinstance(x, Tracer):
+        return ValueError(
+            "jax.make_array_from_single_device_arrays requires a list of concrete arrays as "
+            f"input, but got types {set(map(type, arrays))}\n    traced: {x}\n"
+            "  Within a jitted function, jax.lax.with_sharding_constraint says how values lie."
+        )
+    return TypeError(
+        f"Unsupported type for elements in `arrays`: {type(x)}\n"
+        "  Put each on its device with jax.device_put."
+    )
+
+
+def _no_dtype(name: str) -> ValueError:
+    return ValueError(
+        "If the Array has no addressable shards, `dtype` must be provided via the `dtype` "
+        f"argument to `jax.{name}`."
+    )
+
+
+def _check_devices(sharding: Sharding, local: Sequence[Any], own: Sequence[int]) -> None:
+    """Check that each device of the sharding has one of the arrays, which lie on `own`."""
+    if len(own) != len(local):
+        raise ValueError(
+            f"Expected {len(local)} per-device arrays (this is how many devices are addressable by "
+            f"the sharding), but got {len(own)}\n    sharding: {sharding}"
+        )
+    if len(set(own)) < len(own):
+        raise ValueError(
+            "When making an array from single-device arrays, the input arrays must be from "
+            f"distinct devices, but got device IDs {list(own)}"
+        )
+    wanted = {d.id for d in local}
+    if wanted != set(own):
         raise ValueError(
             "Addressable devices and per-device arrays devices do not match. Sharding contains "
-            f"devices {sorted(d.id for d in local)}, the arrays are on "
-            f"{sorted(d.id for d in by_device)}."
+            f"devices {wanted - set(own)} that are not present in per-device arrays. Per-device "
+            f"arrays contain devices {set(own) - wanted} that are not present in the sharding."
         )
-    part = sharding.shard_shape(shape)
-    for a in arrays:
-        if a.shape != part or a.dtype != aval.dtype:
-            raise ValueError(
-                f"Expected shard shape {part} and dtype {aval.dtype} doesn't match the single "
-                f"device array shape {a.shape} and dtype {a.dtype}. Shape of Array is "
-                f"{aval.str_short()} with sharding {sharding}"
-            )
-    parts = [xla.shard_arrays(by_device[d])[0] for d in local]
-    return xla.assemble(
-        shardings.sharded_aval(aval, sharding).carrier, sharding, parts, committed=True
-    )
+
+
+def _check_part(x: Any, aval: ShapedArray, sharding: Sharding, part: tuple[int, ...]) -> None:
+    """Check that x can be a part, of shape `part`, of an array."""
+    if np.shape(x) != part:
+        raise ValueError(
+            f"Expected shard shape {part} doesn't match the single device array shape "
+            f"{np.shape(x)}. Shape of Array is {aval.str_short()} with sharding {sharding}"
+        )
+    dtype = aval_of(x).dtype
+    if dtype != aval.dtype:
+        raise ValueError(
+            f"Input buffers to `Array` must have matching dtypes. Got {dtype}, expected "
+            f"{aval.dtype} for buffer: {x!s:.200}"
+        )
+
+
+def _check_dtype(name: str, said: DTypeLike, own: Any) -> None:
+    """Check that the parts have the dtype that the caller says."""
+    if dtypes.canonicalize_dtype(said, allow_extended_dtype=True) != own:
+        raise ValueError(
+            f"If `dtype` is provided to `jax.{name}`, it must match the dtype of the addressable "
+            f"shards. Got dtype={dtypes.as_dtype(said)} and shard dtype={own}.\n"
+            "  Convert the parts with astype."
+        )
 
 
 def make_array_from_callback(
@@ -101,45 +173,40 @@ def make_array_from_callback(
 
     shape: of the whole. sharding: a Sharding, or a Format, with a layout in memory. index: a tuple
     of slices into the whole.
-    dtype: by default that of the parts.
-    Raises ValueError for a part of another shape, TypeError for a Format without sharding or with
-    Layout.AUTO.
+    dtype: that of the parts, needed only if no part is held here.
+    Raises ValueError for a part of another shape or dtype, TypeError for a Format without sharding
+    or with Layout.AUTO.
 
     >>> import teucer as jax, numpy as np
     >>> sharding = jax.NamedSharding(jax.make_mesh((1,), ("x",)), jax.P("x"))
     >>> make_array_from_callback((4,), sharding, lambda index: np.arange(4)[index])
     Array([0, 1, 2, 3], dtype=int32)
     """
-    shape = tuple(shape)
-    sharding, layout = _placed("make_array_from_callback", sharding)
+    name = "make_array_from_callback"
+    shape = _as_shape(name, shape)
+    sharding, layout = _placed(name, sharding)
     expected = shardings.check_shape(sharding, shape)
     first = next(iter(sharding.addressable_devices_indices_map(shape).values()), None)
-    if dtype is None:
-        if first is None:
-            raise ValueError(
-                "If the Array has no addressable shards, `dtype` must be provided via the `dtype` "
-                "argument to `jax.make_array_from_callback`."
-            )
-        kept = data_callback(first)
-        dtype = aval_of(kept).dtype
+    if first is None:
+        if dtype is None:
+            raise _no_dtype(name)
+        kept, own = None, dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
     else:
-        kept, dtype = None, dtypes.canonicalize_dtype(dtype)
+        kept = data_callback(first)
+        own = aval_of(kept).dtype
+    aval = ShapedArray(shape, own)
 
     def part(index: tuple[slice, ...]) -> Any:
         value = data_callback(index) if kept is None or index != first else kept
-        if np.shape(value) != expected:
-            raise ValueError(
-                f"make_array_from_callback: the callback gave a part of shape {np.shape(value)} "
-                f"for index {index}; the parts of {shape} have shape {expected}."
-            )
-        if dtypes.is_extended(dtype):
+        _check_part(value, aval, sharding, expected)
+        if dtypes.is_extended(own):
             return np.array(value._key_data())
-        return np.array(value, dtype)  # a copy: the shards are used in place
+        return np.array(value, own)  # a copy: the shards are used in place
 
-    made = transfer.from_parts(
-        shardings.sharded_aval(ShapedArray(shape, dtype), sharding), sharding, part
-    )
-    return made if layout is None else in_layout(made, layout, "make_array_from_callback results")
+    if dtype is not None:
+        _check_dtype(name, dtype, own)
+    made = transfer.from_parts(shardings.sharded_aval(aval, sharding), sharding, part)
+    return made if layout is None else in_layout(made, layout, f"{name} results")
 
 
 def _placed(name: str, where: object) -> tuple[Any, Layout | None]:

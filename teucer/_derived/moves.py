@@ -252,8 +252,9 @@ def _put_leaf(x: Value, where: object, copy: bool) -> Any:
         and not hasattr(where, "platform")
     ):
         raise ValueError(
-            "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device` or a "
-            f"pytree of these values. Received invalid value: {where!r}"
+            "`jax.device_put` only accepts `None`, `jax.sharding.Sharding`, `jax.Device`, "
+            "`Format`, `jax.memory.Space` or a pytree of these values. Received invalid value: "
+            f"{where}"
         )
     refuse_high("device_put", typeof(x))
     where = _stated(where)

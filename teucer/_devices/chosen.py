@@ -103,7 +103,7 @@ def from_hlo(hlo_sharding: Any, mesh: Any, ndim: int, devices: object) -> Any:
     if hlo_sharding is None or hlo_sharding.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     if hlo_sharding.is_unreduced():
-        return NamedSharding(mesh, PartitionSpec(unreduced=mesh.axis_names))
+        return NamedSharding(mesh, PartitionSpec(unreduced=frozenset(mesh.axis_names)))
     dims = hlo_sharding.tile_assignment_dimensions()
     if hlo_sharding.is_tiled() and len(hlo_sharding.subgroup_types()) <= 1:
         tiles = np.array(_tiles(hlo_sharding, mesh.size)).reshape(*mesh.axis_sizes, len(dims))

@@ -157,9 +157,12 @@ def _canonical_types(
 ) -> tuple[AxisType, ...]:
     if types is None:
         return (default,) * len(names)
-    given = (types,) if isinstance(types, AxisType) else tuple(types)
+    given = tuple(types) if isinstance(types, tuple | list) else (types,)
     if not all(isinstance(t, AxisType) for t in given):
-        raise TypeError(f"axis_types must be AxisType values, got {given}.")
+        raise TypeError(
+            "axis_types passed to Mesh must be of type `jax.sharding.AxisType`. Got "
+            f"{given} of type {tuple(map(type, given))}"
+        )
     if len(given) != len(names):
         raise ValueError(
             "Number of axis names should match the number of axis_types. "
@@ -171,7 +174,7 @@ def _canonical_types(
 def _canonical_names(names: Any) -> tuple[Any, ...]:
     given = (names,) if isinstance(names, str) else tuple(names)
     if None in given:
-        raise ValueError(f"Mesh axis names cannot be None, got {given}.")
+        raise ValueError(f"Mesh axis names cannot be None. Got: {given}")
     if len(set(given)) != len(given):
         raise ValueError(f"Mesh axis names must be distinct, got {given}.")
     return given
@@ -601,6 +604,11 @@ def check_spec(mesh: Any, spec: Any) -> None:
             f"NamedSharding: mesh must be a Mesh or an AbstractMesh, got {type(mesh)}: "
             f"{mesh!r:.100}."
         )
+    if spec is None:
+        raise TypeError(
+            "NamedSharding: Unexpected None as its spec.\n"
+            "  Write jax.P() for an array that is whole on each device."
+        )
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
             f"NamedSharding: spec must be a PartitionSpec, got {type(spec)}: {spec!r:.100}.\n"
@@ -613,6 +621,13 @@ def check_spec(mesh: Any, spec: Any) -> None:
             f"mesh axis_types: {mesh.axis_types}\n  The compiler partitions along Auto axes only."
         )
     seen = set()
+    for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+        for name in sorted(axes, key=str):
+            if name not in mesh.sizes:
+                raise ValueError(
+                    f"{what} axes {name} is not found in mesh.axis_names={mesh.axis_names}. Got "
+                    f"pspec={spec}"
+                )
     for name in (*spec.names(), *sorted(spec.unreduced), *sorted(spec.reduced)):
         if name not in mesh.sizes:
             raise ValueError(

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from teucer._devices.meshes import BaseMesh
 
 __all__ = [
+    "COMMITTED",
     "IncompatibleDevices",
     "Memories",
+    "Named",
     "Placement",
+    "UNKNOWN",
     "assigned",
     "chosen_by_compiler",
     "on_assigned",
@@ -341,14 +344,16 @@ def on_assigned(placement: Placement, devices: Sequence[object]) -> Placement:
     )
 
 
-def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int) -> Placement:
-    """The placement of a program that itself names a mesh, whose arguments are on no devices in
-    particular."""
+def over_mesh(
+    placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int, by: Named | None = None
+) -> Placement:
+    """The placement of a program that itself names a mesh, by an operation, and whose arguments are
+    on no devices in particular."""
     if isinstance(mesh, meshes.AbstractMesh):
         return placement._replace(
             devices=placement.devices[:1] * mesh.size, mesh=mesh, ins=(None,) * n_in
         )
-    _check_free(placement, mesh.flat_devices)
+    _check_free(placement, mesh.flat_devices, by)
     return Placement(
         mesh.flat_devices,
         True,
@@ -359,20 +364,15 @@ def over_mesh(placement: Placement, mesh: Mesh | meshes.AbstractMesh, n_in: int)
     )
 
 
-def on_device(placement: Placement, device: object, named: str) -> Placement:
-    """The placement of a program that itself names its device; named: where it does."""
-    _check_free(placement, (device,), f"\n    {named}")
+def on_device(placement: Placement, device: object, by: Named) -> Placement:
+    """The placement of a program that itself names its device, by an operation."""
+    _check_free(placement, (device,), by)
     return placement._replace(devices=(device,), committed=True)
 
 
-def _check_free(placement: Placement, devices: tuple[Any, ...], named: str = "") -> None:
+def _check_free(placement: Placement, devices: tuple[Any, ...], by: Named | None) -> None:
     if placement.committed and placement.devices != devices:
-        raise ValueError(
-            "Received incompatible devices for jitted computation: arguments are committed to "
-            f"device ids {[d.id for d in placement.devices]}, and the program has a sharding on "
-            f"device ids {[d.id for d in devices]}.{named}\n"
-            "  Move the arguments with jax.device_put."
-        )
+        raise IncompatibleDevices(((COMMITTED, placement.devices), (by or UNKNOWN, devices)))
 
 
 def sharding_of(x: Value) -> Any:
@@ -399,11 +399,23 @@ def _over_mesh(sharding: object) -> Any:
     return sharding
 
 
-class IncompatibleDevices(ValueError):
-    """What a program is given is committed to different devices.
+class Named(NamedTuple):
+    """An operation that names devices: what messages call it, and its line, " at ..."."""
 
-    placed: two arguments, None for the results, or the mesh in force, each with its sharding.
-    names: what messages call all arguments.
+    label: str
+    place: str
+
+
+UNKNOWN = Named("a sharding", "")
+# Some argument, or what `jit` was told of the results, where it is not known which.
+COMMITTED = Named("arguments", "")
+
+
+class IncompatibleDevices(ValueError):
+    """What a program is given, or what it names, is committed to different devices.
+
+    placed: two arguments, None for the results, the mesh in force, or operations, each with its
+    sharding or its devices. names: what messages call all arguments.
     """
 
     def __init__(
@@ -416,7 +428,11 @@ class IncompatibleDevices(ValueError):
         first, second = (self._said(x, s, args, names) for x, s in placed)
         super().__init__(
             f"Received incompatible devices for jitted computation. Got {first} and {second}\n"
-            "  Move one with jax.device_put."
+            + (
+                "  Lay values over one mesh, or move them with jax.device_put outside of jit."
+                if all(isinstance(x, Named) for x, _ in placed)
+                else "  Move one with jax.device_put."
+            )
         )
 
     def naming(self, args: Sequence[Value], names: Sequence[str]) -> IncompatibleDevices:
@@ -424,12 +440,18 @@ class IncompatibleDevices(ValueError):
         return IncompatibleDevices(self.placed, args, names)
 
     def _said(self, x: Value, sharding: object, args: Sequence[Value], names: Sequence[str]) -> str:
-        devices = shardings.devices_of(sharding)
+        devices = sharding if isinstance(sharding, tuple) else shardings.devices_of(sharding)
         where = (
             f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
         )
+        if x is COMMITTED and args:
+            x = next((arg for arg in args if sharding_of(arg) is not None), None)
         if x is None:
             return f"explicit output sharding {where}"
+        if x is COMMITTED:
+            return f"{x.label} {where}"
+        if isinstance(x, Named):
+            return f"{x.label} inside jit {where}{x.place}"
         if isinstance(x, Mesh):
             return f"jit's context mesh {where}"
         name = next((f" {name}" for arg, name in zip(args, names, strict=True) if arg is x), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
@@ -313,7 +314,10 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         _logical_device_ids: object = None,
     ) -> NamedSharding:
         key = (mesh, spec, memory_kind)
-        found = cls._made.get(key)
+        try:
+            found = cls._made.get(key)
+        except TypeError:  # one of them is no mesh or no spec, and has no hash
+            found = None
         if found is None:
             meshes.check_spec(mesh, spec)
             found = super().__new__(cls)
@@ -345,9 +349,10 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     def _internal_device_list(self) -> Any:
         devices = self.mesh._internal_device_list
         if devices is None:
+            asked = sys._getframe(1).f_code.co_name
             raise ValueError(
-                f"the devices are not known of a sharding over an AbstractMesh: {self}.\n"
-                "  Give a NamedSharding over a jax.sharding.Mesh."
+                f"{asked} is not implemented for `jax.sharding.AbstractMesh`.\n    {self}\n"
+                "  The devices are not known. Give a NamedSharding over a jax.sharding.Mesh."
             )
         return devices
 

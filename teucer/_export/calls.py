@@ -13,6 +13,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.types import ShapedArray
 from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
+from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, typed
 from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
@@ -169,7 +170,7 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
             axes = (*axes, ("__devices__", n_devices))  # along which nothing is split
         symbol = ctx.module.mesh_symbol(
             AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)),
-            exported.fun_name,
+            Named(exported.fun_name, ""),
         )
         text = text.replace(mlir.mesh_of(_PREFIX, i), symbol)
     functions: str = text.replace(_PREFIX, prefix)

@@ -27,6 +27,7 @@ from teucer._core.types import (
 )
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
 from teucer._lower.boundary import Argument, argument, boundary, donated_to, finished, returned
@@ -372,20 +373,22 @@ class Context:
         """x laid out by a sharding; of_type: that of a type, which leaves Auto mesh axes to the
         compiler."""
         if type(sharding) is SingleDeviceSharding:
-            self.module.name_device(
-                sharding._device,
-                f"device ids [{sharding._device.id}]: {self.label}" + places.where(self.source),
-            )
+            self.module.name_device(sharding._device, self.named())
             return x
         n = self.count
         self.count = n + 1
-        by = f"{self.label} inside jit{places.where(self.source)}"
-        where = self.module.sharding(sharding, x.aval.physical.ndim, of_type=of_type, by=by)
+        where = self.module.sharding(
+            sharding, x.aval.physical.ndim, of_type=of_type, by=self.named()
+        )
         self.lines.append(
             f"%{n} = sdy.sharding_constraint {x.name} {where} : "
             f"{text.tensor_type(x.aval)}{self.location()}"
         )
         return Value(f"%{n}", x.aval)
+
+    def named(self) -> Named:
+        """What messages call the operation that is being written, and its line."""
+        return Named(self.label, places.where(self.source))
 
     def summed(self, x: Value, sharding: NamedSharding) -> Value:
         """x laid out by a sharding over other axes of which its parts are still to be summed."""

@@ -9,11 +9,13 @@ from typing import Any, final
 
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.placement import COMMITTED, UNKNOWN, IncompatibleDevices, Named
 from teucer._devices.shardings import NamedSharding
 from teucer._lower import text
 
 __all__ = ["Module"]
 
+RESULT = Named("a result", "")
 # A mesh without axes: of the first device.
 _FIRST = ((), "first")
 
@@ -44,9 +46,10 @@ class Module:
         self.abstract = abstract
         self.groups = itertools.count()  # the numbers of groups of values that lie alike
         self.inspections: list[Any] = []  # calls to be made with the device, once it is known
-        # The one device that the program names, and where it does.
+        # The one device that the program names.
         self.device: Any = None
-        self.device_named = ""
+        # The operation that first named devices: that device, or those of the mesh.
+        self.named: Any = None
 
     def sharding(
         self,
@@ -54,32 +57,29 @@ class Module:
         ndim: int,
         *,
         of_type: bool = False,
-        by: str = "a result",
+        by: Named | None = RESULT,
     ) -> str:
         """A sharding as an attribute. of_type: of which a type says what concerns Explicit mesh
         axes alone. by: what has it."""
         if isinstance(sharding, GSPMDSharding):  # of tiles in any order
-            sharding, by = sharding.named(ndim), ""
+            sharding, by = sharding.named(ndim), None
         symbol = self.mesh_symbol(sharding.mesh, by)
         return text.partition(symbol, sharding, ndim, of_type=of_type)
 
-    def name_device(self, device: object, by: str) -> None:
+    def name_device(self, device: Any, by: Named) -> None:
         """Say that the program runs on a device.
 
         Raises ValueError if it was said to run on another.
         """
         if self.device not in (None, device):
-            raise ValueError(
-                "Received incompatible devices for jitted computation: the program runs on one "
-                f"device.\n    {self.device_named}\n    {by}"
-            )
-        self.device, self.device_named = device, by
+            raise IncompatibleDevices(((self.named, (self.device,)), (by, (device,))))
+        self.device, self.named = device, by
 
-    def mesh_symbol(self, mesh: Any, by: str) -> str:
+    def mesh_symbol(self, mesh: Any, by: Named | None) -> str:
         """The symbol of a mesh.
 
-        by: what messages call the one that names it; '' where devices may have another order
-        than those of the program. Raises ValueError for other devices, or another order.
+        by: the operation that names it; None where devices may have another order than those of
+        the program. Raises IncompatibleDevices for other devices, or another order.
         """
         order: Any = getattr(mesh, "flat_devices", None)
         if self.mesh is None:
@@ -88,15 +88,11 @@ class Module:
                 if order is not None
                 else meshes.with_devices(mesh) or (mesh if self.abstract else None)
             )
+            self.named = by
         own = getattr(self.mesh, "flat_devices", order)
         moved = order is not None and order != own
         if moved and (by or set(order) != set(own)):
-            raise ValueError(
-                "Received incompatible devices for jitted computation. Got a program over device "
-                f"ids {[d.id for d in own]} and {by} with device ids "
-                f"{[d.id for d in order]} on platform {order[0].platform.upper()}.\n"
-                "  Lay values over one mesh, or move them with jax.device_put outside of jit."
-            )
+            raise IncompatibleDevices(((self.named or COMMITTED, own), (by or UNKNOWN, order)))
         key = mesh.shape_tuple, order if moved else None
         symbol = self.meshes.get(key)
         if symbol is None:

@@ -68,9 +68,9 @@ def _primitive_dispatcher(primitive: Primitive, params: Params) -> Callable[...,
             note_keys(jaxpr, args, str(name))
         try:
             placement = placement_of(args)
+            program = program_for(Job(jaxpr, str(name), placement, (False,) * len(args)))
         except IncompatibleDevices as err:
             raise err.naming(args, [f"{i} of {name}" for i in range(len(args))]) from None
-        program = program_for(Job(jaxpr, str(name), placement, (False,) * len(args)))
         fast = fast_path(program, _tuple_tree(len(program.out_avals)), args)
         return tuple(execute(program, args)), fast
 

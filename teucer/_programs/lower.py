@@ -244,9 +244,9 @@ def _where(job: Job, module: Module) -> Placement:
     """Where a program runs, after the mesh or the device of which its text speaks."""
     placement = job.placement
     if placement.mesh is None and module.mesh is not None:
-        return over_mesh(placement, module.mesh, len(job.jaxpr.invars))
+        return over_mesh(placement, module.mesh, len(job.jaxpr.invars), module.named)
     return (
-        on_device(placement, module.device, module.device_named)
+        on_device(placement, module.device, module.named)
         if module.device is not None
         else placement
     )

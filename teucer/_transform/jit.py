@@ -16,6 +16,7 @@ from teucer._core.references import types as references
 from teucer._core.references.cells import forget_given
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import high_types
+from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
@@ -29,6 +30,7 @@ from teucer._transform.jit_options import JitOptions, donated_leaves, options_of
 from teucer._transform.staged import (
     Staged,
     check_in_shardings,
+    naming_arguments,
     placement_for,
     prefixed,
     refuse_given_twice,
@@ -227,7 +229,11 @@ def call_jitted(
         return pytrees.tree_unflatten(staged.out_tree, outs), fast
     if config.debug_key_reuse.value:
         note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
-    program = program_for(job_of(staged, call, options))
+    job = job_of(staged, call, options)
+    try:
+        program = program_for(job)
+    except IncompatibleDevices as err:  # with those that the function names itself
+        raise naming_arguments(err, staged, leaves) from None
     fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves, 0 if fast else len(staged.consts))
     return pytrees.tree_unflatten(staged.out_tree, outs), fast

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Staged",
     "check_in_shardings",
+    "naming_arguments",
     "placement_for",
     "prefixed",
     "refuse_given_twice",
@@ -96,12 +97,7 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
             ins, outs = prefixed(staged, call, options.in_shardings, options.out_shardings)
             placement = spread(leaves, ins, outs)
     except IncompatibleDevices as err:
-        info, n = staged.debug_info, len(staged.consts)
-        names = [
-            *["that is closed over"] * n,
-            *(f"{name} of {info.name}" for name in info.arg_names),
-        ]
-        raise err.naming(leaves, names) from None
+        raise naming_arguments(err, staged, leaves) from None
     own = [getattr(x, "_layout", None) for x in leaves]  # of a ShapeDtypeStruct
     if options.in_layouts is None and options.out_layouts is None and not any(own):
         return placement
@@ -115,6 +111,15 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
         in_layouts=at_boundary(layouts, staged.jaxpr.in_avals, "jit arguments"),
         out_layouts=at_boundary(wanted, staged.jaxpr.out_avals, "jit outputs"),
     )
+
+
+def naming_arguments(
+    err: IncompatibleDevices, staged: Staged, leaves: Sequence[Any]
+) -> IncompatibleDevices:
+    """An error about devices that names the arguments of a traced function, constants first."""
+    info, n = staged.debug_info, len(staged.consts)
+    names = [*["that is closed over"] * n, *(f"{name} of {info.name}" for name in info.arg_names)]
+    return err.naming(leaves, names)
 
 
 def check_in_shardings(

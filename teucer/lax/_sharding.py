@@ -25,7 +25,7 @@ from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
 from teucer._derived.moves import device_put_p
 from teucer._devices import meshes, shardings
-from teucer._devices.meshes import AxisType, Mesh
+from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
 from teucer._devices.placement import assigned
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._transform.jit import jit
@@ -229,6 +229,8 @@ def constrain(x: ArrayLike, where: Any) -> Any:
     if isinstance(where, Format):
         x = constrain(x, where.sharding)
         return with_layout_constraint(x, where.layout) if isinstance(where.layout, Layout) else x
+    if isinstance(where, NamedSharding) and isinstance(where.mesh, AbstractMesh):
+        _check_devices_of(x, where)
     where = shardings.as_named(
         where,
         RuntimeError(_NO_MESH.format("with_sharding_constraint", "shardings", "shardings")),
@@ -236,8 +238,9 @@ def constrain(x: ArrayLike, where: Any) -> Any:
     )
     if not isinstance(where, NamedSharding | SingleDeviceSharding):
         raise TypeError(
-            "with_sharding_constraint: shardings must be NamedShardings, PartitionSpecs, "
-            f"SingleDeviceShardings or Formats of them, got {where!r}."
+            "shardings leaf specifications are expected to be PartitionSpec instances or None, but "
+            f"got {where}\n  with_sharding_constraint: NamedShardings, SingleDeviceShardings and "
+            "Formats of them are allowed, too."
         )
     refuse_high("with_sharding_constraint", typeof(x))
     if isinstance(where, SingleDeviceSharding):
@@ -282,6 +285,34 @@ def constrain(x: ArrayLike, where: Any) -> Any:
     return _constrain(
         x, where, frozenset(i for i, entry in enumerate(spec) if entry is UNCONSTRAINED)
     )
+
+
+def _check_devices_of(x: Any, where: NamedSharding) -> None:
+    """Check that an array has the devices that a sharding over an AbstractMesh leaves open; a
+    traced value need not.
+
+    Raises ValueError for what is no array, or lies over a mesh of another shape, TypeError for an
+    array that lies over none.
+    """
+    if isinstance(x, Tracer) or where.mesh.empty:
+        return
+    shape = typeof(x).str_short()
+    if not isinstance(x, ArrayImpl):
+        raise ValueError(
+            "Target sharding contains a `jax.sharding.AbstractMesh` which requires the input "
+            f"passed should be a `jax.Array`. Got {type(x)} with shape {shape}"
+        )
+    if not isinstance(x.sharding, NamedSharding):
+        raise TypeError(
+            "The sharding on the input must be a `NamedSharding` since the target sharding has an "
+            f"`AbstractMesh` in it. Got sharding type {type(x.sharding)} for shape {shape}"
+        )
+    own, wanted = x.sharding.mesh.shape_tuple, where.mesh.shape_tuple
+    if own != wanted:
+        raise ValueError(
+            f"Mesh shape of the input {own} does not match the mesh shape of the target sharding "
+            f"{wanted} for shape {shape}"
+        )
 
 
 def _constrain(x: Any, where: ArrayLike, free: frozenset[int] = frozenset()) -> Any:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from teucer._core import places
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import NamedSharding
@@ -64,7 +63,7 @@ def manual_computation(
     """
     outer = ctx.manual
     taken = frozenset(axes) if outer is None else outer.axes | frozenset(axes)
-    symbol = ctx.module.mesh_symbol(mesh, f"{ctx.label} inside jit{places.where(ctx.source)}")
+    symbol = ctx.module.mesh_symbol(mesh, ctx.named())
     free = len(taken) < len(mesh.axis_names)
 
     def shardings(values: Sequence[Aval], specs: Sequence[PartitionSpec]) -> str:
