@@ -129,7 +129,8 @@ def test_custom_jvp_around_callback():
             r"Incorrect output shape .*Expected: \(\), Actual: \(2,\)",
         ),
         (lambda x: np.int32(1), "Incorrect output dtype .*Expected: float32, Actual: int32"),
-        (lambda x: (x, x), "Mismatched tree of results"),
+        (lambda x: (x, x), "Mismatched number of outputs.*Expected: 1, Actual: 2"),
+        (lambda x: {"a": x}, "Mismatched tree of results"),
         (lambda x: 1 / 0, "division by zero"),
     ],
 )

@@ -16,8 +16,6 @@ from teucer._lower import text
 __all__ = ["Module"]
 
 RESULT = Named("a result", "")
-# A mesh without axes: of the first device.
-_FIRST = ((), "first")
 
 
 @final
@@ -99,12 +97,21 @@ class Module:
             symbol = self.meshes[key] = self.unique_name("mesh")
         return symbol
 
-    def on_first_device(self, n_results: int) -> str:
-        """The attribute of an operation that one device is to run for all, as a call of the host;
-        '' where there is one."""
+    def on_one_device(self, n_results: int, device: Any = None) -> str:
+        """The attribute of an operation that one device, by default the first, is to run for all,
+        as a call of the host; '' where there is one.
+
+        Raises ValueError for a device on which the program does not run.
+        """
         if self.mesh is None:
             return ""
-        symbol = self.meshes.setdefault(_FIRST, "maximal_mesh_0")
+        order = getattr(self.mesh, "flat_devices", (device,))
+        if device is not None and device not in order:
+            raise IncompatibleDevices(
+                ((self.named or COMMITTED, order), (Named("a callback", ""), (device,)))
+            )
+        i = 0 if device is None else order.index(device)
+        symbol = self.meshes.setdefault(((), i), f"maximal_mesh_{i}")
         return (
             "sdy.sharding = "
             f"#sdy.sharding_per_value<[{', '.join([f'<@{symbol}, []>'] * max(n_results, 1))}]>"
@@ -119,8 +126,8 @@ class Module:
         n = self.mesh.size
         lines = []
         for (shape, order), symbol in self.meshes.items():
-            if order == _FIRST[1]:
-                lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[0]>")
+            if not shape and isinstance(order, int):
+                lines.append(f"sdy.mesh @{symbol} = <[], device_ids=[{order}]>")
                 continue
             if math.prod(size for _, size in shape) != n:
                 raise ValueError(

@@ -81,7 +81,7 @@ class BufferCallback(Primitive):
             result_layouts=list(map(_row_major, result_avals)),
             has_side_effect=has_side_effect,
             aliases=[(o, i) for i, o in input_output_aliases],
-            attributes=ctx.module.on_first_device(len(result_avals)),
+            attributes=ctx.module.on_one_device(len(result_avals)),
         )
         return tuple(map(ctx.whole, outs))
 

@@ -24,8 +24,15 @@ from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices import backends
-from teucer._devices.placement import placement_of
-from teucer._devices.shardings import NamedSharding
+from teucer._devices.placement import (
+    COMMITTED,
+    IncompatibleDevices,
+    Named,
+    Placement,
+    on_device,
+    placement_of,
+)
+from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._executables.callbacks import note_failure
 from teucer._lower import hlo
 from teucer._lower.context import Value
@@ -97,9 +104,12 @@ class _Callback(Primitive):
         *args: Array,
         callback: Callable[..., object],
         result_avals: Sequence[ShapedArray],
+        sharding: SingleDeviceSharding | None = None,
         **params: object,
     ) -> Any:
         where = placement_of(args) if result_avals else None  # as of a compiled program
+        if where is not None and sharding is not None:
+            where = _calling(where, sharding._device, Named(self.name, ""))
         try:
             outs = _checked(callback(*map(_for_python, args)), result_avals, callback)
         except Exception as err:
@@ -129,6 +139,7 @@ class _Callback(Primitive):
         result_avals: Sequence[ShapedArray],
         ordered: bool = False,
         partitioned: bool = False,
+        sharding: SingleDeviceSharding | None = None,
         **params: object,
     ) -> Any:
         if ctx.target.kernels.python is None:
@@ -138,6 +149,9 @@ class _Callback(Primitive):
                 "device_put its arguments there."
             )
 
+        device = None if sharding is None else sharding._device
+        if device is not None and ctx.module.mesh is None:
+            ctx.module.name_device(device, ctx.named())
         where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
         def call(*args: Array) -> tuple[Any, ...]:
@@ -148,7 +162,7 @@ class _Callback(Primitive):
                 raise
 
         if not ordered:
-            return self._call(ctx, values, result_avals, call, partitioned)
+            return self._call(ctx, values, result_avals, call, partitioned, device)
         # Within a block one call waits for the one before it, since it takes a value that that one
         # gives.
         previous = ctx.order or ctx.constant(False)
@@ -157,6 +171,7 @@ class _Callback(Primitive):
             (previous, *values),
             (_ORDER_AVAL, *result_avals),
             lambda token, *args: (token, *call(*args)),
+            device=device,
         )
         ctx.order = outs[0]
         return outs[1:]
@@ -168,6 +183,7 @@ class _Callback(Primitive):
         avals: Sequence[ShapedArray],
         call: Callable[..., object],
         partitioned: bool = False,
+        device: object = None,
     ) -> Any:
         index = len(ctx.module.host_callbacks)
         ctx.module.host_callbacks.append(call)
@@ -212,7 +228,7 @@ class _Callback(Primitive):
                 ctx.whole,
                 custom_call(
                     *values,
-                    attributes="" if partitioned else ctx.module.on_first_device(len(avals)),
+                    attributes="" if partitioned else ctx.module.on_one_device(len(avals), device),
                 ),
             )
         )
@@ -225,6 +241,32 @@ class _Callback(Primitive):
         return self.lower(ctx, *words, **params)
 
 
+def _calling(where: Placement, device: Any, by: Named) -> Placement:
+    """Where an eager callback gives its results that one device is to call.
+
+    Raises ValueError where its arguments are committed to others.
+    """
+    if where.mesh is None:
+        return on_device(where, device, by)
+    if device not in where.devices:
+        raise IncompatibleDevices(((COMMITTED, where.devices), (by, (device,))))
+    return where
+
+
+def _caller(name: str, sharding: object) -> Any:
+    """The sharding of the device that is to call, or None.
+
+    Raises NotImplementedError for one of several devices.
+    """
+    if sharding is not None and not isinstance(sharding, SingleDeviceSharding):
+        raise NotImplementedError(
+            f"{name} only supports SingleDeviceSharding, but got {type(sharding)}\n"
+            "  One device calls the function. Lay its result out as you like with "
+            "jax.lax.with_sharding_constraint."
+        )
+    return sharding
+
+
 def _row_major(aval: ShapedArray) -> tuple[int, ...]:
     return tuple(range(aval.ndim - 1, -1, -1))
 
@@ -234,20 +276,21 @@ def _checked(outs: Any, avals: Sequence[ShapedArray], callback: Callable[..., ob
     outs = list(outs) if outs is not None else []
     if len(outs) != len(avals):
         raise RuntimeError(
-            f"Mismatched number of outputs from callback: expected {len(avals)}, got {len(outs)}."
+            f"Mismatched number of outputs from callback. Expected: {len(avals)}, Actual: "
+            f"{len(outs)}\n  callback: {fun_name(callback)}"
         )
     arrays = []
-    for y, aval in zip(outs, avals, strict=True):
+    for i, (y, aval) in enumerate(zip(outs, avals, strict=True)):
         y = np.asarray(y)
         if y.shape != aval.shape:
             raise RuntimeError(
-                f"Incorrect output shape for return value of callback {fun_name(callback)}: "
-                f"Expected: {aval.shape}, Actual: {y.shape}"
+                f"Incorrect output shape for return value #{i}: Expected: {aval.shape}, Actual: "
+                f"{y.shape}\n  callback: {fun_name(callback)}"
             )
         if dtypes.canonicalize_dtype(y.dtype) != aval.dtype:
             raise RuntimeError(
-                f"Incorrect output dtype for return value of callback {fun_name(callback)}: "
-                f"Expected: {aval.dtype}, Actual: {y.dtype}"
+                f"Incorrect output dtype for return value #{i}: Expected: {aval.dtype}, Actual: "
+                f"{y.dtype}\n  callback: {fun_name(callback)}"
             )
         arrays.append(np.asarray(y, aval.dtype))
     return arrays
@@ -267,6 +310,12 @@ class PureCallback(_Callback):
             return outs, tuple(typeof(y).zero for y in outs)
         raise ValueError(
             "Pure callbacks do not support JVP. Please use `jax.custom_jvp` to use callbacks "
+            "while taking gradients."
+        )
+
+    def transpose(self, cts: Any, *args: Any, **params: object) -> Any:
+        raise ValueError(
+            "Pure callbacks do not support transpose. Please use `jax.custom_vjp` to use callbacks "
             "while taking gradients."
         )
 
@@ -411,6 +460,11 @@ class IOCallback(_Effectful):
             "a `jax.custom_jvp` rule."
         )
 
+    def transpose(self, cts: Any, *args: Any, **params: object) -> Any:
+        raise ValueError(
+            "IO callbacks do not support transpose. Give the call a `jax.custom_vjp` rule."
+        )
+
 
 @final
 class DebugCallback(_Effectful):
@@ -448,7 +502,9 @@ def _flat_call(
         args, kwargs = pytrees.tree_unflatten(tree, leaves)
         out = callback(*args, **kwargs)
         leaves_out, found = pytrees.tree_flatten(out)
-        if out_tree is not None and found != out_tree:
+        if found.num_leaves != out_tree.num_leaves:
+            return leaves_out  # their number is checked with their types
+        if found != out_tree:
             raise RuntimeError(
                 f"Mismatched tree of results of callback {fun_name(callback)}: expected "
                 f"{out_tree}, got {found}."
@@ -486,7 +542,9 @@ def pure_callback(
     element after the other. For the others the function takes batches. Arguments that are not
     batched then have a leading axis of size 1 ('expand_dims') or of the batch ('broadcast_all'), or
     none ('legacy_vectorized').
-    Raises ValueError for an unknown vmap_method; differentiation raises ValueError.
+    sharding: a SingleDeviceSharding, of the device that calls; by default the program's first.
+    Raises ValueError for an unknown vmap_method, and for a device on which the program does not
+    run, NotImplementedError for another sharding; differentiation raises ValueError.
 
     >>> import teucer as jax, numpy as np
     >>> jax.jit(lambda x: jax.pure_callback(np.square, x, x))(3.)
@@ -505,6 +563,7 @@ def pure_callback(
         callback=_flat_call(callback, tree, out_tree),
         result_avals=avals,
         vmap_method=vmap_method,
+        sharding=_caller("pure_callback", sharding),
     )
     return pytrees.tree_unflatten(out_tree, outs)
 
@@ -523,7 +582,7 @@ def io_callback(
 
     result_shape_dtypes: the results' tree, with objects that have shape and dtype as leaves; None
     for no results.
-    ordered: calls keep the order of the program.
+    ordered: calls keep the order of the program. sharding: as of pure_callback.
 
     >>> import teucer as jax
     >>> jax.jit(lambda x: jax.experimental.io_callback(lambda v: None, None, x))(1.)
@@ -532,7 +591,11 @@ def io_callback(
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     avals, out_tree = _result_avals(result_shape_dtypes)
     outs = io_callback_p.call(
-        *leaves, callback=_flat_call(callback, tree, out_tree), result_avals=avals, ordered=ordered
+        *leaves,
+        callback=_flat_call(callback, tree, out_tree),
+        result_avals=avals,
+        ordered=ordered,
+        sharding=_caller("io_callback", sharding),
     )
     return pytrees.tree_unflatten(out_tree, outs)
 
