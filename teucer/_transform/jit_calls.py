@@ -32,7 +32,7 @@ from teucer._programs.job import Job
 from teucer._programs.references.programs import arrays, needs_low, run_high, takes_references
 from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.batch import batch_jaxpr
-from teucer._transform.jvp import jvp_jaxpr, split_tangents
+from teucer._transform.limits.calls import jvp_of_call
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer._xla.client import XlaRuntimeError
@@ -251,12 +251,10 @@ class JaxprCall(Primitive):
         **params: object,
     ) -> Any:
         moving = [type(t) is not Zero for t in tangents]
-        jvp, out_moving = jvp_jaxpr(jaxpr, moving, False)
+        jvp, taken = jvp_of_call(jaxpr, moving)
         sources = [i for i, m in enumerate(moving) if m]
         operands = (*primals, *[tangents[i] for i in sources])
-        return split_tangents(
-            self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]), out_moving
-        )
+        return taken(self.on_jaxpr(jvp, operands, params, [*range(len(primals)), *sources]))
 
     def transpose(
         self, cts: Sequence[Value], *args: Value, jaxpr: ClosedJaxpr, **params: object

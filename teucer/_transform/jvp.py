@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays import transfer
@@ -15,12 +16,19 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
 from teucer._optimize.discharge import without_references
+from teucer._transform.limits.tangents import Limit, Limits, derivative
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Params, Value
 
-__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
+__all__ = [
+    "JVPTrace",
+    "JVPTracer",
+    "jvp_flat",
+    "jvp_jaxpr",
+    "split_tangents",
+]
 
 
 @final
@@ -76,12 +84,13 @@ class JVPTrace(Trace):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Params
     ) -> tuple[Any, ...]:
-        primals, tangents, moving = [], [], False
+        primals, tangents, moving, limited = [], [], False, False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
                 primals.append(x.primal)
                 tangents.append(x.tangent)
                 moving = moving or type(x.tangent) is not Zero
+                limited = limited or type(x.tangent) is Limit
             else:
                 if isinstance(x, Tracer):
                     check_alive(x)
@@ -96,7 +105,10 @@ class JVPTrace(Trace):
         with using(parent):
             if not moving and not primitive.makes_references:
                 return parent.process(primitive, tuple(primals), params)
-            outs, out_tangents = primitive.jvp(primals, tangents, **params)
+            rule = partial(derivative, jvp_flat, primitive) if limited else primitive.jvp
+            outs, out_tangents = rule(primals, tangents, **params)
+            if type(out_tangents) is Limits:
+                out_tangents = out_tangents.given()
         if len(outs) == 1:
             (y,), (t,) = outs, out_tangents
             return (JVPTracer(self, y, t) if type(t) is not Zero else y,)
@@ -107,10 +119,11 @@ class JVPTrace(Trace):
             ]
         )
 
-    def split(self, x: Value) -> tuple[Any, Any]:
-        """The value and the tangent of what a function returned."""
+    def split(self, x: Value, is_part: bool = False) -> tuple[Any, Any]:
+        """The value and the tangent of what a function, or a part of one, returned."""
         if type(x) is JVPTracer and x._trace is self:
-            return x.primal, x.tangent
+            t = x.tangent
+            return x.primal, t.tangent if type(t) is Limit and not is_part else t
         check_alive(x)
         return x, typeof(x).zero
 
@@ -122,8 +135,12 @@ def jvp_flat(
     f: Callable[..., Sequence[object]],
     primals: Sequence[Value],
     tangents: Sequence[Value],
+    is_part: bool = False,
 ) -> tuple[list[Any], list[Any]]:
-    """Results and their tangents of a function of flat values; a tangent may be Zero."""
+    """Results and their tangents of a function of flat values; a tangent may be Zero.
+
+    is_part: whether tangents may be limits, too.
+    """
     parent = current_trace()
     trace = JVPTrace(parent)
     args = [
@@ -132,7 +149,7 @@ def jvp_flat(
     ]
     with using(trace):
         outs = f(*args)
-    pairs = [trace.split(y) for y in outs]
+    pairs = [trace.split(y, is_part) for y in outs]
     end(trace)
     del args, outs
     check_leaks(trace)

@@ -9,6 +9,7 @@ same types. So for frequent calls they are computed once and cached.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -25,7 +26,9 @@ from teucer._core.trace import EVAL, Trace, Tracer, current_trace, end, typeof, 
 from teucer._core.types import Zero, float0
 from teucer._optimize.dce import dce_jaxpr, filtered
 from teucer._programs.eager import runner
-from teucer._transform.jvp import JVPTrace, JVPTracer, jvp_flat
+from teucer._transform.jvp import JVPTrace, JVPTracer
+from teucer._transform.limits.calls import jvp_of_part
+from teucer._transform.limits.tangents import Limits
 from teucer._transform.partial import PartialTrace
 
 if TYPE_CHECKING:
@@ -133,9 +136,11 @@ class LinearizeTrace(JVPTrace):
         known = found.known
         if known is None:
             found.calls += 1
-            if found.calls <= RARE and type(primitive) is not Whole:
+            if found.calls < 0 or (found.calls <= RARE and type(primitive) is not Whole):
                 return super().process(primitive, args, params)
             known = found.work_out(primitive, primals, types, params)
+            if known is None:
+                return super().process(primitive, args, params)
         values = known(partial.parent, primals)
         n = len(found.tangents)
         atoms = [*found.literals, *map(partial.atom, values[n:]), *tangents]
@@ -170,8 +175,8 @@ class Whole(Primitive):
 
     def jvp(
         self, primals: Sequence[Value], tangents: Sequence[Value], **params: object
-    ) -> tuple[list[Any], list[Any]]:
-        return jvp_flat(self._apply, primals, tangents)
+    ) -> tuple[list[Any], Sequence[Any]]:
+        return jvp_of_part(self._apply, primals, tangents)
 
     def linearized(self, trace: Trace, args: Sequence[Value]) -> tuple[Any, ...] | None:
         """The results, if that is a linearization in which an operand moves, and the operations
@@ -256,9 +261,11 @@ class Derivative:
         primals: Sequence[Value],
         types: Sequence[Aval | Zero],
         params: Params,
-    ) -> Routine:
-        """Sets and returns `known`. types: of each operand that moves; a Zero for each that does
-        not."""
+    ) -> Routine | None:
+        """Sets and returns `known`, None if results have limits, which only their trace follows.
+
+        types: of each operand that moves; a Zero for each that does not.
+        """
         outer = StageTrace(EVAL)
         inner = PartialTrace(outer)
         args = [outer.new_arg(typeof(x)) for x in primals]
@@ -266,6 +273,9 @@ class Derivative:
             outs, tangents = primitive.jvp(
                 args, [t if type(t) is Zero else inner.new_arg(t) for t in types], **params
             )
+        if type(tangents) is Limits:
+            self.calls = -sys.maxsize
+            return None
         jaxpr, residuals = inner.close([t for t in tangents if type(t) is not Zero])
         self.literals, place = places_in(jaxpr)
         self.linear = [(eqn, [place[v] for v in eqn.invars]) for eqn in jaxpr.eqns]

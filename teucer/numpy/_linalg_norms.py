@@ -239,9 +239,18 @@ def _cond(x: ArrayLike, p: ArrayLike) -> Any:
             fold(name, s, -1, False, None, None)
             for name in (("min", "max") if p == -2 else ("max", "min"))
         ]
-        return lax.div(ends[0], ends[1])
+        # 0 / 0 is the number of a matrix of zeros, which is singular.
+        return _infinite_if_singular(x, lax.div(ends[0], ends[1]))
     axes = (np.ndim(x) - 2, np.ndim(x) - 1)
-    out = lax.mul(_of_matrices(x, p, axes, False), _of_matrices(inv.__wrapped__(x), p, axes, False))
-    # An infinite condition number comes out as nan where x is not made of numbers, and only there.
+    return _infinite_if_singular(
+        x,
+        lax.mul(_of_matrices(x, p, axes, False), _of_matrices(inv.__wrapped__(x), p, axes, False)),
+    )
+
+
+def _infinite_if_singular(x: Array, out: Any) -> Any:
+    """Condition numbers of matrices x, where a nan means that x is singular, or has a nan itself:
+    only there it stays."""
+    axes = (np.ndim(x) - 2, np.ndim(x) - 1)
     finite = fold("all", lax.eq(x, x), axes, False, None, None)
     return lax.where_else(lax.bitwise_and(lax.ne(out, out), finite), scalar_like(out, np.inf), out)

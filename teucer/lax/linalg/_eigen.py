@@ -13,11 +13,13 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
-from teucer.lax._arithmetic import add, complex, conj, div, eq, gt, imag, lt, mul, neg, real, sub
+from teucer._transform.limits.tangents import Limits
+from teucer.lax._arithmetic import complex, conj, div, eq, gt, imag, lt, mul, neg, real, sub
 from teucer.lax._extremes import argmax
 from teucer.lax._selection import select
 from teucer.lax._shapes import broadcasted_iota
 from teucer.lax._structure import convert_element_type, reduce_sum
+from teucer.lax.linalg._equal import gaps
 from teucer.lax.linalg._factor import lu, symmetrized
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
@@ -37,9 +39,8 @@ from teucer.lax.linalg._lapack import (
 from teucer.lax.linalg._matrices import (
     adjoint,
     as_float,
-    columns,
     diagonal,
-    eye,
+    hermitian,
     like,
     matmul,
     permutation_matrix,
@@ -151,6 +152,7 @@ class Eigh(MatrixPrimitive):
         primals: Sequence[Array],
         tangents: Sequence[object],
         *,
+        lower: bool,
         subset_by_index: object,
         **params: object,
     ) -> Any:
@@ -164,16 +166,18 @@ class Eigh(MatrixPrimitive):
                 f"    subset_by_index: {subset_by_index}, n = {n}\n"
                 "  Slice the result of eigh without subset_by_index."
             )
-        outs = self.call(x, subset_by_index=subset_by_index, **params)
+        outs = self.call(x, lower=lower, subset_by_index=subset_by_index, **params)
         v, w = outs
         if type(t) is Zero:
             return outs, (typeof(v).zero, typeof(w).zero)
-        inner = matmul(matmul(adjoint(v), t), v)
-        turn = mul(convert_element_type(_inverse_gaps(w, inner), typeof(inner).dtype), inner)
-        return outs, (
-            matmul(v, turn),
-            convert_element_type(_real(diagonal(inner)), typeof(w).dtype),
+        inner = matmul(matmul(adjoint(v), hermitian(t, lower=lower)), v)
+        apart, equal, directions = gaps(w, inner)
+        turned, unbounded = (
+            matmul(v, mul(convert_element_type(scale, typeof(inner).dtype), inner))
+            for scale in (apart, equal)
         )
+        change = convert_element_type(_real(diagonal(inner)), typeof(w).dtype)
+        return outs, Limits((turned, change), (unbounded, None), (None, directions))
 
 
 eigh_p = Eigh()
@@ -232,8 +236,9 @@ def eigh(
     subset_by_index = (first, last).
     Without symmetrize_input only the lower (or with lower=False the upper) triangle is read.
     sort_eigenvalues=False allows another order. A matrix on which the iteration fails gives NaN.
-    Where eigenvalues coincide the derivative of v is infinite. Raises ValueError if x is not square
-    (C1) or subset_by_index is out of range (C2).
+    Where eigenvalues are equal, functions of their whole space have derivatives; what depends on
+    the basis of it, v, has none, and counts as constant. Raises ValueError if x is not square (C1)
+    or subset_by_index is out of range (C2).
 
     >>> from teucer import lax
     >>> lax.linalg.eigh(np.float32([[2, 0], [0, 1]]))[1]
@@ -366,7 +371,11 @@ class Eig(MatrixPrimitive):
         changes += [_eig_tangents(w, vectors[-1], t)] if right or not left else []
         dw = changes[-1][0] if right or not left else conj(changes[0][0])
         count = left + right
-        return (w, *vectors[:count]), (dw, *[dv for _, dv in changes[:count]])
+        return (w, *vectors[:count]), Limits(
+            (dw, *[change[1] for change in changes[:count]]),
+            (None, *[change[2] for change in changes[:count]]),
+            (changes[-1][3] if count else None, *[None] * count),
+        )
 
 
 eig_p = Eig()
@@ -428,16 +437,16 @@ def _complex_vectors(w: Array, v: Array) -> Any:
 
 def _eig_tangents(w: Array, v: Array, t: Array) -> Any:
     """Tangents of eigenvalues and right eigenvectors: v^-1 dA v = diag(dw) + [C, diag(w)] with dv =
-    v C. Giles 2008."""
+    v C. Giles 2008.
+
+    Then the turn of the vectors of equal eigenvalues, and the directions of eigenvalues.
+    """
     inner = _solve(v, matmul(t, v))
-    return diagonal(inner), _of_unit_columns(v, matmul(v, mul(_inverse_gaps(w, inner), inner)))
-
-
-def _inverse_gaps(w: Array, like_inner: Any) -> Any:
-    """1 / (w_j - w_i) off the diagonal, 0 on it."""
-    gaps = sub(rows(w, like_inner), columns(w, like_inner))
-    identity = eye(gaps)
-    return sub(div(like(gaps, 1), add(gaps, identity)), identity)
+    apart, equal, directions = gaps(w, inner)
+    turned, unbounded = (
+        _of_unit_columns(v, matmul(v, mul(scale, inner))) for scale in (apart, equal)
+    )
+    return diagonal(inner), turned, unbounded, directions
 
 
 def _solve(a: ArrayLike, b: Array) -> Any:

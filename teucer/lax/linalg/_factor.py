@@ -29,6 +29,7 @@ from teucer.lax.linalg._matrices import (
     adjoint,
     as_float,
     eye,
+    hermitian,
     like,
     matmul,
     permutation_matrix,
@@ -98,7 +99,7 @@ class Cholesky(MatrixPrimitive):
         (t,) = tangents
         if type(t) is Zero:
             return outs, (typeof(outs[0]).zero,)
-        factor = tril(outs[0])
+        factor, t = tril(outs[0]), hermitian(t)
         change = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
         change = triangular_solve(factor, change, left_side=True, lower=True)
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))

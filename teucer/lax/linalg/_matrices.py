@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.trace import typeof
-from teucer.lax._arithmetic import add, conj, eq, ge
+from teucer.lax._arithmetic import add, conj, eq, ge, real
 from teucer.lax._dot import dot_general
 from teucer.lax._precision import Precision
 from teucer.lax._selection import select
@@ -35,6 +35,7 @@ __all__ = [
     "conjugate",
     "diagonal",
     "eye",
+    "hermitian",
     "like",
     "matmul",
     "matrix_transpose",
@@ -127,6 +128,14 @@ def columns(v: Array, x: Array) -> Any:
     """Vectors as matrices of the shape of x whose columns are all v: multiplying by it scales the
     rows."""
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
+
+
+def hermitian(x: Any, *, lower: bool = True) -> Any:
+    """The Hermitian matrix that a routine sees if it reads one triangle: the other one is its
+    mirror, and the diagonal is real."""
+    if dtypes.issubdtype(typeof(x).dtype, np.complexfloating):
+        x = select(_as_mask(eye(x)), convert_element_type(real(x), typeof(x).dtype), x)
+    return add(tril(x), adjoint(tril(x, -1))) if lower else add(triu(x), adjoint(triu(x, 1)))
 
 
 def like(x: ArrayLike, scalar: object) -> Any:

@@ -14,8 +14,10 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import is_constant, min_dim
 from teucer._lower import hlo
-from teucer.lax._arithmetic import add, div, eq, mul, real, sub
+from teucer._transform.limits.tangents import Limits
+from teucer.lax._arithmetic import add, bitwise_and, bitwise_not, gt, le, mul, real, sub
 from teucer.lax._structure import convert_element_type
+from teucer.lax.linalg._equal import gaps, inverse, tolerance
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     boolean,
@@ -161,7 +163,12 @@ class Svd(MatrixPrimitive):
         ds = convert_element_type(_real(diagonal(inner)), typeof(s).dtype)
         if not compute_uv:
             return (s,), (ds,)
-        return outs, (ds, *_vector_tangents(t, s, u, vh, inner))
+        # The vectors of a single zero are fixed if there are no others but for a phase.
+        single = m != n or typeof(x).dtype.kind == "c"
+        finite, unbounded, directions = _scales(s, inner, single=single)
+        du, dvh = _vector_tangents(t, u, vh, inner, finite)
+        turns = _vector_tangents(t, u, vh, inner, unbounded)
+        return outs, Limits((ds, du, dvh), (None, *turns), (directions, None, None))
 
 
 svd_p = Svd()
@@ -283,35 +290,60 @@ def _on_gpu_by_bidiagonal(
     return _Factors(s, vh, u, info) if is_wide else _Factors(s, u, vh, info)
 
 
-def _vector_tangents(t: Any, s: Array, u: Any, vh: Any, inner: Any) -> Any:
+class _Scales(NamedTuple):
+    """What the parts of a tangent are multiplied by: 1 / (s_j - s_i), 1 / (s_j + s_i), 1 / s."""
+
+    differences: Any
+    sums: Any
+    values: Any
+
+
+def _scales(s: Array, inner: Any, *, single: bool) -> tuple[_Scales, _Scales, Any]:
+    """The scales where values are neither equal nor zero, and else 0; those of turns; and the
+    directions of singular values.
+
+    A value of zero is equal to its negative.
+    """
+    zero = le(s, tolerance(s))
+    apart, equal, d = gaps(s, inner, zero, single=single)
+    sums, steps = (add(rows(x, inner), columns(x, inner)) for x in (s, d))
+    both = bitwise_and(rows(zero, inner), columns(zero, inner))
+    return (
+        _Scales(apart, inverse(sums, bitwise_not(both)), inverse(s, bitwise_not(zero))),
+        _Scales(
+            equal,
+            inverse(steps, bitwise_and(both, gt(steps, like(steps, 0)))),
+            inverse(d, bitwise_and(zero, gt(d, like(d, 0)))),
+        ),
+        d,
+    )
+
+
+def _vector_tangents(t: Any, u: Any, vh: Any, inner: Any, scales: _Scales) -> Any:
     """Tangents of U and V^H, given inner = U^H dA V.
 
-    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659. Of the
-    phases, which are free, V's stay.
+    Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659, the sums and
+    differences of its terms taken apart. Of the phases, which are free, V's stay.
     """
     dtype = typeof(inner).dtype
-    s_columns, s_rows = (
-        convert_element_type(spread(s, inner), dtype) for spread in (columns, rows)
+    differences, sums, values = (
+        convert_element_type(mul(x, like(x, factor)), dtype)
+        for x, factor in zip(scales, (0.5, 0.5, 1), strict=True)
     )
-    identity = eye(inner)
-    gaps = mul(sub(s_rows, s_columns), add(s_rows, s_columns))
-    inverse = sub(div(like(gaps, 1), add(gaps, identity)), identity)
-    left, right = mul(inner, s_rows), mul(s_columns, inner)
-    u_turn = mul(inverse, add(left, adjoint(left)))
-    v_turn = mul(inverse, add(right, adjoint(right)))
-    is_zero = convert_element_type(eq(s, like(s, 0)), typeof(s).dtype)
-    inverse_s = convert_element_type(sub(div(like(s, 1), add(s, is_zero)), is_zero), dtype)
+    even = mul(differences, add(inner, adjoint(inner)))
+    odd = mul(sums, sub(inner, adjoint(inner)))
+    u_turn, v_turn = add(even, odd), sub(even, odd)
     if dtypes.issubdtype(dtype, np.complexfloating):
-        phases = mul(identity, mul(sub(inner, adjoint(inner)), rows(inverse_s, inner)))
-        u_turn = add(u_turn, mul(phases, like(phases, 0.5)))
+        phases = mul(eye(inner), odd)
+        u_turn, v_turn = add(u_turn, phases), add(v_turn, phases)
     du, dv = matmul(u, u_turn), matmul(adjoint(vh), v_turn)
     m, n = typeof(t).shape[-2:]
     if m > n:
         moved = matmul(t, adjoint(vh))
-        du = add(du, mul(sub(moved, matmul(u, matmul(adjoint(u), moved))), rows(inverse_s, du)))
+        du = add(du, mul(sub(moved, matmul(u, matmul(adjoint(u), moved))), rows(values, du)))
     if n > m:
         moved = matmul(adjoint(t), u)
-        dv = add(dv, mul(sub(moved, matmul(adjoint(vh), matmul(vh, moved))), rows(inverse_s, dv)))
+        dv = add(dv, mul(sub(moved, matmul(adjoint(vh), matmul(vh, moved))), rows(values, dv)))
     return du, adjoint(dv)
 
 
@@ -357,9 +389,10 @@ def svd(
     with full_matrices=False the first
     min(m, n) columns of U and rows of V^H; with compute_uv=False s alone. subset_by_index = (first,
     last) keeps those singular values and vectors. A matrix on which the iteration fails gives NaN.
-    Derivatives of U and V need full_matrices=False or m = n, and are infinite where singular values
-    coincide. Raises TypeError if x is not a floating or complex matrix (C1), ValueError if
-    subset_by_index is out of range (C2) or is given with full_matrices.
+    Derivatives of U and V need full_matrices=False or m = n. Where singular values are equal,
+    functions of their whole spaces have derivatives; what depends on the bases of these, U and V,
+    has none, and counts as constant. Raises TypeError if x is not a floating or complex matrix
+    (C1), ValueError if subset_by_index is out of range (C2) or is given with full_matrices.
 
     >>> from teucer import lax
     >>> lax.linalg.svd(np.float32([[0, 2], [1, 0]]), compute_uv=False)

@@ -1,0 +1,1 @@
+"""Derivatives of smooth functions of what turns without bound, as limits."""
