@@ -169,8 +169,8 @@ def register_dataclass(
         data_fields, meta_fields = _fields_by_metadata(op, nodetype, drop_fields)
     if data_fields is None or meta_fields is None:
         raise TypeError(
-            f"{op}: data_fields and meta_fields must both be specified when either is specified.\n"
-            f"  data_fields: {data_fields}\n  meta_fields: {meta_fields}\n"
+            f"{op}: data_fields and meta_fields must both be specified when either is specified. "
+            f"Got {data_fields=} {meta_fields=}.\n  nodetype: {nodetype}\n"
             "Pass an empty list for the other."
         )
     data, meta = tuple(data_fields), tuple(meta_fields)
@@ -194,8 +194,8 @@ def _fields_by_metadata(
 ) -> tuple[list[str], list[str]]:
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(
-            f"{op}: data_fields and meta_fields are required when nodetype is not a dataclass.\n"
-            f"  nodetype: {nodetype}\nName its fields, or decorate it with @dataclass first."
+            f"{op}: data_fields and meta_fields are required when nodetype is not a dataclass. "
+            f"Got {nodetype=}.\nName its fields, or decorate it with @dataclass first."
         )
     fields = [field for field in dataclasses.fields(nodetype) if field.name not in drop_fields]
     is_meta = [bool(field.metadata.get("static", False)) for field in fields]
@@ -217,17 +217,15 @@ def _check_fields(
         f"{op}: data_fields and meta_fields must include all dataclass fields with ``init=True`` "
         "and only them."
     )
-    lines = [text, f"  nodetype: {nodetype}"]
     if missing:
-        lines.append(
-            f"  Missing fields: {_names(missing)}. Add them to drop_fields to suppress this error."
+        text += (
+            f" Missing fields: {_names(missing)}. Add them to drop_fields to suppress this error."
         )
     if unexpected:
-        lines.append(f"  Unexpected fields: {_names(unexpected)}.")
-        if any(
-            not field.init and field.name in unexpected for field in dataclasses.fields(nodetype)
-        ):
-            lines.append("A field with init=False cannot be restored; add it to drop_fields.")
+        text += f" Unexpected fields: {_names(unexpected)}."
+    lines = [text, f"  nodetype: {nodetype}"]
+    if any(not field.init and field.name in unexpected for field in dataclasses.fields(nodetype)):
+        lines.append("A field with init=False cannot be restored; add it to drop_fields.")
     raise ValueError("\n".join(lines))
 
 

@@ -387,15 +387,14 @@ def flatten_error(
     # An error raised inside the class's own functions has frames of theirs below ours.
     if err.__traceback__ is None or err.__traceback__.tb_next is not None:
         return None
-    name, parts = (
-        ("to_iterable_with_keys", "key_leaf_pairs") if keyed else ("to_iterable", "children")
-    )
-    text = (
-        f"{op}: The {name} function for a custom PyTree node should return a ({parts}, aux_data) "
-        "tuple"
-    )
-    what = "(key, child) pairs" if keyed else "children"
-    return ValueError(f"{text},\nwhose first item is an iterable of {what}.\n{line}")
+    said = str(err)
+    if not said.startswith("The to_iterable function"):
+        said = (
+            "The to_iterable_with_keys function for a custom PyTree node should return a "
+            "(key_leaf_pairs, aux_data) tuple, whose first item is an iterable of (key, child) "
+            "pairs."
+        )
+    return ValueError(f"{op}: {said}\n{line}")
 
 
 def _is_predicate(is_leaf: object) -> bool:

@@ -13,7 +13,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
-from teucer._dimensions.dimensions import bounds
+from teucer._dimensions.dimensions import bounds, is_known_below
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _sorting, _structure
 from teucer.lax._control.solves import custom_linear_solve
@@ -388,12 +388,19 @@ def _pseudo_inverse_tangent(primals: Sequence[Array], tangents: Tangents) -> Any
     (x, rtol), (t, _) = primals, tangents
     p = _pseudo_inverse(x, rtol)
     p_h, t_h = adjoint(p), adjoint(t)
-    first = lax.neg(_product(_product(p, t), p))
-    left = _product(_product(p, p_h), t_h)
-    right = _product(_product(t_h, p_h), p)
-    second = lax.sub(left, _product(_product(left, x), p))
-    third = lax.sub(right, _product(p, _product(x, right)))
-    return p, lax.add(first, lax.add(second, third))
+    # Of a matrix m x n with n < m the products have n x n elements on their way, and not m x m.
+    wide = is_known_below(*np.shape(x)[-2:])
+
+    def product(a: Array, b: Array, c: Array) -> Any:
+        return _product(a, _product(b, c)) if wide else _product(_product(a, b), c)
+
+    left, right = product(p, p_h, t_h), product(t_h, p_h, p)
+    tangents_of_parts = (
+        lax.neg(product(p, t, p)),
+        lax.sub(left, product(left, x, p)),
+        lax.sub(right, product(p, x, right)),
+    )
+    return p, functools.reduce(lax.add, tangents_of_parts)
 
 
 @fast(static=("hermitian",))
