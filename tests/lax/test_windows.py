@@ -43,6 +43,32 @@ def test_the_first_of_equal_elements_has_the_gradient():
         assert np.asarray(dilated(np.float32([1, 5, 1]))).tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("combine", "windows"),
+    [
+        (lambda a, b: a - b, ((2, 1), (1, 1), "VALID")),
+        (lambda a, b: a - b, ((3, 2), (2, 1), "SAME", (2, 3), (1, 2))),
+        (lambda a, b: a - b, ((2, 3), (1, 2), ((0, 3), (1, 2)), (1, 1), (2, 1))),
+        (lambda a, b: 0.5 * a + b, ((2, 2), (1, 1), "VALID")),
+        (lambda a, b: 0.5 * a + b, ((2, 3), (2, 1), ((1, 0), (1, 2)))),
+        (lambda a, b: 0.5 * a + b, ((9, 9), (1, 1), "VALID")),  # where no window fits
+        (lambda a, b: a * b + lax.sin(b), ((1, 4), (1, 1), "VALID")),
+    ],
+)
+@jax.enable_x64(True)
+def test_derivatives_of_windows_whose_function_is_not_associative(combine, windows):
+    def f(x):
+        return lax.reduce_window(x, np.float64(0.3), combine, *windows)
+
+    x, t = np.random.default_rng(0).standard_normal((2, 5, 6))
+    h = 1e-6
+    _, dy = jax.jvp(f, (x,), (t,))
+    np.testing.assert_allclose(dy, (f(x + h * t) - f(x - h * t)) / (2 * h), rtol=1e-7, atol=1e-8)
+    y, pull = jax.vjp(f, x)
+    ct = np.random.default_rng(1).standard_normal(y.shape)
+    np.testing.assert_allclose((pull(ct)[0] * t).sum(), (ct * dy).sum(), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("f", [lax.add, lax.max])
 def test_gradient_is_zero_where_no_window_fits(f):
     g = jax.grad(lambda x: lax.reduce_sum(lax.reduce_window(x, 0.0, f, (4,), (1,), "VALID"), (0,)))

@@ -467,3 +467,19 @@ def test_delete_by_mask_and_by_traced_places():
 def test_insert_takes_a_place_or_a_list_of_them():
     with pytest.raises(ValueError, match="must be one dimensional or scalar"):
         jnp.insert(jnp.arange(4), np.array([[1, 2]]), 5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4), (2, 1, 3, 2)])
+def test_padding_by_a_function_is_numpys(shape):
+    def fill(line, widths, axis, kwargs):
+        out = jnp.asarray(line).at[: widths[0]].set(kwargs["by"] + axis)
+        return out.at[len(line) - widths[1] :].set(axis)
+
+    def fill_in_place(line, widths, axis, kwargs):
+        line[:] = fill(line, widths, axis, kwargs)
+
+    x = np.arange(float(np.prod(shape)), dtype=np.float32).reshape(shape)
+    widths = [(i, 2) for i in range(len(shape))]
+    np.testing.assert_array_equal(
+        jnp.pad(x, widths, fill, by=100), np.pad(x, widths, fill_in_place, by=100)
+    )

@@ -8,7 +8,7 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer import lax, nn, random
+from teucer import errors, lax, nn, random
 from teucer.scipy import special
 
 F, M = np.ones(3, np.float32), np.ones((2, 3), np.float32)
@@ -262,3 +262,49 @@ def test_astype_from_complex_to_real_is_deprecated() -> None:
         with pytest.warns(DeprecationWarning, match="imaginary"):
             ask(jnp.asarray(W))
     assert jnp.asarray(W).astype(bool).all()
+
+
+TRACED = [
+    (lambda x: x.tolist(), errors.ConcretizationTypeError, r"The tolist\(\) method was called on"),
+    (
+        lambda x: x.tobytes(),
+        errors.ConcretizationTypeError,
+        r"The tobytes\(\) method was called on",
+    ),
+    (
+        lambda x: jnp.split(F, [1, x[0].astype(int)]),
+        errors.ConcretizationTypeError,
+        "Abstract tracer value encountered where concrete value is expected",
+    ),
+    (
+        lambda x: jnp.split(F, x[0]),
+        errors.ConcretizationTypeError,
+        "Abstract tracer value encountered where concrete value is expected",
+    ),
+    (
+        lambda x: jnp.zeros((2, x[0])),
+        TypeError,
+        r"1D sequences of concrete values of integer type, got .*\.\nIf using `jit`, try using",
+    ),
+]
+
+
+@pytest.mark.parametrize(("f", "error", "message"), TRACED)
+def test_what_needs_known_values_says_so(f, error, message):
+    with pytest.raises(error, match=message):
+        jax.jit(f)(F)
+
+
+def test_lists_of_traced_values_are_looked_into():
+    seen = []
+    for value in ([1.0, 2.0], [1.0, 2j], (1, [3, 4j])):
+        jax.jit(lambda x: seen.append((jnp.iscomplexobj(x), jnp.isrealobj(x))))(value)
+    assert seen == [(False, True), (True, False), (True, False)]
+    cut = jax.jvp(lambda i: jnp.split(F, [1, i.astype(int)])[1], (2.0,), (1.0,))[0]
+    assert cut.tolist() == [F[1]]
+
+
+def test_axes_of_tensordot_are_numbers():
+    for axes in (("bad", "axes"), ([0], "axes"), ([0], 1.5)):
+        with pytest.raises(TypeError, match="tensordot requires both axes lists to be either ints"):
+            jnp.tensordot(F, F, axes)

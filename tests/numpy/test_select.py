@@ -134,6 +134,17 @@ def test_argwhere_of_scalars():
         lambda m: m.piecewise(X, [X < 3, X > 6], [lambda v, k: v * k, 7.0, lambda v, k: v + k], 3),
         lambda m: m.apply_along_axis(lambda v: v[:2] * 2, 0, X),
         lambda m: m.apply_along_axis(lambda v: m.outer(v, v), 1, X),
+        *(
+            lambda m, axis=axis, f=f: m.apply_along_axis(
+                lambda v: f(m, v), axis, np.arange(24.0).reshape(2, 3, 4)
+            )
+            for axis in range(-3, 3)
+            for f in (
+                lambda m, v: v[:2],
+                lambda m, v: v.sum(),
+                lambda m, v: m.outer(v, v[:2]),
+            )
+        ),
         lambda m: m.apply_over_axes(m.sum, X.reshape(3, 2, 2), [0, 2]),
         lambda m: m.vectorize(lambda a, b: a + b)(X, X[0]),
         lambda m: m.vectorize(lambda a, b: m.dot(a, b), signature="(n),(n)->()")(X, X[:1]),

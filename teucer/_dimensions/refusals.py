@@ -87,7 +87,7 @@ def not_a_shape(op: str, shape: Any) -> TypeError:
                 "\n".join(
                     [
                         (
-                            f"{said} If using `jit`, try using `static_argnums` or applying `jit` "
+                            f"{said}\nIf using `jit`, try using `static_argnums` or applying `jit` "
                             "to smaller subfunctions."
                         ),
                         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, final
@@ -217,10 +219,7 @@ def windows_by_doubling(
     Along each axis in turn, windows of 1, 2, 4, ... elements are made of two of half the size:
     O(log(size)) operations.
     """
-    config = tuple(
-        (low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True)
-    )
-    ys = [pad_p.call(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)]
+    ys = _padded(xs, inits, w)
     for axis, (size, stride, d) in enumerate(
         zip(w.window_dimensions, w.window_strides, w.window_dilation, strict=True)
     ):
@@ -241,6 +240,42 @@ def windows_by_doubling(
         assert found is not None
         ys = [slice_in_dim(y, 0, None, stride, axis) for y in found]
     return ys
+
+
+def _padded(xs: Sequence[Array], inits: Sequence[Any], w: Windows) -> list[Any]:
+    """Arrays with initial values around and between their elements, as windows see them."""
+    config = tuple(
+        (low, high, b - 1) for (low, high), b in zip(w.padding, w.base_dilation, strict=True)
+    )
+    return [
+        pad_p.call(x, init, padding_config=config)[0] for x, init in zip(xs, inits, strict=True)
+    ]
+
+
+def _windows_in_order(
+    combine: Callable[..., Any], xs: Sequence[Array], inits: Sequence[Any], w: Windows
+) -> list[Any]:
+    """Arrays reduced together over windows, element after element, without padding, as XLA's CPU
+    compiler mostly does. The function of lists need not be associative."""
+    shape = w.out_shape(np.shape(xs[0]))
+    found = [_structure.broadcast_to(init, shape, ()) for init in inits]
+    everywhere = not any(map(any, w.padding)) and all(b == 1 for b in w.base_dilation)
+    there = _structure.full(np.shape(xs[0]), True, np.dtype(bool))
+    *ys, there = _padded([*xs, there], [*inits, np.False_], w)
+    for place in itertools.product(*map(range, w.window_dimensions)):
+        parts = [*ys, there]
+        for axis, (i, size, stride, d) in enumerate(
+            zip(place, w.window_dimensions, w.window_strides, w.window_dilation, strict=True)
+        ):
+            last = np.shape(there)[axis] - (size - 1 - i) * d
+            parts = [slice_in_dim(y, i * d, last, stride, axis) for y in parts]
+        *part, is_element = parts
+        combined = combine(found, part)
+        found = combined if everywhere else [
+            _elementwise.where_else(is_element, new, old)
+            for new, old in zip(combined, found, strict=True)
+        ]  # fmt: skip
+    return found
 
 
 @final
@@ -311,7 +346,7 @@ class ReduceWindow(Primitive):
     ) -> Any:
         outs = self.call(*primals, jaxpr=jaxpr, **params)
         _, moved = jvp_flat(
-            lambda *zs: _reduce_window_by_doubling(jaxpr, zs, **params), primals, tangents
+            lambda *zs: _reduce_window_in_parts(jaxpr, zs, **params), primals, tangents
         )
         return outs, tuple(moved)
 
@@ -328,7 +363,7 @@ class ReduceWindow(Primitive):
         n = len(args) // 2
         if any(d is not None for d in dims[n:]):
             outs, out_dims = batch_flat(
-                lambda *zs: _reduce_window_by_doubling(jaxpr, zs, consts=consts, **windows),
+                lambda *zs: _reduce_window_in_parts(jaxpr, zs, consts=consts, **windows),
                 axis,
                 args,
                 dims,
@@ -369,19 +404,29 @@ class ReduceWindow(Primitive):
         )
 
 
-def _reduce_window_by_doubling(
+# Windows of at most so many elements are reduced one element after the other, so that a function
+# that is not associative has the derivative of what XLA computes. Of larger ones it must be.
+_FEW = 32
+
+
+def _reduce_window_in_parts(
     jaxpr: ClosedJaxpr,
     operands: Sequence[Array],
     *,
     consts: Sequence[Array],
     **windows: Unpack[WindowParams],
 ) -> list[Any]:
-    n = len(operands) // 2
+    n, w = len(operands) // 2, Windows(**windows)
 
     def combine(a: Any, b: Any) -> Any:
         return apply_scalar_jaxpr(jaxpr, [*a, *b])
 
-    found = windows_by_doubling(combine, operands[:n], operands[n:], Windows(**windows))
+    shape = w.out_shape(np.shape(operands[0]))
+    if 0 in shape:
+        return [_structure.broadcast_to(init, shape, ()) for init in operands[n:]]
+    if math.prod(w.window_dimensions) <= _FEW:
+        return _windows_in_order(combine, operands[:n], operands[n:], w)
+    found = windows_by_doubling(combine, operands[:n], operands[n:], w)
     return combine(
         [
             _structure.broadcast_to(i, np.shape(y), ())

@@ -298,7 +298,9 @@ def _unknown(name: str) -> Any:
         value = self.concrete()
         if value is None:
             raise errors.ConcretizationTypeError(
-                self, f"The {name}() method was called on a traced array."
+                self,
+                f"The {name}() method was called on traced array with shape "
+                f"{self.aval.str_short()}.",
             )
         return getattr(value if hasattr(value, name) else np.asarray(value), name)(*args, **kwargs)
 

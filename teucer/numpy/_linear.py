@@ -293,6 +293,11 @@ def _tensordot_axes(axes: Any, a_shape: Any, b_shape: Any) -> Any:
             "tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples "
             f"of ints.\n    axes: {axes!r}"
         )
+    if not all(isinstance(v, tuple | list) or hasattr(v, "__index__") for v in axes):
+        raise TypeError(
+            "tensordot requires both axes lists to be either ints, tuples or lists, got "
+            f"{axes[0]} and {axes[1]}"
+        )
     first, second = (
         tuple(v) if isinstance(v, tuple | list) else (operator.index(v),) for v in axes
     )

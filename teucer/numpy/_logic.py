@@ -246,6 +246,8 @@ def iscomplexobj(x: Any) -> bool:
     """
     if x is None:
         return False
+    if isinstance(x, list | tuple):
+        return any(map(iscomplexobj, x))
     try:
         dtype = typeof(x).dtype
     except TypeError:

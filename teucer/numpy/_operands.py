@@ -114,6 +114,8 @@ def concrete(x: Any, op: str, what: str) -> np.ndarray[Any, Any]:
         if known is None:
             raise errors.ConcretizationTypeError(x, f"{op}: {what}")
         x = known
+    if isinstance(x, list | tuple):
+        x = [concrete(part, op, what) for part in x]
     return np.asarray(x)
 
 

@@ -275,8 +275,9 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list[Any
     x = operand(name, ary)
     at = axis_of(x, axis)
     n = x.shape[at]
-    if isinstance(indices_or_sections, Sequence | np.ndarray | ArrayImpl | Tracer) and np.ndim(
-        indices_or_sections
+    if isinstance(indices_or_sections, Sequence) or (
+        isinstance(indices_or_sections, np.ndarray | ArrayImpl | Tracer)
+        and np.ndim(indices_or_sections)
     ):
         symbolic = isinstance(indices_or_sections, Sequence) and any(
             map(is_symbolic, indices_or_sections)

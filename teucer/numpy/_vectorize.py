@@ -203,7 +203,7 @@ def apply_along_axis(
     at = axis_of(x, axis)
     f = lambda line: func1d(line, *args, **kwargs)  # noqa: E731 - vmap names it in messages
     for _ in range(x.ndim - at - 1):
-        f = vmap(f, in_axes=1, out_axes=-1)
+        f = vmap(f, in_axes=-1, out_axes=-1)
     for _ in range(at):
         f = vmap(f, in_axes=0, out_axes=0)
     return f(x)
