@@ -31,6 +31,7 @@ from teucer.lax._reductions import (
     scalar_body,
     tree_computation,
 )
+from teucer.lax._selection import where_else
 from teucer.lax._slicing import pad_p, slice_in_dim
 from teucer.lax._window_shapes import (
     PlainWindowParams,
@@ -272,7 +273,7 @@ def _windows_in_order(
         *part, is_element = parts
         combined = combine(found, part)
         found = combined if everywhere else [
-            _elementwise.where_else(is_element, new, old)
+            where_else(is_element, new, old)
             for new, old in zip(combined, found, strict=True)
         ]  # fmt: skip
     return found
