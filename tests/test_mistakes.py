@@ -4,6 +4,7 @@ Each error is of a class that users know, names what was given, and shows nothin
 """
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -421,7 +422,8 @@ MISTAKES = {
     "shard_map axis": (lambda: mapped(lambda x: lax.psum(x, "y"))(jnp.ones(2)), "NameError"),
     "checkpoint_policies": (lambda: jax.checkpoint_policies.nothing(), "AttributeError"),
 }
-OURS = re.compile(r"teucer\._|/teucer/[\w/]+\.py|\(C\d\)")
+PACKAGE = re.escape(os.path.dirname(jax.__file__))
+OURS = re.compile(rf"teucer\._|{PACKAGE}/[\w/]+\.py|\(C\d\)")
 # A quotation, a number, a call, an argument or a name of ours.
 NAMED = re.compile(r"['\"`(\[<]|\d|argument|got |jnp\.|lax\.")
 

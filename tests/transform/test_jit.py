@@ -18,6 +18,7 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._base.source import is_internal
 from teucer.sharding import AxisType, NamedSharding
 
 
@@ -428,7 +429,7 @@ def calls_of_python(call):
     entered = []
 
     def note(frame, event, _):
-        if event == "call" and "teucer" in frame.f_code.co_filename:
+        if event == "call" and is_internal(frame.f_code.co_filename):
             entered.append(frame.f_code.co_qualname)
 
     sys.setprofile(note)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["StayingCall", "outlined_call_p"]
+__all__ = ["StayingCall", "outlined_call_p", "reshaped", "row"]
 
 
 class StayingCall(Primitive):
@@ -56,15 +56,15 @@ class OutlinedCall(StayingCall):
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")
-        ins, outs = ([_row(aval) for aval in avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
+        ins, outs = ([row(aval) for aval in avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
         if key not in ctx.module.emitted:
             ctx.module.emitted[key] = (
                 ctx.function(
                     "outlined",
                     ins,
                     outs,
-                    lambda *given: _reshaped(
-                        ctx, ctx.inline(jaxpr, *_reshaped(ctx, given, jaxpr.in_avals)), outs
+                    lambda *given: reshaped(
+                        ctx, ctx.inline(jaxpr, *reshaped(ctx, given, jaxpr.in_avals)), outs
                     ),
                 ),
                 jaxpr.jaxpr,
@@ -72,12 +72,12 @@ class OutlinedCall(StayingCall):
         symbol, _ = ctx.module.emitted[key]
         results = ctx.op(
             "func.call",
-            _reshaped(ctx, values, ins),
+            reshaped(ctx, values, ins),
             outs,
             f"callee = @{symbol}",
             attributes=stays,
         )
-        return tuple(_reshaped(ctx, results, jaxpr.out_avals))
+        return tuple(reshaped(ctx, results, jaxpr.out_avals))
 
 
 def _reorders(jaxpr: Jaxpr) -> bool:
@@ -88,11 +88,13 @@ def _reorders(jaxpr: Jaxpr) -> bool:
     )
 
 
-def _row(aval: ShapedArray) -> Any:
+def row(aval: ShapedArray) -> Any:
+    """The type of an array's numbers in a row, which have one layout only."""
     return aval if aval.extended or aval.ndim < 2 else ShapedArray((aval.size,), aval.dtype)
 
 
-def _reshaped(ctx: Context, values: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Any]:
+def reshaped(ctx: Context, values: Sequence[Value], avals: Sequence[ShapedArray]) -> list[Any]:
+    """Values in the shapes of types that have as many elements."""
     return [
         v if aval.extended else hlo.reshape(ctx, v, aval.shape)
         for v, aval in zip(values, avals, strict=True)

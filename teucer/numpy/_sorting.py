@@ -262,11 +262,21 @@ def _ordered(x: Any) -> Any:
         return x
     if dtypes.bit_width(x.dtype) < 16:
         x = _structure.convert_element_type(x, np.float32)
-    kind = np.dtype(f"int{dtypes.bit_width(x.dtype)}")
+    return _ordered_bits(_bits(x), x.dtype)
+
+
+def _bits(x: Any) -> Any:
+    return _conversion.bitcast_convert_type(x, np.dtype(f"int{dtypes.bit_width(x.dtype)}"))
+
+
+def _ordered_bits(bits: Any, dtype: Any) -> Any:
+    """Integers of the order of the floats that have the bits. Both zeros are 0."""
+    kind = bits.dtype.type
     least, most = np.iinfo(kind).min, np.iinfo(kind).max
-    bits = _conversion.bitcast_convert_type(x, kind)
-    # Of negative floats the greater has the lesser bits. Both zeros are 0.
-    return where(_ufuncs.isnan(x), kind.type(most), where(bits < 0, kind.type(least) - bits, bits))
+    infinity = kind(np.array(np.inf, dtype).view(bits.dtype))
+    is_nan = _ufuncs.greater(_elementwise.bitwise_and(bits, kind(most)), infinity)
+    # Of negative floats the greater has the lesser bits.
+    return where(is_nan, kind(most), where(bits < 0, kind(least) - bits, bits))
 
 
 def _precedes(x: Any, v: Any, right: bool) -> Any:
@@ -285,18 +295,22 @@ def _binary_search(x: Any, v: Any, right: bool, unrolled: bool) -> Any:
     # Of steps too many the last ones change nothing.
     steps = int(min(dimensions.bounds(n).high, 2**31 - 1)).bit_length()
     wanted = _ordered(v)
+    # Some processors round subnormals of this type to zero even where they only move.
+    by_bits = x.dtype == dtypes.bfloat16
+    held = _bits(x) if by_bits else x
 
     def step(_: Any, bounds: Any) -> Any:
         low, high = bounds
         middle = (low + high) // 2
         element = _gather.gather(
-            x,
+            held,
             _shapes.expand_dims(middle, (v.ndim,)),
             GatherDimensionNumbers((), (0,), (0,)),
             (1,),
             mode="clip",
         )
-        go = _elementwise.bitwise_and(_precedes(_ordered(element), wanted, right), low < high)
+        element = _ordered_bits(element, x.dtype) if by_bits else _ordered(element)
+        go = _elementwise.bitwise_and(_precedes(element, wanted, right), low < high)
         return where(go, middle + 1, low), where(go, high, where(low < high, middle, high))
 
     bounds = tuple(

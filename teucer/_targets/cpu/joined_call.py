@@ -13,9 +13,11 @@ import numpy as np
 
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._lower import text
-from teucer._targets.outlined_call import StayingCall
+from teucer._targets.outlined_call import StayingCall, reshaped, row
+from teucer._xla import client as xla
 
 if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
     from teucer._core.typing import Aval
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -34,19 +36,27 @@ class JoinedCall(StayingCall):
         # XLA aborts the process where nothing in the called function reads one of its parameters,
         # as after a simplification. So it has one, a tuple, with a number that it gives back.
         number = ctx.constant(np.zeros((), np.int32))
-        ins, outs = ([number.aval, *avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
+        carried = row if xla.CALLS_MISS_COPIES else _as_it_is
+        ins, outs = (
+            [number.aval, *map(carried, avals)] for avals in (jaxpr.in_avals, jaxpr.out_avals)
+        )
         taken, given = _tuple_of(ins), _tuple_of(outs)
 
         def body(operands: Value) -> Sequence[Value]:
             first, *inner = _elements(ctx, operands, ins)
-            return ctx.op("stablehlo.tuple", (first, *ctx.inline(jaxpr, *inner)), (given,))
+            computed = ctx.inline(jaxpr, *reshaped(ctx, inner, jaxpr.in_avals))
+            return ctx.op("stablehlo.tuple", (first, *reshaped(ctx, computed, outs[1:])), (given,))
 
         symbol = ctx.function(self.name, (taken,), (given,), body)
-        operands = ctx.op("stablehlo.tuple", (number, *values), (taken,))
+        operands = ctx.op("stablehlo.tuple", (number, *reshaped(ctx, values, ins[1:])), (taken,))
         (results,) = ctx.op(
             "func.call", operands, (given,), f"callee = @{symbol}", attributes=_ONE_KERNEL
         )
-        return tuple(_elements(ctx, results, outs)[1:])
+        return tuple(reshaped(ctx, _elements(ctx, results, outs)[1:], jaxpr.out_avals))
+
+
+def _as_it_is(aval: ShapedArray) -> ShapedArray:
+    return aval
 
 
 _ONE_KERNEL = 'mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}'
