@@ -1,56 +1,60 @@
 # Everything is set up from Python >= 3.11 and make alone, in virtual environments beside this file,
-# and only when something has changed.
+# and only when something has changed. The newest Python that is found, with the newest jaxlib for
+# it, is the default.
 #   make run            the demo
 #   make test           all checks and the quick tests
+#   make test-oldest    the tests that touch jaxlib, with the oldest Python and jaxlib: five minutes
 #   make test-all       the slow tests too
-#   make test-matrix    the tests on Python 3.12 with newer jaxlibs
-#   make bench          speed beside JAX 0.10.2
-#   make bench-corpus   the corpus of programs beside JAX 0.12.0.1
+#   make test-matrix    the quick tests on Python 3.11 to 3.13 with jaxlib 0.10 to 0.12
+#   make bench          speed beside the JAX of the same jaxlib
+#   make bench-corpus   the corpus of programs beside JAX
 #   make bench-ops      time of each operation beside JAX
 #   make accuracy       errors of functions in ulp
 #   make conformance    JAX's published tests, where they are laid out
 #   make docs           the documentation site
-#   make mutants        changes to the library that tests must notice; drawn by chance in a room:
+#   make mutants        changes to the library that tests must notice; drawn by chance in a package:
 #                       ROOM=lax/_sorting.py, or ROOM=random
 #   make lint, format, clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-find_python = $(shell for p in $(1); do \
-    "$$p" -c 'import ensurepip, sys; sys.exit(sys.version_info < $(2))' 2>/dev/null \
-    && echo "$$p" && break; done)
+# The path of a Python of a version, 3.13 say: on PATH, or one of pyenv's that is not active.
+find_python = $(shell for p in python$(1) \
+    $$(ls -d $(HOME)/.pyenv/versions/$(1).*/bin/python 2>/dev/null | sort -rV) python3; do \
+    "$$p" -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != tuple(map(int, "$(1)".split("."))))' \
+    2>/dev/null && command -v "$$p" && break; done)
+newest_python = $(firstword $(foreach version,3.14 3.13 3.12 3.11,$(call find_python,$(version))))
 
-PYTHON ?= $(call find_python,python3.11 python3.12 python3,(3, 11))
-# A pyenv shim of a version that is installed but not active does not run, hence also the paths of
-# pyenv's versions.
-PYENV312 := $(sort $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python))
-PYTHON312 ?= $(call find_python,python3.12 $(PYENV312),(3, 12))
-JAXLIBS := 0.11.2 0.12.x
+PYTHON ?= $(newest_python)
+# The releases of jaxlib, each with the Python on which it is tested.
+OLDEST := 3.11-0.10.2
+MATRIX := $(OLDEST) 3.12-0.11.2 3.13-0.12.x
 WORKERS ?= 2
 
 BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST_QUICK := pytest -n $(WORKERS) -q -m "not slow"
+# The tests of what calls jaxlib: compilers, arrays, devices, kernels, serialised programs.
+TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/core tests/programs \
+    tests/compat tests/profiling tests/dynamic tests/kernels tests/test_dtypes.py \
+    tests/test_pytrees.py tests/test_import.py tests/test_config.py
 SETUP_INPUTS := pyproject.toml Makefile
 
-.PHONY: help setup run test test-all test-matrix bench bench-corpus bench-ops accuracy conformance \
-    docs mutants lint format clean
+.PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
+    conformance docs mutants lint format clean
 
-need_python = @test -n "$(PYTHON)" || { echo "No Python >= 3.11 found. Install one," \
-    "or name it: make PYTHON=/path/to/python" >&2; exit 1; }
-need_python312 = @test -n "$(PYTHON312)" || { echo "No Python 3.12 found, which newer jaxlibs" \
-    "need. Install it with 'pyenv install 3.12', or name it:" \
-    "make PYTHON312=/path/to/python3.12" >&2; exit 1; }
+need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
+    "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
 
 help:
-	@sed -n '3,15s/^#   //p' Makefile
+	@sed -n '4,18s/^#   //p' Makefile
 
 setup: .venv/.installed
 
 .venv/.installed: $(SETUP_INPUTS)
-	$(need_python)
-	"$(PYTHON)" -m venv .venv
+	$(call need_python,$(PYTHON),3.13,PYTHON)
+	"$(PYTHON)" -m venv --clear .venv
 	$(BIN)/python $(PIP_INSTALL) -e '.[cli,demo,viz,test]'
 	@touch $@
 
@@ -69,22 +73,30 @@ test: lint
 test-all: lint
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n $(WORKERS) -q
 
-test-matrix: $(JAXLIBS:%=.venv-jaxlib-%/.installed)
-	@set -e; for version in $(JAXLIBS); do echo "== jaxlib $$version"; \
-	    .venv-jaxlib-$$version/bin/$(PYTEST_QUICK); done
+test-oldest: .venv-$(OLDEST)/.installed
+	.venv-$(OLDEST)/bin/$(PYTEST_QUICK) $(TOUCH_JAXLIB)
 
-.venv-jaxlib-%/.installed: $(SETUP_INPUTS)
-	$(need_python312)
-	"$(PYTHON312)" -m venv .venv-jaxlib-$*
-	.venv-jaxlib-$*/bin/python $(PIP_INSTALL) -e '.[test]' 'jaxlib==$(subst x,*,$*)'
+test-matrix: $(MATRIX:%=.venv-%/.installed)
+	@set -e; for pair in $(MATRIX); do echo "== Python and jaxlib $$pair"; \
+	    .venv-$$pair/bin/$(PYTEST_QUICK); done
+
+# An environment .venv-PYTHON-JAXLIB. PYTHON311, PYTHON312 and PYTHON313 name other Pythons.
+version_of = $(firstword $(subst -, ,$(1)))
+variable_of = PYTHON$(subst .,,$(call version_of,$(1)))
+python_of = $(or $($(call variable_of,$(1))),$(call find_python,$(call version_of,$(1))))
+jaxlib_of = $(subst x,*,$(lastword $(subst -, ,$(1))))
+.venv-3.%/.installed: $(SETUP_INPUTS)
+	$(call need_python,$(call python_of,3.$*),$(call version_of,3.$*),$(call variable_of,3.$*))
+	"$(call python_of,3.$*)" -m venv --clear .venv-3.$*
+	.venv-3.$*/bin/python $(PIP_INSTALL) -e '.[cli,viz,test]' 'jaxlib==$(call jaxlib_of,3.$*)'
 	@touch $@
 
 # JAX and Teucer cannot share a process, and JAX is not a dependency: it lives in an environment of
-# its own.
-.venv-jax/.installed: $(SETUP_INPUTS)
-	$(need_python)
-	"$(PYTHON)" -m venv .venv-jax
-	.venv-jax/bin/python $(PIP_INSTALL) 'jax==0.10.2' 'jaxlib==0.10.2'
+# its own, in the release of the jaxlib that Teucer uses.
+.venv-jax/.installed: .venv/.installed
+	"$(PYTHON)" -m venv --clear .venv-jax
+	version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)'); \
+	    .venv-jax/bin/python $(PIP_INSTALL) "jax==$$version" "jaxlib==$$version"
 	@touch $@
 
 docs: .venv/.docs-installed
@@ -97,23 +109,16 @@ docs: .venv/.docs-installed
 
 # The first draw notes which tests come by which lines: that takes as long as the quick tests in one
 # process.
-mutants: .venv-jaxlib-0.12.x/.installed
-	.venv-jaxlib-0.12.x/bin/python tools/mutants.py $(ROOM) $(if $(ROOM),-n $(or $(NUMBER),8))
+mutants: .venv/.installed
+	$(BIN)/python tools/mutants.py $(ROOM) $(if $(ROOM),-n $(or $(NUMBER),8))
 
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)
 
-.venv-jax-0.12/.installed: $(SETUP_INPUTS)
-	$(need_python312)
-	"$(PYTHON312)" -m venv .venv-jax-0.12
-	.venv-jax-0.12/bin/python $(PIP_INSTALL) 'jax==0.12.0.1' 'jaxlib==0.12.0.1'
-	@touch $@
-
 # Half an hour on an idle machine. JAX_PYTHON names another JAX.
-bench-corpus: .venv-jaxlib-0.12.x/.installed $(if $(JAX_PYTHON),,.venv-jax-0.12/.installed)
-	.venv-jaxlib-0.12.x/bin/python benchmarks/corpus/compare.py \
-	    --jax $(or $(JAX_PYTHON),.venv-jax-0.12/bin/python) \
-	    --teucer .venv-jaxlib-0.12.x/bin/python $(BENCH_ARGS)
+bench-corpus: .venv/.installed $(if $(JAX_PYTHON),,.venv-jax/.installed)
+	$(BIN)/python benchmarks/corpus/compare.py --jax $(or $(JAX_PYTHON),.venv-jax/bin/python) \
+	    --teucer $(BIN)/python $(BENCH_ARGS)
 
 # Largest errors in ulp beside JAX's, as benchmarks/notes/accuracy.md has them; ARGS="--all erfc"
 # for all inputs of a function.
@@ -136,7 +141,7 @@ format: .venv/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-jax .venv-jax-0.12 .venv-jaxlib-* build dist *.egg-info
+	rm -rf .venv .venv-* build dist *.egg-info
 	rm -rf docs/_build docs/reference benchmarks/results
 	rm -rf .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
