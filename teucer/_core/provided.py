@@ -102,6 +102,9 @@ class Provided:
     memory_note: Callable[[Any], str]
     buffers: Buffers
     quotients: Quotients
+    # lax: on_basis(f, aval) is what a linear function gives for the standard basis of a type, and
+    # the batch dimensions of that; loaded with the first Jacobian.
+    on_basis: Callable[[Callable[[Any], Sequence[Any]], Any], tuple[list[Any], list[int | None]]]
     # loops(): loaded with the first program in which outlining finds a loop.
     loops: Callable[[], Loops]
 

@@ -15,6 +15,7 @@ from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_nam
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
 from teucer._transform.batch import batch_flat
@@ -166,7 +167,6 @@ def _columns(
         _check_jacobian_output(a, holomorphic, op)
     rows: list[list[Any]] = [[] for _ in out_avals]
     for k, aval in enumerate(avals):
-        basis = _basis(aval)
 
         def push(t: Value, k: int = k) -> list[Any]:
             tangents = [
@@ -175,7 +175,7 @@ def _columns(
             return eval_jaxpr(lin.jaxpr, lin.residuals, *tangents)
 
         with within(VMAP):
-            outs, dims = batch_flat(push, Axis(aval.size), [basis], [0])
+            outs, dims = _on_basis(push, aval)
         moved = iter(
             [
                 array_ops.to_axis(y, d, aval.size, np.ndim(y) - (d is not None))
@@ -203,7 +203,7 @@ def _rows(f: FlatFunction, flat: Sequence[object], holomorphic: bool, op: str) -
             return [array_ops.instantiate(c) for c in pullback.pull_flat(cts)]
 
         with within(VMAP):
-            outs, dims = batch_flat(pull, Axis(aval.size), [_basis(aval)], [0])
+            outs, dims = _on_basis(pull, aval)
         rows.append(
             [
                 _as_weak_as(
@@ -222,6 +222,16 @@ def _as_weak_as(aval: ShapedArray, block: object) -> Any:
     """A block of a Jacobian with the weak type of what it is a derivative of (jacfwd) or by
     (jacrev)."""
     return array_ops.convert(block, typeof(block).update(weak_type=aval.weak_type))
+
+
+def _on_basis(
+    f: Callable[[Any], Sequence[Value]], aval: ShapedArray
+) -> tuple[list[Any], list[int | None]]:
+    """What a linear function of a tangent gives for the standard basis, and the batch axes."""
+    lies_over_mesh = aval.partition is not None or aval.vma
+    if aval.symbolic or aval.tangent_aval().dtype == float0 or aval.size < 2 or lies_over_mesh:
+        return batch_flat(f, Axis(aval.size), [_basis(aval)], [0])
+    return provided.on_basis(f, aval)
 
 
 def _basis(aval: ShapedArray) -> Any:

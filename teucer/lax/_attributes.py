@@ -42,7 +42,7 @@ def attribute(value: object) -> str:
     string, a dtype, a NumPy array of numbers, or a list, tuple or mapping of such.
     Raises TypeError for anything else, OverflowError for an int that 64 bits do not hold.
     """
-    if isinstance(value, str | bytes) and not isinstance(value, np.generic):
+    if isinstance(value, str | bytes) and not isinstance(value, np.str_ | np.bytes_):
         return quoted(value)
     if isinstance(value, bool):
         return "true" if value else "false"

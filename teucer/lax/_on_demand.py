@@ -3,14 +3,14 @@ take longer with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.provided import Loops, provided
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
-    from teucer._core.typing import Array, ArrayLike
+    from teucer._core.typing import Array, ArrayLike, Aval, Value
     from teucer._devices.shardings import NamedSharding
 
 __all__: list[str] = []
@@ -51,6 +51,18 @@ def _blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     blame(closed, args)
 
 
+def _on_basis(f: Callable[[Value], Sequence[Value]], aval: Aval) -> Any:
+    # For Jacobians.
+    from teucer.lax._diagonals import on_basis
+
+    return on_basis(f, aval)
+
+
 provided.fill(
-    loops=_loops, lay_out=_lay_out, vary=_vary, reduce_cotangents=_reduce_cotangents, blame=_blame
+    loops=_loops,
+    on_basis=_on_basis,
+    lay_out=_lay_out,
+    vary=_vary,
+    reduce_cotangents=_reduce_cotangents,
+    blame=_blame,
 )
