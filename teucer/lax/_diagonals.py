@@ -28,13 +28,14 @@ from teucer.lax._selection import select_n
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
-    from teucer._core.typing import Aval, Params, Value
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Params, Value
 
 __all__ = ["on_basis"]
 
 
 def on_basis(
-    f: Callable[[Value], Sequence[Value]], aval: Aval
+    f: Callable[[Value], Sequence[Value]], aval: ShapedArray
 ) -> tuple[list[Any], list[int | None]]:
     """What a linear function of one value of a type gives for the standard basis, as `batch_flat`
     gives it."""
@@ -100,7 +101,8 @@ class _Diagonals(Trace):
         """An array in memory."""
         if type(x) is not _Structured or x._trace is not self:
             return x
-        aval, value, axis = x.aval, x.value, x.axis
+        aval, axis = x.aval, x.axis
+        value: Any = x.value
         others = [i for i in range(aval.ndim) if i != axis]
         if not x.is_diagonal:
             return _shapes.broadcast_in_dim(value, aval.shape, others)
@@ -151,10 +153,11 @@ def _elementwise(primitive: Primitive, is_linear: Callable[..., bool]) -> None:
     _rules[primitive] = rule
 
 
-for _primitive in (ops.neg_p, ops.real_p, ops.imag_p, ops.conj_p):
-    _elementwise(_primitive, lambda x: x)
-for _primitive in (ops.add_p, ops.sub_p, _structure.add_any_p):
-    _elementwise(_primitive, lambda x, y: x and y)
+for _unary in (ops.neg_p, ops.real_p, ops.imag_p, ops.conj_p):
+    _elementwise(_unary, lambda x: x)
+for _sum_p in (ops.add_p, ops.sub_p):
+    _elementwise(_sum_p, lambda x, y: x and y)
+_elementwise(_structure.add_any_p, lambda x, y: x and y)
 _elementwise(ops.mul_p, lambda x, y: x != y)
 _elementwise(ops.div_p, lambda x, y: x and not y)
 

@@ -10,7 +10,8 @@ from teucer._core.provided import Loops, provided
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
-    from teucer._core.typing import Array, ArrayLike, Aval, Value
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Array, ArrayLike, Value
     from teucer._devices.shardings import NamedSharding
 
 __all__: list[str] = []
@@ -51,7 +52,7 @@ def _blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     blame(closed, args)
 
 
-def _on_basis(f: Callable[[Value], Sequence[Value]], aval: Aval) -> Any:
+def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
     # For Jacobians.
     from teucer.lax._diagonals import on_basis
 
