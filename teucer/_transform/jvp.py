@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Params, Value
 
-__all__ = [
-    "JVPTrace",
-    "JVPTracer",
-    "jvp_flat",
-    "jvp_jaxpr",
-    "split_tangents",
-]
+__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
 
 
 @final
@@ -122,8 +116,8 @@ class JVPTrace(Trace):
     def split(self, x: Value, is_part: bool = False) -> tuple[Any, Any]:
         """The value and the tangent of what a function, or a part of one, returned."""
         if type(x) is JVPTracer and x._trace is self:
-            t = x.tangent
-            return x.primal, t.tangent if type(t) is Limit and not is_part else t
+            given = type(x.tangent) is Limit and not is_part
+            return x.primal, x.tangent.tangent if given else x.tangent
         check_alive(x)
         return x, typeof(x).zero
 
