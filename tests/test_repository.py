@@ -300,12 +300,23 @@ def test_changelog_tells_of_the_version():
 
 def test_ci_runs_what_developers_run():
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "make" in line]
-    assert commands == ["make test"]
+    assert commands == ["make test", "make test-oldest"]
 
 
 @pytest.mark.parametrize(
     "target",
-    ["run", "test", "test-all", "test-matrix", "bench", "mutants", "lint", "format", "clean"],
+    [
+        "run",
+        "test",
+        "test-oldest",
+        "test-all",
+        "test-matrix",
+        "bench",
+        "mutants",
+        "lint",
+        "format",
+        "clean",
+    ],
 )
 def test_make_has_target(target):
     done = subprocess.run(
