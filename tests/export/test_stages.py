@@ -47,6 +47,7 @@ tensor<2x3xf32> {jax.result_info = "result[1]['a']"}) {
     assert "ROOT" in lowered.compiler_ir("hlo").as_hlo_text() and "stablehlo.sine" in str(
         lowered.compiler_ir()
     )
+    assert str(lowered.compiler_ir()) == lowered.as_text()
     for method in (lowered.as_text, lowered.compiler_ir):
         with pytest.raises(ValueError, match="unknown dialect: foo"):
             method("foo")

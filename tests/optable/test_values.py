@@ -170,3 +170,21 @@ def test_weak_types(op: Op) -> None:
             assert aval.weak_type == (strong is None), (
                 f"{op} with strong operand {strong}: {aval!r}"
             )
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        pytest.param(op, id=str(op), marks=op.marks(quick=i % 10 == 0))
+        for i, op in enumerate(all_ops().values())
+    ],
+)
+def test_the_text_is_that_of_the_module(op: Op) -> None:
+    """`as_text()` is `str(compiler_ir())`, which is lowered with locations."""
+    dtype = op.quick_dtypes[0]
+    with precision_of(dtype):
+        leaves, f = flat_call(op, op.calls(dtype)[0])
+        lowered = jit(f).lower(*leaves)
+        assert str(lowered.compiler_ir()) == lowered.as_text()
+        assert "mhlo.num_partitions = " in lowered.as_text()
+        assert lowered.as_text().count("jax.result_info") == len(tree_leaves(lowered.out_info))

@@ -358,14 +358,14 @@ class Lowered(Stage):
 
         if dialect == "hlo":  # in which the names of operations are those of instructions
             return mlir.hlo_text(mlir.xla_computation(self._located()), locations=debug_info)
-        written = self._located() if debug_info else self.lowering.text
         _check_dialect(dialect)
-        names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
-        return mlir.pretty(written, names, locations=debug_info)
+        # Without locations the text that was lowered says the same, and is there already.
+        written = self._located() if debug_info else self.lowering.text
+        return mlir.pretty(mlir.readable(written, self._result_names()), locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program in the compiler's form: an MLIR module, or for dialect 'hlo' an XLA
-        computation.
+        """The program in the compiler's form: an MLIR module, whose text is `as_text()`, or for
+        dialect 'hlo' an XLA computation.
 
         Raises ValueError for another dialect.
         """
@@ -374,7 +374,10 @@ class Lowered(Stage):
         if dialect == "hlo":
             return mlir.xla_computation(self._located())
         _check_dialect(dialect)
-        return mlir.parse(self._located())
+        return mlir.readable(self._located(), self._result_names())
+
+    def _result_names(self) -> list[str]:
+        return [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
 
     def _located(self) -> str:
         """The program's text with the names and places that operations come from."""

@@ -163,7 +163,7 @@ class Exported:
         """The module's text."""
         text = str(mlir.read_portable(self.mlir_module_serialized))
         names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
-        return mlir.pretty(text, names)
+        return mlir.pretty(mlir.readable(text, names))
 
     def in_shardings_jax(self, mesh: BaseMesh) -> tuple[Any, ...]:
         """Shardings of the flat arguments on a mesh; None where the module leaves them open."""

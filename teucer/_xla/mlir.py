@@ -30,6 +30,7 @@ __all__ = [
     "portable",
     "pretty",
     "read_portable",
+    "readable",
     "upstream_dialects",
     "xla_computation",
 ]
@@ -64,12 +65,9 @@ def parse(text: str) -> Any:
         return ir.Module.parse(text)
 
 
-def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -> str:
-    """A module's text in the notation of its dialects, as people read it.
-
-    results: what to call the results of the main function. locations: whether to say where
-    operations come from.
-    """
+def readable(text: str, results: Sequence[str] = ()) -> Any:
+    """The module that a text says, with what readers look for: over how many devices it runs, and
+    what the results of the main function are called, if `results` says it."""
     module = parse(text)
     with module.context:
         number = ir.IntegerType.get_signless(32)
@@ -94,8 +92,18 @@ def pretty(text: str, results: Sequence[str] = (), *, locations: bool = False) -
                     for attrs, name in zip(said, results, strict=True)
                 ]
             )
-    shown: str = module.operation.get_asm(enable_debug_info=locations)
-    # What has no place in the user's program has one in the text that was read here.
+    return module
+
+
+def pretty(module: Any, *, locations: bool = False) -> str:
+    """A module's text in the notation of its dialects, as people read it.
+
+    locations: whether to say where operations come from.
+    """
+    if not locations:
+        return str(module)
+    shown: str = module.operation.get_asm(enable_debug_info=True)
+    # What has no place in the user's program has one in the text that was read.
     return re.sub(r'loc\("-":\d+:\d+\)', "loc(unknown)", shown)
 
 
