@@ -27,6 +27,28 @@ ROWS = [
         ValueError,
         "The truth value of an empty array is ambiguous. Use `array.size > 0`",
     ),
+    (
+        lambda: lax.add(X, X[None]),
+        TypeError,
+        "add: arrays must have the same number of dimensions, got {1, 2}: shapes (3,), (1, 3)",
+    ),
+    *(
+        (
+            lambda f=f: jax.jit(f)(1),
+            TypeError,
+            (
+                "Shapes must be 1D sequences of concrete values of integer type, got "
+                f"{shown.format('JitTracer(~int32[])')}. If using `jit`, try using "
+                "`static_argnums` or applying `jit` to smaller subfunctions."
+            ),
+        )
+        for shown, f in {
+            "[{}]": lambda n: X.reshape(n),
+            "(3, {})": lambda n: X.reshape(3, n),
+            "({},)": lambda n: lax.iota(int, n),
+            "(2, {})": lambda n: jnp.zeros((2, n)),
+        }.items()
+    ),
     (lambda: [1][X], TypeError, "Only integer scalar arrays can be converted to a scalar index."),
     (lambda: [1, 2] + X, TypeError, "unsupported operand type(s) for +: 'list' and 'ArrayImpl'"),
     (lambda: X + [1, 2], TypeError, "unsupported operand type(s) for +: 'ArrayImpl' and 'list'"),

@@ -443,3 +443,16 @@ def test_product_of_complex_numbers_is_complex():
         TypeError, match="of complex operands must be complex, got float32 for complex64"
     ):
         dot(np.ones(2, np.complex64), np.ones(2, np.complex64), preferred_element_type=np.float32)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ((1, 1), (0, 0)),
+        (((1,), 1), (0, [0])),
+        ((np.array([1]), np.int32(1)), (np.array(0), (0,))),
+    ],
+)
+def test_axes_of_dot_general_may_be_ints(numbers):
+    x, y = np.ones((5, 3, 2), np.float32), np.ones((5, 3, 4), np.float32)
+    assert jax.lax.dot_general(x, y, numbers).tolist() == np.full((5, 2, 4), 3.0).tolist()

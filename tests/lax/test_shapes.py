@@ -173,3 +173,9 @@ def test_nothing_to_do_returns_the_operand():
 def test_errors(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_one_axis_may_be_an_int():
+    x = np.arange(4)
+    assert lax.reshape(x, 4, 0).tolist() == x.tolist()
+    assert lax.dynamic_slice(x, (1,), 2).tolist() == [1, 2]

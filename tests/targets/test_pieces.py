@@ -238,7 +238,8 @@ def test_an_array_that_is_donated_and_given_twice_is_refused_before_anything_run
     train = jax.jit(step, outline=True, donate_argnums=0)
     twice = [ws[1], *ws[1:]]
     with pytest.raises(
-        RuntimeError, match=r"(?s)donate the same buffer twice.* 0 and 1 .*float32\[.*x\.copy\(\)"
+        RuntimeError,
+        match=r"(?s)donate the same buffer twice.* ws\[0\] and ws\[1\] are.*float32\[.*x\.copy\(\)",
     ):
         train(twice, x)
     assert not any(w.is_deleted() for w in ws)

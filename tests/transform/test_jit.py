@@ -629,3 +629,37 @@ def test_a_constant_that_is_written_to_is_not_another():
     a[:] = 7
     _, y = traced.lower().compile()(np.zeros(3, np.float32))
     assert y.tolist() == [1, 1, 1]
+
+
+def test_one_array_donated_twice_is_refused_by_name():
+    """Before anything runs, so that the array stays."""
+
+    def f(state, x, *, y):
+        return state["w"] + 1, state["b"] + 1, x + 1, y + 1
+
+    for where in (None, jax.sharding.NamedSharding(jax.make_mesh((4,), ("d",)), jax.P("d"))):
+        a, b, c, d = (jax.device_put(np.full(8, i, np.float32), where) for i in range(4))
+        both = jax.jit(f, donate_argnums=0, donate_argnames="y")
+        compiled = both.lower({"w": a, "b": b}, c, y=d).compile()
+        for call in (both, compiled):
+            with pytest.raises(
+                RuntimeError, match=r"(?s)donate the same buffer twice.* state\['b'\] and y are one"
+            ):
+                call({"w": a, "b": b}, c, y=b)
+            with pytest.raises(
+                RuntimeError, match=r"(?s)a buffer and use it, too.* state\['w'\] and x are one"
+            ):
+                call({"w": a, "b": b}, a, y=d)
+        assert not any(v.is_deleted() for v in (a, b, c, d))
+        both({"w": a, "b": b}, c, y=d)
+        assert a.is_deleted() and not c.is_deleted()
+        again = [jax.device_put(np.ones(8, np.float32), where) for _ in range(3)]
+        with pytest.raises((RuntimeError, ValueError), match="donate the same buffer twice"):
+            both({"w": again[0], "b": again[0]}, again[1], y=again[2])
+
+
+def test_one_array_given_twice_is_taken_where_it_is_not_donated():
+    x = jnp.ones(3)
+    assert jax.jit(lambda a, b, c: a + b, donate_argnums=2)(x, x, jnp.ones(3))[0] == 2
+    unused = jax.jit(lambda a, b: a + 1, donate_argnums=0)
+    assert unused(x, x)[0] == 2

@@ -71,7 +71,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
         raise TypeError(
             "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use "
             "jax.random.key_data(arr) if you wish to extract the underlying integer array.\n"
-            f"    x: {x_.aval!r}"
+            f"    x: {x_.aval.str_short()}"
         )
     if (
         x_._npy_value is None
@@ -99,7 +99,7 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     if not x.is_fully_replicated or not own:
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
-            f"devices is not possible.\n    x: {x.aval!r}, sharding {x.sharding}\n"
+            f"devices is not possible.\n    x: {x.aval.str_short()}, sharding {x.sharding}\n"
             "  Read the parts that this process has, x.addressable_shards, or gather all with "
             "jax.experimental.multihost_utils.process_allgather(x, tiled=True)."
         )
@@ -126,7 +126,8 @@ def _gather(x: ArrayImpl) -> np.ndarray[Any, Any]:
     if x._sharding._sums():
         raise ValueError(
             "the value of an array whose parts are still to be summed is on no device.\n"
-            f"    x: {x.aval!r}, sharding {x.sharding}\n  Sum them first: jax.reshard(x, jax.P())."
+            f"    x: {x.aval.str_short()}, sharding {x.sharding}\n"
+            f"  Sum them first: jax.reshard(x, jax.P())."
         )
     out = np.empty(x.shape, x.dtype)
     for shard in x.addressable_shards:
@@ -394,7 +395,7 @@ def tobytes(x: ArrayImpl, order: str = "C") -> bytes:
 @_member
 def __bool__(x: ArrayImpl) -> bool:
     if x.size != 1:
-        raise ValueError(f"The truth value of {ambiguous(x.size)}\n    x: {x.aval!r}")
+        raise ValueError(f"The truth value of {ambiguous(x.size)}\n    x: {x.aval.str_short()}")
     return bool(to_numpy(x))
 
 
@@ -403,7 +404,8 @@ def _scalar_conversion(kind: type[_Number]) -> Callable[[ArrayImpl], _Number]:
         if x.ndim:
             raise TypeError(
                 "Only scalar arrays can be converted to Python scalars; "
-                f"got arr.ndim={x.ndim}\n    x: {x.aval!r}\n  Use x.item() or index x first."
+                f"got arr.ndim={x.ndim}\n"
+                f"    x: {x.aval.str_short()}\n  Use x.item() or index x first."
             )
         return kind(to_numpy(x).item())
 
@@ -423,7 +425,8 @@ _MEMBERS.update(
 def __index__(x: ArrayImpl) -> int:
     if x.ndim or not dtypes.issubdtype(x.dtype, np.integer):
         raise TypeError(
-            f"Only integer scalar arrays can be converted to a scalar index.\n    x: {x.aval!r}"
+            f"Only integer scalar arrays can be converted to a scalar index.\n"
+            f"    x: {x.aval.str_short()}"
         )
     return int(to_numpy(x).item())
 
@@ -520,16 +523,18 @@ def __dlpack__(
     check_live(x)
     if type(x._carried) is KeyCarrier:
         raise TypeError(
-            f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n    x: {x.aval!r}"
+            f"__dlpack__: keys have no DLPack form; jax.random.key_data(x) has.\n"
+            f"    x: {x.aval.str_short()}"
         )
     if len(x.devices()) != 1:
         raise BufferError(
             "__dlpack__: only arrays on one device have a DLPack form.\n"
-            f"    x: {x.aval!r}, {x.sharding}"
+            f"    x: {x.aval.str_short()}, {x.sharding}"
         )
     if dtypes.bit_width(x.dtype) < 8:
         raise BufferError(
-            f"__dlpack__: DLPack has no elements of less than a byte.\n    x: {x.aval!r}\n"
+            f"__dlpack__: DLPack has no elements of less than a byte.\n"
+            f"    x: {x.aval.str_short()}\n"
             "  Convert x to a dtype of whole bytes first."
         )
     if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):

@@ -7,11 +7,12 @@ table (`lax`). Every rule takes and returns tuples, for one operand as for many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from teucer._core import array_ops
 from teucer._core import trace as _trace
 from teucer._core.cost import UNKNOWN, Cost
+from teucer._core.missing import MissingRule, Undefined, no_rule
 from teucer._core.provided import provided
 from teucer._core.types import summed, varying
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, Dims, Params, Value
 
 __all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
-
-
-class MissingRule(NotImplementedError):
-    """A transformation met a primitive that has no rule for it."""
 
 
 class Axis(NamedTuple):
@@ -44,20 +41,6 @@ class Call(NamedTuple):
 
     operands: tuple[Any, ...]
     params: dict[str, Any]
-
-
-@final
-class Undefined:
-    """In a transpose rule: an operand in which the primitive is linear, of type `aval`."""
-
-    __slots__ = ("aval",)
-    aval: Any
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
-
-    def __repr__(self) -> str:
-        return f"Undefined({self.aval})"
 
 
 NO_EFFECTS: frozenset[Any] = frozenset()
@@ -230,7 +213,7 @@ class Primitive:
         return provided.runner(self, params)(*args)
 
     def types(self, *avals: Aval, **params: object) -> tuple[Any, ...]:
-        self.missing("Type rule", "types")
+        self.missing("Type rule", "types", *avals)
 
     def effects(self, *avals: Aval, **params: object) -> frozenset[Any]:
         return NO_EFFECTS
@@ -241,19 +224,19 @@ class Primitive:
     def jvp(
         self, primals: Sequence[Value], tangents: Sequence[Value], **params: object
     ) -> tuple[Any, Any]:
-        self.missing("Differentiation rule", "jvp")
+        self.missing("Differentiation rule", "jvp", *primals)
 
     def transpose(self, cts: Sequence[Value], *args: Value, **params: object) -> Any:
-        self.missing("Transpose rule (for reverse-mode differentiation)", "transpose")
+        self.missing("Transpose rule (for reverse-mode differentiation)", "transpose", *args)
 
     def batch(
         self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object
     ) -> tuple[Any, Any]:
-        self.missing("Batching rule (for vmap)", "batch")
+        self.missing("Batching rule (for vmap)", "batch", *args)
 
     def shard(self, *avals: Aval, **params: object) -> Any:
         if not self.higher_order:
-            self.missing("Sharding rule", "shard")
+            self.missing("Sharding rule", "shard", *avals)
 
     varies: Any = None
     # None where elements that are not of the array would come into the result: then dynamic
@@ -298,11 +281,9 @@ class Primitive:
         """The rule `padded` of a primitive that lets no elements meet: it acts on the buffers."""
         return self.call(*args, **sizes.bounded(params))
 
-    def missing(self, what: str, rule: str) -> NoReturn:
+    def missing(self, what: str, rule: str, *operands: object) -> NoReturn:
         """Raise the error that names the primitive and the rule that it lacks."""
-        raise MissingRule(
-            f"{what} for '{self.name}' not implemented.\n  Define {type(self).__name__}.{rule}."
-        )
+        raise no_rule(self, what, rule, operands)
 
     def __repr__(self) -> str:
         return str(self.name)

@@ -12,7 +12,6 @@ from teucer._core.calls import flatten_results, fun_name
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
-from teucer._core.primitive import Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero, float0
 from teucer._derived.custom_calls import (
@@ -25,7 +24,7 @@ from teucer._derived.custom_calls import (
     closed_over,
     to_jaxpr,
 )
-from teucer._transform.transpose import transpose_jaxpr
+from teucer._derived.transposing import transposed_program
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
@@ -87,17 +86,7 @@ class CustomJVPCall(CustomCall):
     ) -> Any:
         """Of a linear program that calls the function: its derivative has no part in that, so the
         function itself is transposed."""
-        linear = [type(x) is Undefined for x in args]
-        given = [type(ct) is not Zero for ct in cts]
-        transposed, nonzero = transpose_jaxpr(call_jaxpr, linear, given)
-        outs = iter(
-            transposed(
-                *(x for x, lin in zip(args, linear, strict=True) if not lin),
-                *(ct for ct, g in zip(cts, given, strict=True) if g),
-            )
-        )
-        found = iter([next(outs) if nz else None for nz in nonzero])
-        return tuple(next(found) if lin else None for lin in linear)
+        return transposed_program(call_jaxpr, args, cts)
 
     def batch(
         self,

@@ -14,7 +14,7 @@ from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.names import called
-from teucer._core.primitive import Primitive
+from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
 from teucer._core.stage import stage_flat
@@ -32,6 +32,7 @@ from teucer._derived.custom_calls import (
     to_jaxpr,
     unbatched_zero,
 )
+from teucer._derived.transposing import transposed_rule
 from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
@@ -156,6 +157,26 @@ class CustomVJPCall(CustomCall):
             t if d else typeof(y).zero
             for y, t, d in zip(outs, out_tangents, differentiable, strict=True)
         )
+
+    def transpose(
+        self,
+        cts: Sequence[Cotangent],
+        *args: Value,
+        call_jaxpr: ClosedJaxpr,
+        fwd_jaxpr_thunk: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool,
+        **params: object,
+    ) -> Any:
+        """Of a linear program that calls the function, as the rules say it."""
+        moving = tuple(type(x) is Undefined for x in args)
+
+        def rule(*values: Value) -> Any:
+            n = len(moving)
+            _, residuals = fwd_jaxpr_thunk(*values[:n], moving=moving)
+            return bwd(*residuals, *values[n:])
+
+        return transposed_rule(rule, call_jaxpr, args, cts)
 
     def batch(
         self,

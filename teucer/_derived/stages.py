@@ -27,6 +27,7 @@ from teucer._devices.placement import on_assigned, to_be_lowered
 from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
 from teucer._optimize.high import lowered
 from teucer._programs.compile import compile_job
+from teucer._programs.donation import must_be_seen, refuse_shared
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
@@ -547,6 +548,12 @@ class Compiled(Stage):
             outs = self._run(self._low.operands_of(leaves))
             return pytrees.tree_unflatten(self.out_tree, self._low.raised(outs, leaves)), None
         plain = self._on_arrays is None and not any(x.is_high for x in expected)
+        given = self.donate_argnums
+        if plain and given:
+            donated = [i - len(self.consts) in given for i in range(len(leaves))]
+            name = self.program.name
+            refuse_shared(self.program, donated, leaves, lambda: self.arg_names, name)
+            plain = not must_be_seen(self.program, donated)
         fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
         return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._arrays import formats
-from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
@@ -16,7 +15,6 @@ from teucer._executables.compile import Executable, LoadedCode, OnDemand
 from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
-from teucer._xla.client import XlaRuntimeError
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -43,14 +41,7 @@ class Steps(NamedTuple):
     results: tuple[int, ...]
 
     def run(self, args: Sequence[Value]) -> list[Any]:
-        """The results of the program for arguments that are on its device.
-
-        Raises the runtime's error if a donated argument is another one too, before anything has
-        run.
-        """
-        all_donated = [i for step in self.steps for i in step.donated]
-        if all_donated and len({id(x) for x in args}) < len(args):
-            _refuse_shared(args, all_donated)
+        """The results of the program for arguments that are on its device."""
         values = [*args, *self.consts]
         for program, reads, drops, donated in self.steps:
             values += program.start([values[i] for i in reads])
@@ -59,19 +50,6 @@ class Steps(NamedTuple):
             for i in drops:
                 values[i] = None
         return [values[i] for i in self.results]
-
-
-def _refuse_shared(args: Sequence[object], donated: Sequence[int]) -> None:
-    for i in donated:
-        for j, x in enumerate(args):
-            if x is args[i] and i != j:
-                raise XlaRuntimeError(
-                    "INVALID_ARGUMENT: Attempt to donate the same buffer twice, or to donate and "
-                    f"to use it, in one call: leaves {min(i, j)} and {max(i, j)} of the arguments "
-                    f"that the program uses are one array, {typeof(x).str_short()}.\n"
-                    "  Give one of them as a copy, x.copy(), or do not donate it "
-                    "(donate_argnums)."
-                )
 
 
 @final

@@ -20,6 +20,7 @@ from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
+from teucer._programs.donation import must_be_seen, refuse_shared
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
 from teucer._programs.references.programs import needs_low, run_fast, run_high, takes_references
@@ -234,7 +235,13 @@ def call_jitted(
         program = program_for(job)
     except IncompatibleDevices as err:  # with those that the function names itself
         raise naming_arguments(err, staged, leaves) from None
-    fast = fast_path(program, staged.out_tree, leaves, len(staged.consts))
+    info, seen = staged.debug_info, False
+    if True in staged.donated:
+        refuse_shared(
+            program, staged.donated, leaves, lambda: info.arg_names, f"{info.name} at {info.where}"
+        )
+        seen = must_be_seen(program, staged.donated)
+    fast = None if seen else fast_path(program, staged.out_tree, leaves, len(staged.consts))
     outs = execute(program, staged.jaxpr, leaves, 0 if fast else len(staged.consts))
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 

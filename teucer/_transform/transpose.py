@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from teucer._core.missing import NotLinear
 from teucer._core.names import NO_SCOPES, _names, joined
 from teucer._core.places import NOWHERE
-from teucer._core.primitive import Undefined
+from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
@@ -156,7 +157,10 @@ def _pull_given(
             ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
             for u, x in zip(invars, values, strict=True)
         ]
-    in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
+    try:
+        in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
+    except NotLinear:
+        Primitive.transpose(eqn.primitive, given, *values)  # which says so
     for u, value, ct in zip(invars, values, in_cts, strict=True):
         if ct is not None and type(value) is Undefined:
             _accumulate(ct_of, u, ct)

@@ -77,7 +77,7 @@ def keep_bytes(carried: type) -> None:
         if type(x._carried) is carried:
             raise BufferError(
                 "the words of keys are no numbers; jax.random.key_data(x) gives them.\n"
-                f"    x: {x._carried!r}"
+                f"    x: {x.aval.str_short()}"
             )
         return given(x, flags)
 

@@ -32,6 +32,7 @@ __all__ = [
     "Effort",
     "LoadedExecutable",
     "PLATFORMS",
+    "REFUSES_DONATED_TWICE",
     "XlaRuntimeError",
     "compile_options",
     "compile_text",
@@ -174,6 +175,9 @@ jaxlib_extension_version: int = (
 # next, of functions that it does not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in
 # 0.10.2 and 0.11.2.
 CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
+# Whether XLA's CPU client refuses one array that is donated twice to several devices: jaxlib 0.10.2
+# dies of it, 0.12.0.1 does not.
+REFUSES_DONATED_TWICE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 # Whether XLA's CPU compiler leaves constants alone until code is emitted, where a barrier is before
 # them: not in jaxlib 0.10.2.
 KEEPS_BARRIERS = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 11)

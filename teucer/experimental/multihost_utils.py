@@ -113,7 +113,7 @@ def process_allgather(in_tree: PyTreeDef, tiled: bool = False) -> Any:
             if not tiled:
                 raise ValueError(
                     "Gathering global non-fully-addressable arrays only supports tiled=True: the "
-                    f"array is the whole already.\n    x: {x.aval!r}"
+                    f"array is the whole already.\n    x: {x.aval.str_short()}"
                 )
             return _everywhere(x)
         value = np.asarray(x)

@@ -168,7 +168,7 @@ def _odeint(func: Callable[..., object], options: _Options, y0: Any, ts: Any, *a
 
     def to_time(step: _Step, target: object) -> tuple[_Step, Any]:
         def unfinished(step: _Step) -> Any:
-            return (step.t < target) & (step.count < options.mxstep) & (step.dt > 0)
+            return (step.t < target) & (step.count.astype(float) < options.mxstep) & (step.dt > 0)
 
         step = lax.while_loop(unfinished, advance, step._replace(count=jnp.zeros_like(step.count)))
         length = step.t - step.start

@@ -20,6 +20,7 @@ from teucer._core.provided import Quotients, provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._derived.transposing import almost_everywhere
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
@@ -484,6 +485,7 @@ is_finite_p, is_finite = unary(
     result=_to_bool,
     numpy="isfinite",
 )
+almost_everywhere[is_finite_p] = lambda same: True
 
 
 def round(
@@ -589,6 +591,8 @@ ne_p, ne = _compared(
     np.not_equal,
     numpy="not_equal",
 )
+almost_everywhere[eq_p] = bool
+almost_everywhere[ne_p] = operator.not_
 eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
 lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, "less", never_negative)
 le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal, numpy="less_equal")

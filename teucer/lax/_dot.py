@@ -485,7 +485,15 @@ def _is_float8(dtype: DType) -> bool:
 
 def _axes(groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     lhs, rhs = groups
-    return tuple(map(operator.index, lhs)), tuple(map(operator.index, rhs))
+    return _positions(lhs), _positions(rhs)
+
+
+def _positions(axes: Any) -> tuple[int, ...]:
+    """Axes as a tuple; an int is one of them."""
+    try:
+        return (operator.index(axes),)
+    except TypeError:
+        return tuple(map(operator.index, axes))
 
 
 def element_type_of(preferred: object, op: str) -> Any:
@@ -505,9 +513,9 @@ def dot_general(
     """Product of lhs and rhs along contracted and batch axes.
 
     dimension_numbers: ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch)), axes counted from the
-    front. The result has the batch axes, then the other axes of lhs, then the other axes of rhs.
-    Operands of different dtypes meet in the wider one; preferred_element_type is the dtype of the
-    result.
+    front, sequences or ints. The result has the batch axes, then the other axes of lhs, then the
+    other axes of rhs. Operands of different dtypes meet in the wider one; preferred_element_type is
+    the dtype of the result.
     Raises TypeError if axes are wrong (C1) or differ in size (C2).
 
     >>> from teucer import lax

@@ -5,7 +5,7 @@ Dynamic_slice and dynamic_update_slice, and index_take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -349,7 +349,7 @@ def _start(start: ArrayLike, size: Size, kind: object, wide: Any, from_end: bool
 def dynamic_slice(
     operand: ArrayLike,
     start_indices: ArrayLike | Sequence[ArrayLike],
-    slice_sizes: Sequence[int],
+    slice_sizes: int | Sequence[Size],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
@@ -364,8 +364,9 @@ def dynamic_slice(
     [2, 3]
     """
     starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
+    sizes = slice_sizes if isinstance(slice_sizes, Iterable) else (slice_sizes,)
     return dynamic_slice_p.call(
-        operand, *starts, slice_sizes=canonical_shape(slice_sizes, "dynamic_slice")
+        operand, *starts, slice_sizes=canonical_shape(sizes, "dynamic_slice")
     )[0]
 
 

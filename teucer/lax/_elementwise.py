@@ -52,6 +52,7 @@ from teucer.lax._families import (
     Tolerance,
     batch_elementwise,
     binary,
+    not_broadcast,
     or_series,
     scalar_like,
     stretched,
@@ -380,7 +381,7 @@ class Pow(Primitive):
                 f"dtypes must match, but got {x.dtype.name} and {y.dtype.name} respectively."
             )
         if x.shape and y.shape and x.shape != y.shape:
-            raise TypeError(f"pow got incompatible shapes for broadcasting: {x.shape}, {y.shape}.")
+            raise not_broadcast("pow", [x.shape, y.shape])
         weak = x.weak_type and (y.weak_type or x.dtype != y.dtype)
         return (ShapedArray(x.shape or y.shape, x.dtype, weak),)
 

@@ -55,6 +55,7 @@ __all__ = [
     "check_same",
     "describe",
     "face",
+    "not_broadcast",
     "operands",
     "or_series",
     "scalar_like",
@@ -163,12 +164,22 @@ def check_same(name: str, avals: Sequence[ShapedArray], *, scalars: bool = False
         )
     shapes = [aval.shape for aval in avals if aval.shape or not scalars]
     if any(shape != shapes[0] for shape in shapes):  # no set: equal sizes may have different hashes
-        raise TypeError(
-            f"{name} got incompatible shapes for broadcasting: "
-            f"{', '.join(str(a.shape) for a in avals)}.\n"
-            "  lax operations take operands of one shape, but for axes of size 1, or scalars; "
-            "jnp functions broadcast."
+        raise not_broadcast(name, [a.shape for a in avals])
+
+
+def not_broadcast(name: str, shapes: Sequence[tuple[Any, ...]]) -> TypeError:
+    """What is said of operands whose shapes do not go together."""
+    ranks = {len(shape) for shape in shapes if shape}
+    listed = ", ".join(map(str, shapes))
+    return TypeError(
+        (
+            f"{name}: arrays must have the same number of dimensions, got {ranks}: shapes {listed}."
+            if len(ranks) > 1
+            else f"{name} got incompatible shapes for broadcasting: {listed}."
         )
+        + "\n  lax operations take operands of one shape, but for axes of size 1, or scalars; "
+        "jnp functions broadcast."
+    )
 
 
 @final
@@ -277,7 +288,7 @@ class Elementwise(Primitive):
             if type(t) is Zero:
                 continue
             if rules is None:
-                self.missing("Differentiation rule", "tangents")
+                self.missing("Differentiation rule", "jvp", *primals)
             rule = rules[i]
             term = None if rule is None else rule(t, y, *primals, **params)
             if term is not None:
@@ -295,7 +306,7 @@ class Elementwise(Primitive):
                 continue
             rule = self.transposes[i] if self.transposes is not None else None
             if rule is None:
-                self.missing("Transpose rule (for reverse-mode differentiation)", "transposes")
+                super().transpose(cts, *args, **params)
             found = rule(ct, *args, **params)
             out.append(
                 found

@@ -6,7 +6,7 @@ Broadcast, iota, full, reshape, transpose, rev, squeeze, expand_dims, collapse.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, final
 
 import numpy as np
@@ -427,8 +427,8 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
 
 def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
     """The shape of a new array, of which one axis may be given by its size."""
-    sizes: Any = shape
-    return canonical_shape((sizes,) if np.ndim(sizes) == 0 else sizes, op)
+    several = isinstance(shape, Iterable) and getattr(shape, "ndim", 1) > 0
+    return canonical_shape(shape if several else (shape,), op)  # type: ignore[arg-type, list-item]
 
 
 def full(
@@ -535,7 +535,7 @@ def varying_as(x: Array, aval: ShapedArray) -> Any:
 def reshape(
     operand: ArrayLike,
     new_sizes: Shape,
-    dimensions: Sequence[int] | None = None,
+    dimensions: int | Sequence[int] | None = None,
     *,
     out_sharding: object = None,
 ) -> Array:
@@ -549,7 +549,8 @@ def reshape(
     """
     shape = canonical_sizes(new_sizes)
     if dimensions is not None:
-        order = tuple(operator.index(d) for d in dimensions)
+        listed = dimensions if isinstance(dimensions, Iterable) else (dimensions,)
+        order = tuple(operator.index(d) for d in listed)
         if sorted(order) != list(range(np.ndim(operand))):
             raise TypeError(
                 "reshape dimensions must be a permutation of operand dimensions, got dimensions "

@@ -13,6 +13,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
+from teucer._dimensions.refusals import not_a_shape
 from teucer.lax import _dynamic, _joining, _shapes, _slicing, _structure
 from teucer.numpy._library import at_once, converting, fast
 from teucer.numpy._operands import axes_of, axis_of, broadcast_value, operand, operands
@@ -134,11 +135,7 @@ def _new_shape(x: Array, shape: Any) -> tuple[Any, ...]:
     try:
         sizes = tuple([as_size(d) for d in shape])
     except TypeError as err:
-        raise TypeError(
-            f"Shapes must be 1D sequences of concrete values of integer type, got {given}.\n"
-            "  reshape: a size that depends on a traced value is not known while tracing; mark "
-            "it static with static_argnums."
-        ) from err
+        raise not_a_shape("reshape", [given] if shape is not given else given) from err
     unknown = [i for i, d in enumerate(sizes) if type(d) is int and d == -1]
     if len(unknown) > 1:
         raise TypeError(f"can only specify one unknown axis size with a `-1` value, got {given}")

@@ -14,6 +14,7 @@ from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put
 from teucer._dimensions.dimensions import as_size, is_symbolic, max_dim, min_dim
+from teucer._dimensions.refusals import not_a_shape
 from teucer.lax import _elementwise as lax
 from teucer.lax import _shapes, _structure
 from teucer.lax._joining import concatenate
@@ -35,10 +36,7 @@ def _size(n: Size, name: str, op: str) -> Any:
     try:
         return as_size(n)
     except TypeError as err:
-        raise TypeError(
-            f"Shapes must be 1D sequences of concrete values of integer type, got {(n,)}. "
-            f"argument of {name!r} jnp.{op}()."
-        ) from err
+        raise not_a_shape(f"argument of {name!r} jnp.{op}()", (n,)) from err
 
 
 @fast(static=("shape", "k", "dtype", "triangle"))

@@ -305,7 +305,10 @@ class ufunc:
         self._binary("outer")
         check_arraylike(f"{self.__name__}.outer", A, B)
         x, y = asarray(A), asarray(B)
-        return self._call(_structure.reshape(x, (*x.shape, *[1] * y.ndim)), y)
+        return self._call(
+            _structure.reshape(x, (*x.shape, *[1] * y.ndim)),
+            _structure.reshape(y, (*[1] * x.ndim, *y.shape)),
+        )
 
 
 def _places(x: Any) -> Any:

@@ -13,7 +13,16 @@ from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_d
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value
 
-__all__ = ["as_complex", "floating", "inexact", "matrices", "product", "real", "strong"]
+__all__ = [
+    "along_last",
+    "as_complex",
+    "floating",
+    "inexact",
+    "matrices",
+    "product",
+    "real",
+    "strong",
+]
 
 
 def inexact(name: str, *xs: Any) -> list[Any]:
@@ -59,6 +68,11 @@ def as_complex(x: ArrayLike) -> Any:
 def matrices(name: str, *xs: Value) -> list[Any]:
     """Operands in one inexact dtype; their shapes stay."""
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
+
+
+def along_last(v: Any, x: Any) -> Any:
+    """A vector as the last of as many axes as x has."""
+    return jnp.reshape(v, (*(1,) * (x.ndim - 1), -1))
 
 
 def product(x: Any, y: Any) -> Any:

@@ -167,9 +167,9 @@ def _bessel_jn(z: ArrayLike, v: int, n_iter: int) -> Any:
     # J_k / J_0, of which J_0 follows by 1 = J_0 + 2 J_2 + 2 J_4 + ...
     relative = jnp.cumprod(quotients[::-1], axis=0)
     first = 1 / (1 + 2 * jnp.sum(relative[1::2], axis=0))
-    values = jnp.concatenate([first[None], first * relative[:v]])
+    values = jnp.concatenate([first[None], first[None] * relative[:v]])
     at_zero = np.eye(1, v + 1).reshape(v + 1, *(1,) * z.ndim)
-    return jnp.where(is_zero, at_zero.astype(z.dtype), values)
+    return jnp.where(is_zero[None], at_zero.astype(z.dtype), values)
 
 
 # Exponential integrals

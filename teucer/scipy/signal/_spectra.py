@@ -16,7 +16,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer.lax._structure import canonical_axis
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import along_last, matrices
 
 __all__ = ["csd", "detrend", "istft", "stft", "welch"]
 
@@ -82,7 +82,7 @@ def _without_line(x: Array) -> Any:
     which are orthogonal."""
     places = np.arange(x.shape[-1]) - (x.shape[-1] - 1) / 2
     norm = np.sqrt(np.sum(places**2)) or 1.0
-    unit = jnp.asarray(places / norm, x.real.dtype)
+    unit = along_last(jnp.asarray(places / norm, x.real.dtype), x).astype(x.dtype)
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     return centred - jnp.sum(centred * unit, axis=-1, keepdims=True) * unit
 
@@ -162,7 +162,8 @@ def _transforms(x: Array, cut: _Windows, detrend: object, is_onesided: bool) -> 
     step = cut.nperseg - cut.noverlap
     count = max((x.shape[-1] - cut.noverlap) // step, 0)
     places = step * np.arange(count)[:, None] + np.arange(cut.nperseg)
-    pieces = _without_trend(detrend)(x[..., places]) * jnp.asarray(cut.window).astype(x.dtype)
+    pieces = _without_trend(detrend)(x[..., places])
+    pieces *= along_last(jnp.asarray(cut.window).astype(x.dtype), pieces)
     return jnp.fft.rfft(pieces.real, cut.nfft) if is_onesided else jnp.fft.fft(pieces, cut.nfft)
 
 
@@ -224,16 +225,13 @@ def csd(
     second = first if not others else _transforms(y, cut, detrend, is_onesided)
     weights = jnp.asarray(cut.window).astype(x.real.dtype)
     scale = 1 / (fs * jnp.sum(weights**2)) if scaling == "density" else 1 / jnp.sum(weights) ** 2
-    power = jnp.conj(first) * second * scale
+    power = jnp.conj(first) * second * scale.astype(first.dtype)
     if is_onesided:
         # Each frequency but the first, and the last of an even number, stands also for its
         # opposite.
         end = power.shape[-1] if cut.nfft % 2 else power.shape[-1] - 1
-        power = jnp.where(
-            (jnp.arange(power.shape[-1]) > 0) & (jnp.arange(power.shape[-1]) < end),
-            2 * power,
-            power,
-        )
+        places = jnp.arange(power.shape[-1])
+        power = jnp.where(along_last((places > 0) & (places < end), power), 2 * power, power)
     averaged = jnp.mean(power, axis=-2) if average == "mean" else _median(power)
     return _frequencies(cut.nfft, fs, is_onesided), jnp.moveaxis(averaged, -1, axis)
 
@@ -335,9 +333,8 @@ def stft(
     if padded:
         x = jnp.pad(x, [*along, (0, (-(x.shape[-1] - cut.nperseg) % step) % cut.nperseg)])
     is_onesided = return_onesided and not jnp.iscomplexobj(x)
-    transforms = _transforms(x, cut, detrend, is_onesided) / jnp.sum(
-        jnp.asarray(cut.window)
-    ).astype(x.real.dtype)
+    transforms = _transforms(x, cut, detrend, is_onesided)
+    transforms /= jnp.sum(jnp.asarray(cut.window)).astype(transforms.dtype)
     times = (
         jnp.asarray(np.arange(cut.nperseg / 2, x.shape[-1] - cut.nperseg / 2 + 1, step), float) / fs
     )
@@ -394,7 +391,8 @@ def istft(
     step = cut.nperseg - cut.noverlap
     pieces = jnp.fft.irfft(z, nfft) if input_onesided else jnp.fft.ifft(z, nfft)
     weights = jnp.asarray(cut.window).astype(pieces.real.dtype)
-    pieces = pieces[..., : cut.nperseg] * weights * jnp.sum(weights)
+    pieces = pieces[..., : cut.nperseg]
+    pieces *= along_last((weights * jnp.sum(weights)).astype(pieces.dtype), pieces)
     count = pieces.shape[-2]
     places = step * np.arange(count)[:, None] + np.arange(cut.nperseg)
     size = cut.nperseg + (count - 1) * step
@@ -403,7 +401,9 @@ def istft(
     half = cut.nperseg // 2
     if boundary:
         total, norm = (v[..., half : v.shape[-1] - half] for v in (total, norm))
-    signal = total / jnp.where(norm > 1e-10, norm, 1)
+    signal = total / along_last(jnp.where(norm > 1e-10, norm, 1).astype(total.dtype), total)
     # The axis of time stays where it was, less that of frequencies.
     at = time - (frequency < time)
-    return jnp.arange(signal.shape[-1]) / jnp.asarray(fs, float), jnp.moveaxis(signal, -1, at)
+    return jnp.arange(signal.shape[-1], dtype=float) / jnp.asarray(fs, float), jnp.moveaxis(
+        signal, -1, at
+    )
