@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._base import source
 from teucer._base.errors import describe
@@ -38,10 +38,12 @@ class NotLinear(MissingRule):
     """A transpose rule met operands in which its primitive is not linear."""
 
 
+@final
 class Undefined:
     """In a transpose rule: an operand in which the primitive is linear, of type `aval`."""
 
     __slots__ = ("aval",)
+    aval: Any
 
     def __init__(self, aval: Aval) -> None:
         self.aval = aval

@@ -137,7 +137,9 @@ def _general(
 
 def _inlined(eqn: Eqn) -> tuple[ClosedJaxpr, Sequence[Any]] | None:
     """The program that an equation calls, and its operands; None if it calls none."""
+    found: Any = None
     if isinstance(eqn.primitive, FunctionCall):
-        return eqn.params["jaxpr"], eqn.invars
-    found: Any = eqn.primitive.inlined and eqn.primitive.inlined(eqn.invars, eqn.params)
-    return found
+        found = eqn.params["jaxpr"], eqn.invars
+    elif eqn.primitive.inlined is not None:
+        found = eqn.primitive.inlined(eqn.invars, eqn.params)
+    return found  # type: ignore[no-any-return]

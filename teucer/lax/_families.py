@@ -306,7 +306,7 @@ class Elementwise(Primitive):
                 continue
             rule = self.transposes[i] if self.transposes is not None else None
             if rule is None:
-                super().transpose(cts, *args, **params)
+                return super().transpose(cts, *args, **params)  # which says so
             found = rule(ct, *args, **params)
             out.append(
                 found

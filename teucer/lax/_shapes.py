@@ -428,7 +428,7 @@ def empty(shape: Sequence[Size], dtype: DTypeLike | None, *, out_sharding: objec
 def _sizes(shape: Shape, op: str) -> tuple[Any, ...]:
     """The shape of a new array, of which one axis may be given by its size."""
     several = isinstance(shape, Iterable) and getattr(shape, "ndim", 1) > 0
-    return canonical_shape(shape if several else (shape,), op)  # type: ignore[arg-type, list-item]
+    return canonical_shape(shape if several else (shape,), op)  # type: ignore[arg-type]
 
 
 def full(
