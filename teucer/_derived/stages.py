@@ -16,6 +16,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._arrays.structs import ShapeDtypeStruct, as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
+from teucer._core.debug_info import DebugInfo
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references.types import is_reference
@@ -26,8 +27,8 @@ from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import on_assigned, to_be_lowered
 from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
 from teucer._optimize.high import lowered
+from teucer._programs import donation
 from teucer._programs.compile import compile_job
-from teucer._programs.donation import must_be_seen, refuse_shared
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
@@ -551,9 +552,8 @@ class Compiled(Stage):
         given = self.donate_argnums
         if plain and given:
             donated = [i - len(self.consts) in given for i in range(len(leaves))]
-            name = self.program.name
-            refuse_shared(self.program, donated, leaves, lambda: self.arg_names, name)
-            plain = not must_be_seen(self.program, donated)
+            info = DebugInfo(self.program.name, self.arg_names)
+            plain = not donation.checked(self.program, donated, leaves, info)
         fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
         return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
 

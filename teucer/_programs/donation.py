@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from teucer._arrays.arrays import ArrayImpl
 from teucer._xla.client import REFUSES_DONATED_TWICE, XlaRuntimeError
 
 if TYPE_CHECKING:
+    from teucer._core.debug_info import DebugInfo
     from teucer._core.typing import Value
     from teucer._programs.program import Program
 
-__all__ = ["must_be_seen", "refuse_shared"]
+__all__ = ["checked"]
 
 
-def must_be_seen(program: Program, donated: Sequence[bool]) -> bool:
-    """Whether Python looks at each call of a program, since the runtime dies of what it should
-    refuse."""
-    return not REFUSES_DONATED_TWICE and len(program.placement.devices) > 1 and True in donated
-
-
-def refuse_shared(
+def checked(
     program: Program,
     donated: Sequence[bool],
     args: Sequence[Value],
-    names: Callable[[], Sequence[str]],
-    function: str,
-) -> None:
-    """Raise the runtime's error if a donated argument is another one too, before anything has run.
+    info: DebugInfo,
+) -> bool:
+    """Raise the runtime's error if a donated argument is another one too, before anything has run;
+    whether each call must be looked at so, since the runtime dies of it.
 
-    donated: of the arguments of the program, of which the last ones have `names`.
+    donated: of the arguments, of which the last ones have the names that `info` says.
     """
     first: dict[int, int] = {}
     for i, (x, kept) in enumerate(zip(args, program.kept, strict=True)):
         if kept and type(x) is ArrayImpl:
             j = first.setdefault(id(x), i)
             if j != i and (donated[i] or donated[j]):
-                known = ["", *[""] * len(args), *names()][-len(args) :]
+                known = ["", *[""] * len(args), *info.arg_names][-len(args) :]
                 both = " and ".join(known[k] or f"{k}" for k in (j, i))
                 does = (
                     "donate the same buffer twice"
@@ -47,6 +42,7 @@ def refuse_shared(
                 raise XlaRuntimeError(
                     f"INVALID_ARGUMENT: Attempt to {does} in one call: arguments {both} are "
                     f"one array, {x.aval.str_short()}.\n"
-                    f"    function: {function}\n"
+                    f"    function: {info.func_src_info}\n"
                     "  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums)."
                 )
+    return not REFUSES_DONATED_TWICE and len(program.placement.devices) > 1

@@ -20,13 +20,11 @@ from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
 from teucer._programs.compile import program_for
-from teucer._programs.donation import must_be_seen, refuse_shared
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
 from teucer._programs.references.programs import needs_low, run_fast, run_high, takes_references
-from teucer._programs.run import fast_path
 from teucer._transform.dispatching import dispatching, method
-from teucer._transform.jit_calls import Inline, execute, hoist_consts, jit_p, merge_equal
+from teucer._transform.jit_calls import Inline, execute_staged, hoist_consts, jit_p, merge_equal
 from teucer._transform.jit_options import JitOptions, donated_leaves, options_of
 from teucer._transform.staged import (
     Staged,
@@ -235,14 +233,7 @@ def call_jitted(
         program = program_for(job)
     except IncompatibleDevices as err:  # with those that the function names itself
         raise naming_arguments(err, staged, leaves) from None
-    info, seen = staged.debug_info, False
-    if True in staged.donated:
-        refuse_shared(
-            program, staged.donated, leaves, lambda: info.arg_names, f"{info.name} at {info.where}"
-        )
-        seen = must_be_seen(program, staged.donated)
-    fast = None if seen else fast_path(program, staged.out_tree, leaves, len(staged.consts))
-    outs = execute(program, staged.jaxpr, leaves, 0 if fast else len(staged.consts))
+    outs, fast = execute_staged(program, staged, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
 
 

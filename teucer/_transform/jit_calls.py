@@ -25,7 +25,7 @@ from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.discharge import discharged
 from teucer._optimize.high import lowered, taken_apart
 from teucer._optimize.unchanged import forward_call
-from teucer._programs import run
+from teucer._programs import donation, run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
@@ -47,11 +47,14 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._programs.program import Program
     from teucer._transform.partial import PartialTrace
+    from teucer._transform.staged import Staged
+    from teucer._xla.dispatcher import FastPath
 
 __all__ = [
     "Inline",
     "JaxprCall",
     "execute",
+    "execute_staged",
     "hoist_consts",
     "hoisted",
     "jaxpr_uses_axis",
@@ -105,6 +108,17 @@ def execute(
         ):  # as donated ones are after the first run
             provided.blame(jaxpr, args)
         raise
+
+
+def execute_staged(
+    program: Program, staged: Staged, args: Sequence[Value]
+) -> tuple[list[Any], FastPath | None]:
+    """Run the program of a function that was traced, constants first; also what C++ needs to run
+    it itself next time."""
+    donated, n_consts = staged.donated, len(staged.consts)
+    seen = True in donated and donation.checked(program, donated, args, staged.debug_info)
+    fast = None if seen else run.fast_path(program, staged.out_tree, args, n_consts)
+    return execute(program, staged.jaxpr, args, 0 if fast else n_consts), fast
 
 
 def _placed(program: Program, jaxpr: ClosedJaxpr, consts: Sequence[Value]) -> tuple[Value, ...]:
