@@ -130,6 +130,8 @@ def test_results_that_were_wrong():
     x = np.array([[0.0, 1, 3], [0, 2, 4]], np.float32)
     np.testing.assert_allclose(jnp.trapezoid(F, x), np.trapezoid(F, x))
     assert jnp.setdiff1d(np.arange(3), F).dtype == np.int32
+    assert jnp.setdiff1d(np.arange(3), F, size=4, fill_value=9.5).tolist() == [0, 2, 9, 9]
+    assert jnp.setdiff1d(np.arange(3), F, size=4).dtype == np.int32
 
 
 def test_weak_types_of_predicates_and_powers():

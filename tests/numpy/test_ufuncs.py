@@ -322,13 +322,44 @@ def test_ufunc_methods(name):
     _close(ours.at(x, (0, jnp.array([1, 1])), 2, inplace=False), expected)
 
 
-def test_reduceat():
-    x = np.arange(8, dtype="int32")
-    for name in ("add", "multiply", "maximum", "minimum"):
-        _close(
-            getattr(jnp, name).reduceat(x, np.array([0, 4, 1, 5])),
-            getattr(np, name).reduceat(x, [0, 4, 1, 5]),
-        )
+REDUCED_AT = {
+    "float32": "add multiply maximum minimum subtract logaddexp logaddexp2 logical_or logical_and",
+    "int32": "add multiply maximum minimum subtract bitwise_and bitwise_or bitwise_xor logical_xor",
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"), [(dtype, name) for dtype in REDUCED_AT for name in REDUCED_AT[dtype].split()]
+)
+def test_reduceat(dtype, name):
+    ours, theirs = getattr(jnp, name).reduceat, getattr(np, name).reduceat
+    x = np.array([3, 1, 0, 2, 5, 4, 0, 6], dtype)
+    y = np.stack([x, x[::-1], 2 * x])
+    for indices in ([0, 4, 1, 5], [3, 1], [7], []):
+        places = np.array(indices, np.int32)
+        _close(ours(x, places), theirs(x, places))
+        _close(ours(y, places, 1), theirs(y, places, 1))
+    _close(jax.jit(ours)(x, np.array([0, 0, 7])), theirs(x, [0, 0, 7]))
+
+
+def test_reduceat_of_functions_of_users():
+    f = jnp.frompyfunc(lambda x, y: 2 * x + y, 2, 1)
+    x = jnp.arange(1.0, 6.0)
+    assert f.reduceat(x, jnp.array([0, 3, 1])).tolist() == [11.0, 4.0, 41.0]
+    g = jax.grad(lambda x: f.reduceat(x, jnp.array([0, 3, 1])).sum())(x)
+    assert g.tolist() == [4.0, 10.0, 5.0, 3.0, 1.0]
+
+
+def test_reduceat_out_of_bounds_is_no_number():
+    for name in ("add", "subtract"):
+        found = getattr(jnp, name).reduceat(np.ones(3, np.float32), np.array([1, 3, -1]))
+        assert np.isnan(found).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="indices must have an integer type"):
+        jnp.add.reduceat(np.ones(3), np.ones(1))
+    with pytest.raises(ValueError, match=r"indices must be one-dimensional, got indices.shape=\("):
+        jnp.subtract.reduceat(np.ones(3), np.ones((1, 1), int))
+    with pytest.raises(NotImplementedError, match=r"out argument of add.reduceat\(\)"):
+        jnp.add.reduceat(np.ones(3), np.ones(1, int), out=np.ones(3))
 
 
 def test_choice_and_tolerance():

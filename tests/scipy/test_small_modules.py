@@ -260,6 +260,59 @@ def test_bfgs(f, x0):
     np.testing.assert_allclose(compiled.x, found.x, rtol=1e-4, atol=1e-4)
 
 
+LIMITED = "l-bfgs-experimental-do-not-rely-on-this"
+
+
+@pytest.mark.parametrize(
+    ("f", "x0"),
+    [
+        (rosenbrock, np.zeros(2)),
+        (rosenbrock, np.full(6, -1.2)),
+        (himmelblau, np.ones(2)),
+        (matyas, np.array([5.0, -3.0])),
+        (eggholder, np.array([100.0, 100.0])),
+        (lambda x: jnp.sum(1e8 * x**2), np.ones(3)),
+    ],
+)
+def test_limited_bfgs(f, x0):
+    options = {"gtol": 1e-6, "ftol": 0.0}
+    found = optimize.minimize(f, x0, method=LIMITED, options=options)
+    assert found.success and found.status == 0 and found.hess_inv is None
+    assert np.abs(jax.grad(f)(found.x)).max() < 1e-5
+    if f is not eggholder:
+        np.testing.assert_allclose(found.fun, 0.0, atol=1e-8)
+    compiled = jax.jit(lambda x: optimize.minimize(f, x, method=LIMITED, options=options))(x0)
+    np.testing.assert_allclose(compiled.x, found.x, rtol=1e-3, atol=1e-3)
+
+
+def test_options_of_limited_bfgs():
+    def run(**options):
+        return optimize.minimize(rosenbrock, np.zeros(4), method=LIMITED, options=options)
+
+    cut = run(maxiter=3)
+    assert not cut.success and cut.status == 1 and cut.nit == 3
+    for name in ("maxfun", "maxgrad"):
+        few = run(**{name: 5})
+        assert not few.success and few.status == 1 and 5 <= few.nfev <= 5 + 20
+    assert run(ftol=0.1).fun > 1e-3 and run(ftol=0.1).success
+    assert run(maxcor=1, gtol=1e-4).success
+    one = optimize.minimize(rosenbrock, np.zeros(2), method=LIMITED, tol=1.0)
+    assert 1e-5 < np.abs(one.jac).max() < 1.0
+
+
+@pytest.mark.parametrize("method", ["BFGS", LIMITED])
+def test_complex_places(method):
+    z0 = np.array([1.0, 2.0 - 3.0j, 4.0, -5.0j])
+
+    def f(z):
+        return jnp.sum(jnp.abs(z - z0) ** 2) + jnp.real(z[0]) * 0.1
+
+    found = optimize.minimize(f, jnp.zeros(4, complex), method=method, tol=1e-6)
+    np.testing.assert_allclose(found.x, z0 - np.array([0.05, 0, 0, 0]), atol=1e-5)
+    cut = optimize.minimize(f, jnp.zeros(4, complex), method=method, options={"maxiter": 1})
+    np.testing.assert_allclose(cut.jac, jax.grad(f)(cut.x), rtol=1e-5, atol=1e-6)
+
+
 def test_options_of_bfgs():
     cut = optimize.minimize(rosenbrock, np.zeros(4), method="BFGS", options={"maxiter": 3})
     assert not cut.success and cut.status == 1 and cut.nit == 3
@@ -294,6 +347,8 @@ def test_options_of_bfgs():
             "args argument to jax.scipy.optimize.minimize must be a tuple, got 3.0",
         ),
         ({"method": "BFGS", "options": {"iters": 3}}, ValueError, "unknown options .'iters'."),
+        ({"method": "BFGS", "options": {"maxcor": 3}}, ValueError, "unknown options .'maxcor'."),
+        ({"method": LIMITED, "options": {"iters": 3}}, ValueError, "unknown options .'iters'."),
     ],
 )
 def test_mistakes_with_minimize(kwargs, error, match):

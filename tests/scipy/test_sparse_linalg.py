@@ -71,6 +71,30 @@ def test_trees(solve):
     np.testing.assert_allclose(x["n"], 0.75)
 
 
+class Scaled:
+    """A library's operator, of which only the product is known."""
+
+    def __init__(self, a, by, shape):
+        self.a, self.by, self.shape = a, by, shape
+
+    def __matmul__(self, x):
+        return self.by * (self.a @ x)
+
+
+@pytest.mark.parametrize("solve", [cg, bicgstab, gmres])
+def test_objects_with_a_product(solve):
+    def solved(a, b):
+        return solve(Scaled(a, 2.0, (6, 6)), b, M=Scaled(jnp.eye(6), 0.1, None), tol=1e-12)[0]
+
+    a, inverse = jnp.asarray(POSITIVE), np.linalg.inv(POSITIVE)
+    for run in (solved, jax.jit(solved)):
+        np.testing.assert_allclose(run(a, B), inverse @ B / 2, rtol=1e-7, atol=1e-9)
+    gradient = jax.grad(lambda b: solved(a, b).sum())(jnp.asarray(B))
+    np.testing.assert_allclose(gradient, inverse.sum(0) / 2, rtol=1e-7, atol=1e-9)
+    with pytest.raises(ValueError, match=r"must be a square matrix, but has shape: \(2, 3\)"):
+        solve(Scaled(np.ones((2, 3)), 1.0, (2, 3)), np.ones(3))
+
+
 @pytest.mark.parametrize("solve", [cg, bicgstab])
 def test_one_array_keeps_its_shape(solve):
     b = jnp.asarray(np.outer(B, B + 1))

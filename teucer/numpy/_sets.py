@@ -457,7 +457,8 @@ def setdiff1d(
         else _padded_set(x, False)
     )
     kept = _elementwise.bitwise_and(a.exists, _elementwise.bitwise_not(_member(a.values, y)))
-    return _packed(a.values, kept, operator.index(size), 0 if fill_value is None else fill_value)
+    fill = 0 if fill_value is None else fill_value
+    return _like(_packed(a.values, kept, operator.index(size), fill), operand("setdiff1d", ar1))
 
 
 def _packed(values: Any, kept: Any, size: int, fill: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from teucer.numpy._logic import where as choose
 from teucer.numpy._promotion import broadcast_to, check_arraylike, convert
 from teucer.numpy._reductions import axes_of, axis_key, keep
 from teucer.numpy._stacking import concatenate
+from teucer.numpy._taking import take
 
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, Value
@@ -286,19 +287,37 @@ class ufunc:
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
     ) -> Any:
-        """For each index the elements from it up to the next one joined; the one at it alone where
-        the next is not above.
+        """For each index the elements from it up to the next one joined, from the first to the
+        last; the one at it alone where the next is not above. NaN, or what stands for it among
+        integers, for an index that is out of bounds.
 
-        Raises NotImplementedError but for the functions that have a way to do it: add, multiply,
-        maximum and minimum.
+        Raises ValueError for indices that are no integers along one axis.
         """
         self._binary("reduceat")
-        if self._reduceat is None:
+        if out is not None:
             raise NotImplementedError(
-                f"reduceat for {self}\n"
-                "  It is there for add, multiply, maximum and minimum; reduce the slices otherwise."
+                f"out argument of {self.__name__}.reduceat()\n  Arrays are immutable: use the "
+                "result."
             )
-        return self._reduceat(a, indices, axis=axis, dtype=dtype)
+        parts = _segments(a, indices, axis, dtype)
+        joined = self._joined(parts) if self._reduceat is None else self._reduceat(parts)
+        return _structure.moveaxis(joined, 0, parts.axis)
+
+    def _joined(self, parts: _Segments) -> Any:
+        """What each segment is when joined element after element."""
+        n, wide = parts.line.shape[0], (*parts.places.shape, *[1] * (parts.line.ndim - 1))
+        for_type = typeof(self._call(parts.first, parts.first)).dtype
+
+        from teucer.lax._control.iteration import scan  # the same
+
+        def step(so_far: Any, i: Array) -> Any:
+            place = _ufuncs.add(parts.places, i)
+            there = _structure.reshape(_ufuncs.less(place, parts.ends), wide)
+            joined = self._call(so_far, take(parts.line, place, axis=0, mode="clip"))
+            return choose(there, convert(joined, for_type), so_far), None
+
+        steps = np.arange(1, max(n, 1), dtype=parts.places.dtype)
+        return scan(step, convert(parts.first, for_type), steps)[0]
 
     def outer(self, A: ArrayLike, B: ArrayLike, /) -> Any:
         """The function of all pairs of an element of A and one of B."""
@@ -381,39 +400,59 @@ def _update(method: str) -> Callable[..., Any]:
     return lambda a, indices, b: getattr(asarray(a).at[indices], method)(b)
 
 
-def _segments(method: str, neutral: Callable[[Value], object]) -> Callable[..., Any]:
-    """`reduceat` by an update at the number of each element's segment."""
+class _Segments(NamedTuple):
+    """What `reduceat` joins: the elements of `line` from places[i] to before ends[i], along the
+    first axis, which was `axis`. first: the first element of each."""
 
-    def way(a: Array, indices: Array, axis: int, dtype: DTypeLike) -> Any:
-        check_arraylike("reduceat", a, indices)
-        x, places = asarray(a, dtype), asarray(indices)
-        if not np.issubdtype(places.dtype, np.integer):
-            raise ValueError(f"reduceat: indices must have integer dtype, got {places.dtype}.")
-        if places.ndim != 1:
-            raise ValueError(
-                f"reduceat: indices must be one-dimensional, got shape {places.shape}."
-            )
-        if axis is None or isinstance(axis, tuple | list):
-            raise ValueError("reduceat requires a single integer axis.")
-        axis = _structure.canonical_axis(axis, x.ndim)
-        line = _structure.moveaxis(x, axis, 0)
-        n, m = line.shape[0], places.shape[0]
-        ends = concatenate([places[1:], asarray(np.array([n], places.dtype))])
-        ends = _ufuncs.maximum(ends, _ufuncs.add(places, 1))
-        at = _structure.reshape(asarray(np.arange(n, dtype=np.int32)), (1, n))
+    line: Any
+    places: Any
+    ends: Any
+    first: Any
+    axis: int
+
+
+def _segments(a: ArrayLike, indices: ArrayLike, axis: Any, dtype: Any) -> _Segments:
+    check_arraylike("reduceat", a, indices)
+    x, places = asarray(a, dtype), asarray(indices)
+    if not np.issubdtype(places.dtype, np.integer):
+        raise ValueError(
+            f"indices must have an integer type\n    reduceat: indices have dtype {places.dtype}."
+        )
+    if places.ndim != 1:
+        raise ValueError(
+            f"reduceat: indices must be one-dimensional, got indices.shape={places.shape}"
+        )
+    if axis is None or isinstance(axis, tuple | list):
+        raise ValueError("reduceat requires a single integer axis.")
+    axis = _structure.canonical_axis(axis, x.ndim)
+    line = _structure.moveaxis(x, axis, 0)
+    n = line.shape[0]
+    ends = concatenate([places[1:], asarray(np.array([n], places.dtype))])
+    is_place = _ufuncs.logical_and(_ufuncs.greater_equal(places, 0), _ufuncs.less(places, n))
+    first = take(line, choose(is_place, places, n), axis=0, mode="fill")
+    ends = choose(is_place, _ufuncs.maximum(ends, _ufuncs.add(places, 1)), places)
+    return _Segments(line, places, ends, first, axis)
+
+
+def _masked(method: str, neutral: Callable[[Value], object]) -> Callable[[_Segments], Any]:
+    """`reduceat` by a reduction of all elements, but with neutral ones outside of each segment."""
+
+    def way(parts: _Segments) -> Any:
+        line, (m,) = parts.line, parts.places.shape
+        n = line.shape[0]
+        at = asarray(np.arange(n, dtype=parts.places.dtype))[None]
         inside = _ufuncs.logical_and(
-            _ufuncs.greater_equal(at, places[:, None]), _ufuncs.less(at, ends[:, None])
+            _ufuncs.greater_equal(at, parts.places[:, None]), _ufuncs.less(at, parts.ends[:, None])
         )
         inside = _structure.reshape(inside, (m, n, *[1] * (line.ndim - 1)))
-        reduce = getattr(_reductions, method)
         spread = _structure.reshape(line, (1, *line.shape))
         kept = choose(inside, spread, convert(neutral(line.dtype), line.dtype))
-        out = (
-            reduce(kept, axis=1, promote_integers=False)
-            if method in ("sum", "prod")
-            else reduce(kept, axis=1)
+        integers = {"promote_integers": False} if method in ("sum", "prod") else {}
+        joined = getattr(_reductions, method)(kept, axis=1, **integers)
+        is_empty = _structure.reshape(
+            _ufuncs.equal(parts.ends, parts.places), (m, *[1] * (line.ndim - 1))
         )
-        return _structure.moveaxis(out, 0, axis)
+        return choose(is_empty, parts.first, joined)  # only where the index is out of bounds
 
     return way
 
@@ -454,7 +493,7 @@ def _any(a: ArrayLike, axis: int, keepdims: bool, initial: Array, where: ArrayLi
 
 
 add = _object(
-    _ufuncs.add, 0, _reductions.sum, _cumulative.cumsum, "add", _segments("sum", _of_dtype("add"))
+    _ufuncs.add, 0, _reductions.sum, _cumulative.cumsum, "add", _masked("sum", _of_dtype("add"))
 )
 multiply = _object(
     _ufuncs.multiply,
@@ -462,7 +501,7 @@ multiply = _object(
     _reductions.prod,
     _cumulative.cumprod,
     "multiply",
-    _segments("prod", _of_dtype("multiply")),
+    _masked("prod", _of_dtype("multiply")),
 )
 maximum = _object(
     _ufuncs.maximum,
@@ -470,7 +509,7 @@ maximum = _object(
     _reductions.max,
     _cumulative.cummax,
     "max",
-    _segments("max", _of_dtype("maximum")),
+    _masked("max", _of_dtype("maximum")),
 )
 minimum = _object(
     _ufuncs.minimum,
@@ -478,7 +517,7 @@ minimum = _object(
     _reductions.min,
     _cumulative.cummin,
     "min",
-    _segments("min", _of_dtype("minimum")),
+    _masked("min", _of_dtype("minimum")),
 )
 subtract = _object(_ufuncs.subtract, None, at="subtract")
 negative = _object(_ufuncs.negative, None, nin=1)

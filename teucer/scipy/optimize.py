@@ -12,6 +12,7 @@ from teucer import numpy as jnp
 from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer._transform.reverse import value_and_grad
+from teucer._trees import pytrees
 from teucer.scipy._operands import product
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class OptimizeResults(NamedTuple):
     """The result of `minimize`.
 
     x: the place. success: whether it was reached. fun, jac: value and gradient there. hess_inv:
-    estimate of the inverse Hessian.
-    status: 0 success, 1 the greatest number of iterations, 3 no step makes the function smaller.
+    estimate of the inverse Hessian, None of methods that have none.
+    status: 0 success, 1 the greatest number of iterations or evaluations, 3 no step makes the
+    function smaller.
     nfev, njev, nit: how many values, gradients and iterations were computed.
     """
 
@@ -56,10 +58,14 @@ def minimize(
 ) -> OptimizeResults:
     """A place where a function is smallest nearby.
 
-    fun: (x, *args) -> real number. x0: T[...], where to start. method: "BFGS".
+    fun: (x, *args) -> real number. x0: T[...], where to start. method: "BFGS", or
+    "l-bfgs-experimental-do-not-rely-on-this", which keeps the last `maxcor` (10) steps in place of
+    a matrix.
     tol: as the option gtol. options: `gtol` (1e-5): the norm of the gradient to be reached; `norm`
     (inf): which norm;
-    `maxiter`: by default 200 times the number of elements; `line_search_maxiter` (10).
+    `maxiter`: by default 200 times the number of elements; `line_search_maxiter` (10), of the
+    other method `maxls` (20). That one has `ftol` (2.2e-9), the relative fall of the function at
+    which it ends, and `maxfun` and `maxgrad`, how often it is evaluated at most.
     Works under `jit` and `vmap`; it is not differentiable in reverse.
     Raises TypeError if args is no tuple, ValueError for other methods or options.
 
@@ -67,44 +73,116 @@ def minimize(
     ...     1)
     2.0
 
-    Method: J. Nocedal and S. J. Wright, "Numerical Optimization", Springer, 2006, algorithm 6.1;
-    steps by bracketing.
+    Method: J. Nocedal and S. J. Wright, "Numerical Optimization", Springer, 2006, algorithms 6.1
+    and 7.4; steps by bracketing.
     """
     if not isinstance(args, tuple):
         raise TypeError(
             f"args argument to jax.scipy.optimize.minimize must be a tuple, got {args!r}"
         )
-    if method.lower() != "bfgs":
-        raise ValueError(f"minimize: Method {method} not recognized\n  allowed: 'BFGS'")
+    found = _METHODS.get(method.lower())
+    if found is None:
+        raise ValueError(
+            f"minimize: Method {method} not recognized\n  allowed: 'BFGS', {_LIMITED!r}"
+        )
+    way, allowed = found
     options = dict(options or {})
     if tol is not None:
         options.setdefault("gtol", tol)
-    unknown = set(options) - {"gtol", "norm", "maxiter", "line_search_maxiter"}
+    unknown = set(options) - allowed
     if unknown:
         raise ValueError(
-            f"minimize: unknown options {sorted(unknown)}\n"
-            "  allowed: gtol, line_search_maxiter, maxiter, norm"
+            f"minimize: unknown options {sorted(unknown)}\n  allowed: {', '.join(sorted(allowed))}"
         )
     x0 = jnp.asarray(x0)
     x0 = x0 if jnp.issubdtype(x0.dtype, np.inexact) else x0.astype(float)
+    is_complex = jnp.issubdtype(x0.dtype, np.complexfloating)
 
-    def flat(x: Array) -> Any:
-        return fun(x.reshape(x0.shape), *args)
+    def shaped(x: Array) -> Any:
+        if is_complex:
+            x = jnp.split(x, 2)[0] + 1j * jnp.split(x, 2)[1]
+        return x.reshape(x0.shape)
 
-    result = _bfgs(flat, x0.reshape(-1), **options)
-    return result._replace(x=result.x.reshape(x0.shape), jac=result.jac.reshape(x0.shape))
+    start = x0.reshape(-1)
+    start = jnp.concatenate([start.real, start.imag]) if is_complex else start
+    result = way(lambda x: fun(shaped(x), *args), start, **options)
+    # As grad has it, the gradient of a complex number is the conjugate of the steepest ascent.
+    return result._replace(x=shaped(result.x), jac=jnp.conj(shaped(result.jac)))
 
 
 class _State(NamedTuple):
-    """A step of the iteration. failed: that no step was found."""
+    """A step of the iteration.
+
+    memory: what the method knows of the Hessian. failed: that no step was found. settled: that the
+    function falls no more.
+    """
 
     x: Any
     f: Any
     g: Any
-    inverse: Any
+    memory: Any
     nit: Any
     nfev: Any
     failed: Any
+    settled: Any
+
+
+class _Limits(NamedTuple):
+    """When the iteration ends. ftol: relative fall of the function; evaluations: of it."""
+
+    gtol: float
+    norm: object
+    iterations: float
+    line_search: int
+    ftol: float = -np.inf
+    evaluations: float = np.inf
+
+
+def _descend(
+    fun: Callable[[Any], Any],
+    x0: Array,
+    memory: Any,
+    direction: Callable[[Any, Any], Any],
+    remember: Callable[[Any, Any, Any, Any], Any],
+    limits: _Limits,
+) -> tuple[OptimizeResults, Any]:
+    """Steps along direction(memory, gradient), each of which remember(memory, step, change of the
+    gradient, is_first) learns from. Also gives the memory."""
+    of = value_and_grad(fun)
+    no = jnp.array(False)
+    start = _State(x0, *of(x0), memory, jnp.int32(0), jnp.int32(1), no, no)
+
+    def has_converged(state: _State) -> Any:
+        return jnp.linalg.norm(state.g, limits.norm) < limits.gtol
+
+    def unfinished(state: _State) -> Any:
+        ended = has_converged(state) | state.failed | state.settled
+        return ~ended & (state.nit < limits.iterations) & (state.nfev < limits.evaluations)
+
+    def step(state: _State) -> _State:
+        way = direction(state.memory, state.g)
+        # The first direction is the gradient, of which the length means nothing.
+        first = jnp.where(
+            state.nit == 0, jnp.minimum(1.0, 1 / jnp.maximum(jnp.sum(jnp.abs(state.g)), 1e-30)), 1.0
+        )
+        found = _line_search(of, state, way, first.astype(x0.dtype), limits.line_search)
+        s, y = found.t * way, found.g - state.g
+        failed = ~(found.f < state.f) & ~(jnp.linalg.norm(found.g, limits.norm) < limits.gtol)
+        scale = jnp.maximum(jnp.maximum(jnp.abs(state.f), jnp.abs(found.f)), 1)
+        settled = ~failed & (state.f - found.f <= limits.ftol * scale)
+        learned = remember(state.memory, s, y, state.nit == 0)
+        nit, nfev = state.nit + 1, state.nfev + found.count
+        moved = _State(state.x + s, found.f, found.g, learned, nit, nfev, failed, settled)
+        kept = pytrees.tree_map(lambda old, new: jnp.where(failed, old, new), state, moved)
+        return kept._replace(nit=nit, nfev=nfev, failed=failed)
+
+    end = lax.while_loop(unfinished, step, start)
+    success = has_converged(end) | end.settled
+    status = jnp.where(success, 0, jnp.where(end.failed, 3, 1))
+    result = OptimizeResults(
+        end.x, success, status, end.f, end.g, None, end.nfev, end.nfev, end.nit
+    )
+    return result, end.memory
 
 
 def _bfgs(
@@ -115,41 +193,79 @@ def _bfgs(
     maxiter: int | None = None,
     line_search_maxiter: int = 10,
 ) -> OptimizeResults:
-    of = value_and_grad(fun)
     n = x0.shape[0]
-    maxiter = 200 * n if maxiter is None else maxiter
-    f0, g0 = of(x0)
-    start = _State(
-        x0, f0, g0, jnp.eye(n, dtype=x0.dtype), jnp.int32(0), jnp.int32(1), jnp.array(False)
+    limits = _Limits(gtol, norm, 200 * n if maxiter is None else maxiter, line_search_maxiter)
+    result, inverse = _descend(
+        fun,
+        x0,
+        jnp.eye(n, dtype=x0.dtype),
+        lambda inverse, g: -product(inverse, g),
+        _updated,
+        limits,
     )
+    return result._replace(hess_inv=inverse)
 
-    def has_converged(state: _State) -> Any:
-        return jnp.linalg.norm(state.g, norm) < gtol
 
-    def unfinished(state: _State) -> Any:
-        return ~has_converged(state) & ~state.failed & (state.nit < maxiter)
+class _Pairs(NamedTuple):
+    """The last steps and changes of the gradient, the newest at the end, with the inverses of their
+    products, which are 0 where there is no step yet. scale: of the inverse Hessian."""
 
-    def step(state: _State) -> _State:
-        direction = -product(state.inverse, state.g)
-        # The first direction is the gradient, of which the length means nothing.
-        first = jnp.where(
-            state.nit == 0, jnp.minimum(1.0, 1 / jnp.maximum(jnp.sum(jnp.abs(state.g)), 1e-30)), 1.0
-        )
-        found = _line_search(of, state, direction, first.astype(x0.dtype), line_search_maxiter)
-        s, y = found.t * direction, found.g - state.g
-        inverse = _updated(state.inverse, s, y, state.nit == 0)
-        failed = ~(found.f < state.f) & ~(jnp.linalg.norm(found.g, norm) < gtol)
-        nfev = state.nfev + found.count
-        moved = _State(state.x + s, found.f, found.g, inverse, state.nit + 1, nfev, failed)
-        return _State(
-            *(jnp.where(failed, old, new) for old, new in zip(state, moved, strict=True))
-        )._replace(nit=moved.nit, nfev=nfev, failed=failed)
+    steps: Any
+    changes: Any
+    inverses: Any
+    scale: Any
 
-    end = lax.while_loop(unfinished, step, start)
-    success = has_converged(end)
-    status = jnp.where(success, 0, jnp.where(end.failed, 3, 1))
-    return OptimizeResults(
-        end.x, success, status, end.f, end.g, end.inverse, end.nfev, end.nfev, end.nit
+
+def _limited_bfgs(
+    fun: Callable[[Any], Any],
+    x0: Array,
+    gtol: float = 1e-5,
+    ftol: float = 2.220446049250313e-09,
+    norm: object = np.inf,
+    maxiter: int | None = None,
+    maxcor: int = 10,
+    maxls: int = 20,
+    maxfun: float = np.inf,
+    maxgrad: float = np.inf,
+) -> OptimizeResults:
+    n = x0.shape[0]
+    none = jnp.zeros((maxcor, n), x0.dtype)
+    pairs = _Pairs(none, none, jnp.zeros(maxcor, x0.dtype), jnp.ones((), x0.dtype))
+    limits = _Limits(
+        gtol, norm, 200 * n if maxiter is None else maxiter, maxls, ftol, min(maxfun, maxgrad)
+    )
+    return _descend(fun, x0, pairs, _two_loops, _remembered, limits)[0]
+
+
+def _two_loops(pairs: _Pairs, g: Array) -> Any:
+    """Less the inverse Hessian times g."""
+
+    def back(q: Array, pair: Any) -> Any:
+        s, y, inverse = pair
+        share = inverse * jnp.vdot(s, q)
+        return q - share * y, share
+
+    def forth(r: Array, pair: Any) -> Any:
+        s, y, inverse, share = pair
+        return r + s * (share - inverse * jnp.vdot(y, r)), None
+
+    *known, scale = pairs
+    q, shares = lax.scan(back, g, tuple(known), reverse=True)
+    return -lax.scan(forth, scale * q, (*known, shares))[0]
+
+
+def _remembered(pairs: _Pairs, s: Array, y: Array, is_first: object) -> Any:
+    """The pairs with another one in place of the oldest; as they are where the curvature is
+    none."""
+    curvature = jnp.vdot(y, s)
+    usable = curvature > 0
+    safe = jnp.where(usable, curvature, 1.0)
+    new = _Pairs(s, y, 1 / safe, safe / jnp.where(usable, jnp.vdot(y, y), 1.0))
+    longer = [
+        jnp.append(old[1:], one[None], axis=0) for old, one in zip(pairs[:3], new[:3], strict=True)
+    ]
+    return _Pairs(
+        *(jnp.where(usable, a, b) for a, b in zip((*longer, new.scale), pairs, strict=True))
     )
 
 
@@ -257,3 +373,13 @@ def _line_search(
     )
     end = lax.while_loop(lambda s: ~s.done & (s.count < maxiter), narrow, start)
     return _Found(end.best_t, end.best_f, end.best_g, end.count)
+
+
+_LIMITED = "l-bfgs-experimental-do-not-rely-on-this"
+_METHODS: Mapping[str, tuple[Callable[..., OptimizeResults], frozenset[str]]] = {
+    "bfgs": (_bfgs, frozenset({"gtol", "line_search_maxiter", "maxiter", "norm"})),
+    _LIMITED: (
+        _limited_bfgs,
+        frozenset({"ftol", "gtol", "maxcor", "maxfun", "maxgrad", "maxiter", "maxls", "norm"}),
+    ),
+}

@@ -43,7 +43,8 @@ def cg(
 ) -> tuple[Any, None]:
     """(x, None) with A x = b by conjugate gradients.
 
-    A: a Hermitian positive definite matrix T[n,n], or a linear function of such trees as b is one.
+    A: a Hermitian positive definite matrix T[n,n], a linear function of such trees as b is one, or
+    an object with a product, A @ b.
     b: a tree of arrays.
     x0: where to begin, by default zero. M: an approximate inverse of A, in either form.
     tol, atol: it ends when the residual's norm is at most max(tol * norm(b), atol), or after
@@ -240,12 +241,16 @@ def _operator(A: Any) -> Operator:
     """A matrix or a function of trees as a function of trees."""
     if callable(A):
         return A  # type: ignore[no-any-return]
-    if not is_valid_type(A):
-        raise TypeError(f"linear operator must be either a function or ndarray: {A}")
-    shape = typeof(A).shape
+    is_array = is_valid_type(A)
+    if not is_array and not hasattr(A, "__matmul__"):
+        raise TypeError(
+            f"linear operator must be either a function or ndarray: {A}\n"
+            "  Or an object with a product, A @ x."
+        )
+    shape = typeof(A).shape if is_array else getattr(A, "shape", None) or (0, 0)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
-    return lambda x: product(A, x)
+    return (lambda x: product(A, x)) if is_array else (lambda x: A @ x)
 
 
 def _solved(
