@@ -335,6 +335,10 @@ class Context:
         ]
         return self.constrain(x, NamedSharding(mesh, PartitionSpec()).left_free(entries))
 
+    def may_divide(self) -> bool:
+        """Whether the compiler may divide arrays among devices."""
+        return self.module.mesh is not None and not self.all_manual()
+
     def all_manual(self) -> bool:
         """Whether no mesh axis is left along which the compiler, or types, could partition."""
         return self.manual is not None and len(self.manual.axes) == len(self.manual.mesh.axis_names)

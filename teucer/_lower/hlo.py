@@ -42,6 +42,8 @@ __all__ = [
     "dynamic_slice",
     "dynamic_update_slice",
     "elementwise",
+    "extreme",
+    "extreme_of_windows",
     "fft",
     "gather",
     "iota",
@@ -770,3 +772,38 @@ def _numbered(spec: Shape, names: str) -> str:
     for label, axis in zip([*names, *map(str, range(len(spec) - 2))], spec, strict=True):
         labels[axis] = label
     return f"[{', '.join(labels)}]"
+
+
+@Legalized
+def extreme(ctx: Context, x: Value, init: Value, axes: Sequence[int], op: str) -> Value:
+    """The greatest or least real number along axes. init: that of none; op: maximum minimum."""
+    return reduce(ctx, [x], [init], axes, lambda a, b: (elementwise(ctx, op, a, b),))[0]
+
+
+@Legalized
+def extreme_of_windows(
+    ctx: Context,
+    x: Value,
+    init: Value,
+    op: str,
+    aval: ShapedArray,
+    *,
+    window: Shape,
+    strides: Shape,
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Shape,
+    window_dilation: Shape,
+) -> Value:
+    """As `extreme`, of each window."""
+    return reduce_window(
+        ctx,
+        [x],
+        [init],
+        lambda a, b: (elementwise(ctx, op, a, b),),
+        [aval],
+        window=window,
+        strides=strides,
+        padding=padding,
+        base_dilation=base_dilation,
+        window_dilation=window_dilation,
+    )[0]

@@ -45,6 +45,8 @@ class Target:
     fast_float64: ClassVar[bool] = False
     # Whether reductions take elements in their order, what came before on the left.
     reduces_in_order: ClassVar[bool] = False
+    # Whether the greatest and least elements among devices are NaN where one is.
+    sends_nan: ClassVar[bool] = True
     # Whether sending to another device and receiving are operations of their own.
     sends: ClassVar[bool] = False
     # Whether devices are wired, so that their order in a mesh matters.

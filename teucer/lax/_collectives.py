@@ -20,6 +20,7 @@ from teucer._core import axes as named
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._core.typing import Array
+from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
 from teucer.lax import _groups
@@ -118,7 +119,13 @@ class AllReduce(Collective):
                 return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
             everyone = _groups.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
             return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
-        return (_groups.all_reduced(ctx, x, self.op, axes, axis_index_groups),)
+        y = _groups.all_reduced(ctx, x, self.op, axes, axis_index_groups)
+        if self.op == "add" or ctx.target.sends_nan or not dtypes.issubdtype(x.dtype, np.floating):
+            return (y,)
+        one = hlo.convert(ctx, hlo.compare(ctx, x, x, "NE"), np.dtype(np.int32))
+        found = _groups.all_reduced(ctx, one, "maximum", axes, axis_index_groups)
+        is_nan = hlo.compare(ctx, found, hlo.splat(ctx, 0, found.aval), "NE")
+        return (hlo.select(ctx, is_nan, hlo.splat(ctx, np.nan, y.aval), y),)
 
     def batch(self, axis: Any, args: Any, dims: Any, *, axes: Any, axis_index_groups: Any) -> Any:
         (x,), (dim,) = args, dims

@@ -108,6 +108,8 @@ class Reduction(Primitive):
         bits = self.op in ("and", "or", "xor") and (self.op == "xor" or x.dtype != np.bool_)
         if bits or (x.dtype.kind == "c" and self.op in ("maximum", "minimum")):
             x = ctx.whole(x, axes)  # devices have no such reductions between them
+        if self.op in ("maximum", "minimum") and x.dtype.kind != "c":
+            return (hlo.extreme(ctx, x, init, axes, self.op),)
         return hlo.reduce(ctx, [x], [init], axes, scalar_body(ctx, self.op))
 
     def batch(
@@ -227,6 +229,12 @@ class Reduce(Primitive):
         dimensions: Sequence[int],
     ) -> Any:
         n = len(values) // 2
+        op = extreme_of(jaxpr)
+        if op is not None and values[0].dtype.kind != "c":
+            x, init = values
+            none = ctx.constant(identity_of(op, x.dtype), x.dtype)
+            y = hlo.extreme(ctx, x, none, dimensions, op)
+            return (hlo.elementwise(ctx, op, hlo.broadcast_in_dim(ctx, init, y.shape, ()), y),)
         xs = [
             ctx.whole(x, dimensions) for x in values[:n]
         ]  # devices have no reductions of any kind between them
@@ -294,6 +302,19 @@ class Reduce(Primitive):
             dimensions=dimensions,
             **params,
         )[:n]
+
+
+def extreme_of(jaxpr: ClosedJaxpr) -> str | None:
+    """ "maximum" or "minimum" where a computation is that of two numbers; else None."""
+    if len(jaxpr.eqns) != 1 or len(jaxpr.in_avals) != 2:
+        return None
+    (eqn,), (a, b) = jaxpr.eqns, jaxpr.jaxpr.invars
+    both = list(eqn.invars) in ([a, b], [b, a])
+    both = both and list(jaxpr.jaxpr.outvars) == list(eqn.outvars)
+    return _EXTREMES.get(eqn.primitive.name) if both else None
+
+
+_EXTREMES = {"max": "maximum", "min": "minimum"}
 
 
 def _reduce_by_halves(

@@ -27,6 +27,7 @@ from teucer.lax._identities import identity_of
 from teucer.lax._reductions import (
     apply_scalar_jaxpr,
     check_computation,
+    extreme_of,
     monoid,
     scalar_body,
     tree_computation,
@@ -99,6 +100,8 @@ class _WindowReduction(Primitive):
 
     def lower(self, ctx: Context, x: Value, **windows: Unpack[WindowParams]) -> Any:
         init = ctx.constant(identity_of(self.op, x.dtype), x.dtype)
+        if self.op in ("maximum", "minimum") and x.dtype.kind != "c":
+            return (_lower_extreme(ctx, x, init, self.op, Windows(**windows)),)
         return _lower(ctx, [x], [init], scalar_body(ctx, self.op), Windows(**windows))
 
     def batch(
@@ -139,6 +142,21 @@ def _lower(
         inits,
         body,
         avals,
+        window=w.window_dimensions,
+        strides=w.window_strides,
+        padding=w.padding,
+        base_dilation=w.base_dilation,
+        window_dilation=w.window_dilation,
+    )
+
+
+def _lower_extreme(ctx: Context, x: Value, init: Value, op: str, w: Windows) -> Value:
+    return hlo.extreme_of_windows(
+        ctx,
+        x,
+        init,
+        op,
+        ctx.avals_out[0].strengthen(),
         window=w.window_dimensions,
         strides=w.window_strides,
         padding=w.padding,
@@ -332,10 +350,14 @@ class ReduceWindow(Primitive):
         consts: Sequence[Array],
         **windows: Unpack[WindowParams],
     ) -> Any:
-        n = len(values) // 2
-        return _lower(
-            ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), Windows(**windows)
-        )
+        n, w = len(values) // 2, Windows(**windows)
+        op = extreme_of(jaxpr)
+        if op is not None and values[0].dtype.kind != "c":
+            x, init = values
+            y = _lower_extreme(ctx, x, init, op, w)
+            # A target may take the initial value for that of no number.
+            return (hlo.elementwise(ctx, op, hlo.broadcast_in_dim(ctx, init, y.shape, ()), y),)
+        return _lower(ctx, values[:n], values[n:], lambda *ab: ctx.inline(jaxpr, *ab), w)
 
     def jvp(
         self,

@@ -236,3 +236,11 @@ JOINED_MOST, JOINED_OPERANDS = 1 << 16, 8
 JOINED_LOOPS = 20
 # Elements that are reduced, at most: YNNPACK reduces more, which is a kernel of its own.
 REDUCED_MOST = 2048
+# Elements from which XLA has YNNPACK reduce by maximum and minimum.
+EXTREME_LEAST = 4096
+# Parts of an array that are compared element by element at once. XLA computes an operand again for
+# each of up to 15 parts; with more it computes the operand once.
+EXTREME_PARTS = 16
+# Elements of a part that lie side by side, at least, and of a row that is reduced as it is, at
+# most: XLA makes windows of longer ones.
+EXTREME_LANES, EXTREME_ROW = 16, 32

@@ -48,6 +48,7 @@ class CPU(Target):
     draws_alone = True
     fast_float64 = True
     reduces_in_order = True
+    sends_nan = False
     keeps_callbacks = True
     one_memory = True
     compiles_alone = True
@@ -92,10 +93,19 @@ class CPU(Target):
 
     @functools.cached_property
     def legal(self) -> Mapping[str, Callable[..., Any]]:
-        """Products and convolutions as what XLA has fast code for."""
-        from teucer._targets.cpu import convolutions, products  # for programs that have some
+        """Products and convolutions as what XLA has fast code for; reductions that keep NaN."""
+        from teucer._targets.cpu import (  # for programs that have some
+            convolutions,
+            extremes,
+            products,
+        )
 
-        return {"dot_general": products.dot_general, "convolution": convolutions.convolution}
+        return {
+            "dot_general": products.dot_general,
+            "convolution": convolutions.convolution,
+            "extreme": extremes.extreme,
+            "extreme_of_windows": extremes.extreme_of_windows,
+        }
 
     def switches(self, jaxpr: Jaxpr, *, lean: bool, parts: int = 1) -> Switches:
         """Without what only other than plain loops gain from; loops as one kernel each, and
