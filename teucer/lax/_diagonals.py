@@ -11,16 +11,19 @@ Where a derivative is infinite the other places are zero, not the NaN that infin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from teucer._core import array_ops
+from teucer._core.leaks import check_leaks
 from teucer._core.primitive import Axis
 from teucer._core.rules_table import Rules
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._transform.batch import batch_flat, unmapped_aval
+from teucer._transform.library import library
 from teucer.lax import _arithmetic as ops
 from teucer.lax import _shapes, _structure
 from teucer.lax._dot import dot_general_p
@@ -46,6 +49,8 @@ def on_basis(
         outs, dims = batch_flat(f, Axis(aval.size), [basis], [0])
     outs = [trace.written(y) for y in outs]
     end(trace)
+    del basis
+    check_leaks(trace)
     return outs, dims
 
 
@@ -101,18 +106,11 @@ class _Diagonals(Trace):
         """An array in memory."""
         if type(x) is not _Structured or x._trace is not self:
             return x
-        aval, axis = x.aval, x.axis
+        if x.is_diagonal:
+            return _diagonal(x.value, x.axis)
+        others = [i for i in range(x.ndim) if i != x.axis]
         value: Any = x.value
-        others = [i for i in range(aval.ndim) if i != axis]
-        if not x.is_diagonal:
-            return _shapes.broadcast_in_dim(value, aval.shape, others)
-        flat = _structure.reshape(value, (self.size,))
-        square = (self.size, self.size)
-        places = [_shapes.broadcasted_iota(np.int32, square, i) for i in (0, 1)]
-        zeros = array_ops.zeros(typeof(flat).update(shape=square))
-        matrix = select_n(ops.eq(*places), zeros, _shapes.broadcast_in_dim(flat, square, (1,)))
-        shape = [aval.shape[i] for i in others]
-        return array_ops.moveaxis(_structure.reshape(matrix, (self.size, *shape)), 0, axis)
+        return _shapes.broadcast_in_dim(value, x.shape, others)
 
     def structured(self, like: _Structured, value: Value, *, is_unit: bool = False) -> _Structured:
         """Other elements in the places of `like`."""
@@ -120,6 +118,34 @@ class _Diagonals(Trace):
 
     def __repr__(self) -> str:
         return "the basis of a Jacobian"
+
+
+@library(static=("axis",))
+def _diagonal(x: Any, axis: int) -> Any:
+    """The array that has x on its diagonal: element i at place i of an axis more."""
+    flat = _structure.reshape(x, (x.size,))
+    square = (x.size, x.size)
+    places = [_shapes.broadcasted_iota(np.int32, square, i) for i in (0, 1)]
+    zeros = array_ops.zeros(typeof(flat).update(shape=square))
+    matrix = select_n(ops.eq(*places), zeros, _shapes.broadcast_in_dim(flat, square, (1,)))
+    return array_ops.moveaxis(_structure.reshape(matrix, (x.size, *x.shape)), 0, axis)
+
+
+@library(static=("inner", "dtype"))
+def _rows_of(matrix: Any, inner: tuple[int, ...], dtype: Any, scale: Any = None) -> Any:
+    """The matrix as rows, one for each index of its inner axes, each scaled by a number."""
+    outer = [i for i in range(matrix.ndim) if i not in inner]
+    n = math.prod([matrix.shape[i] for i in inner])
+    rows = _structure.transpose(matrix, (*inner, *outer))
+    rows = _as_type(_structure.reshape(rows, (n, *[matrix.shape[i] for i in outer])), dtype)
+    if scale is None:
+        return rows
+    scale = _as_type(_structure.reshape(scale, (n,)), dtype)
+    return ops.mul(rows, _shapes.broadcast_in_dim(scale, rows.shape, (0,)))
+
+
+def _as_type(x: Any, dtype: Any) -> Any:
+    return array_ops.convert(x, typeof(x).update(dtype=dtype, weak_type=False))
 
 
 Rule = Callable[[_Diagonals, tuple[Any, ...], Any], Any]
@@ -236,14 +262,7 @@ def _product(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
         return None
     # The axes of the matrix in the order of the diagonal's.
     _, inner = zip(*sorted(zip(summed, across, strict=True)), strict=True)
-    outer = [i for i in range(matrix.ndim) if i not in inner]
-    rows = _structure.transpose(matrix, (*inner, *outer))
-    sizes = [matrix.shape[i] for i in outer]
-    rows = _structure.reshape(rows, (trace.size, *sizes))
-    (aval,) = dot_general_p.types(x.aval if is_left else typeof(x), typeof(y), **params)
-    rows = array_ops.convert(rows, typeof(rows).update(dtype=aval.dtype, weak_type=False))
-    if not diagonal.is_unit:
-        flat = _structure.reshape(diagonal.value, (trace.size,))
-        flat = array_ops.convert(flat, typeof(flat).update(dtype=aval.dtype, weak_type=False))
-        rows = ops.mul(rows, _shapes.broadcast_in_dim(flat, rows.shape, (0,)))
-    return rows if is_left else array_ops.moveaxis(rows, 0, len(sizes))
+    (aval,) = dot_general_p.types(typeof(x), typeof(y), **params)
+    scale = None if diagonal.is_unit else diagonal.value
+    rows = _rows_of(matrix, inner, aval.dtype, scale)
+    return rows if is_left else array_ops.moveaxis(rows, 0, aval.ndim - 1)
