@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from teucer._base.source import Place
 from teucer._core import pictures, printer
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
-from teucer._core.places import NOWHERE, SourceInfo, source_info, where
+from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
 from teucer._core.references import types as references
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
@@ -138,6 +138,10 @@ class Eqn:
 
     def replace(self, **changes: object) -> Eqn:
         """The equation with some of its fields changed."""
+        # As libraries call it: the source spelled out, which says the context too.
+        changes.pop("ctx", None)
+        if "source_info" in changes:
+            changes["source"] = source_of(changes.pop("source_info"))  # type: ignore[arg-type]  # of any field
         return Eqn(**({name: getattr(self, name) for name in Eqn.__slots__} | changes))
 
     def __repr__(self) -> str:
@@ -210,6 +214,16 @@ class Jaxpr:
                 **changes,
             }
         )
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself, as a closed one has it."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """The values of its constants, which it does not have."""
+        return []
 
     # Libraries rewrite the list of equations in place.
     _eqns = property(lambda self: self.eqns)
@@ -324,12 +338,31 @@ class ClosedJaxpr:
         """The same constants with another jaxpr."""
         return ClosedJaxpr(f(self.jaxpr), self.consts)
 
+    @property
+    def num_consts(self) -> int:
+        return len(self.consts)
+
+    @property
+    def all_invars(self) -> list[Var]:
+        """The variables of constants, and those of arguments."""
+        return [*self.jaxpr.constvars, *self.jaxpr.invars]
+
+    def with_consts(self, consts: Sequence[Value]) -> ClosedJaxpr:
+        """The jaxpr with other values of its constants."""
+        return ClosedJaxpr(self.jaxpr, consts)
+
     def replace(
-        self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Value] | None = None
+        self,
+        *,
+        jaxpr: Jaxpr | ClosedJaxpr | None = None,
+        consts: Sequence[Value] | None = None,
+        **changes: Any,
     ) -> ClosedJaxpr:
-        """The closed jaxpr with one of its fields changed."""
+        """The closed jaxpr with some of its fields, or of its jaxpr's, changed."""
+        inner = self.jaxpr if jaxpr is None else jaxpr.jaxpr
         return ClosedJaxpr(
-            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+            inner.replace(**changes) if changes else inner,
+            self.consts if consts is None else consts,
         )
 
     def pretty_print(self, **options: Any) -> str:

@@ -15,7 +15,7 @@ from teucer._core.names import NO_SCOPES, Transform, stack_text
 if TYPE_CHECKING:
     from teucer._core.typing import Source
 
-__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info", "where"]
+__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info", "source_of", "where"]
 
 NOWHERE: tuple[Place | None, tuple[str, ...]] = (None, NO_SCOPES)
 
@@ -79,7 +79,12 @@ class SourceInfo:
 def source_info(source: Source) -> SourceInfo:
     """The source of an equation spelled out."""
     place, scopes = source or NOWHERE
-    return SourceInfo(place, NameStack(tuple(scopes)))
+    return SourceInfo(place, NameStack(scopes))
+
+
+def source_of(info: SourceInfo) -> Source:
+    """The source of an equation, which `source_info` spells out."""
+    return info.traceback, info.name_stack.stack
 
 
 def where(source: Source, before: str = " at ") -> str:

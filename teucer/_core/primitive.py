@@ -171,10 +171,13 @@ class Primitive:
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
-    def bind_with_trace(self, trace: _trace.Trace, args: Sequence[Value], params: Params) -> Any:
-        """`bind` under another trace than the current one."""
+    def bind_with_trace(self, trace: _trace.Trace, args: Sequence[Value], *rest: Any) -> Any:
+        """`bind` under another trace than the current one.
+
+        rest: (avals, params) or (params,).
+        """
         with _trace.using(trace):
-            outs = self.call(*args, **params)
+            outs = self.call(*args, **rest[-1])
         return list(outs) if self.multiple_results else outs[0]
 
     def impl(self, *args: Value, **params: object) -> Any:

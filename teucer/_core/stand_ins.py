@@ -34,7 +34,9 @@ def has_stand_in(x: object) -> bool:
     kind = type(x)
     if hasattr(kind, "__jax_array__") and not any(base in aval_rules for base in kind.__mro__):
         return True
-    if kind.__module__.startswith(("teucer.", "numpy")):  # classes that live as long as the process
+    if kind.__module__.startswith(
+        ("teucer.", "jax.", "numpy")
+    ):  # classes that live as long as the process
         plain_classes.add(kind)
     return False
 

@@ -128,14 +128,18 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     The libraries attach the methods and operators of arrays (`teucer.numpy`).
     """
 
-    __slots__ = ("_trace", "__weakref__")
+    __slots__ = ("_aval", "_trace", "__weakref__")
     # NumPy's operators give way to ours.
     __array_priority__ = 1000
 
     _trace: Trace
 
+    _aval: Any
+
     def __init__(self, trace: Trace, aval: Aval | None = None) -> None:
         self._trace = trace
+        if aval is not None:
+            self._aval = aval
 
     def __init_subclass__(cls) -> None:
         register_aval_of(cls, operator.attrgetter("aval"))
@@ -144,7 +148,17 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
 
     @property
     def aval(self) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}.aval")
+        """The type; tracers of libraries have the one that they were given."""
+        try:
+            return self._aval
+        except AttributeError:
+            raise NotImplementedError(f"{type(self).__name__}.aval") from None
+
+    if not TYPE_CHECKING:  # tracers of libraries assign it; ours that compute it are read-only
+
+        @aval.setter
+        def aval(self, aval: Aval) -> None:
+            self._aval = aval
 
     @property
     def shape(self) -> tuple[int, ...]:

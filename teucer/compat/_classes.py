@@ -26,7 +26,7 @@ def own(home: object) -> str | None:
     """
     if not isinstance(home, str):
         return None
-    if home.startswith("jax._") and not home.startswith("jax._src"):
+    if home.startswith("jax.") and "._" in home and not home.startswith("jax._src"):
         return "teucer" + home.removeprefix("jax")
     return home if home == "teucer" or home.startswith("teucer.") else None
 

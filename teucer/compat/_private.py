@@ -241,6 +241,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "source_info_util": ("flax", {_ADAPTERS: "register_exclusion"}),
+    "flattree": ("quax", {"teucer.lax._control.groups": "FlatTree flatten nones pack"}),
     "hijax": ("flax.nnx", {"teucer.experimental.hijax": "*"}),
     "state.indexing": ("levanter", {"teucer.experimental.pallas": "Slice dslice"}),
     "state.types": ("flax.nnx", {"teucer._core.references.types": "AbstractRef=RefType"}),

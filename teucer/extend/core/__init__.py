@@ -13,17 +13,7 @@ from teucer._base.lazy import listing
 from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
 from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
-from teucer._core.jaxpr import (
-    ClosedJaxpr,
-    DropVar,
-    Jaxpr,
-    Literal,
-    Var,
-    jaxprs_in_params,
-    subjaxprs,
-)
-from teucer._core.jaxpr import Eqn as JaxprEqn
-from teucer._core.jaxpr import new_eqn as new_jaxpr_eqn
+from teucer._core.jaxpr import DropVar, Literal, Var, jaxprs_in_params, subjaxprs
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
@@ -39,6 +29,7 @@ from teucer.extend.core._calls import (
     register_call_primitive_rules,
 )
 from teucer.extend.core._debug_info import DebugInfo
+from teucer.extend.core._forms import ClosedJaxpr, Jaxpr, JaxprEqn, new_jaxpr_eqn
 from teucer.extend.core._traces import (
     TraceTag,
     concrete_or_error,

@@ -15,6 +15,8 @@ from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._transform.batch import BatchTrace
 from teucer.extend import linear_util as lu
+from teucer.lax._control.groups import by_group
+from teucer.lax._control.scan import scan_p
 
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Value
@@ -125,6 +127,8 @@ class LibraryTrace(Trace, metaclass=_AnyTrace):
                     symbolic_zeros=params["symbolic_zeros"],
                 )
             )
+        if primitive is scan_p:
+            params = by_group(params)
         outs = self.process_primitive(primitive, list(args), params)
         return tuple(outs) if primitive.multiple_results else (outs,)
 

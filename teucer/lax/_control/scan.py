@@ -16,7 +16,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import typeof, using
+from teucer._core.trace import Trace, typeof, using
 from teucer._core.types import Zero
 from teucer._derived.remat import CutBody, Saving
 from teucer._dimensions.dimensions import is_symbolic
@@ -39,11 +39,13 @@ from teucer.lax._control.bodies import (
     split_list,
     without_dead,
 )
+from teucer.lax._control.groups import GROUPED, GroupedParams, by_count
 from teucer.lax._control.while_loop import while_p
 
 if TYPE_CHECKING:
     from teucer._core.high_types import AvalQDD
     from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Params
     from teucer._dynamic.padding import Sizes
@@ -110,6 +112,16 @@ class Scan(Primitive):
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
+
+    def bind(self, *args: Any, **params: object) -> Any:
+        return list(self.call(*args, **by_count(params)))
+
+    def bind_with_trace(self, trace: Trace, args: Sequence[Any], *rest: Any) -> Any:
+        return super().bind_with_trace(trace, args, by_count(rest[-1]))
+
+    def stage(self, trace: StageTrace, args: tuple[Any, ...], params: Params) -> Any:
+        """Libraries that read the equation find the groups as JAX of this release says them."""
+        return trace.record(self, args, GroupedParams(params) if GROUPED else params)
 
     def on_values(
         self,
