@@ -261,7 +261,10 @@ def f32(x):
             lambda: lax.cond(np.array([True]), f32, f32, 1.0),
             r"Pred must be a scalar, got \[ True\] of shape \(1,\)",
         ),
-        (lambda: lax.cond("abc", f32, f32, 1.0), "Pred must be a scalar, got 'abc' of type"),
+        (
+            lambda: lax.cond("abc", f32, f32, 1.0),
+            "Pred must be a scalar, got abc of type <class",
+        ),
         (
             lambda: lax.cond(lambda: True, f32, f32, 1.0),
             "Pred type must be either boolean or number",
@@ -281,6 +284,12 @@ def f32(x):
         (
             lambda: lax.cond(True, f32, f32, "abc"),
             "Argument 'abc' of type .* is not a valid JAX type",
+        ),
+        (lambda: lax.switch("abc", [f32, f32], 1.0), "Index type must be an integer, got abc."),
+        (lambda: lax.switch(f32, [f32, f32], 1.0), "Index type must be an integer, got <function"),
+        (
+            lambda: lax.switch((1.0, 1.0), [f32, f32], 1.0),
+            r"Branch index must be scalar, got \(1.0, 1.0\) of shape \(2,\).",
         ),
         (
             lambda: lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x}, 1.0),

@@ -8,6 +8,7 @@ from optable.laws import SECOND, assert_derivatives, assert_jit, assert_vmap
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.extend import core
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +119,20 @@ def test_associative_scan_errors():
 
 
 # --- platform_dependent ---
+
+
+def test_the_branch_of_another_platform_need_not_be_differentiable():
+    """Where values are known, only the branch of their platform runs."""
+    other = core.Primitive("other_platform")
+    other.def_abstract_eval(lambda x: x)
+
+    def f(x):
+        return lax.platform_dependent(x, cpu=jnp.sin, tpu=other.bind)
+
+    x = np.float32(0.3)
+    for g in (f, lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=other.bind)):
+        np.testing.assert_allclose(jax.grad(g)(x), np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(jax.jvp(g, (x,), (x,))[1], x * np.cos(x), rtol=1e-6)
 
 
 def test_platform_dependent():

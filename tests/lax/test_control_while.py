@@ -8,6 +8,7 @@ from optable.laws import assert_jit, assert_vmap
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer.experimental import checkify
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +79,8 @@ def test_weak_carry_takes_the_type_of_the_body():
             lambda c: {"a": c["a"], "b": jnp.zeros(2)},
             {"a": 0, "b": 1.0},
             r"(?s)while_loop body function carry input and carry output must have equal "
-            r"types.*_control_while.py:\d+.*component c\['b'\] has type float64\[\] but .* "
-            r"float64\[2\], so the shapes do not match",
+            r"types, but they differ:\n\nThe input carry component c\['b'\] has type float64\[\] "
+            r"but .* float64\[2\], so the shapes do not match.*_control_while.py:\d+",
         ),
         (
             lambda c: c < 3,
@@ -261,3 +262,39 @@ def test_disable_jit():
         )
     assert out == 3
     assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_carry_that_the_body_leaves_is_not_batched(checked):
+    """Also where the number of steps is."""
+
+    def f(n, x, w):
+        return lax.while_loop(
+            lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] @ c[2], c[2]), (0, x, w)
+        )[1:]
+
+    xs, w, ns = np.arange(8.0).reshape(4, 2), np.array([[2.0, 1.0], [0.0, 3.0]]), np.arange(4)
+    mapped = jax.vmap(f, (0, 0, None), (0, None))
+    if checked:
+        mapped = lambda *args: checkify.checkify(jax.vmap(f, (0, 0, None), (0, None)))(*args)[1]
+    x, same = mapped(ns, xs, w)
+    np.testing.assert_array_equal(same, w)
+    np.testing.assert_allclose(
+        x, [v @ np.linalg.matrix_power(w, n) for v, n in zip(xs, ns, strict=True)]
+    )
+    both = jax.vmap(mapped, (None, None, 0), (0, 0))(ns, xs, np.stack([w, 2 * w]))
+    np.testing.assert_array_equal(both[1], np.stack([w, 2 * w]))
+
+
+def test_several_components_that_differ_are_a_list():
+    with pytest.raises(
+        TypeError,
+        match=r"they differ:\n\n  \* the input carry component c\[0\] has type int32\[\] .* the "
+        r"dtypes do not match, and the shapes do not match;\n  \* the input carry component c\[1\] "
+        r".*\.\n\nRevise the function so that all",
+    ):
+        lax.while_loop(
+            lambda c: True,
+            lambda c: (c[0] + np.ones(2), c[1] * 1.5),
+            (np.int32(1), np.int32(1)),
+        )

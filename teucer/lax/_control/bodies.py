@@ -320,30 +320,28 @@ def check_carry(
     ]
     if lines:
         of_carry = "initial carry value corresponding to the input carry"
-        lines += vma_hints(
+        hints = vma_hints(
             (one, other, f"{of_carry} {_component(name, path)}")
             for path, one, other in zip(
                 tree_errors.leaf_paths(in_tree), in_avals, out_avals, strict=True
             )
         )
+        remedy = "Revise the function so that all output types match the corresponding input types."
         raise TypeError(
-            _carry_message(
-                f"{head} equal types",
-                fun,
-                lines,
-                "Revise the function so that all output types match the corresponding input types.",
-            )
+            _carry_message(f"{head} equal types", fun, lines, "\n".join([*hints, remedy]))
         )
 
 
 def _carry_message(head: str, fun: Callable[..., object], lines: Sequence[str], remedy: str) -> str:
-    return "\n".join(
-        [
-            f"{head}, but they differ:",
-            f"    function: {fun_name(fun)} at {where(fun)}",
-            *(f"    {line}" for line in lines),
-            f"  {remedy}",
-        ]
+    """A line for each component that differs; of several, each is an item of a list."""
+    if len(lines) > 1:
+        items = [line[0].lower() + line[1:].rstrip(".") for line in lines]
+        said = ";\n".join(f"  * {item}" for item in items) + "."
+    else:
+        said = "".join(lines)
+    return (
+        f"{head}, but they differ:\n\n{said}\n\n{remedy}\n"
+        f"    function: {fun_name(fun)} at {where(fun)}"
     )
 
 
@@ -391,14 +389,14 @@ def difference(x: Any, y: Any) -> str:
     parts = [
         text
         for text, differ in (
-            ("the shapes do not match", x.shape != y.shape),
             ("the dtypes do not match", x.dtype != y.dtype),
+            ("the shapes do not match", x.shape != y.shape),
             ("the shardings do not match", x.partition is not y.partition),
             ("the manual axis types do not match", x.vma != y.vma),
         )
         if differ
     ]
-    return " and ".join(parts)
+    return ", and ".join(parts)
 
 
 def check_branches(
@@ -599,7 +597,7 @@ def check_pred(pred: ArrayLike) -> None:
     try:
         aval = typeof(pred)
     except TypeError:
-        raise TypeError(f"Pred must be a scalar, got {pred!r:.100} of type {type(pred)}.") from None
+        raise TypeError(f"Pred must be a scalar, got {pred!s:.100} of type {type(pred)}") from None
     if aval.shape:
         raise TypeError(f"Pred must be a scalar, got {pred} of shape {aval.shape}.")
     if isinstance(aval.dtype, dtypes.ExtendedDType) or dtypes.issubdtype(

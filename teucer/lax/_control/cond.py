@@ -17,7 +17,7 @@ from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
-from teucer._core.types import ShapedArray, Zero
+from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._derived.remat import BodyCut, CutBody, Saving
 from teucer._devices import backends
 from teucer._lower import hlo
@@ -667,6 +667,12 @@ def switch(
     if not all(callable(b) for b in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
     operands = _with_keyword(operands, operand)
+    if not is_valid_type(index):
+        if not isinstance(index, list | tuple):
+            raise TypeError(f"Index type must be an integer, got {index!s:.100}.")
+        raise TypeError(
+            f"Branch index must be scalar, got {index!s:.100} of shape {np.shape(index)}."
+        )
     (aval,) = avals_of("switch", (index,))
     if aval.shape:
         raise TypeError(f"Branch index must be scalar, got {index} of shape {aval.shape}.")

@@ -16,6 +16,7 @@ from teucer._core.references import types as references
 from teucer._core.references.types import is_reference
 from teucer._core.stage import StageTracer, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
+from teucer._core.types import Aval
 from teucer._dimensions.dimensions import is_symbolic, max_dim
 from teucer._transform.batch import mapped_aval
 from teucer._trees import pytrees
@@ -304,7 +305,8 @@ def _check_pair(f: Callable[..., object], body: Body) -> None:
     ):
         outs = pytrees.tree_unflatten(body.out_tree, body.jaxpr.out_avals)
         raise TypeError(
-            f"scan body output must be a pair, got {outs!r}.\n"
+            "scan body output must be a pair, got "
+            f"{outs.str_short() if isinstance(outs, Aval) else outs!r}.\n"
             f"    function: {fun_name(f)} at {where(f)}\n  Return (carry, y); y may be None."
         )
 

@@ -15,7 +15,7 @@ from teucer._core.high_types import low_types, low_values
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
-from teucer._core.trace import EVAL, Tracer, current_trace, typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._core.typing import Array
 from teucer._devices.placement import placement_of
@@ -212,8 +212,9 @@ def platform_dependent(
     """The function for the platform that the program is compiled for, applied to the arguments.
 
     per_platform: functions by platform: cpu, cuda, rocm, tpu. default: for the others. They return
-    the same tree and types. All are traced and differentiated, one is compiled. Raises
-    NotImplementedError if there is none for the platform.
+    the same tree and types. Called with values, one of them runs. In a program all are traced and
+    differentiated, and one is compiled. Raises NotImplementedError if there is none for the
+    platform.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.lax.platform_dependent(2., tpu=jnp.sin, default=jnp.square)
@@ -229,8 +230,9 @@ def platform_dependent(
     flat, tree = pytrees.tree_flatten(args)
     avals = avals_of("platform_dependent", flat)
     platforms = tuple(groups)
-    if current_trace() is EVAL:
-        return funs[platform_number(platforms, placement_of(flat).platform)](*args)
+    known = [x.concrete() if isinstance(x, Tracer) else x for x in flat]
+    if not current_trace().staging() and all(x is not None for x in known):
+        return funs[platform_number(platforms, placement_of(known).platform)](*args)
     bodies = [stage_body(fun, "platform_dependent", tree, avals) for fun in funs]
     names = [f"the function for {group[0]}" if group else "default" for group in groups]
     check_branches("platform_dependent", funs, names, bodies)

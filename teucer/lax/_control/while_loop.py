@@ -327,12 +327,17 @@ class While(Primitive):
         cond_batched, consts_batched, batched = split_list(
             [d is not None for d in dims], cond_nconsts, body_nconsts
         )
+        fixed = [s == body_nconsts + i for i, s in enumerate(unchanged(body_jaxpr.jaxpr))]
         while True:
             body, out_batched = batch_jaxpr(body_jaxpr, axis, [*consts_batched, *batched], batched)
             cond, (any_batched,) = batch_jaxpr(cond_jaxpr, axis, [*cond_batched, *batched], False)
-            # Where the condition is batched, an element that is done waits for the others: the
-            # whole carry is batched.
-            settled = [True] * len(batched) if any_batched else out_batched
+            # Where the condition is batched, an element that is done waits for the others: all of
+            # the carry that the body changes is batched.
+            settled = (
+                [b or not f for b, f in zip(batched, fixed, strict=True)]
+                if any_batched
+                else out_batched
+            )
             if settled == batched:
                 break
             batched = settled
@@ -348,17 +353,14 @@ class While(Primitive):
         if any_batched:
             refuse_io("while", cond_jaxpr.effects | body_jaxpr.effects)
             n = len(cond_consts)
-            shared = (
-                (*[True] * len(body_hoisted), *[not b for b in consts_batched])
-                if config.checked.value
-                else None
-            )
+            shared = (*[True] * len(body_hoisted), *[not b for b in (*consts_batched, *batched)])
             once = any(effect.ordered for effect in cond_jaxpr.effects)
             if once:
                 kept = cond(*cond_consts, *carry)
-            key = ("masked", cond, n, shared)
+            checked = config.checked.value
+            key = ("masked", cond, n, shared, checked)
             cond, body = body.kept(
-                key, lambda: _masked(cond, body, n, len(body_consts), shared, once)
+                key, lambda: _masked(cond, body, n, len(body_consts), shared, checked, once)
             )
             cond_consts, body_consts = [] if once else cond_consts, [*cond_consts, *body_consts]
         outs = self.call(
@@ -472,14 +474,16 @@ def _masked(
     body: ClosedJaxpr,
     n_cond: int,
     n_body: int,
-    shared: Sequence[bool] | None,
+    shared: Sequence[bool],
+    checked: bool,
     once: bool,
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
     """Condition and body of a batch of loops: go on while any goes on, and leave those that are
     done as they are.
 
-    shared: under `checkify`, which consts of the body have no axis of the batch. What the body does
-        for loops that are done must not fail: it does there what it does for one that goes on.
+    shared: which operands of the body have no axis of the batch. The body does not change them.
+    checked: under `checkify`. What the body does for loops that are done must not fail: it does
+        there what it does for one that goes on.
     once: the condition runs once a step, since its effects are ordered. The carry then ends with
     what it gave.
     """
@@ -492,15 +496,18 @@ def _masked(
         cond_consts, body_consts, carry = split_list(args, n_cond, n_body)
         going = carry.pop() if once else None
         given = [*body_consts, *carry]
-        if shared is not None:
+        if checked:
             going = cond(*cond_consts, *carry)[0] if going is None else going
             given = [
                 x if alone else _of_one_that_goes_on(going, x)
-                for x, alone in zip(given, [*shared, *[False] * len(carry)], strict=True)
+                for x, alone in zip(given, shared, strict=True)
             ]
         outs = body(*given)
         going = cond(*cond_consts, *carry)[0] if going is None else going
-        new = [_selected(going, y, x) for x, y in zip(carry, outs, strict=True)]
+        new = [
+            x if alone else _selected(going, y, x)
+            for x, y, alone in zip(carry, outs, shared[n_body:], strict=True)
+        ]
         return [*new, *cond(*cond_consts, *new)] if once else new
 
     carry = [*body.in_avals[n_body:], *(cond.out_avals if once else ())]
