@@ -306,7 +306,7 @@ def _check_pair(f: Callable[..., object], body: Body) -> None:
         outs = pytrees.tree_unflatten(body.out_tree, body.jaxpr.out_avals)
         raise TypeError(
             "scan body output must be a pair, got "
-            f"{outs.str_short() if isinstance(outs, Aval) else outs!r}.\n"
+            f"{outs.str_short() if isinstance(outs, Aval) else repr(outs)}.\n"
             f"    function: {fun_name(f)} at {where(f)}\n  Return (carry, y); y may be None."
         )
 
