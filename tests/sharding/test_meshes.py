@@ -418,12 +418,13 @@ def test_create_hybrid_device_mesh():
     np.testing.assert_array_equal(as_given, [[0, 1], [2, 3], [4, 5], [6, 7]])
     slices = [Placed(i, 0, slice_index=i // 2) for i in range(4)]
     np.testing.assert_array_equal(numbers(hybrid((2,), (2,), slices)), [0, 1, 2, 3])
+    longer = numbers(hybrid((2, 2), (2,), devices, process_is_granule=True))
+    np.testing.assert_array_equal(longer, [[4, 5, 0, 1], [6, 7, 2, 3]])
 
 
 @pytest.mark.parametrize(
     ("inner", "outer", "message"),
     [
-        ((2, 2), (2,), "must have as many axes"),
         ((4,), (3,), "Number of slices 2 must equal the product of dcn_mesh_shape"),
         ((2,), (2,), "Number of devices 4 must equal the product of mesh_shape"),
     ],

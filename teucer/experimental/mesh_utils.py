@@ -11,6 +11,7 @@ import numpy as np
 from teucer._base.lazy import listing
 from teucer._core.provided import provided
 from teucer._devices import backends
+from teucer.experimental._torus import in_torus
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 __dir__ = listing(__name__, __all__)
@@ -26,8 +27,12 @@ def create_device_mesh(
     """The devices, by default all, in a grid of the given sizes, for `jax.sharding.Mesh`.
 
     They are in the order in which the platform numbers them, which is that of nearness on CPU and
-    GPU; so the two options, which are for the wiring of TPUs, change nothing.
-    Raises ValueError unless there are as many devices as places.
+    GPU. TPUs are wired as a torus: each axis of the grid, the last first, takes as many axes of the
+    torus as have its size.
+    contiguous_submeshes: of TPUs, each process has a box of the grid. allow_split_physical_axes: an
+    axis of the grid may take a part of an axis of the torus.
+    Raises ValueError unless there are as many devices as places, and where contiguous_submeshes is
+    not possible, NotImplementedError for sizes that no axes of the torus make up.
 
     >>> import teucer as jax
     >>> create_device_mesh((1, 1), jax.devices()[:1]).shape
@@ -39,11 +44,8 @@ def create_device_mesh(
         raise ValueError(
             f"Number of devices {len(found)} must equal the product of mesh_shape {sizes}"
         )
-    if provided.target(found[0].platform).wired:
-        raise NotImplementedError(
-            "create_device_mesh: the wiring of TPUs is not known here.\n"
-            "  Give jax.sharding.Mesh a grid of devices."
-        )
+    if found and provided.target(found[0].platform).wired:
+        return in_torus(sizes, found, contiguous_submeshes, allow_split_physical_axes)
     grid = np.empty(len(found), object)
     grid[:] = found
     return grid.reshape(sizes)
@@ -61,8 +63,8 @@ def create_hybrid_device_mesh(
     """The devices in a grid whose axes lie within granules and over them: granules are connected by
     a slower network.
 
-    mesh_shape: of the devices of one granule. dcn_mesh_shape: of the granules, with as many axes.
-    The grid has their product.
+    mesh_shape: of the devices of one granule. dcn_mesh_shape: of the granules; the shorter of the
+    two has axes of size 1 before its own. The grid has their product.
     process_is_granule: whether the granules are processes, rather than what devices call
     `slice_index`.
     should_sort_granules_by_key: whether they stand by number, rather than as they come in
@@ -73,18 +75,16 @@ def create_hybrid_device_mesh(
     >>> create_hybrid_device_mesh((1,), (1,), jax.devices()[:1], process_is_granule=True).shape
     (1,)
     """
-    inner, outer = tuple(mesh_shape), tuple(dcn_mesh_shape)
-    if len(inner) != len(outer):
-        raise ValueError(
-            f"create_hybrid_device_mesh: mesh_shape {inner} and dcn_mesh_shape {outer} must have "
-            "as many axes."
-        )
+    n = max(len(mesh_shape), len(dcn_mesh_shape))
+    inner, outer = (
+        (1,) * (n - len(shape)) + tuple(shape) for shape in (mesh_shape, dcn_mesh_shape)
+    )
     key = "process_index" if process_is_granule else "slice_index"
     granules: dict[int, list[Any]] = {}
     for d in backends.devices() if devices is None else devices:
         if not hasattr(d, key):
             raise ValueError(
-                f"Device {d} does not have attribute {key}.\n"
+                f"Device {d} does not have attribute {key}. See `process_is_granule` option.\n"
                 "  On this platform granules are processes: process_is_granule=True."
             )
         granules.setdefault(getattr(d, key), []).append(d)
