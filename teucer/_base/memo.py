@@ -1,22 +1,26 @@
-"""What is remembered of functions and calls: as long as the function lives, and of bounded size."""
+"""What is remembered: of functions and calls, in bounded number, and of objects that are alike."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import weakref
-from typing import Any, final
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, final
 
-__all__ = ["Memo", "forget", "remember"]
+__all__ = ["RECENT", "Interned", "Memo", "forget", "remember"]
 
-LIMIT = 4096
-_lock = threading.Lock()
+T = TypeVar("T")
+
+LIMIT = 4096  # of what took a compilation to make
+RECENT = 512  # of what Python makes soon
+_lock = threading.RLock()  # what goes meanwhile may come back here
 _memos: list[Memo] = []
 
 
-def remember(found: dict[Any, Any], key: Any, value: Any) -> Any:
+def remember(found: dict[Any, Any], key: Any, value: Any, limit: int | None = None) -> Any:
     """Keep `value` under `key` unless something is there; returns what is. The oldest of more than
-    LIMIT entries goes.
+    `limit` entries goes, by default of more than LIMIT.
 
     >>> entries = {}
     >>> remember(entries, "a", 1), remember(entries, "a", 2)
@@ -24,7 +28,7 @@ def remember(found: dict[Any, Any], key: Any, value: Any) -> Any:
     """
     with _lock:
         value = found.setdefault(key, value)
-        while len(found) > LIMIT:
+        while len(found) > (LIMIT if limit is None else limit):
             with contextlib.suppress(
                 RuntimeError
             ):  # functions that die meanwhile take their entries with them
@@ -53,37 +57,103 @@ class _Same(weakref.ref[Any]):
 
 
 @final
-class Memo:
-    """A dictionary for each function, kept as long as the function lives.
+class _Entries(dict[Any, Any]):
+    """A dictionary that can be referred to weakly."""
 
-    What is kept may refer to the function, which then lives until LIMIT others have come.
+    __slots__ = ("__weakref__",)
+
+
+@final
+class Memo:
+    """A dictionary for each function, kept as long as the function lives and somebody has the
+    dictionary; those of the RECENT functions that were asked for last are kept here.
+
+    What is in it may refer to the function, and keep it alive: others must come in its place.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[_Same, dict[Any, Any]] = {}
+        self._known: dict[_Same, weakref.ref[_Entries]] = {}
+        self._recent: dict[_Same, _Entries] = {}
         _memos.append(self)
 
     def of(self, fun: Any) -> dict[Any, Any]:
         """What is kept of `fun`; of a callable that cannot be referred to weakly, nothing."""
+        known, recent = self._known, self._recent
         try:
-            found = self._entries.get(_Same(fun))
+            key = _Same(fun)
         except TypeError:
             return {}
-        if found is None:
-            entries = self._entries
-            found = remember(entries, _Same(fun, lambda ref: entries.pop(ref, None)), {})
+        gone = []  # goes after the lock is free, since it may end the life of anything
+        with _lock:
+            found = known[key]() if key in known else None
+            if found is None:
+
+                def forget_it(ref: Any) -> None:
+                    known.pop(ref, None)
+                    recent.pop(ref, None)
+
+                key, found = _Same(fun, forget_it), _Entries()
+                known[key] = weakref.ref(found)
+            recent.pop(key, None)
+            recent[key] = found
+            while len(recent) > RECENT:
+                gone.append(recent.pop(next(iter(recent))))
+        del gone
         return found
 
     def drop(self, fun: Any) -> None:
         """Forget what is kept of `fun`."""
         self.of(fun).clear()
 
+    def forget(self) -> None:
+        """Forget what is kept of all functions."""
+        for ref in list(self._known.values()):
+            found = ref()
+            if found is not None:
+                found.clear()
+        self._recent.clear()
+
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._known)
+
+
+@final
+class Interned(Generic[T]):
+    """Objects by what they are made of, as long as somebody has them: equal ones are one object.
+
+    refs: the same as a dictionary of weak references, for those who cannot afford a call.
+    """
+
+    __slots__ = ("_gone", "refs")
+
+    def __init__(self) -> None:
+        refs: dict[Any, weakref.KeyedRef[Any, T]] = {}
+
+        def gone(ref: Any) -> None:
+            if refs.get(ref.key) is ref:
+                del refs[ref.key]
+
+        self.refs, self._gone = refs, gone
+
+    def get(self, key: object) -> T | None:
+        """The object made of `key`, if somebody has it."""
+        found = self.refs.get(key)
+        return None if found is None else found()
+
+    def keep(self, key: object, made: T) -> T:
+        """Give later calls the object, unless another thread has made one meanwhile; returns the
+        one that is kept."""
+        with _lock:
+            found = self.get(key)
+            if found is None:
+                self.refs[key], found = weakref.KeyedRef(made, self._gone, key), made
+            return found
+
+    def __iter__(self) -> Iterator[T]:
+        return (x for x in [ref() for ref in list(self.refs.values())] if x is not None)
 
 
 def forget() -> None:
     """Forget all that is kept of functions."""
-    with _lock:
-        for memo in _memos:
-            memo._entries.clear()
+    for memo in _memos:
+        memo.forget()

@@ -428,7 +428,7 @@ def register_hitype(val_cls: type, typeof_fn: Callable[..., Aval]) -> None:
     """
     register_aval_of(val_cls, typeof_fn)
     high_types.append(val_cls)
-    references.made.append(val_cls)
+    references.made[:] = (True,)
 
 
 def is_high(aval: Aval) -> bool:

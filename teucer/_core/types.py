@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config, dtypes
+from teucer._base import config, dtypes, memo
 from teucer._core.manual.axis_type import ManualAxisType
 from teucer._core.memory import MemorySpace
 from teucer._core.provided import provided
@@ -140,16 +140,15 @@ class Aval(Stated):
 
 
 _NOTHING: frozenset[Any] = frozenset()
-# The types with a sharding that have been made: while there are none, no equation is asked for its
-# partition.
-partitioned: list[ShapedArray] = []
+# Not empty once a type with a sharding was made: before, no equation is asked for its partition.
+partitioned: list[bool] = []
 # The same for types that vary over manual mesh axes.
-varying: list[ShapedArray] = []
+varying: list[bool] = []
 # And for types of sums that are still to be taken over mesh axes, or whose cotangents are such
 # sums.
-summed: list[ShapedArray] = []
+summed: list[bool] = []
 # The same for types of values in the host's memory.
-in_host_memory: list[ShapedArray] = []
+in_host_memory: list[bool] = []
 DEVICE = MemorySpace.Device
 # The classes of libraries whose objects are values of high types (`_core.high_types`).
 high_types: list[type] = []
@@ -194,7 +193,7 @@ class ShapedArray(Aval):
         "symbolic",
         "_carrier",
     )
-    _interned: ClassVar[dict[_Key, ShapedArray]] = {}
+    _interned: ClassVar[memo.Interned[ShapedArray]] = memo.Interned()
 
     shape: tuple[Any, ...]
     dtype: Any
@@ -220,9 +219,12 @@ class ShapedArray(Aval):
             vma = manual_axis_type.varying
         key = (shape, dtype, weak_type, sharding, vma, memory_space)
         try:
-            return cls._interned[key]  # type: ignore[index]
+            known = cls._interned.refs[key]()
         except (KeyError, TypeError):
             pass
+        else:
+            if known is not None:
+                return known
         shape = tuple(d if type(d) is int else _dimension(d) for d in shape)
         if not isinstance(dtype, np.dtype | dtypes.ExtendedDType):
             dtype = np.dtype(dtype)
@@ -237,15 +239,15 @@ class ShapedArray(Aval):
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
-            cls._interned[full] = self
+            self = cls._interned.keep(full, self)
             if partition is not None:
-                partitioned.append(self)
+                partitioned[:] = (True,)
                 if partition.spec.unreduced or partition.spec.reduced:
-                    summed.append(self)
+                    summed[:] = (True,)
             if vma:
-                varying.append(self)
+                varying[:] = (True,)
             if memory_space is not DEVICE:
-                in_host_memory.append(self)
+                in_host_memory[:] = (True,)
         return self
 
     def __reduce__(self) -> Any:

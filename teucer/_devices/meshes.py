@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import enum
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import config
+from teucer._base import config, memo
 from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._devices import backends
 from teucer._xla.client import DeviceList
@@ -188,7 +189,7 @@ class AbstractMesh(BaseMesh):
     8
     """
 
-    _made: ClassVar[dict[Any, AbstractMesh]] = {}
+    _made: ClassVar[memo.Interned[AbstractMesh]] = memo.Interned()
     _internal_device_list = None
     abstract_device: AbstractDevice | None
 
@@ -208,9 +209,10 @@ class AbstractMesh(BaseMesh):
         key = (sizes, names, _canonical_types(names, axis_types, AxisType.Auto), abstract_device)
         found = cls._made.get(key)
         if found is None:
-            found = cls._made[key] = super().__new__(cls)
+            found = super().__new__(cls)
             found._set_axes(*key[:3])
             found.abstract_device = abstract_device
+            found = cls._made.keep(key, found)
         return found
 
     def __reduce__(self) -> Any:
@@ -285,7 +287,7 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
     Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
 
-    _made: ClassVar[dict[Any, Mesh]] = {}
+    _made: ClassVar[memo.Interned[Mesh]] = memo.Interned()
     devices: Any
     device_list: Any
     # C++ reads it.
@@ -306,11 +308,12 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         key = (tuple([d for d in grid.flat if d is not None]), grid.shape, names, types)
         found = cls._made.get(key)
         if found is None:
-            found = cls._made[key] = super().__new__(cls)
+            found = super().__new__(cls)
             found._set_axes(grid.shape, names, types)
             grid.flags.writeable = False
             found.devices, found.flat_devices = grid, key[0]
             found.device_list = found._internal_device_list = DeviceList(key[0])
+            found = cls._made.keep(key, found)
         return found
 
     def __reduce__(self) -> Any:
@@ -321,7 +324,7 @@ class Mesh(BaseMesh, contextlib.ContextDecorator):
         """Whether the mesh has no axes."""
         return not self.axis_names
 
-    @property
+    @functools.cached_property
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh without its devices."""
         if not self.flat_devices:
@@ -493,9 +496,7 @@ def with_devices(abstract: AbstractMesh) -> Mesh | None:
     like it. Of several, the one with the devices in their usual order counts."""
     in_force = mesh_in_force()
     alike = (
-        [m for m in Mesh._made.values() if m.abstract_mesh is abstract]
-        if in_force is None
-        else [in_force]
+        [m for m in Mesh._made if m.abstract_mesh is abstract] if in_force is None else [in_force]
     )
     if len(alike) > 1:
         usual = list(range(abstract.size))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 import numpy as np
 
-from teucer._base import config
+from teucer._base import config, memo
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec, entry_names
@@ -290,7 +290,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
     (8, 4)
     """
 
-    _made: ClassVar[dict[Any, NamedSharding]] = {}
+    _made: ClassVar[memo.Interned[NamedSharding]] = memo.Interned()
     # jaxlib's classes have one base. With this one C++ takes the shards of arguments as they are,
     # without a call of Python.
     device_set, addressable_devices = DeviceSharding.device_set, DeviceSharding.addressable_devices
@@ -323,7 +323,7 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
             found = super().__new__(cls)
             NamedShardingBase.__init__(found, mesh, spec, memory_kind)
             found._kind, found._typed = memory_kind, {}
-            cls._made[key] = found
+            found = cls._made.keep(key, found)
         return found
 
     def __init__(

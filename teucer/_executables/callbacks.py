@@ -27,14 +27,15 @@ class Failure(NamedTuple):
     error: BaseException
     where: str
 
-    def is_told_by(self, said: str) -> bool:
-        """Whether the text of an error of the runtime is about it."""
-        return f"{type(self.error).__name__}: {self.error}" in said
+    @property
+    def text(self) -> str:
+        """What an error of the runtime says of it."""
+        return f"{type(self.error).__name__}: {self.error}"
 
 
-# Those that no caller has heard of, and those that one has.
+# Those that no caller has heard of, and the texts of those that one has.
 _new: collections.deque[Failure] = collections.deque(maxlen=_MOST)
-_told: collections.deque[Failure] = collections.deque(maxlen=_MOST)
+_told: collections.deque[str] = collections.deque(maxlen=_MOST)
 
 
 @final
@@ -80,9 +81,9 @@ def explained(err: BaseException) -> BaseException:
     said = str(err)
     with _lock:
         for failure in reversed(_new):
-            if failure.is_told_by(said):
+            if failure.text in said:
                 _new.remove(failure)
-                _told.append(failure)
+                _told.append(failure.text)
                 if not isinstance(failure.error, Exception):
                     return failure.error
                 err.__cause__ = failure.error
@@ -102,5 +103,5 @@ def was_told(err: BaseException) -> bool:
     """Whether all failures that an error of the runtime reports have reached a caller already."""
     said = str(err)
     with _lock:
-        known = any(failure.is_told_by(said) for failure in _told)
-        return known and not any(failure.is_told_by(said) for failure in _new)
+        known = any(text in said for text in _told)
+        return known and not any(failure.text in said for failure in _new)

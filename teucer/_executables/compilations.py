@@ -39,7 +39,7 @@ __all__ = [
     "warn_of_constants",
 ]
 
-LIMIT = 10_000  # rows kept; the oldest go
+LIMIT = 1000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")
 _logger = logging.getLogger("teucer")
 _rows: collections.deque[Compilation] = collections.deque(maxlen=LIMIT)
@@ -74,7 +74,7 @@ class Compilation(NamedTuple):
 
 @final
 class Compilations:
-    """The programs made so far, oldest first, as a table; the last 10 000 are kept.
+    """The programs made so far, oldest first, as a table; the last 1000 are kept.
 
     Iterating gives rows of type `Compilation`, printing the table. `clear` empties it.
     """

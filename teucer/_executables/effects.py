@@ -13,7 +13,7 @@ __all__ = ["effects_barrier", "watch"]
 
 _lock = threading.Lock()
 _running: collections.deque[tuple[Any, Any]] = collections.deque()
-_MANY = 1024
+_MANY = 64
 
 
 def watch(token: object, program: object) -> None:

@@ -45,15 +45,14 @@ _FORGOTTEN = "its traces were forgotten (clear_caches)"
 _NOT_KEPT = "no trace of it was kept: tracing failed, or found sizes that depend on values"
 
 
-def program(jaxpr: Any, key: tuple[Any, ...]) -> None:
+def program(jaxpr: Any, earlier: Collection[Any], key: tuple[Any, ...]) -> None:
     """Log why a jaxpr that has programs gets another one. The keys of programs are what
     `program_for` keeps them by."""
     info = jaxpr.debug_info
     place = info.where if info is not None else ""
-    earlier = [k for k in jaxpr.cache if isinstance(k, tuple) and k[0] == key[0]]
     if not earlier or not place or source.is_internal(place.rpartition(":")[0]):
         return
-    found = [list(program_differences(k[1:], key[1:], info.arg_names)) for k in reversed(earlier)]
+    found = [list(program_differences(k, key, info.arg_names)) for k in reversed([*earlier])]
     _logger.warning(
         (
             "COMPILATION CACHE MISS at %s:\n  for %s defined at %s, which was traced for these "

@@ -94,7 +94,7 @@ def note(
     if source.is_internal(place.rpartition(":")[0]):
         return
     key = (definition(users), getattr(fun, "__code__", None), fun_name(fun))
-    seen = _traced.get(key) or memo.remember(_traced, key, Count())
+    seen = _traced.get(key) or memo.remember(_traced, key, Count(), memo.RECENT)
     others = seen.functions
     new = seen.add(fun)
     seen.retraced |= not new and not earlier and seen.forgotten

@@ -22,6 +22,7 @@ from teucer._devices import backends
 from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
+from teucer._programs.eager import dispatcher_of
 from teucer._transform.jit import jit
 from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
@@ -216,6 +217,11 @@ class Exported:
     @functools.cached_property
     def _callable(self) -> Callable[..., Any]:
         return _callable(self)
+
+    @functools.cached_property
+    def _run(self) -> Callable[..., tuple[Any, ...]]:
+        """Runs the module on flat arguments; its programs go with this object."""
+        return dispatcher_of(calls.call_exported_p, {"exported": self})
 
     @functools.cached_property
     def arg_names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 
-from teucer._base import config
+from teucer._base import config, memo
 from teucer._executables import compilations
 from teucer._programs.agreement import agree
 from teucer._programs.compiler import compiler
@@ -18,17 +18,19 @@ from teucer._programs.program import Program
 
 __all__ = ["compile_job", "program_for"]
 
+_MOST = 256  # programs of one jaxpr: for other devices, shardings, options
+
 
 def program_for(job: Job) -> Program:
     """The program of a job; kept on its jaxpr."""
-    key, cache = job.key, job.jaxpr.cache
-    program: Program | None = cache.get(key)
+    key, programs = job.key, job.jaxpr.cache.setdefault("programs", {})
+    program: Program | None = programs.get(key)
     if program is None:
         if config.explain_cache_misses.value:
             from teucer._executables import explanations  # for those who ask
 
-            explanations.program(job.jaxpr, key)
-        program = cache[key] = compile_job(job)
+            explanations.program(job.jaxpr, programs, key)
+        program = memo.remember(programs, key, compile_job(job), _MOST)
     return program
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from teucer._base import config, errors, memo
 from teucer._core.debug_info import DebugInfo
 from teucer._core.high_types import is_high
-from teucer._core.jaxpr import Jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.leaks import leak_message
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
@@ -27,7 +27,7 @@ from teucer._xla.dispatcher import dispatcher
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Value
 
-__all__ = ["check_no_tracers", "forget", "note_keys", "runner"]
+__all__ = ["check_no_tracers", "dispatcher_of", "forget", "note_keys", "runner"]
 
 _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 
@@ -40,14 +40,18 @@ def runner(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...
     except TypeError as err:
         raise TypeError(f"{primitive}: parameters must be hashable: {params}") from err
     if found is None:
-        found = memo.remember(_dispatchers, key, _primitive_dispatcher(primitive, params))
+        # What runs a jaxpr goes with it: functions are defined anew again and again.
+        kept = next((v.cache for v in params.values() if type(v) is ClosedJaxpr), _dispatchers)
+        found = kept.get(key) or memo.remember(kept, key, dispatcher_of(primitive, params))
     return found
 
 
 provided.fill(runner=runner)
 
 
-def _primitive_dispatcher(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...]]:
+def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[Any, ...]]:
+    """A new C++ dispatcher for a primitive and its parameters; whoever keeps it keeps its
+    programs."""
     name = primitive.name
     programs: dict[Any, Jaxpr] = {}
 

@@ -39,7 +39,6 @@ class Job(NamedTuple):
     def key(self) -> tuple[Any, ...]:
         """What its program is kept by, on the jaxpr."""
         return (
-            "program",
             self.donated,
             self.keep_unused,
             self.placement,

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._base import memo
 from teucer._core import array_ops, axes
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.leaks import check_alive, check_leaks
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-@functools.lru_cache(4096)  # types are interned; tracers ask at every look at their shape
+@functools.lru_cache(memo.RECENT)  # types are interned; tracers ask at every look at their shape
 def mapped_aval(aval: Aval, dim: int | None) -> Any:
     """The type of one element of a batch."""
     return aval.dec_rank(None, dim)

@@ -22,18 +22,20 @@ def dispatching(
     fun: Callable[..., object],
     options: JitOptions,
     cache_miss: Callable[..., object],
-    key: object = None,
     *,
+    key: object = None,
     plain: Callable[..., object] | None = None,
 ) -> Any:
-    """A C++ dispatcher with the methods of a jitted function; those of one key and function share
-    what they have compiled.
+    """A C++ dispatcher with the methods of a jitted function.
 
+    key: those of one key and function share their programs; by default it has its own.
     plain: what is called while `jax_disable_jit` is set, by default the function.
     """
+    if plain is None:
+        plain = fun if key is not None else _own(fun)
     wrapped = dispatcher(
         fun_name(fun),
-        plain or fun,
+        plain,
         cache_miss,
         static_argnums=options.static_argnums,
         static_argnames=options.static_argnames,
@@ -47,6 +49,16 @@ def dispatching(
     vars(wrapped).update({name: value for name, value in own if name not in LIBRARY_MEMBERS})
     wrapped.__wrapped__, wrapped._jit = fun, (fun, options)
     return wrapped
+
+
+def _own(fun: Callable[..., object]) -> Callable[..., object]:
+    """The function as one that goes with its dispatcher."""
+
+    def plain(*args: object, **kwargs: object) -> object:
+        return fun(*args, **kwargs)
+
+    plain.__wrapped__ = fun  # type: ignore[attr-defined]  # the signature that C++ says
+    return plain
 
 
 def method(f: Callable[..., object]) -> Callable[..., Any]:

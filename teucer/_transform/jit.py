@@ -45,7 +45,6 @@ __all__ = ["call_jitted", "jit", "job_of", "make_jit", "stage_call"]
 
 # By function, then by signature: alike jits of one function share their traces.
 _staged = memo.Memo()
-_dispatch_keys: dict[Any, object] = {}
 
 
 def jit(
@@ -138,15 +137,14 @@ def make_jit(fun: Callable[..., object], options: JitOptions) -> Any:
     """The dispatcher for a function with the given options, with the methods of a jitted
     function."""
 
+    held: list[object] = []  # what is remembered of the function, as long as this can be called
+
     @tracebacks.api_boundary
     def cache_miss(*args: object, **kwargs: object) -> tuple[Any, Any]:
+        held[:] = (_staged.of(fun),)
         return call_jitted(fun, options, args, kwargs)
 
-    try:
-        key = _dispatch_keys.setdefault(options, object())
-    except TypeError:
-        key = None
-    return dispatching(fun, options, cache_miss, key)
+    return dispatching(fun, options, cache_miss, key=options if options.are_few() else None)
 
 
 def _reduce(jitted: PjitFunction) -> Any:

@@ -43,6 +43,12 @@ class JitOptions(NamedTuple):
     # bounds.
     dynamic_results: bool | int | None = None
 
+    def are_few(self) -> bool:
+        """Whether a program has few of their kind: they name no devices, meshes, options of the
+        compiler or sizes."""
+        few = JitOptions(*self[:6], outline=self.outline)
+        return self[6:] == few[6:]
+
 
 def options_of(
     fun: Callable[..., object],

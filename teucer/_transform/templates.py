@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Templates"]
 
+_MOST = 256  # templates of one function
 # Kinds of values that are part of the key themselves.
 _AS_THEY_ARE = frozenset({int, bool, str, type(None)})
 
@@ -93,7 +94,7 @@ class Templates:
                 Exception
             ):  # what is wrong the call says, of the values of the user
                 template = self._made(args, kwargs, given)
-            found = memo.remember(self._found, key, template)
+            found = memo.remember(self._found, key, template, _MOST)
         if found is None:
             return self._fun(*args, **kwargs)
         values = [x for _, x in given.values()]

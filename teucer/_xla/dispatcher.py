@@ -5,7 +5,6 @@ Flattens arguments, matches the signature, runs the executable; a miss calls Pyt
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,8 +16,8 @@ __all__ = ["FastPath", "PjitFunction", "dispatcher", "forget_calls", "set_tracer
 
 PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
-# Not a WeakSet: other threads make dispatchers while one goes over them.
-_made: set[weakref.ref[Any]] = set()
+# Programs of dispatchers with a key, by function and key.
+_shared = _jax.PjitFunctionCache(4096)
 
 
 class FastPath(NamedTuple):
@@ -46,9 +45,12 @@ def dispatcher(
     key: Any = None,
     shard_arg_fallback: Callable[..., Any],
 ) -> Any:
-    """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or
-    None)."""
-    made = _jax.pjit(
+    """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None).
+
+    key: those of one function and key share their programs. Without one, the programs go with the
+    dispatcher, if `fun` does: C++ keeps something of each dispatcher as long as its function lives.
+    """
+    return _jax.pjit(
         name,
         fun,
         cache_miss,
@@ -57,15 +59,10 @@ def dispatcher(
         object() if key is None else key,
         pytree.call_registry,
         shard_arg_fallback,
-        None,
+        None if key is None else _shared,
     )
-    _made.add(weakref.ref(made, _made.discard))
-    return made
 
 
 def forget_calls() -> None:
     """Have all dispatchers forget their executables."""
-    for known in list(_made):
-        made = known()
-        if made is not None:
-            made._clear_cache()
+    _jax.PjitFunctionCache.clear_all()

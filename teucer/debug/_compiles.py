@@ -12,7 +12,7 @@ def compiles() -> Compilations:
     its arguments, and the milliseconds to trace, lower and compile it. It also says the size of the
     machine code, and its source: compiled, the cache on disk, or memory.
 
-    Iterate over it for rows with these as attributes; `clear()` empties it. Of more than 10 000
+    Iterate over it for rows with these as attributes; `clear()` empties it. Of more than 1000
     rows the oldest go.
 
     >>> import teucer as jax

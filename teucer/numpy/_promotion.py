@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import config, dtypes, errors
+from teucer._base import config, dtypes, errors, memo
 from teucer._base.source import warn
 from teucer._core import array_ops
 from teucer._core.trace import Tracer
@@ -97,7 +97,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
     )
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = _plan(name, kind, xs)
+        plan = memo.remember(_plans, key, _plan(name, kind, xs), memo.RECENT)
     if config.numpy_rank_promotion.value != "allow":
         _report_ranks(name, [np.shape(x) for x in xs])
     dtype, weak, steps = plan

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, final
 
+from teucer._base import memo
+
 __all__ = ["ManualAxisType"]
 
 
@@ -20,7 +22,7 @@ class ManualAxisType:
     """
 
     __slots__ = ("__weakref__", "reduced", "unreduced", "varying")
-    _made: ClassVar[dict[Any, ManualAxisType]] = {}
+    _made: ClassVar[memo.Interned[ManualAxisType]] = memo.Interned()
     varying: frozenset[Any]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
@@ -49,7 +51,7 @@ class ManualAxisType:
             found = super().__new__(cls)
             for name, axes in named.items():
                 object.__setattr__(found, name, axes)
-            cls._made[key] = found
+            found = cls._made.keep(key, found)
         return found
 
     @property

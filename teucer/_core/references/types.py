@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
+from teucer._base import memo
 from teucer._core.provided import provided
 from teucer._core.types import Aval, ShapedArray, register_aval_of
 
@@ -29,9 +30,9 @@ __all__ = [
     "touched",
 ]
 
-# The types of references that have been made, and classes of high values: while there are none, no
-# program is searched for them.
-made: list[Any] = []
+# Not empty once a reference or a class of high values was made: before, no program is searched for
+# them.
+made: list[bool] = []
 
 
 @final
@@ -59,7 +60,7 @@ class RefType(Aval):
         "symbolic",
         "is_high",
     )
-    _interned: ClassVar[dict[Any, RefType]] = {}
+    _interned: ClassVar[memo.Interned[RefType]] = memo.Interned()
 
     inner: ShapedArray
     memory_space: Any
@@ -75,9 +76,9 @@ class RefType(Aval):
         key = (inner, memory_space, kind)
         self = cls._interned.get(key)
         if self is None:
-            if not cls._interned:
+            if not cls._interned.refs:
                 provided.references()  # gives references and what stands for them their methods
-            self = cls._interned[key] = super().__new__(cls)
+            self = super().__new__(cls)
             self.inner, self.memory_space, self.kind = inner, memory_space, kind
             self.is_high = inner.is_high
             if not self.is_high:
@@ -88,7 +89,8 @@ class RefType(Aval):
                     inner.ndim,
                 )
             self.extended, self.symbolic = False, inner.symbolic
-            made.append(self)
+            made[:] = (True,)
+            self = cls._interned.keep(key, self)
         return self
 
     def __reduce__(self) -> Any:
