@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 import numpy as np
 
 from teucer._arrays import formats
+from teucer._arrays.reading import raise_ended, replace_buffers, wait, was_ended
 from teucer._base import dtypes
 from teucer._base.errors import ambiguous
 from teucer._core.provided import provided
@@ -113,11 +114,12 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 def _read(x: ArrayImpl) -> tuple[np.ndarray[Any, Any], bool]:
     """The values of an array on one device, and whether they are the device's own."""
+    wait(x)
     try:
         return np.asarray(
             memoryview(x)
         ), True  # on CPU, in NumPy's dtypes; the way below looks for the package jax first
-    except BufferError:
+    except (BufferError, SystemError):  # of Python 3.11 (`reading`)
         value, did_copy = x._single_device_array_to_np_array_did_copy()
         return value, not did_copy
 
@@ -365,6 +367,7 @@ def copy_to_host_async(x: ArrayImpl) -> None:
 def __array__(
     x: ArrayImpl, dtype: DTypeLike | None = None, context: object = None, copy: bool | None = None
 ) -> Any:
+    raise_ended(x)
     value = to_numpy(x)
     if dtype is not None and np.dtype(dtype) != value.dtype:
         return np.array(value, dtype=dtype)
@@ -551,6 +554,7 @@ def __dlpack__(
         return _for_device(x, tuple(map(int, dl_device)), copy).__dlpack__(
             stream=stream, max_version=max_version
         )
+    wait(x)
     # The capsule holds another array of the buffer: the process aborts if what it holds is deleted
     # or donated.
     source = x.copy() if copy else x.clone()
@@ -597,7 +601,12 @@ def __dlpack_device__(x: ArrayImpl) -> tuple[int, int]:
 def __array_interface__(x: ArrayImpl) -> dict[str, Any]:
     """The memory of the array on the host, read-only, in NumPy's older protocol; only dtypes that
     NumPy has of its own."""
-    if type(x._carried) is KeyCarrier or x.dtype.kind not in "biufc" or x.dtype.isbuiltin != 1:
+    if (
+        was_ended(x)
+        or type(x._carried) is KeyCarrier
+        or x.dtype.kind not in "biufc"
+        or x.dtype.isbuiltin != 1
+    ):
         raise AttributeError(
             f"__array_interface__ has no form for elements of dtype {x.dtype.name}."
         )
@@ -605,3 +614,4 @@ def __array_interface__(x: ArrayImpl) -> dict[str, Any]:
 
 
 xla.attach(ArrayImpl, _MEMBERS)
+replace_buffers()

@@ -130,8 +130,9 @@ class Interned(Generic[T]):
         refs: dict[Any, weakref.KeyedRef[Any, T]] = {}
 
         def gone(ref: Any) -> None:
-            if refs.get(ref.key) is ref:
-                del refs[ref.key]
+            key = ref.key
+            if refs.get(key) is ref:
+                del refs[key]
 
         self.refs, self._gone = refs, gone
 

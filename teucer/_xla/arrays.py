@@ -26,7 +26,7 @@ __all__ = [
     "first_named_sharding",
     "from_cuda_interface",
     "from_dlpack",
-    "keep_bytes",
+    "is_ready",
     "put",
     "result_handler",
     "shard_arrays",
@@ -56,32 +56,12 @@ NamedShardingBase = _jax.NamedSharding
 _CHECKING = ("jax", "jax._src", "jax._src.named_sharding")
 HostBufferSemantics = _jax.HostBufferSemantics
 block_until_ready = _jax.batched_block_until_ready
+is_ready = _jax.ArrayImpl.is_ready  # the process dies if it is asked of a deleted array
 # jaxlib checks by default that shapes and shardings agree, through modules of jax; handlers of
 # later versions do not check.
 _SKIP_CHECKS = (
     {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 )
-
-
-def keep_bytes(carried: type) -> None:
-    """Have arrays of such a type give NumPy no bytes, so that it asks `__array__`, which may
-    refuse.
-
-    C++ gives them by the buffer protocol, which Python lets classes replace from version 3.12 on.
-    """
-    given: Any = getattr(ArrayImpl, "__buffer__", None)
-    if given is None:
-        return
-
-    def __buffer__(x: Any, flags: int) -> memoryview:
-        if type(x._carried) is carried:
-            raise BufferError(
-                "the words of keys are no numbers; jax.random.key_data(x) gives them.\n"
-                f"    x: {x.aval.str_short()}"
-            )
-        return given(x, flags)
-
-    ArrayImpl.__buffer__ = __buffer__  # type: ignore[attr-defined]  # a method in Python 3.12
 
 
 def put(

@@ -12,9 +12,8 @@ from teucer._base import config, dtypes
 from teucer._base.source import warn
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
-from teucer._core.types import KeyCarrier, is_valid_type
+from teucer._core.types import is_valid_type
 from teucer._core.typing import Array, ArrayLike
-from teucer._xla.arrays import keep_bytes
 from teucer.lax import _structure
 from teucer.lax._random_keys import (
     Generator,
@@ -51,9 +50,6 @@ __all__ = [
     "split",
     "wrap_key_data",
 ]
-
-# NumPy takes no keys for numbers.
-keep_bytes(KeyCarrier)
 
 # The type of typed keys, for annotations.
 Key = NewType("Key", ArrayImpl)
