@@ -94,12 +94,13 @@ def _write_slot() -> None:
     table = ctypes.c_void_p.from_address(id(ArrayImpl) + as_buffer).value
     assert table is not None
     slot = ctypes.c_void_p.from_address(table)
+    assert slot.value is not None
     kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
     given = kind(slot.value)
 
     def get_buffer(x: Any, view: int, flags: int) -> int:
         try:
-            return given(x, view, flags) if _refused(x) is None else -1  # type: ignore[no-any-return]
+            return given(x, view, flags) if _refused(x) is None else -1
         except BaseException:  # C sees none; of a wait, `_Ended` knows
             return -1
 

@@ -345,6 +345,7 @@ no_tracing = _o("jax_no_tracing", bool, False, help="tracing a function anew is 
 log_compiles = _o("jax_log_compiles", bool, False, help="log every compilation")
 explain_cache_misses = _o("jax_explain_cache_misses", bool, False, help="log why a call was traced anew")
 warn_after_compiles = _o("teucer_warn_after_compiles", int, 64, help="warn, once, when a function has been compiled so often, and say what keeps changing; 0: never")
+warn_slow_compile = _o("teucer_warn_slow_compile", float, 5.0, help="say once what XLA is compiling that has taken so many seconds; 0: never")
 log_checkpoint_residuals = _o("jax_log_checkpoint_residuals", bool, False, help="log what a checkpoint saves")
 check_tracer_leaks = _o("jax_check_tracer_leaks", bool, False, TRACE, help="tracers alive after their trace are errors")
 use_simplified_jaxpr_constants = _o("jax_use_simplified_jaxpr_constants", bool, False, help="arrays that a function closes over stand in its jaxpr; no effect: they are constants of the jaxpr")
