@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config
 from teucer._core.provided import provided
-from teucer._executables import disk_cache, preload, slow, stored
+from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import trampolines
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
@@ -255,6 +255,8 @@ def _from_compiler(
 
         kept = xla_caches.options(client, {name for name, _ in module.overrides})
         options = _options(module, kept) if kept else options
+    from teucer._executables import slow  # for those who compile
+
     with slow.watched(module.text):
         return xla.compile_text(client, module.text, devices, options, callbacks)
 
