@@ -74,6 +74,9 @@ def literal_key(literal: Literal) -> Any:
     """Equal for literals of one dtype and the same bits. Whether their types are weak shows in the
     results of the equation."""
     value, dtype = literal.val, literal.aval.dtype
+    if literal.aval.ndim:  # places that a rule knows
+        value = np.asarray(value, dtype)
+        return dtype, value.shape, value.tobytes()
     if type(value) is not dtype.type:
         value = dtype.type(value)
     # Zeros of either sign compare equal, and so do complex numbers with such parts; not all numbers

@@ -103,6 +103,7 @@ def vmap(
                 lambda t: pytrees.flatten_axes("vmap in_axes", t, (in_axes, 0), kws=True),
             )
         if references.made:
+            references.refuse_parts(tree, f"When tracing {fun_name(fun)} for vmap")
             refuse_aliases(
                 [typeof(x) if is_valid_type(x) else None for x in flat],
                 flat,

@@ -21,6 +21,8 @@ from teucer._core.references.cells import Ref
 from teucer._core.references.types import HighRef, RefType
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
+from teucer._trees.pytrees import GetAttrKey
+from teucer._trees.registry import register_pytree_with_keys
 from teucer.lax import _reference_parts, _references
 from teucer.numpy._index_keys import Key, out_of_bounds, parse
 from teucer.numpy._reference_views import (
@@ -82,6 +84,7 @@ class View:
     type = property(lambda self: self.aval, doc="The type of a reference to the part.")
     is_dynamic_size = False
     multiref = False
+    is_part = True
 
     def _of(self, view: object, inner: ShapedArray, operands: Sequence[Array] = ()) -> View:
         return View(self.ref, (*self.transforms, view), (*self._operands, *operands), inner)
@@ -449,6 +452,37 @@ def _otherwise(x: Array, name: str) -> Any:
             f"{x.aval.str_short()}. To query sharding information on tracers, use `jax.typeof(x)`."
         )
     raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+
+
+def _flatten(view: View) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+    """A part as a pytree: the reference and traced places; places that are known are static."""
+    known = tuple(
+        [
+            None if isinstance(x, Tracer | ArrayImpl) or np.ndim(x) else int(x)
+            for x in view._operands
+        ]
+    )
+    places = [
+        (GetAttrKey("places"), x) for x, n in zip(view._operands, known, strict=True) if n is None
+    ]
+    return ((GetAttrKey("ref"), view.ref), *places), (view.transforms, known)
+
+
+def _unflatten(static: Any, children: Sequence[Any]) -> View:
+    (transforms, known), (ref, *places) = static, children
+    rest = iter(places)
+    operands = tuple([next(rest) if n is None else n for n in known])
+    view = object.__new__(View)
+    view.ref, view.transforms, view._operands = ref, transforms, operands
+    if type(ref) is Ref or isinstance(ref, Tracer):  # else what stands for leaves
+        inner = _reference_parts.part_aval(
+            typeof(ref).inner, transforms, tuple(map(typeof, operands))
+        )
+        view.aval = RefType(inner, typeof(ref).memory_space, typeof(ref).kind)
+    return view
+
+
+register_pytree_with_keys(View, _flatten, _unflatten)
 
 
 def _attach() -> None:

@@ -10,7 +10,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results
 from teucer._core.high_types import HighSpec
-from teucer._core.references.types import RefType
+from teucer._core.references.types import RefType, refuse_parts
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, typeof
@@ -214,6 +214,8 @@ def _call(
         pytrees.treedef_children(call.tree)[0],
         tuple(in_specs) if isinstance(in_specs, list) else in_specs,
     )
+    if any(spec is not None and any(map(entry_names, spec)) for spec in given):
+        refuse_parts(call.tree, "When tracing for shard_map, where in_specs divide arguments")
     # What has no spec is no argument: whatever it is, the function sees it as it is.
     divided = [i for i, spec in enumerate(given) if spec is not None]
     leaves, given = [call.leaves[i] for i in divided], [given[i] for i in divided]

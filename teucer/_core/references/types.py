@@ -26,13 +26,34 @@ __all__ = [
     "at_operands",
     "is_reference",
     "made",
+    "parts_in",
     "refuse",
+    "refuse_parts",
     "touched",
 ]
 
 # Not empty once a reference or a class of high values was made: before, no program is searched for
 # them.
 made: list[bool] = []
+
+
+def parts_in(tree: Any) -> bool:
+    """Whether a tree has parts of references, `ref.at[...]`, among its nodes."""
+    data = tree.node_data()
+    if data is None:
+        return False
+    return getattr(data[0], "is_part", False) or any(map(parts_in, tree.children()))
+
+
+def refuse_parts(tree: Any, what: str) -> None:
+    """Raise TypeError for parts of references where axes are mapped over: a part has others than
+    its reference."""
+    if made and parts_in(tree):
+        raise TypeError(
+            f"{what}, TransformedRefs are not allowed, but got a TransformedRef, ref.at[...].\n"
+            "  Its axes are not those of its reference. Pass the reference, and take the part "
+            "within the function."
+        )
 
 
 @final

@@ -13,7 +13,7 @@ from teucer._core import array_ops
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references import types as references
-from teucer._core.references.types import is_reference
+from teucer._core.references.types import is_reference, refuse_parts
 from teucer._core.stage import StageTracer, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
@@ -95,6 +95,7 @@ def run_scan(
     stage = stage_body if call is None else stage_anew
     call = f if call is None else call
     flat_xs, xs_tree = pytrees.tree_flatten(xs)
+    refuse_parts(xs_tree, "Among the xs of scan")
     flat_init, init_tree = pytrees.tree_flatten(init)
     x_avals, init_avals = avals_of("scan", flat_xs), avals_of("scan", flat_init)
     in_tree = pytrees.treedef_tuple((init_tree, xs_tree))
