@@ -165,7 +165,7 @@ def test_gamma_at_edges():
 def test_digamma_at_poles():
     x = np.array([0.0, -0.0, -1, -7, np.inf, -np.inf, np.nan], np.float32)
     np.testing.assert_array_equal(
-        special.digamma(x), [-np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan, np.nan]
+        special.digamma(x), [-np.inf, np.inf, np.nan, np.nan, np.inf, np.nan, np.nan]
     )
 
 

@@ -135,8 +135,7 @@ def jvp_flat(
 
     is_part: whether tangents may be limits, too.
     """
-    parent = current_trace()
-    trace = JVPTrace(parent)
+    trace = JVPTrace(current_trace())
     args = [
         p if type(t) is Zero else JVPTracer(trace, p, t)
         for p, t in zip(primals, tangents, strict=True)

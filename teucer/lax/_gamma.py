@@ -174,13 +174,16 @@ def log_gamma(x: Array) -> Any:
     )
     sine = abs(sine_of_turns(a))
     reflected = log(div(scalar_like(x, math.pi), where_else(is_low, sine, mul(sine, a))))
-    below = sub(reflected, where_else(is_low, near, above))
+    # Integers far below 0 are poles, too, though `above` overflows.
+    below = chosen(
+        eq(sine, scalar_like(x, 0)), math.inf, sub(reflected, where_else(is_low, near, above))
+    )
     # The branches above take nan for a number; infinities and nan are their own values.
     return where_else(lt(a, inf), where_else(is_below, below, above), a)
 
 
 def digamma_of(x: Array) -> Any:
-    """The derivative of log_gamma; -inf at 0, nan at -1, -2, ..."""
+    """The derivative of log_gamma; -inf at 0, inf at -0, nan at -1, -2, ..."""
     a = abs(x)
     far = far_from(x)
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
@@ -209,9 +212,10 @@ def digamma_of(x: Array) -> Any:
     series = sub(log(b), add(div(scalar_like(x, 0.5), b), mul(total, inverse)))
     value = where_else(is_far, series, near)
     reciprocal = integer_pow(a, -1)
-    cosine = sine_of_turns(less(0.5, abs(sub(a, round(a)))))
+    # Of 1/2 the nearest integer may be 1, where the sine has the other sign.
+    cosine = sine_of_half_turn(less(0.5, abs(sub(a, round(a)))))
     cotangent = div(times(math.pi, cosine), sine_of_turns(a))
     below = add(where_else(is_small, value, add(value, reciprocal)), cotangent)
     y = where_else(is_below, below, where_else(is_small, sub(value, reciprocal), value))
     is_pole = bitwise_and(eq(a, floor(a)), is_below)
-    return chosen(is_pole, math.nan, y)
+    return where_else(eq(x, zero), neg(div(one, x)), chosen(is_pole, math.nan, y))

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from teucer._base import dtypes
 from teucer._core.cost import EXPENSIVE
+from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
 from teucer._lower import hlo
@@ -24,11 +26,14 @@ from teucer.lax._arithmetic import (
     bitwise_or,
     div,
     eq,
+    floor,
     ge,
     gt,
     integer_pow,
     le,
     lt,
+    max,
+    min,
     mul,
     ne,
     neg,
@@ -63,7 +68,7 @@ from teucer.lax._terms import (
     quotient,
     times,
 )
-from teucer.lax._zeta import zeta_slope
+from teucer.lax._zeta import zeta_of_parts, zeta_places, zeta_slope
 
 __all__ = [
     "bessel_i0e",
@@ -171,10 +176,30 @@ digamma_p, digamma = unary(
     "Derivative of the logarithm of the gamma function; -inf at 0, nan at -1, -2, ...",
     cost=EXPENSIVE,
 )
+
+
+def _lower_zeta(ctx: Context, x: Value, q: Value) -> Any:
+    places = ctx.trace(zeta_places, q)
+    aval = ShapedArray(x.shape, x.dtype)
+    parts = [ctx.op1("chlo.zeta", [x, place], aval) for place in places]
+    return ctx.trace(lambda *xs: (zeta_of_parts(*xs),), x, q, *parts)[0]
+
+
+def _polygamma(m: Array, x: Array) -> Any:
+    """(-1)^(m + 1) m! zeta(m + 1, x); digamma for m = 0.  DLMF 5.15.1."""
+    zero, half = scalar_like(x, 0), times(0.5, m)
+    is_natural = bitwise_and(eq(m, floor(m)), ge(m, zero))
+    order = chosen_not(bitwise_and(is_natural, gt(m, zero)), m, 1)
+    size = mul(exp(lgamma(plus(order, 1))), zeta(plus(order, 1), x))
+    value = where_else(eq(half, floor(half)), neg(size), size)
+    value = where_else(eq(m, zero), digamma_of(x), value)
+    return chosen_not(is_natural, value, math.nan)
+
+
 polygamma_p, polygamma = binary(
     "polygamma",
     FLOAT,
-    "chlo.polygamma",
+    traced(_polygamma),
     (
         _unsupported("polygamma gradient with respect to m is not supported."),
         lambda t, z, m, x: mul(t, polygamma(plus(m, 1), x)),
@@ -194,7 +219,7 @@ polygamma_p, polygamma = binary(
 zeta_p, zeta = binary(
     "zeta",
     FLOAT,
-    "chlo.zeta",
+    widened(_lower_zeta),
     (
         lambda t, z, x, q: mul(t, zeta_slope(x, q)),
         lambda t, z, x, q: mul(t, neg(mul(x, zeta(plus(x, 1), q)))),
@@ -264,13 +289,20 @@ def _log1p_minus(u: Array) -> Any:
     return where_else(is_near, near, sub(log1p(u), u))
 
 
+def _log_minus(ratio: Array, u: Array) -> Any:
+    """log(ratio) - u for u = ratio - 1, which is -1 where the ratio is small."""
+    is_small = lt(ratio, scalar_like(ratio, 0.5))
+    small = sub(log(chosen_not(is_small, ratio, 1)), u)
+    return where_else(is_small, small, _log1p_minus(chosen(is_small, 0, u)))
+
+
 def _gamma_weight(a: Array, x: ArrayLike) -> Any:
     """x^a e^-x / gamma(a + 1). For large a from Stirling's formula, where the logarithms would
     cancel."""
     is_large = ge(a, scalar_like(a, 10))
     big = where_else(is_large, a, scalar_like(a, 10))
     large = div(
-        exp(sub(mul(big, _log1p_minus(div(sub(x, big), big))), stirling_rest(big))),
+        exp(sub(mul(big, _log_minus(div(x, big), div(sub(x, big), big))), stirling_rest(big))),
         sqrt(times(2 * math.pi, big)),
     )
     small = exp(sub(sub(mul(a, log(x)), x), lgamma(plus(a, 1))))
@@ -333,6 +365,7 @@ def _domain(a: Array, x: Array) -> tuple[Any, Any, Any, Any]:
         bitwise_and(gt(x, scalar_like(x, 0)), lt(x, scalar_like(x, math.inf))),
     )
     by_fraction = bitwise_and(gt(x, scalar_like(x, 1)), gt(x, a))
+    inside = bitwise_and(inside, lt(a, scalar_like(a, _uniform_from(a))))
     fraction = bitwise_and(inside, by_fraction)
     series = bitwise_and(inside, le(x, where_else(gt(a, scalar_like(a, 1)), a, scalar_like(a, 1))))
     return (
@@ -395,6 +428,35 @@ def _small_upper(a: Any, x: Any, p: Array) -> Any:
     )
 
 
+def _uniform_from(a: Array) -> float:
+    """From which a on P(a, x) is by its uniform expansion; a series would be long."""
+    return 1e8 if typeof(a).dtype == np.float64 else 1e5
+
+
+def _uniform(a: Array, x: Array, *, upper: bool) -> Any:
+    """P(a, x) or Q(a, x) for large a, by the first two terms of the uniform expansion.  DLMF
+    8.12.3, 8.12.4, 8.12.7, 8.12.9."""
+    least = scalar_like(a, _uniform_from(a))
+    inside = bitwise_and(ge(a, least), lt(x, scalar_like(x, math.inf)))
+    a, x = where_else(inside, a, least), where_else(inside, x, least)
+    mu = div(sub(x, a), a)
+    half_square = neg(_log1p_minus(max(mu, scalar_like(mu, -1))))
+    size = sqrt(times(2, half_square))
+    eta = where_else(lt(mu, scalar_like(mu, 0)), neg(size), size)
+    is_near = lt(abs(eta), scalar_like(eta, 0.01))
+    far_mu, far_eta = chosen(is_near, 1, mu), chosen(is_near, 1, eta)
+    # 1 / mu - 1 / eta, near 0 by its series.
+    near = plus(times(1 / 12, eta), -1 / 3)
+    near = sub(near, mul(square(eta), scalar_like(eta, 2 / 135)))
+    first = where_else(is_near, near, sub(integer_pow(far_mu, -1), integer_pow(far_eta, -1)))
+    exponent = neg(mul(a, half_square))
+    rest = div(mul(exp(exponent), first), sqrt(times(2 * math.pi, a)))
+    argument = mul(eta, sqrt(times(0.5, a)))
+    if upper:
+        return add(times(0.5, erfc(argument)), rest)
+    return sub(times(0.5, erfc(neg(argument))), rest)
+
+
 def _finish_value(
     a: Array, x: Array, sa: Any, sx: Any, s: Array, fa: Any, fx: Any, h: Array, *, upper: bool
 ) -> Any:
@@ -407,6 +469,7 @@ def _finish_value(
         else where_else(by_fraction, less(1, q), p)
     )
     zero, inf = scalar_like(x, 0), scalar_like(x, math.inf)
+    y = where_else(ge(a, scalar_like(a, _uniform_from(a))), _uniform(a, x, upper=upper), y)
     y = chosen(bitwise_or(eq(x, zero), eq(a, inf)), 1 if upper else 0, y)
     y = chosen(bitwise_or(eq(x, inf), bitwise_and(eq(a, zero), gt(x, zero))), 0 if upper else 1, y)
     bad = bitwise_or(
@@ -522,7 +585,7 @@ random_gamma_grad_p, random_gamma_grad = binary(
 )
 
 
-def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
+def _beta_weight(a: Array, b: Array, x: Array) -> Any:
     """x^a (1 - x)^b / beta(a, b).  DiDonato & Morris, ACM Trans. Math. Softw. 18 (1992) 360."""
     ten = scalar_like(a, 10)
     is_larger = gt(a, b)
@@ -532,10 +595,7 @@ def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
     both = ge(low, ten)
     a_, b_ = where_else(both, a, ten), where_else(both, b, ten)
     c_ = add(a_, b_)
-    deviation = sub(a_, mul(c_, x))
-    exponent = add(
-        mul(a_, _log1p_minus(neg(div(deviation, a_)))), mul(b_, _log1p_minus(div(deviation, b_)))
-    )
+    exponent = _beta_exponent(a_, b_, x)
     correction = sub(stirling_rest(c_), add(stirling_rest(a_), stirling_rest(b_)))
     large = mul(
         sqrt(div(mul(a_, div(b_, c_)), scalar_like(a, 2 * math.pi))), exp(add(exponent, correction))
@@ -553,14 +613,53 @@ def _beta_weight(a: Array, b: ArrayLike, x: ArrayLike) -> Any:
     return where_else(both, large, small)
 
 
+def _beta_exponent(a: Array, b: Array, x: Array) -> Any:
+    """log of x^a (1 - x)^b, less that for x = a / (a + b), where it is largest."""
+    c = add(a, b)
+    deviation = sub(a, mul(c, x))
+    return add(
+        mul(a, _log_minus(mul(div(c, a), x), neg(div(deviation, a)))),
+        mul(b, _log_minus(mul(div(c, b), less(1, x)), div(deviation, b))),
+    )
+
+
+def _uniform_betainc(a: Array, b: Array, x: Array) -> Any:
+    """The incomplete beta function of two large operands, by the first term of its uniform
+    expansion.  DLMF 8.18.9."""
+    # A scale keeps sums finite; beyond, the function is a step.
+    most = scalar_like(a, 1e30)
+    inside = bitwise_and(gt(x, scalar_like(x, 0)), lt(x, scalar_like(x, 1)))
+    large = max(a, b)
+    scale = where_else(gt(large, most), div(most, large), scalar_like(a, 1))
+    least = scalar_like(a, 1)
+    a, b = (max(chosen_not(inside, mul(v, scale), 1), least) for v in (a, b))
+    x = chosen_not(inside, x, 0.5)
+    c = add(a, b)
+    exponent = min(_beta_exponent(a, b, x), scalar_like(a, 0))
+    mode = div(a, c)
+    distance = sub(x, mode)
+    size = sqrt(neg(div(times(2, exponent), c)))
+    eta = where_else(lt(distance, scalar_like(x, 0)), neg(size), size)
+    width = mul(sqrt(mode), sqrt(div(b, c)))
+    is_near = lt(mul(size, sqrt(c)), scalar_like(x, 1e-2))
+    near = div(sub(div(b, c), mode), times(3, width))
+    far_eta, far = (chosen(is_near, 1, v) for v in (eta, distance))
+    far_eta = chosen(eq(far_eta, scalar_like(x, 0)), 1, far_eta)
+    far = chosen(eq(far, scalar_like(x, 0)), 1, far)
+    first = where_else(is_near, near, sub(integer_pow(far_eta, -1), div(width, far)))
+    rest = div(mul(exp(exponent), first), sqrt(times(2 * math.pi, c)))
+    return add(times(0.5, erfc(neg(mul(eta, sqrt(times(0.5, c)))))), rest)
+
+
 def _beta_step(
     m: int, a: ArrayLike, b: ArrayLike, x: Array, c: ArrayLike, d: ArrayLike, h: ArrayLike
 ) -> Any:
     """Two steps of the continued fraction of the incomplete beta function, by Lentz's algorithm.
     DLMF 8.17.22."""
     a2m = add(a, add(m, m))
-    even = div(mul(mul(m, sub(b, m)), x), mul(plus(a2m, -1), a2m))
-    odd = neg(div(mul(mul(add(a, m), add(add(a, b), m)), x), mul(a2m, plus(a2m, 1))))
+    # By quotients, since products of large operands overflow.
+    even = mul(div(m, plus(a2m, -1)), mul(div(sub(b, m), a2m), x))
+    odd = neg(mul(div(add(a, m), a2m), mul(div(add(add(a, b), m), plus(a2m, 1)), x)))
     factor = scalar_like(x, 1)
     for numerator in (even, odd):
         d = integer_pow(_nonzero(plus(mul(numerator, d), 1)), -1)
@@ -581,31 +680,37 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
             bitwise_and(gt(x, zero), lt(x, one)),
             bitwise_and(bitwise_and(gt(a, zero), lt(a, inf)), bitwise_and(gt(b, zero), lt(b, inf))),
         )
+        # Sums of larger numbers would be infinite.
+        most = scalar_like(x, float(dtypes.finfo(typeof(x).dtype).max) / 4)
+        scale = where_else(gt(min(a, b), most), scalar_like(x, 0.25), one)
+        a, b = mul(a, scale), mul(b, scale)
+        inside = bitwise_and(inside, lt(min(a, b), scalar_like(a, _uniform_from(a))))
         a, b, x = chosen_not(inside, a, 1), chosen_not(inside, b, 1), chosen_not(inside, x, 0.5)
-        swap = gt(x, div(plus(a, 1), plus(add(a, b), 2)))
+        swap = gt(mul(x, plus(add(a, b), 2)), plus(a, 1))
         a, b, x = where_else(swap, b, a), where_else(swap, a, b), where_else(swap, less(1, x), x)
-        d = integer_pow(_nonzero(less(1, div(mul(add(a, b), x), plus(a, 1)))), -1)
+        d = integer_pow(_nonzero(less(1, mul(div(add(a, b), plus(a, 1)), x))), -1)
         return a, b, x, d, swap
 
     def finish(
-        a0: object, b0: object, x0: object, a: Array, b: Array, x: Array, swap: Any, h: Array
+        a0: Array, b0: Array, x0: Array, a: Array, b: Array, x: Array, swap: Any, h: Array
     ) -> Any:
         part = div(mul(_beta_weight(a, b, x), h), a)
         y = where_else(swap, less(1, part), part)
+        is_large = ge(min(a0, b0), scalar_like(x, _uniform_from(x)))
+        y = where_else(is_large, _uniform_betainc(a0, b0, x0), y)
         zero, one, inf = (scalar_like(x, v) for v in (0, 1, math.inf))
-        at_zero = bitwise_or(eq(x0, zero), eq(b0, zero))
+        at_zero = bitwise_or(eq(x0, zero), bitwise_or(eq(b0, zero), eq(a0, inf)))
         y = chosen(at_zero, 0, y)
-        at_one = bitwise_or(
-            eq(x0, one), bitwise_and(gt(x0, zero), bitwise_or(eq(a0, zero), eq(b0, inf)))
-        )
-        y = chosen(at_one, 1, y)
+        to_one = bitwise_and(gt(x0, zero), bitwise_or(eq(a0, zero), eq(b0, inf)))
+        y = chosen(bitwise_or(eq(x0, one), to_one), 1, y)
         nan = bitwise_or(
             bitwise_or(ne(x0, x0), bitwise_or(ne(a0, a0), ne(b0, b0))),
             bitwise_or(
                 bitwise_or(lt(x0, zero), gt(x0, one)), bitwise_or(lt(a0, zero), lt(b0, zero))
             ),
         )
-        nan = bitwise_or(nan, bitwise_or(eq(a0, inf), bitwise_and(eq(a0, zero), eq(b0, zero))))
+        for end in (zero, inf):
+            nan = bitwise_or(nan, bitwise_and(eq(a0, end), eq(b0, end)))
         return chosen(nan, math.nan, y)
 
     sa, sb, sx, d, swap = ctx.trace(domain, a, b, x)

@@ -56,6 +56,9 @@ def _cosine_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
 
 
 def _sinc(x: Array) -> Any:
+    if typeof(x).dtype.itemsize < 4:
+        wide = lax.convert_element_type(x, np.float32)
+        return lax.convert_element_type(_sinc(wide), typeof(x).dtype)
     # Near 0 the series, of which every derivative is right there; the quotient's lose one digit
     # after the other.
     turned = lax.mul(scalar_like(x, math.pi), x)
@@ -66,10 +69,15 @@ def _sinc(x: Array) -> Any:
     for k in range(_SINC_TERMS, -1, -1):
         near = lax.add(lax.mul(near, square), scalar_like(x, (-1) ** k / math.factorial(2 * k + 1)))
     safe = lax.where_else(is_near, scalar_like(x, 1), turned)
-    # Of short floats and complex numbers by the sine itself.
-    exact = typeof(x).dtype.name in ("float32", "float64")
-    sine = _sine_of_turns(lax.where_else(is_near, scalar_like(x, 1), x)) if exact else lax.sin(safe)
-    return lax.where_else(is_near, near, lax.div(sine, safe))
+    # Of complex numbers by the sine itself.
+    if typeof(x).dtype.kind == "c":
+        return lax.where_else(is_near, near, lax.div(lax.sin(safe), safe))
+    is_infinite = lax.eq(size, scalar_like(x, math.inf))
+    sine = _sine_of_turns(
+        lax.where_else(lax.bitwise_or(is_near, is_infinite), scalar_like(x, 1), x)
+    )
+    far = lax.where_else(is_infinite, scalar_like(x, 0), lax.div(sine, safe))
+    return lax.where_else(is_near, near, far)
 
 
 sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")

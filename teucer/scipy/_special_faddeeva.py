@@ -13,6 +13,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._trees.pytrees import tree_map
@@ -89,7 +90,7 @@ def _erfcx(x: Array) -> Any:
     positive = _rational(jnp.abs(x))
     below = jnp.where(is_positive, 0, x)
     y = jnp.where(is_positive, positive, 2 * jnp.exp(below * below) - positive)
-    return jnp.where(jnp.isnan(x), x, y)
+    return jnp.where(jnp.isnan(x), x, jnp.where(x == -jnp.inf, jnp.inf, y))
 
 
 @_erfcx.defjvp
@@ -127,6 +128,9 @@ def erfcx(x: ArrayLike) -> Array:
     return _wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx_of_any(x)
 
 
+_BEYOND = 1e9
+
+
 @custom_jvp
 def _dawsn(x: Array) -> Any:
     is_small = jnp.abs(x) < 1
@@ -135,7 +139,11 @@ def _dawsn(x: Array) -> Any:
     series: Any = jnp.ones_like(small)
     for k in range(24, 0, -1):
         series = 1 - 2 * small * small / (2 * k + 1) * series
-    far = 0.5 * _SQRT_PI * _rational(lax.complex(jnp.zeros_like(x), -jnp.abs(x))).imag * jnp.sign(x)
+    # Beyond a limit dawsn(x) is 1 / (2 x).
+    is_beyond = jnp.abs(x) > _BEYOND
+    size = jnp.where(is_beyond, 1, jnp.abs(x))
+    far = 0.5 * _SQRT_PI * _rational(lax.complex(jnp.zeros_like(x), -size)).imag * jnp.sign(x)
+    far = jnp.where(is_beyond, 0.5 / jnp.where(is_beyond, x, 1), far)
     return jnp.where(is_small, small * series, far)
 
 
@@ -179,13 +187,15 @@ def _fresnel(x: Array) -> tuple[Any, Any]:
         cosine = cosine * q * q + sign / (math.factorial(2 * n) * (4 * n + 1))
         sine = sine * q * q + sign / (math.factorial(2 * n + 1) * (4 * n + 3))
     far = jnp.where(is_small, 1, jnp.abs(x))
+    # From where the oscillation is below rounding, its phase is not computed.
+    bounded = ~(far > 2 / float(dtypes.finfo(x.dtype).eps))
+    far = jnp.where(bounded, far, 1)
     # The phase in quarter turns, of which whole turns are left out while they are exact.
     phase = 0.5 * math.pi * (far * far % 4)
     scaled = 0.5 * _SQRT_PI * far
     w = _rational(lax.complex(scaled, -scaled))
     product = lax.complex(jnp.cos(phase), jnp.sin(phase)) * w
     real, imag = 1 - product.real, -product.imag
-    bounded = jnp.isfinite(far)
     c, s = (
         jnp.where(bounded, 0.5 * (real - imag), 0.5),
         jnp.where(bounded, 0.5 * (real + imag), 0.5),

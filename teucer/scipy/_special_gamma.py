@@ -164,7 +164,7 @@ def _factorial(n: Any) -> Any:
 
 @fast
 def digamma(x: ArrayLike) -> Array:
-    """The derivative of log(gamma(x)); -inf at 0, nan at -1, -2, ...
+    """The derivative of log(gamma(x)); -inf at 0, inf at -0, nan at -1, -2, ...
 
     >>> digamma(3.)
     Array(0.9227843, dtype=float32, weak_type=True)
@@ -239,17 +239,24 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """log(|beta(a, b)|). For large operands from Stirling's formula, where the logarithms would
-    cancel. DLMF 5.11.1."""
+    """log(|beta(a, b)|) where neither operand is a pole. For large operands from Stirling's
+    formula, where the logarithms would cancel. DLMF 5.11.1."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
+    # beta(inf, p) is 0 for positive p, and infinite for others.
+    is_limit = large == jnp.inf
+    limit = jnp.where(small > 0, -jnp.inf, jnp.inf)
+    small, large = jnp.where(is_limit, 1, small), jnp.where(is_limit, 1, large)
     is_mixed, is_large = large >= 10, small >= 10
-    plain = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    plain = lax.lgamma(small) + lax.lgamma(large) - lax.lgamma(small + large)
     q = jnp.where(is_mixed, large, 10.0)
     p = jnp.where(is_mixed, small, 1.0)
     # Where p is near -q the sum is small, and its logarithm not that of a large number.
     p = jnp.where(p + q >= 10, p, 1.0)
     rest = stirling_rest(q) - stirling_rest(p + q)
-    mixed = lax.lgamma(p) + rest + p - p * jnp.log(p + q) - (q - 0.5) * jnp.log1p(p / q)
+    # q log1p(p / q) is p where p / q may underflow.
+    is_far = jnp.abs(p / q) < float(dtypes.finfo(jnp.result_type(a)).eps) / 4
+    last = jnp.where(is_far, p, (q - 0.5) * jnp.log1p(jnp.where(is_far, 1, p) / q))
+    mixed = lax.lgamma(p) + rest + p - p * jnp.log(p + q) - last
     p = jnp.where(is_large, small, 10.0)
     both = (
         0.5 * math.log(2 * math.pi)
@@ -260,40 +267,98 @@ def _betaln(a: Any, b: Any) -> Any:
         - (p - 0.5) * jnp.log1p(q / p)
         - q * jnp.log1p(p / q)
     )
-    use_mixed = is_mixed & (a + b >= 10)
-    return jnp.where(is_large, both, jnp.where(use_mixed, mixed, plain))
+    use_mixed = is_mixed & (small + large >= 10)
+    value = jnp.where(is_large, both, jnp.where(use_mixed, mixed, plain))
+    return jnp.where(is_limit, limit, value)
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (x == jnp.floor(x))
+
+
+def _alternating(n: Any) -> Any:
+    """(-1)^n for whole numbers n."""
+    return lax.stop_gradient(1.0 - 2.0 * jnp.abs(n % 2))
+
+
+def _sign_or_1(x: Any) -> Any:
+    return jnp.where(_is_pole(x), 1.0, _sign(x))
+
+
+def _beta_parts(a: Any, b: Any) -> tuple[Any, Any]:
+    """The sign of beta(a, b), and the logarithm of its size.
+
+    A negative integer a is a pole but for an integer b up to -a: there gamma(a) / gamma(a + b) has
+    a limit, and beta(a, b) is (-1)^b beta(1 - a - b, b). DLMF 5.5.3.
+    """
+    pole_a, pole_b = _is_pole(a), _is_pole(b)
+    # If there is one pole, it is `pole`.
+    pole, other = jnp.where(pole_a, a, b), jnp.where(pole_a, b, a)
+    is_pole, rest = pole_a | pole_b, (1 - pole) - other
+    has_limit = is_pole & (other == jnp.floor(other)) & (rest > 0)
+    has_limit = has_limit & (pole > -jnp.inf)
+    is_finite = has_limit & ~(pole_a & pole_b)
+    one = jnp.ones_like(rest)
+    first = jnp.where(is_finite, rest, jnp.where(is_pole, one, a))
+    second = jnp.where(is_finite, other, jnp.where(is_pole, one, b))
+    value = jnp.where(is_pole & ~is_finite, jnp.inf, _betaln(first, second))
+    plain = _sign_or_1(first) * _sign_or_1(second) * _sign_or_1(first + second)
+    sign = jnp.where(is_pole, jnp.where(has_limit, _alternating(other), one), plain)
+    is_nan = jnp.isnan(a) | jnp.isnan(b)
+    return jnp.where(is_nan, jnp.nan, sign), jnp.where(is_nan, jnp.nan, value)
 
 
 @fast
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
-    """log(|beta(a, b)|).
+    """log(|beta(a, b)|); inf where that is infinite.
 
     >>> betaln(1., 1.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _betaln(*inexact("betaln", a, b))
+    return _beta_parts(*inexact("betaln", a, b))[1]
 
 
 @fast
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
-    """The beta function gamma(a) gamma(b) / gamma(a + b).
+    """The beta function gamma(a) gamma(b) / gamma(a + b); infinite at 0, -1, ... unless both
+    operands are whole numbers and one is positive and at most minus the other.
 
     >>> beta(1., 1.)
     Array(1., dtype=float32)
     """
-    a, b = strong("beta", a, b)
-    return _sign(a) * _sign(b) * _sign(a + b) * jnp.exp(_betaln(a, b))
+    sign, size = _beta_parts(*strong("beta", a, b))
+    return sign * jnp.exp(size)
 
 
 @fast
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """gamma(z + m) / gamma(z), which is z (z + 1) ... (z + m - 1); 1 where m is 0.
 
+    Where z is 0, -1, ... it is a limit; where z + m alone is, inf.
+
     >>> poch(3., 0.)
     Array(1., dtype=float32)
     """
     z, m = strong("poch", z, m)
-    ratio = _sign(z + m) * _sign(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
+    end = z + m
+    from_pole, to_pole = _is_pole(z), _is_pole(end)
+    both, is_pole = from_pole & to_pole, from_pole | to_pole
+    # gamma(z + m) / gamma(z) is (-1)^m gamma(1 - z) / gamma(1 - z - m).
+    start, stop = (
+        jnp.where(both, 1 - x, jnp.where(is_pole, 1.0, y)) for x, y in ((end, z), (z, end))
+    )
+    least, gap = jnp.minimum(start, stop), jnp.abs(m)
+    is_large = (least >= 10) & (gap > 0)
+    large = lax.lgamma(jnp.where(is_large, gap, 1)) - _betaln(
+        jnp.where(is_large, least, 1), jnp.where(is_large, gap, 1)
+    )
+    plain = lax.lgamma(jnp.where(is_large, 1, stop)) - lax.lgamma(jnp.where(is_large, 1, start))
+    power = jnp.where(is_large, jnp.where(m < 0, -large, large), plain)
+    sign = jnp.where(both, _alternating(m), _sign_or_1(stop) * _sign_or_1(start))
+    ratio = jnp.where(
+        from_pole & ~to_pole, 0.0, jnp.where(to_pole & ~from_pole, jnp.inf, sign * jnp.exp(power))
+    )
+    ratio = jnp.where(jnp.isnan(z) | jnp.isnan(m), jnp.nan, ratio)
     return jnp.where(m == 0, 1.0, ratio)
 
 
@@ -311,11 +376,21 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 def _comb(n: Any, k: Any, repetition: bool) -> Any:
     n, k = inexact("comb", n, k)
     n = n + k - 1 if repetition else n
-    is_inside = (k <= n) & (n >= 0) & (k >= 0)
+    is_inside = (k <= n) & (n >= 0) & (k >= 0) & (n < jnp.inf)
     safe_n, safe_k = jnp.where(is_inside, n, 1.0), jnp.where(is_inside, k, 1.0)
-    value = jnp.exp(-_betaln(safe_n - safe_k + 1, safe_k + 1)) / (safe_n + 1)
+    log_beta = _betaln(safe_n - safe_k + 1, safe_k + 1)
+    is_large = safe_n > 1e6
+    divisor = safe_n + 1
+    # Of large numbers the quotient may have a size, though its parts have none.
+    value = jnp.where(
+        is_large,
+        jnp.exp(-log_beta - jnp.log(divisor)),
+        jnp.exp(jnp.where(is_large, 0, -log_beta)) / divisor,
+    )
     nothing = (n == -1) & (k == 0) if repetition else False
-    return jnp.where(is_inside, value, jnp.where(nothing, 1.0, 0.0))
+    endless = jnp.where(k == 0, 1.0, jnp.where((k > 0) & (k < jnp.inf), jnp.inf, 0.0))
+    outside = jnp.where(n == jnp.inf, endless, jnp.where(nothing, 1.0, 0.0))
+    return jnp.where(is_inside, value, outside)
 
 
 def multigammaln(a: ArrayLike, d: int) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer import lax, nn
 from teucer import numpy as jnp
+from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax._chebyshev import TWICE_ATANH
@@ -198,9 +199,16 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def _boxcox_of_log(log_x: Any, lmbda: Any) -> Any:
-    is_zero = lmbda == 0
-    safe = jnp.where(is_zero, jnp.ones_like(lmbda), lmbda)
-    return jnp.where(is_zero, log_x, jnp.expm1(safe * log_x) / safe)
+    info = dtypes.finfo(jnp.result_type(log_x))
+    product = lmbda * log_x
+    # Products that underflow change nothing, and those that overflow may be small once divided.
+    is_zero = (lmbda == 0) | (jnp.abs(product) < 4 * float(info.tiny))
+    is_large = product > 0.9 * math.log(float(info.max))
+    safe = jnp.where(is_zero, 1, lmbda)
+    plain = jnp.expm1(jnp.where(is_zero | is_large, 1, product)) / safe
+    shifted = jnp.where(is_large, product, 1) - jnp.log(jnp.abs(safe))
+    large = jnp.sign(safe) * jnp.exp(shifted)
+    return jnp.where(is_zero, log_x, jnp.where(is_large, large, plain))
 
 
 @custom_jvp

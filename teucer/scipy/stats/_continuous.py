@@ -9,7 +9,7 @@ from teucer import nn
 from teucer import numpy as jnp
 from teucer.scipy import special
 from teucer.scipy.stats import _truncated
-from teucer.scipy.stats._standard import Continuous
+from teucer.scipy.stats._standard import Continuous, complement
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
@@ -47,6 +47,33 @@ def _tangent(q: Array) -> Any:
     return jnp.where(
         is_middle, jnp.tan(math.pi * near), jnp.sign(from_middle) / jnp.tan(math.pi * far)
     )
+
+
+def _cauchy_log_density(z: Array) -> Any:
+    if jnp.iscomplexobj(z):
+        return -jnp.log(math.pi * (1 + z * z))
+    is_far = jnp.abs(z) > 1e9
+    far = 2 * jnp.log(jnp.abs(jnp.where(is_far, z, 1)))
+    return -math.log(math.pi) - jnp.where(
+        is_far, far, jnp.log1p(jnp.square(jnp.where(is_far, 1, z)))
+    )
+
+
+def _cauchy_log_tail(z: Array) -> Any:
+    """The logarithm of the probability of values above z."""
+    if jnp.iscomplexobj(z):
+        return jnp.log(jnp.arctan2(1.0, z) / math.pi)
+    is_far, is_high = z > 1e9, z > 0
+    far = -jnp.log(math.pi * jnp.where(is_far, z / 4, 1)) - math.log(4)
+    high = jnp.log(jnp.arctan2(1.0, jnp.where(is_high & ~is_far, z, 1)) / math.pi)
+    low = jnp.log1p(-jnp.arctan2(1.0, jnp.where(is_high, 1, -z)) / math.pi)
+    return jnp.where(is_far, far, jnp.where(is_high, high, low))
+
+
+def _gumbel_log_cdf(z: Array) -> Any:
+    """log(1 - exp(-exp(z))), which is z where exp(z) is small."""
+    is_small = z < -40
+    return jnp.where(is_small, z, nn.log1mexp(jnp.exp(jnp.where(is_small, 0, z))))
 
 
 def _below(z: Array, tail: Array) -> Any:
@@ -98,7 +125,7 @@ BETA = Continuous(
         special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
     ),
     cdf=lambda z, a, b: special.betainc(a, b, z),
-    sf=lambda z, a, b: special.betainc(b, a, 1 - z),
+    sf=lambda z, a, b: complement(special.betainc(b, a, 1 - z), special.betainc(a, b, z)),
     example=(0.4, 2.0, 3.0),
     shown={
         "cdf": 0.525,
@@ -113,8 +140,10 @@ BETA = Continuous(
 CAUCHY = Continuous(
     name="cauchy",
     analytic=True,
-    logpdf=lambda z: -jnp.log(math.pi * (1 + z * z)),
+    logpdf=_cauchy_log_density,
     cdf=lambda z: jnp.arctan2(1.0, -z) / math.pi,
+    logcdf=lambda z: _cauchy_log_tail(-z),
+    logsf=_cauchy_log_tail,
     sf=lambda z: jnp.arctan2(1.0, z) / math.pi,
     ppf=_tangent,
     isf=lambda q: -_tangent(q),
@@ -211,7 +240,7 @@ GUMBEL_L = Continuous(
     name="gumbel_l",
     logpdf=lambda z: z - jnp.exp(z),
     cdf=lambda z: -jnp.expm1(-jnp.exp(z)),
-    logcdf=lambda z: nn.log1mexp(jnp.exp(z)),
+    logcdf=_gumbel_log_cdf,
     sf=lambda z: jnp.exp(-jnp.exp(z)),
     logsf=lambda z: -jnp.exp(z),
     ppf=lambda p: jnp.log(-jnp.log1p(-p)),
@@ -235,7 +264,7 @@ GUMBEL_R = Continuous(
     cdf=lambda z: jnp.exp(-jnp.exp(-z)),
     logcdf=lambda z: -jnp.exp(-z),
     sf=lambda z: -jnp.expm1(-jnp.exp(-z)),
-    logsf=lambda z: nn.log1mexp(jnp.exp(-z)),
+    logsf=lambda z: _gumbel_log_cdf(-z),
     ppf=lambda p: -jnp.log(-jnp.log(p)),
     isf=lambda p: -jnp.log(-jnp.log1p(-p)),
     quantile="p",

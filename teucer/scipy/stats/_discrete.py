@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer.scipy import special
-from teucer.scipy.stats._standard import Discrete
+from teucer.scipy.stats._standard import Discrete, complement
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
@@ -16,7 +16,7 @@ __all__ = ["BERNOULLI", "BETABINOM", "BINOM", "GEOM", "NBINOM", "POISSON"]
 
 def _log_ways(n: Array, k: Array) -> Any:
     """The logarithm of the number of ways to choose k of n."""
-    return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    return -jnp.log1p(n) - special.betaln(n - k + 1, k + 1)
 
 
 def _is_share(*shapes: Array) -> Any:
@@ -25,13 +25,7 @@ def _is_share(*shapes: Array) -> Any:
 
 
 def _nbinom_log_mass(k: Array, n: Array, p: Array) -> Any:
-    return (
-        special.gammaln(k + n)
-        - special.gammaln(n)
-        - special.gammaln(k + 1)
-        + special.xlogy(n, p)
-        + special.xlog1py(k, -p)
-    )
+    return -jnp.log(k + n) - special.betaln(n, k + 1) + special.xlogy(n, p) + special.xlog1py(k, -p)
 
 
 BERNOULLI = Discrete(
@@ -43,7 +37,7 @@ BERNOULLI = Discrete(
     logpmf=lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
     cdf=lambda k, p: 1 - p + 0 * k,
     sf=lambda k, p: p + 0 * k,
-    ppf=lambda q, p: jnp.where(q <= 1 - p, jnp.where(q > 0, 0.0, -1.0), 1.0),
+    ppf=lambda q, p: jnp.where((q <= 1 - p) & (q < 1), jnp.where(q > 0, 0.0, -1.0), 1.0),
     shown={
         "cdf": 1.0,
         "logcdf": 0.0,
@@ -72,7 +66,9 @@ BINOM = Discrete(
     high=lambda n, p: n,
     example=(1, 3, 0.3),
     logpmf=lambda k, n, p: _log_ways(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p),
-    cdf=lambda k, n, p: special.betainc(n - k, k + 1, 1 - p),
+    cdf=lambda k, n, p: complement(
+        special.betainc(n - k, k + 1, 1 - p), special.betainc(k + 1, n - k, p)
+    ),
     sf=lambda k, n, p: special.betainc(k + 1, n - k, p),
     shown={
         "cdf": 0.784,
@@ -110,7 +106,7 @@ NBINOM = Discrete(
     example=(1, 3, 0.3),
     logpmf=_nbinom_log_mass,
     cdf=lambda k, n, p: special.betainc(n, k + 1, p),
-    sf=lambda k, n, p: special.betainc(k + 1, n, 1 - p),
+    sf=lambda k, n, p: complement(special.betainc(k + 1, n, 1 - p), special.betainc(n, k + 1, p)),
     shown={
         "cdf": 0.084,
         "logcdf": -2.481,

@@ -16,7 +16,7 @@ from teucer.scipy._operands import inexact, real
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = ["Continuous", "Discrete"]
+__all__ = ["Continuous", "Discrete", "complement"]
 
 Function = Callable[..., Any]
 # What a row says of a point: a number, or a function of the shape parameters.
@@ -101,12 +101,13 @@ class Continuous:
         """cdf, sf, or their logarithms."""
         below, above = (0.0, 1.0) if kind.endswith("cdf") else (1.0, 0.0)
         own, plain = getattr(self, kind), getattr(self, kind.removeprefix("log"))
+        rest = self.sf if kind == "logcdf" else self.cdf
         if kind.startswith("log"):
             below, above = (-jnp.inf, 0.0) if kind == "logcdf" else (0.0, -jnp.inf)
 
         def probability(x: Array, *parameters: Array) -> Any:
             z, *shapes, _ = self._standard(kind, x, parameters)
-            f = own or (lambda *args: jnp.log(plain(*args)))
+            f = own or (lambda *args: log_of_share(plain, rest, *args))
             return _where_valid(
                 self, self._within(lambda z: f(z, *shapes), z, shapes, below, above), shapes
             )
@@ -201,7 +202,7 @@ class Discrete:
         return self._at("cdf", self.cdf, k, parameters, 0.0, 1.0)
 
     def _logcdf(self, k: Array, *parameters: Array) -> Any:
-        return jnp.log(self._cdf(k, *parameters))
+        return log_of_share(self._cdf, self._sf, k, *parameters)
 
     def _sf(self, k: Array, *parameters: Array) -> Any:
         assert self.sf is not None
@@ -209,7 +210,7 @@ class Discrete:
 
     def _logsf(self, k: Array, *parameters: Array) -> Any:
         if self.logsf is None:
-            return jnp.log(self._sf(k, *parameters))
+            return log_of_share(self._sf, self._cdf, k, *parameters)
         return self._at("logsf", self.logsf, k, parameters, 0.0, -jnp.inf)
 
     def _ppf(self, q: Array, *parameters: Array) -> Any:
@@ -248,6 +249,21 @@ class Discrete:
             value = jnp.where(k == whole, value, between)
         value = jnp.where(too_low, below, jnp.where(too_high, above, value))
         return _where_valid(self, jnp.where(jnp.isnan(k), k, value), shapes)
+
+
+def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
+    """The logarithm of a probability, by that of the rest where it is near 1."""
+    p = share(*args)
+    if rest is None or jnp.iscomplexobj(p):
+        return jnp.log(p)
+    is_large = p > 0.5
+    other = jnp.log1p(-jnp.where(is_large, rest(*args), 0))
+    return jnp.where(is_large, other, jnp.log(jnp.where(is_large, 1, p)))
+
+
+def complement(direct: Any, rest: Any) -> Any:
+    """A probability, as what is left by the rest where that is the smaller one."""
+    return jnp.where(rest < 0.5, 1 - rest, direct)
 
 
 def _where_valid(family: Continuous | Discrete, value: Array, shapes: list[Any]) -> Any:
