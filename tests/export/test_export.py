@@ -625,3 +625,31 @@ def test_artifacts_for_readers_that_are_behind():
         artifact = export.export(jax.jit(f))(1.0).mlir_module_serialized
         assert version in mlir.oldest(artifact) and version not in artifact
         assert str(mlir.read_portable(mlir.oldest(artifact))) == str(mlir.read_portable(artifact))
+
+
+@pytest.mark.parametrize("version", [8, 9, 10, 11])
+def test_versions_of_the_calling_convention(version):
+    jax.config.update("jax_export_calling_convention_version", version)
+    try:
+        if version in (9, 10):
+            exported = export.export(jax.jit(jnp.sin))(jnp.ones(3))
+            assert exported.calling_convention_version == version
+        else:
+            with pytest.raises(ValueError, match=rf"version {version} is outside the range"):
+                export.export(jax.jit(jnp.sin))
+    finally:
+        jax.config.update("jax_export_calling_convention_version", 10)
+
+
+def test_a_constraint_on_what_is_no_size_of_an_argument():
+    (m,) = export.symbolic_shape("m", constraints=["m >= other"])
+    with pytest.raises(ValueError, match=r"(?s)dimension variable 'other'.*m >= other"):
+        export.export(jax.jit(lambda x: x))(jax.ShapeDtypeStruct((m,), np.float32))
+
+
+def test_all_foreign_functions_may_be_called():
+    f = jax.jit(lambda x: jax.ffi.ffi_call("no such", jax.ShapeDtypeStruct((3,), np.float32))(x))
+    with pytest.raises(ValueError, match="no such"):
+        export.export(f)(jnp.ones(3))
+    allowed = [export.DisabledSafetyCheck.custom_call("ALL")]
+    assert "no such" in export.export(f, disabled_checks=allowed)(jnp.ones(3)).mlir_module()

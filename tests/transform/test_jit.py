@@ -197,6 +197,21 @@ def test_clear_cache():
     assert f.count == 2
 
 
+def test_clear_cache_frees_the_executable():
+    f = jax.jit(lambda x: x * 317.5 + 1)
+    client = jax.devices()[0].client
+
+    def live():
+        gc.collect()
+        return len(client.live_executables())
+
+    before = live()
+    f(1.0)
+    assert live() == before + 1
+    f.clear_cache()
+    assert live() == before
+
+
 def test_disable_jit_runs_python():
     seen = []
     f = jax.jit(lambda x: seen.append(float(x)) or x)

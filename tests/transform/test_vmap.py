@@ -230,3 +230,8 @@ def test_what_names_there_are_is_said(names, known):
         f = jax.vmap(f, axis_name=name)
     with pytest.raises(NameError, match=rf"unbound axis name: k\.(?s:.*)are available: {known}\."):
         f(np.ones((1,) * len(names)))
+
+
+def test_arguments_given_by_name_are_called_so():
+    with pytest.raises(ValueError, match=r"one axis had size 1: axis 0 of kwargs\['z'\]\['a'\] of"):
+        jax.vmap(lambda x, y, z: x)(jnp.ones(2), y=jnp.ones(2), z={"a": jnp.ones(1)})

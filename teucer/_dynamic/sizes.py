@@ -175,21 +175,29 @@ def _solve(
             f"specification '{e.specified}' (= {{1}}).",
         )
     for fact in scope.facts:
+        if not fact.checked:
+            continue
         size = fact.polynomial
         if not known.keys() >= set(variables_of([[size]])):
             # By the equalities: a variable that equals others does not come up in the shapes.
             size = substitute(size, {name: scope.variable(name) for name in scope.ranges})
-        if fact.checked and known.keys() >= set(variables_of([[size]])):
-            relation = "equal to" if fact.checked == "EQ" else "greater or equal to"
-            check(
-                algebra.value(size, known),
-                fact.checked,
-                algebra.value(0, known),
-                (
-                    f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
-                    f"{relation} 0, but found {{0}}."
-                ),
-            )
+            for name in variables_of([[size]]):
+                if name not in known:
+                    raise ValueError(
+                        f"Encountered dimension variable '{name}' that is not appearing in the "
+                        f"shapes of the function arguments.\n    constraint: {fact.text}\n"
+                        "  Only values of variables that are sizes of arguments can be checked."
+                    )
+        relation = "equal to" if fact.checked == "EQ" else "greater or equal to"
+        check(
+            algebra.value(size, known),
+            fact.checked,
+            algebra.value(0, known),
+            (
+                f"symbolic shape constraint {fact.text}. Expected '{fact.polynomial}' to be "
+                f"{relation} 0, but found {{0}}."
+            ),
+        )
     return {name: known[name] for name in wanted}
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "compile_module",
     "compile_together",
     "fingerprint",
+    "forget",
     "loaded",
     "named_as_written",
 ]
@@ -425,6 +426,12 @@ def loaded() -> list[Executable | OnDemand]:
     """The executables that have machine code."""
     with _lock:
         return list(_loaded)
+
+
+def forget(executable: Executable) -> None:
+    """Let an executable go with its last user, though it was asked for lately."""
+    with _lock:
+        _recent.pop(executable, None)
 
 
 def clear_memory() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._base import tracebacks
+from teucer._base import config, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import fun_name
 from teucer._core.specs import UNCONSTRAINED
@@ -105,7 +105,7 @@ class DisabledSafetyCheck:
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
         """Let a function call a foreign function of which no version but the present one may have
-        the same."""
+        the same; "ALL": any."""
         return cls(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:
@@ -344,17 +344,32 @@ def export(
             "sequence."
         )
 
+    version = config.export_calling_convention_version.value
+    oldest, newest = (
+        minimum_supported_calling_convention_version,
+        maximum_supported_calling_convention_version,
+    )
+    if not oldest <= version <= newest:
+        raise ValueError(
+            f"The requested export calling convention version {version} is outside the range of "
+            f"supported versions [{oldest}..{newest}].\n"
+            "  The option jax_export_calling_convention_version asks for it."
+        )
+
     @tracebacks.api_boundary
     def exporter(*args: object, **kwargs: object) -> Exported:
         given, tree = pytrees.tree_flatten((args, kwargs))
         _check_scopes(fun_name(inspect.unwrap(fun_jit)), _arg_names(tree), given)
-        return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks))
+        return _exported(fun_jit.trace(*args, **kwargs), chosen, tuple(disabled_checks), version)
 
     return exporter
 
 
 def _exported(
-    traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
+    traced: Traced,
+    platforms: tuple[str, ...],
+    disabled: tuple[DisabledSafetyCheck, ...],
+    version: int,
 ) -> Exported:
     names = _arg_names(traced.in_tree)
     in_avals = tuple(pytrees.tree_leaves(traced.in_avals))
@@ -389,7 +404,7 @@ def _exported(
         unordered_effects=(),
         disabled_safety_checks=disabled,
         mlir_module_serialized=artifact,
-        calling_convention_version=maximum_supported_calling_convention_version,
+        calling_convention_version=version,
         module_kept_var_idx=tuple(i for i, kept in enumerate(lowering.kept) if kept),
         uses_global_constants=lowering.polymorphic or len(platforms) > 1,
         _get_vjp=functools.partial(_export_vjp, traced),
@@ -416,9 +431,9 @@ def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Value]) ->
 def _check_custom_calls(text: str, disabled: Sequence[DisabledSafetyCheck]) -> None:
     """Raise ValueError if a module calls foreign functions that may be gone or different in later
     versions."""
-    if "stablehlo.custom_call" not in text:
-        return
     allowed = _STABLE_TARGETS | {check.is_custom_call() for check in disabled}
+    if "stablehlo.custom_call" not in text or "ALL" in allowed:
+        return
     found = {
         target: place
         for target, place in mlir.custom_call_targets(mlir.parse(text)).items()

@@ -362,7 +362,7 @@ def tree_text(tree: PyTree) -> Any:
             else "register_pytree_node_serialization"
         )
         raise ValueError(
-            f"Cannot serialize PyTreeDef: the type {kind} of a node is not registered.\n"
+            f"Cannot serialize PyTreeDef: a node is of unregistered type {kind}.\n"
             f"  Use jax.export.{how}."
         )
     return {

@@ -19,6 +19,7 @@ from teucer._core.types import high_types
 from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
+from teucer._executables import compile as executables
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
@@ -164,6 +165,10 @@ copyreg.pickle(PjitFunction, _reduce)
 def clear_cache(jitted: PjitFunction, fun: Callable[..., object], options: JitOptions) -> None:
     """Forget what was traced and compiled."""
     jitted._clear_cache()
+    for staged in _staged.of(fun).values():
+        for program in staged.jaxpr.cache.get("programs", {}).values():
+            for executable in program.executables:
+                executables.forget(executable)
     _staged.drop(fun)
     misses.forget(fun)
 

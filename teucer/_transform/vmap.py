@@ -325,7 +325,11 @@ def _size_mismatch(
 
 
 def _leaf_name(fun: Callable[..., object], tree: PyTreeDef, index: int) -> str:
-    """How the user would call a leaf of the arguments: `argument x[0]`."""
+    """How the user would call a leaf of the arguments: `argument x[0]`, or `kwargs['y'][0]` of
+    those given by name."""
+    path = pytrees.keystr(list(pytrees.leaf_paths(tree))[index])
+    if path.startswith("[1]"):
+        return f"kwargs{path[3:]}"
     return f"argument {leaf_names(fun, tree)[index]}"
 
 
