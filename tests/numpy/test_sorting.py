@@ -349,3 +349,30 @@ def test_derivatives_of_sets():
         1,
         0,
     ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+def test_sets_with_nans_are_numpys(dtype):
+    """As many NaNs as NumPy gives, for arrays that have several."""
+    rng = np.random.default_rng(0)
+
+    def some(n):
+        values = rng.integers(-2, 3, n).astype(np.float32)
+        if dtype != "int32":
+            values[rng.random(n) < 0.3] = np.nan
+        return values.astype(dtype)
+
+    for n in (1, 12):
+        x, y = some(n), some(n // 2)
+        for equal_nan in (True, False):
+            found = jnp.unique(x, equal_nan=equal_nan, return_counts=True)
+            expected = np.unique(x, equal_nan=equal_nan, return_counts=True)
+            assert [len(v) for v in found] == [len(v) for v in expected]
+            np.testing.assert_array_equal(found[1], expected[1])
+        for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d"):
+            want = getattr(np, name)(x, y)
+            np.testing.assert_array_equal(getattr(jnp, name)(x, y), want)
+            padded = getattr(jnp, name)(x, y, size=20)
+            np.testing.assert_array_equal(padded[: want.size], want)
+            if not want.size:
+                assert not np.asarray(padded).any()

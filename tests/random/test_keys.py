@@ -339,3 +339,17 @@ def test_keys_filled_with_a_number(f, value):
         words = random.key_data(found)
         np.testing.assert_array_equal(words, np.full(words.shape, int(value) % 2**32, np.uint32))
         np.testing.assert_array_equal(random.key_data(f(key, key))[1], random.key_data(key))
+
+
+def test_an_array_of_keys_is_no_dtype():
+    key = jax.random.key(0)
+    for f in (jnp.zeros, jnp.ones, jnp.empty, lambda n, dtype: jnp.full(n, 0, dtype)):
+        with pytest.raises(ValueError, match="Passing an array as a dtype argument"):
+            f(3, dtype=key)
+    for f in (jnp.float32(1).astype, lambda dtype: jnp.arange(3, dtype=dtype)):
+        with pytest.raises(ValueError, match="Passing an array as a dtype argument"):
+            f(key)
+    with pytest.raises(ValueError, match=r"Could not convert Array\(.*key<fry>(?s:.*)x.dtype"):
+        jnp.issubdtype(key, jax.dtypes.prng_key)
+    assert jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    assert jnp.zeros(2, key.dtype).dtype == key.dtype

@@ -163,7 +163,7 @@ def check_user_dtype_supported(dtype: Any, fun_name: str | None = None) -> DType
         raise ValueError(f"{op}: dtype must be specified.")
     if (
         isinstance(getattr(dtype, "shape", None), tuple)
-        and isinstance(getattr(dtype, "dtype", None), np.dtype)
+        and isinstance(getattr(dtype, "dtype", None), np.dtype | ExtendedDType)
         and not isinstance(dtype, type | np.dtype)
     ):
         if not hasattr(dtype, "__array__"):  # a description of an array, such as ShapeDtypeStruct

@@ -243,6 +243,8 @@ def _scalar_class(spec: Any) -> type:
         return spec.type
     if isinstance(spec, type) and spec in _ABSTRACT:
         return spec
+    if isinstance(getattr(spec, "dtype", None), ExtendedDType):
+        raise ValueError(f"Could not convert {spec!r} to a dtype.\n  Pass its dtype, x.dtype.")
     scalar: type = as_dtype(spec).type
     return scalar
 

@@ -358,7 +358,8 @@ def intersect1d(
 
     return_indices: also where each comes first in either. assume_unique: the elements of each array
     are distinct.
-    size: how many are given, cut off or filled up with fill_value (by default the least one).
+    size: how many are given, cut off or filled up with fill_value (by default the least one; 0 if
+    there is none).
 
     >>> intersect1d(np.array([3, 1, 2]), np.array([2, 3, 4])).tolist()
     [2, 3]
@@ -376,12 +377,14 @@ def intersect1d(
         _shapes.iota(np.int32, n),
     )
     found = places < n
+    if not n:  # a value to pick, which is not found
+        a = a._replace(values=_structure.full((1,), 0, x.dtype), indices=np.zeros(1, np.int32))
     first = _elementwise.min(places, np.int32(max(n - 1, 0)) + 0 * places)
     values = take(a.values, first, 0, mode="clip")
     values = where(
         found,
         values,
-        (values[0] if values.shape[0] else values)
+        (where(found[0], values[0], 0) if size else values)
         if fill_value is None
         else convert(operand("intersect1d", fill_value), x.dtype),
     )
@@ -487,19 +490,27 @@ def setxor1d(
 ) -> Array:
     """The distinct elements that only one of two arrays has, in ascending order.
 
-    size: how many are given, cut off or filled up with fill_value (by default the least one).
+    size: how many are given, cut off or filled up with fill_value (by default the least one; 0 if
+    there is none).
 
     >>> setxor1d(np.array([3, 1]), np.array([2, 3])).tolist()
     [1, 2]
     """
     x, y = (ravel(v) for v in promoted("setxor1d", ANY, ar1, ar2))
     if size is None:
-        a, b = (_values("setxor1d", v) for v in (x, y))
-        distinct, places = np.unique(np.concatenate([a, b]), return_index=True)
-        only = np.setxor1d(a, b, assume_unique)
-        return _like(
-            take(_joining.concatenate([x, y], 0), places[np.searchsorted(distinct, only)]), x
-        )
+        given = [_values("setxor1d", v) for v in (x, y)]
+        # Where the elements are of which each array has one, in ascending order.
+        places = np.concatenate(
+            [
+                start + (np.arange(v.size) if assume_unique else np.unique(v, return_index=True)[1])
+                for start, v in zip((0, given[0].size), given, strict=True)
+            ]
+        ).astype(int)
+        values = np.concatenate(given)
+        places = places[np.argsort(values[places], kind="stable")]
+        differs = values[places][1:] != values[places][:-1]
+        alone = np.concatenate([[True], differs]) & np.concatenate([differs, [True]])
+        return _like(take(_joining.concatenate([x, y], 0), places[alone[: places.size]]), x)
     a, b = _padded_set(x, assume_unique), _padded_set(y, assume_unique)
     values = _joining.concatenate([a.values, b.values], 0)
     only = _joining.concatenate(
@@ -511,14 +522,9 @@ def setxor1d(
     )
     order = _order_of(values, only)
     values, only = take(values, order, 0, mode="clip"), take(only, order, 0, mode="clip")
-    fill = (
-        values[0]
-        if fill_value is None and values.shape[0]
-        else 0
-        if fill_value is None
-        else fill_value
-    )
-    return _packed(values, only, operator.index(size), fill)
+    if fill_value is None:
+        fill_value = where(only[0], values[0], 0) if values.shape[0] else 0
+    return _packed(values, only, operator.index(size), fill_value)
 
 
 def _order_of(values: Any, chosen: Any) -> Any:
