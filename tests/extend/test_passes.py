@@ -38,3 +38,12 @@ def test_arguments_are_checked():
         xla.register_hlo_module_transformation(None, name="a")
     with pytest.raises(RuntimeError, match="nowhere"):
         xla.register_hlo_module_transformation(len, name="a", platforms="nowhere")
+
+
+def test_a_pass_for_a_platform_that_is_not_there():
+    """Nothing comes of it, here; an unknown name is refused."""
+    seen = []
+    xla.register_hlo_module_transformation(seen.append, name="elsewhere", platforms=("tpu", "rocm"))
+    assert jax.jit(lambda x: x + 17)(1.0) == 18.0
+    assert not seen
+    assert not xla.clear_hlo_module_transformation("elsewhere", platforms=("tpu", "rocm"))

@@ -11,6 +11,7 @@ from teucer._devices import backends as _backends
 from teucer._executables import disk_cache as _disk_cache
 from teucer._transform.caches import clear_caches
 from teucer._xla import transforms as _transforms
+from teucer._xla.client import PLATFORMS as _PLATFORMS
 
 __all__ = ["PipelineStage", "clear_hlo_module_transformation", "register_hlo_module_transformation"]
 __dir__ = listing(__name__, __all__)
@@ -29,7 +30,9 @@ def _clients(op: str, platforms: Sequence[str] | str | None) -> list[Any]:
     names = [platforms] if isinstance(platforms, str) else list(platforms)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"{op}: platforms are names such as 'cpu', got {platforms!r}.")
-    return [_backends.client_of(name) for name in names]
+    there = _backends.backends()
+    # Of a platform that this machine lacks there is no program to change.
+    return [_backends.client_of(name) for name in names if name in there or name not in _PLATFORMS]
 
 
 def _checked(op: str, stage: Any) -> PipelineStage:
@@ -50,7 +53,8 @@ def register_hlo_module_transformation(
     callback: takes a serialized `HloModuleProto` and returns another, or None where it changes
         nothing. It may run in any thread. name: what the pass is called; passes of one stage run in
         the order in which they were given.
-    platforms: names of platforms; by default all that there are.
+    platforms: names of platforms; by default all that there are. Of those that are not there
+        nothing comes.
     Raises TypeError for a stage or callback of another kind, RuntimeError for an unknown platform.
     Programs that were compiled before are forgotten, and while there are such passes no program is
     read from disk or kept there.
