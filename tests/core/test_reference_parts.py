@@ -100,3 +100,9 @@ def test_two_parts_of_one_reference_are_named():
     ref = jax.new_ref(START)
     with pytest.raises(ValueError, match=r"only one reference .* at both a\.ref and b\.ref"):
         jax.jit(lambda a, b: a[...] + b[...])(ref.at[0], ref.at[1])
+
+
+def test_one_reference_twice_is_refused_by_vjp():
+    ref = jax.new_ref(START)
+    with pytest.raises(ValueError, match="only one reference .* both a and b"):
+        jax.vjp(lambda a, b: a[...] + b[...], ref, ref)

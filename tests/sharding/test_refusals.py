@@ -223,8 +223,50 @@ def test_devices_that_do_not_agree_are_named():
         ValueError, match=rf"explicit output sharding with device ids \[2\].*{inner.format('0, 1')}"
     ):
         jax.jit(f, device=jax.devices()[2])(VALUE)
+    with pytest.raises(ValueError, match=rf"explicit output.* \[2\].*{inner.format('0, 1')}"):
+        jax.jit(lambda: f(jnp.ones((8, 2))), device=jax.devices()[2])()
     at = [SingleDeviceSharding(d) for d in jax.devices()[3:5]]
     with pytest.raises(ValueError, match=f"{inner.format(3)}.*{inner.format(4)}"):
         jax.jit(lambda x: [jax.lax.with_sharding_constraint(x, s) for s in at])(VALUE)
     with pytest.raises(ValueError, match=r"argument 0 of sharding_constraint.*ids \[2\]"):
         jax.lax.with_sharding_constraint(there, laid("x"))
+
+
+def test_structs_are_no_values():
+    struct = jax.ShapeDtypeStruct((4, 2), np.int32)
+    with pytest.raises(
+        TypeError, match=r"Argument 'x\['b'\]\['c'\]' of shape int32\[4,2\] of type .*ShapeDtypeStr"
+    ):
+        jax.jit(lambda x: x)({"a": VALUE, "b": {"c": struct}})
+    with pytest.raises(TypeError, match="A ShapeDtypeStruct does not have a value"):
+        jax.jit(lambda x: (x, struct))(VALUE)
+
+
+def test_shard_map_over_a_mesh_without_devices_takes_those_of_arrays():
+    def mapped(x, names="xy"):
+        over = mesh(names).abstract_mesh
+        return jax.shard_map(lambda x: x, mesh=over, in_specs=P(names[0]), out_specs=P(names[0]))(x)
+
+    assert (mapped(jax.device_put(VALUE, laid("x"))) == VALUE).all()
+    for given in (VALUE, jnp.asarray(VALUE)):
+        with pytest.raises(ValueError, match="Please pass `jax.Array`s with a `NamedSharding`"):
+            mapped(given)
+    with pytest.raises(ValueError, match="does not match the mesh shape passed to shard_map"):
+        mapped(jax.device_put(VALUE, laid("x")), "a")
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like"])
+def test_arrays_like_others_say_all_axes(name):
+    """As those that zeros, ones and full make."""
+    over = mesh(kind=AxisType.Explicit)
+    with jax.set_mesh(over):
+        x = getattr(jnp, name)(VALUE, *([1.0] if name == "full_like" else []), out_sharding=P("x"))
+    assert x.sharding == NamedSharding(over, P("x", None))
+
+
+@pytest.mark.parametrize("op", ["set", "add", "max", "multiply"])
+def test_updates_take_bools_of_python_without_promotion(op):
+    with jax.numpy_dtype_promotion("strict"):
+        assert getattr(jnp.arange(3).at[1], op)(True).dtype == np.int32
+        with pytest.raises(Exception, match="no available implicit dtype promotion path"):
+            getattr(jnp.arange(3).at[1], op)(np.float32(1))

@@ -41,7 +41,7 @@ class Prefix(NamedTuple):
         except ValueError as err:
             raise _for_arguments(self.name, prefix, full, err) from None
         no_mesh = RuntimeError(
-            "jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
+            "pjit requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
             f"{self.name}. You can define a context mesh via `jax.set_mesh(mesh)`. Alternatively, "
             f"provide `Sharding`s to {self.name} and then the mesh context manager is not "
             "required."

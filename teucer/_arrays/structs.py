@@ -226,9 +226,9 @@ register_aval_of(ShapeDtypeStruct, lambda s: s.aval)
 
 def _without_values(x: Array) -> Any:
     raise TypeError(
-        f"Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type: it stands for an "
-        "array, and has no values.\n  Give an array; the struct is for eval_shape, export, and "
-        "the methods lower and trace of jitted functions."
+        f"A ShapeDtypeStruct does not have a value. Argument '{x!s:.100}' of type {type(x)} is not "
+        "a valid JAX type: it stands for an array.\n  Give an array; the struct is for "
+        "eval_shape, export, and the methods lower and trace of jitted functions."
     )
 
 

@@ -421,7 +421,7 @@ class IncompatibleDevices(ValueError):
     def __init__(
         self,
         placed: Sequence[tuple[Any, Any]],
-        args: Sequence[Value] = (),
+        args: Sequence[Value] | None = None,
         names: Sequence[str] = (),
     ) -> None:
         self.placed = placed
@@ -439,12 +439,14 @@ class IncompatibleDevices(ValueError):
         """The same, which names the arguments."""
         return IncompatibleDevices(self.placed, args, names)
 
-    def _said(self, x: Value, sharding: object, args: Sequence[Value], names: Sequence[str]) -> str:
+    def _said(
+        self, x: Value, sharding: object, args: Sequence[Value] | None, names: Sequence[str]
+    ) -> str:
         devices = sharding if isinstance(sharding, tuple) else shardings.devices_of(sharding)
         where = (
             f"with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
         )
-        if x is COMMITTED and args:
+        if x is COMMITTED and args is not None:
             x = next((arg for arg in args if sharding_of(arg) is not None), None)
         if x is None:
             return f"explicit output sharding {where}"
@@ -454,7 +456,9 @@ class IncompatibleDevices(ValueError):
             return f"{x.label} inside jit {where}{x.place}"
         if isinstance(x, Mesh):
             return f"jit's context mesh {where}"
-        name = next((f" {name}" for arg, name in zip(args, names, strict=True) if arg is x), "")
+        name = next(
+            (f" {name}" for arg, name in zip(args or (), names, strict=True) if arg is x), ""
+        )
         return f"argument{name} with shape {aval_of(x).str_short()} and {where}"
 
 

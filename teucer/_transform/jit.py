@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
 from teucer._core.calls import FlatCall, check_leaves, flatten_call, leaf_names, stage_user
@@ -231,6 +232,7 @@ def call_jitted(
         return pytrees.tree_unflatten(staged.out_tree, outs), fast
     if config.debug_key_reuse.value:
         note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
+    _refuse_structs(staged, call.leaves)
     job = job_of(staged, call, options)
     try:
         program = program_for(job)
@@ -238,6 +240,18 @@ def call_jitted(
         raise naming_arguments(err, staged, leaves) from None
     outs, fast = execute_staged(program, staged, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def _refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
+    """Raise TypeError for an argument that stands for an array, and has no value."""
+    for i, x in enumerate(leaves):
+        if type(x) is ShapeDtypeStruct:
+            name = (*staged.debug_info.arg_names, *[""] * len(leaves))[i]
+            raise TypeError(
+                f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not a valid "
+                "JAX type.\n  It stands for an array. It is for eval_shape, export, and the "
+                "methods lower and trace of jitted functions."
+            )
 
 
 def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:

@@ -12,10 +12,12 @@ import numpy as np
 from teucer._arrays.arrays import Array
 from teucer._base import tracebacks
 from teucer._core import array_ops
-from teucer._core.calls import FlatFunction, check_callable
+from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names
+from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
+from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.forward import known_part
 from teucer._transform.reverse import Pullback, refuse_reduce_axes
 from teucer._trees import pytrees, registry
@@ -67,6 +69,15 @@ def vjp(
     check_callable(fun, "vjp")
     refuse_reduce_axes(reduce_axes, "vjp")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
+    if references.made:
+        refuse_aliases(
+            [typeof(x) if is_valid_type(x) else None for x in flat],
+            flat,
+            (),
+            fun_name(fun),
+            "vjp",
+            lambda: leaf_names(fun, pytrees.tree_structure((tuple(primals), {}))),
+        )
     saveable = (
         None
         if saveable_args is True

@@ -476,7 +476,7 @@ def _like(
     kind = checked_dtype(dtype, op)
     weak = kind is None and aval.weak_type
     kind = aval.dtype if kind is None else kind
-    where = named = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes))
+    where, named = explicit_sharding(f"jnp.{op}", out_sharding, len(sizes)), None
     if where is None and device is None and shape is None:
         own = _shapes.place_of_like(a, aval)
         where, device = (own, None) if typed(own, len(sizes)) is not None else (None, own)

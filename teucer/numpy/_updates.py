@@ -289,6 +289,8 @@ class Place:
             and dtypes.issubdtype(x.dtype, np.unsignedinteger)
         ):
             value = np.asarray(value, x.dtype)  # it has no place in int32, but one in x
+        if type(value) is bool and not isinstance(x.dtype, dtypes.ExtendedDType):
+            value = np.asarray(value, x.dtype)  # a number of any dtype, however dtypes promote
         check_cast(x, value)
         options = _DEFAULT
         if mode is not None or indices_are_sorted or unique_indices or not wrap:

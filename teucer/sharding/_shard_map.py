@@ -206,6 +206,8 @@ def _call(
     names: frozenset[str],
     check_vma: bool,
 ) -> Any:
+    if isinstance(mesh, AbstractMesh) and current_trace() is EVAL:
+        _check_devices_of(args, mesh)
     given_mesh, where = mesh, _devices(mesh, names, check_vma)
     mesh, manual = where.mesh, where.manual
     call = flatten_call(args, {})
@@ -308,6 +310,28 @@ def over_devices(
         in_specs=(*[PartitionSpec()] * len(consts), *in_specs),
         out_specs=tuple(out_specs()),
     )
+
+
+def _check_devices_of(args: tuple[object, ...], mesh: AbstractMesh) -> None:
+    """Check that arrays, where they run at once, have the devices that a mesh leaves open.
+
+    Raises ValueError for what lies over no mesh, or over one of another shape.
+    """
+    if meshes.mesh_in_force() is not None:
+        return
+    for x in pytrees.tree_leaves(args):
+        own = getattr(x, "sharding", None)
+        if not isinstance(own, NamedSharding):
+            raise ValueError(
+                "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when "
+                f"passing `AbstractMesh` to the mesh argument. Got {type(x)} with sharding {own}\n"
+                "  Or pass a jax.sharding.Mesh."
+            )
+        if own.mesh.shape_tuple != mesh.shape_tuple:
+            raise ValueError(
+                f"Mesh shape of the input {own.mesh.shape_tuple} does not match the mesh shape "
+                f"passed to shard_map {mesh.shape_tuple} for shape {typeof(x).str_short()}"
+            )
 
 
 def _devices(mesh: BaseMesh, names: frozenset[str], check_vma: bool) -> Devices:
