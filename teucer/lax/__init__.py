@@ -54,6 +54,7 @@ _ROOMS = {
         "cumlogsumexp cumlogsumexp_p cummax cummax_p cummin cummin_p cumprod cumprod_p cumsum "
         "cumsum_p"
     ),
+    "teucer.lax._diagonals": "on_basis",
     "teucer.lax._dot": "DotDimensionNumbers batch_matmul dot dot_general dot_general_p",
     "teucer.lax._dynamic": (
         "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim dynamic_slice_p "
@@ -63,8 +64,9 @@ _ROOMS = {
     "teucer.lax._elementwise": (
         "AccuracyMode Tolerance acos acos_p acosh acosh_p asin asin_p asinh asinh_p atan atan2 "
         "atan2_p atan_p atanh atanh_p cbrt cbrt_p cos cos_p cosh cosh_p exp exp2 exp2_p exp_p "
-        "expm1 expm1_p log log1p log1p_p log2 log2_p log_p logistic logistic_p pow pow_p rsqrt "
-        "rsqrt_p sin sin_p sinh sinh_p sqrt sqrt_p tan tan_p tanh tanh_p"
+        "expm1 expm1_p log log1p log1p_p log2 log2_p log_p logistic logistic_p one_minus_square "
+        "one_minus_square_p pow pow_p rsqrt rsqrt_p sin sin_p sinh sinh_p sqrt sqrt_p tan tan_p "
+        "tanh tanh_p"
     ),
     "teucer.lax._exchanges": (
         "all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p pshuffle psum_scatter "
@@ -84,7 +86,7 @@ _ROOMS = {
         "unstack_p"
     ),
     "teucer.lax._pbroadcast": "pbroadcast",
-    "teucer.lax._polynomial": "one_minus_square one_minus_square_p polynomial polynomial_p",
+    "teucer.lax._polynomial": "polynomial polynomial_p",
     "teucer.lax._precision": "DotAlgorithm DotAlgorithmPreset Precision PrecisionLike",
     "teucer.lax._ragged": (
         "RaggedDotDimensionNumbers ragged_dot ragged_dot_general ragged_dot_general_p scaled_dot "

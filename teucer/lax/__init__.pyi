@@ -148,6 +148,7 @@ from teucer.lax._cumulative import cumprod as cumprod
 from teucer.lax._cumulative import cumprod_p as cumprod_p
 from teucer.lax._cumulative import cumsum as cumsum
 from teucer.lax._cumulative import cumsum_p as cumsum_p
+from teucer.lax._diagonals import on_basis as on_basis
 from teucer.lax._dot import DotDimensionNumbers as DotDimensionNumbers
 from teucer.lax._dot import batch_matmul as batch_matmul
 from teucer.lax._dot import dot as dot
@@ -198,6 +199,8 @@ from teucer.lax._elementwise import log2_p as log2_p
 from teucer.lax._elementwise import log_p as log_p
 from teucer.lax._elementwise import logistic as logistic
 from teucer.lax._elementwise import logistic_p as logistic_p
+from teucer.lax._elementwise import one_minus_square as one_minus_square
+from teucer.lax._elementwise import one_minus_square_p as one_minus_square_p
 from teucer.lax._elementwise import pow as pow
 from teucer.lax._elementwise import pow_p as pow_p
 from teucer.lax._elementwise import rsqrt as rsqrt
@@ -258,8 +261,6 @@ from teucer.lax._joining import tile_p as tile_p
 from teucer.lax._joining import unstack as unstack
 from teucer.lax._joining import unstack_p as unstack_p
 from teucer.lax._pbroadcast import pbroadcast as pbroadcast
-from teucer.lax._polynomial import one_minus_square as one_minus_square
-from teucer.lax._polynomial import one_minus_square_p as one_minus_square_p
 from teucer.lax._polynomial import polynomial as polynomial
 from teucer.lax._polynomial import polynomial_p as polynomial_p
 from teucer.lax._precision import DotAlgorithm as DotAlgorithm

@@ -31,7 +31,9 @@ from teucer.lax._arithmetic import (
     eq,
     floor,
     gt,
-    integer_pow,
+    lt,
+    max,
+    min,
     mul,
     neg,
     round,
@@ -46,6 +48,7 @@ from teucer.lax._families import (
     FLOAT,
     FLOATS,
     INEXACT,
+    NUMERIC,
     AccuracyMode,
     Checked,
     Elementwise,
@@ -105,6 +108,8 @@ __all__ = [
     "log_p",
     "logistic",
     "logistic_p",
+    "one_minus_square",
+    "one_minus_square_p",
     "pow",
     "pow_p",
     "rsqrt",
@@ -257,7 +262,7 @@ expm1_p, expm1 = unary(
     "expm1",
     INEXACT,
     "exponential_minus_one",
-    lambda t, y, x, **_: mul(t, _plus(y, 1)),
+    lambda t, y, x, **_: mul(t, exp(x)),  # y + 1 would be 0 from -17 on
     Checked(-9, 9, 4),
     "Exponential less one, e^x - 1, accurate near 0.",
     accuracy=True,
@@ -279,7 +284,7 @@ log2_p, log2 = unary(
     "log2",
     INEXACT,
     traced(lambda x: _scaled(x, 2)),
-    lambda t, y, x, **_: div(t, _times(math.log(2), x)),
+    lambda t, y, x, **_: _times(1 / math.log(2), div(t, x)),
     Checked(0.01, 9, 4),
     "Logarithm to base 2; of negative real numbers nan.",
     accuracy=True,
@@ -292,7 +297,7 @@ log10_p = Elementwise(
     "log10",
     INEXACT,
     or_series(traced(lambda x: _scaled(x, 10)), _series("log10")),
-    (lambda t, y, x: div(t, _times(math.log(10), x)),),
+    (lambda t, y, x: _times(1 / math.log(10), div(t, x)),),
     Checked(0.01, 9, 4),
     complex_cost=EXPENSIVE,
     series=FLOATS,
@@ -338,7 +343,7 @@ rsqrt_p, rsqrt = unary(
     "rsqrt",
     INEXACT,
     "rsqrt",
-    lambda t, y, x, **_: mul(t, _times(-0.5, div(y, x))),
+    lambda t, y, x, **_: mul(t, div(_times(-0.5, y), x)),
     Checked(0.01, 9, 2, "lambda x: 1 / np.sqrt(x)"),
     "Reciprocal of the square root.",
     accuracy=True,
@@ -347,7 +352,7 @@ cbrt_p, cbrt = unary(
     "cbrt",
     FLOAT,
     "cbrt",
-    lambda t, y, x, **_: mul(t, _times(1 / 3, integer_pow(y, -2))),
+    lambda t, y, x, **_: div(t, _times(3, square(y))),
     Checked(-9, 9, 4),
     "Cube root, real also of negative numbers.",
     accuracy=True,
@@ -461,6 +466,28 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 pow.__module__ = "teucer.lax"
 
+
+def _one_minus_square(x: Array) -> Any:
+    one = scalar_like(x, 1)
+    return mul(add(x, one), sub(one, x))
+
+
+def _lower_one_minus_square(ctx: Context, x: Value) -> Any:
+    """Integers overflow as they do in their own width."""
+    if x.dtype.kind in "iu":
+        return ctx.trace(lambda x: (_one_minus_square(x),), x)[0]
+    return traced(_one_minus_square)(ctx, x)
+
+
+one_minus_square_p, one_minus_square = unary(
+    "one_minus_square",
+    NUMERIC,
+    _lower_one_minus_square,
+    lambda t, y, x: mul(t, _times(-2, x)),
+    Checked(-9, 9, 4, "lambda x: (1 + x) * (1 - x)"),
+    "1 - x^2, accurate near 1: (1 + x) (1 - x).",
+)
+
 # Trigonometric functions
 
 sin_p, sin = unary(
@@ -503,7 +530,7 @@ asin_p, asin = unary(
     "asin",
     INEXACT,
     "chlo.asin",
-    lambda t, y, x: mul(t, rsqrt(_one_minus(square(x)))),
+    lambda t, y, x: mul(t, rsqrt(one_minus_square(x))),
     Checked(-0.99, 0.99, 4),
     "Arc sine, in radians; beyond [-1, 1] nan for real x.",
     by_parts=_complex("asin"),
@@ -515,7 +542,7 @@ acos_p, acos = unary(
     "acos",
     INEXACT,
     "chlo.acos",
-    lambda t, y, x: mul(t, neg(rsqrt(_one_minus(square(x))))),
+    lambda t, y, x: mul(t, neg(rsqrt(one_minus_square(x)))),
     Checked(-0.99, 0.99, 4),
     "Arc cosine, in radians; beyond [-1, 1] nan for real x.",
     by_parts=_complex("acos"),
@@ -572,6 +599,27 @@ cosh_p, cosh = unary(
     by_series=_series("cosh"),
     numpy="cosh",
 )
+
+
+def _asinh_tangent(t: Array, x: Array) -> Any:
+    """t / sqrt(1 + x^2), of which the square of a real number may overflow."""
+    if typeof(x).dtype.kind == "c":
+        return mul(t, rsqrt(_plus(square(x), 1)))
+    size, one = abs(x), scalar_like(x, 1)
+    # Infinity less than itself, for which products of the second derivative would be nan.
+    more = min(max(size, one), scalar_like(x, float(dtypes.finfo(typeof(x).dtype).max)))
+    return div(t, mul(more, sqrt(_plus(square(div(min(size, one), more)), 1))))
+
+
+def _atanh_slope(x: Array) -> Any:
+    """1 - x^2; nan beyond [-1, 1] for real x, where there is no function."""
+    d = one_minus_square(x)
+    if typeof(x).dtype.kind == "c":
+        return d
+    zero = scalar_like(x, 0)  # added, so that further derivatives are nan too
+    return add(d, where_else(lt(d, zero), scalar_like(x, math.nan), zero))
+
+
 # (1 + y) (1 - y) loses fewer digits than 1 - y^2 where y is near 1.
 tanh_p, tanh = unary(
     "tanh",
@@ -590,7 +638,7 @@ asinh_p, asinh = unary(
     "asinh",
     INEXACT,
     "chlo.asinh",
-    lambda t, y, x: mul(t, rsqrt(_plus(square(x), 1))),
+    lambda t, y, x: _asinh_tangent(t, x),
     Checked(-9, 9, 4),
     "Inverse hyperbolic sine.",
     by_parts=_complex("asinh"),
@@ -602,7 +650,7 @@ acosh_p, acosh = unary(
     "acosh",
     INEXACT,
     "chlo.acosh",
-    lambda t, y, x: mul(t, rsqrt(_plus(square(x), -1))),
+    lambda t, y, x: div(div(t, sqrt(_plus(x, -1))), sqrt(_plus(x, 1))),
     Checked(1.01, 9, 4),
     "Inverse hyperbolic cosine; below 1 nan for real x.",
     by_parts=_complex("acosh"),
@@ -614,7 +662,7 @@ atanh_p, atanh = unary(
     "atanh",
     INEXACT,
     "chlo.atanh",
-    lambda t, y, x: mul(div(scalar_like(x, 1), _plus(x, 1)), div(t, _one_minus(x))),
+    lambda t, y, x: div(t, _atanh_slope(x)),
     Checked(-0.99, 0.99, 4),
     "Inverse hyperbolic tangent; beyond [-1, 1] nan for real x.",
     by_parts=_complex("atanh"),

@@ -1,4 +1,4 @@
-"""Polynomials, and 1 - x^2 without its cancellation."""
+"""Polynomials by Horner's rule."""
 
 from __future__ import annotations
 
@@ -20,16 +20,13 @@ from teucer.lax import _structure
 from teucer.lax._control.iteration import scan
 from teucer.lax._families import (
     NUMERIC,
-    Checked,
     batch_elementwise,
     check_dtypes,
     check_same,
     operands,
     scalar_like,
-    unary,
 )
 from teucer.lax._joining import concatenate
-from teucer.lax._programs import traced
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
@@ -38,29 +35,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["one_minus_square", "one_minus_square_p", "polynomial", "polynomial_p"]
-
-
-def _difference(x: Array) -> Any:
-    one = scalar_like(x, 1)
-    return arithmetic.mul(arithmetic.add(x, one), arithmetic.sub(one, x))
-
-
-def _lower_difference(ctx: Context, x: Value) -> Any:
-    """Integers overflow as they do in their own width."""
-    if x.dtype.kind in "iu":
-        return ctx.trace(lambda x: (_difference(x),), x)[0]
-    return traced(_difference)(ctx, x)
-
-
-one_minus_square_p, one_minus_square = unary(
-    "one_minus_square",
-    NUMERIC,
-    _lower_difference,
-    lambda t, y, x: arithmetic.mul(t, arithmetic.mul(scalar_like(x, -2), x)),
-    Checked(-9, 9, 4, "lambda x: (1 + x) * (1 - x)"),
-    "1 - x^2, accurate near 1: (1 + x) (1 - x).",
-)
+__all__ = ["polynomial", "polynomial_p"]
 
 
 def _horner(x: Any, terms: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax._chebyshev import TWICE_ATANH
 from teucer.lax._gaussian import erf_near, exp_of_square, scaled_erfc
+from teucer.lax._special import half_gauss_p
 from teucer.lax._terms import chebyshev
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
@@ -224,7 +225,7 @@ def _ndtr(x: Array) -> Any:
 @_ndtr.defjvp
 def _ndtr_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
-    return _ndtr(x), t * (math.sqrt(0.5 / math.pi) * jnp.exp(-0.5 * jnp.square(x)))
+    return _ndtr(x), t * (math.sqrt(0.5 / math.pi) * half_gauss_p.call(x)[0])
 
 
 @fast
