@@ -230,3 +230,15 @@ def test_remedies_look_through_changes_of_form():
     softmax = Made("div", (Made("exp", (x,)), Made("reduce_sum", (Made("exp", (x,)),))))
     assert _remedies.remedy("nan", softmax).startswith("inf / inf")
     assert _remedies.remedy("loss", Made("sort", (x,))) == ""
+
+
+def test_a_decomposition_differentiated_at_equal_values():
+    def first_vector(x):
+        return jnp.linalg.eigh(x)[1][0, 0]
+
+    found = explain(jax.grad(first_vector), jnp.eye(3))
+    (equal,) = found.equal
+    assert equal.operation == "eigh" and equal.text.startswith("return jnp.linalg.eigh")
+    assert "counts as constant" in str(found)
+    assert not explain(jax.grad(first_vector), jnp.diag(jnp.arange(3.0))).equal
+    assert not explain(first_vector, jnp.eye(3)).equal

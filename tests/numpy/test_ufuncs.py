@@ -500,3 +500,14 @@ def test_functions_say_the_name_by_which_they_are_asked_for(name):
     found = getattr(jnp, name)
     assert found.__name__ == name.rstrip("_")
     assert pickle.loads(pickle.dumps(found)) is found
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_ldexp_by_a_constant_in_a_program(dtype):
+    """XLA must not make one factor of several, which would be infinite or zero."""
+    most = int(jnp.finfo(dtype).maxexp)
+    x = jnp.array([0.0, 2.0 ** (4 - most), 3.0], dtype)
+    got = jax.jit(lambda x: jnp.ldexp(x, most + 4))(x)
+    np.testing.assert_array_equal(got.astype("float32"), [0, 256, np.inf])
+    low = jax.jit(lambda x: jnp.ldexp(x, -most - 4))(jnp.array(2.0 ** (most - 1), dtype))
+    assert low == 2.0**-5

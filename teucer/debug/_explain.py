@@ -20,7 +20,7 @@ from teucer._transform.staging import make_jaxpr
 from teucer._trees import pytrees
 from teucer.debug._compare import Difference, first_difference
 from teucer.debug._double import is_inexact
-from teucer.debug._walk import Fault, Loss, Walk
+from teucer.debug._walk import Equal, Fault, Loss, Walk
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -53,7 +53,7 @@ class Explanation:
     difference: the first operation whose compiled form differs. nan, inf: the first operation that
     makes such a value.
     lines: the lines that lose digits, the worst first. not_in_double: operations that have no form
-    of double precision.
+    of double precision. equal: decompositions that are differentiated at equal values.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Explanation:
     inf: Fault | None
     lines: tuple[Line, ...]
     not_in_double: tuple[str, ...]
+    equal: tuple[Equal, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -86,6 +87,14 @@ class Explanation:
         for fault in (self.nan, self.inf):
             if fault is not None:
                 said += ["", f"The first {fault.kind}:", str(fault)]
+        if self.equal:
+            said += [
+                "",
+                "Differentiated at equal values, whose vectors are any basis of their space:",
+                *map(str, self.equal),
+                "    -> what is computed of the whole space has its derivative; what depends on "
+                "the basis has none, and counts as constant",
+            ]
         if self.lines:
             said += ["", "Lines by the digits that they lose:"]
         for line in self.lines:
@@ -154,6 +163,7 @@ def explain(
         walk.inf,
         _lines(walk.losses),
         tuple(sorted(walk.not_in_double)),
+        tuple(walk.equal),
     )
 
 

@@ -19,13 +19,16 @@ from teucer.lax._blame import mapped_values
 from teucer.lax._control.cond import cond_p
 from teucer.lax._control.scan import scan_p
 from teucer.lax._control.while_loop import while_p
+from teucer.lax.linalg import eig_p, eigh_p, svd_p
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = ["Fault", "Loss", "Walk", "inner_call", "is_backward", "line_of", "shown"]
+__all__ = ["Equal", "Fault", "Loss", "Walk", "inner_call", "is_backward", "line_of", "shown"]
 
+# Which result of a decomposition are the values, of which equal ones share a space.
+_VALUES = {eigh_p: 1, eig_p: 0, svd_p: 0}
 _SHOWN = 0.5  # digits: less is rounding
 
 
@@ -72,6 +75,21 @@ class Fault(NamedTuple):
         said.append(f"    result: {self.result}")
         said += [f"    -> {self.remedy}"] if self.remedy else []
         return "\n".join(said)
+
+
+class Equal(NamedTuple):
+    """A decomposition that is differentiated where values are equal: their vectors turn without
+    bound."""
+
+    operation: str
+    place: str
+    text: str
+    values: str
+
+    def __str__(self) -> str:
+        said = [f"  {self.operation} at {self.place or 'an unknown line'}"]
+        said += [f"      {self.text}"] if self.text else []
+        return "\n".join([*said, f"    values: {self.values}"])
 
 
 def shown(x: Any) -> str:
@@ -126,6 +144,7 @@ class Walk:
         self.losses: dict[tuple[str, int] | None, list[Loss]] = {}
         self.nan: Fault | None = None
         self.inf: Fault | None = None
+        self.equal: list[Equal] = []
         self.not_in_double: set[str] = set()
         self._steps: list[str] = []
         self._backward = 0
@@ -164,6 +183,7 @@ class Walk:
         outs = list(eqn.primitive.call(*primals, **eqn.params))
         made = Made(str(eqn.primitive), tuple(p.made for p in pairs), None, eqn.params)
         self._look_for_faults(eqn, made, primals, outs)
+        self._look_for_equal(eqn, outs)
         if not any(map(is_inexact, outs)):
             return [Pair(y, y, 0.0, made) for y in outs]
         doubles = in_double(eqn, [p.double for p in pairs])
@@ -199,6 +219,18 @@ class Walk:
         new = self.inf is None and _any(np.isinf, outs) and not _any(np.isinf, operands)
         if new and not _is_meant(eqn, operands):
             self.inf = self._fault("inf", eqn, made, operands, outs)
+
+    def _look_for_equal(self, eqn: Eqn, outs: Sequence[Value]) -> None:
+        at = _VALUES.get(eqn.primitive)
+        if at is None or len(outs) < 2 or "jvp(" not in str(eqn.source_info.name_stack):
+            return
+        values = np.sort(np.asarray(outs[at]), axis=-1)
+        gaps = np.abs(np.diff(values, axis=-1))
+        limit = 4 * float(ml_dtypes.finfo(values.dtype).eps) * np.abs(values).sum(-1, keepdims=True)
+        if np.any(gaps <= limit):
+            where = line_of(eqn)
+            text = linecache.getline(*where).strip() if where else ""
+            self.equal.append(Equal(str(eqn.primitive), eqn.where(""), text, shown(outs[at])))
 
     def _fault(
         self, kind: str, eqn: Eqn, made: Made, operands: Sequence[Value], outs: Sequence[Value]

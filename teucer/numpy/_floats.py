@@ -169,6 +169,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> ldexp(3.0, 2)
     Array(12., dtype=float32)
     """
+    # Loaded here, since few programs need it, and `import teucer` would take longer.
+    from teucer.lax._control.misc import optimization_barrier
+
     check_arraylike("ldexp", x1, x2)
     own, exponent = typeof(x1).dtype, typeof(x2).dtype
     if is_kind(x1, np.complexfloating) or is_kind(x2, np.inexact):
@@ -181,11 +184,12 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, n = promote_shapes(
         "ldexp", _structure.convert_element_type(x, dtype), convert(x2, np.dtype(np.int32))
     )
-    # In three steps, since 2^n alone may be out of range where the product is not.
-    limit = dtypes.finfo(dtype).maxexp - 1
+    # In three steps, since 2^n alone may be out of range where the product is not. XLA would make
+    # one product of constant factors, hence the barrier.
+    info = dtypes.finfo(dtype)
     for _ in range(3):
-        part = lax.clamp(np.int32(-limit), n, np.int32(limit))
-        x = lax.mul(x, _power_of_two(part, dtype))
+        part = lax.clamp(np.int32(info.minexp), n, np.int32(info.maxexp - 1))
+        x = optimization_barrier(lax.mul(x, _power_of_two(part, dtype)))
         n = lax.sub(n, part)
     return x
 
