@@ -254,3 +254,22 @@ def test_products_of_several(n, first, last):
     if n > 2:
         with pytest.raises(ValueError, match="input arrays must all be two-dimensional"):
             jnp.linalg.multi_dot([arrays[0], arrays[1][0], *arrays[2:]])
+
+
+@pytest.mark.parametrize("shape", [(2000, 2), (2, 2000), (3, 1500, 4)])
+def test_derivatives_of_pinv_need_memory_of_the_smaller_size(shape):
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for f in (
+        jax.grad(lambda x: jnp.sum(L.pinv(x) ** 2)),
+        lambda x: jax.jvp(L.pinv, (x,), (x,))[1],
+    ):
+        used = jax.jit(f).lower(x).compile().memory_analysis().temp_size_in_bytes
+        assert used < 50 * x.nbytes
+    t = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    with jax.enable_x64(True):
+        a, b = x.astype(float), t.astype(float)
+        moved = jax.jvp(L.pinv, (a,), (b,))[1]
+        h = 1e-6
+        np.testing.assert_allclose(
+            moved, (L.pinv(a + h * b) - L.pinv(a - h * b)) / (2 * h), rtol=1e-4, atol=1e-8
+        )
