@@ -180,6 +180,13 @@ def test_a_thousand_shapes():
         assert f.eval_shape(jax.ShapeDtypeStruct((n,), np.float32)).shape == (n,)
 
 
+@pytest.mark.parametrize("way", ["new_shape_trace_only", "new_shape_trace_library"])
+def test_shapes_that_nobody_has_leave_no_objects(way):
+    """What is remembered of types is remembered of the last 512."""
+    _, more = ways.grown(way, 600, 100)
+    assert {k: n for k, n in more.items() if n > 0.5} == {}
+
+
 def test_memo_is_by_identity():
     class Always:
         def __eq__(self, other):

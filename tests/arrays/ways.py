@@ -1056,12 +1056,14 @@ def grown(name, warm, rounds):
     """By how many KiB, and which objects, a round has grown the process."""
     for _ in range(warm):
         WAYS[name]()
-    counted, before = (objects(), resident())
+    counted, before = objects(), resident()
     for _ in range(rounds):
         WAYS[name]()
+    gc.collect()
+    kib = (resident() - before) / rounds  # before objects are counted, which takes memory
     more = objects()
     more.subtract(counted)
-    return ((resident() - before) / rounds, {k: n / rounds for k, n in more.items() if n > 0})
+    return kib, {k: n / rounds for k, n in more.items() if n > 0}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from teucer._base import dtypes, errors
+from teucer._base import dtypes, errors, memo
 from teucer._core import array_ops, partition
 from teucer._core.cost import CHEAP, EXPENSIVE, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
@@ -248,7 +248,7 @@ class Elementwise(Primitive):
         if found is None:
             found = (self.result_type(avals, params),)
             if not params or self.result is None:
-                self.known[avals] = found
+                memo.remember(self.known, avals, found, memo.RECENT)
         return found
 
     def result_type(self, avals: Sequence[ShapedArray], params: Params) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl
-from teucer._base import config, dtypes, tracebacks
+from teucer._base import config, dtypes, memo, tracebacks
 from teucer._core import trace
 from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer
@@ -150,7 +150,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
 
         return operator
     bind, direct = row.primitive.call, row.direct
-    known: set[Any] = set()  # types of two operands on which the primitive acts as it is
+    known: dict[Any, None] = {}  # types of two operands on which the primitive acts as it is
     numbers: dict[
         Any, Any
     ] = {}  # (type, kind of Python's number) -> what makes the number an operand beside it
@@ -170,14 +170,11 @@ def _tracer_operator(function: Any, row: Row) -> Any:
         if not accepts(x, y, symbol, swapped):
             return NotImplemented
         if aval.dtype in direct:
-            known.add(aval)
+            memo.remember(known, aval, None, memo.RECENT)
             if aval.dtype in _AS_OPERAND and not (aval.weak_type and aval.dtype == _INT32):
-                numbers.update(
-                    {
-                        (aval, k): float if aval.weak_type else _AS_OPERAND[aval.dtype]
-                        for k in ((int,) if aval.dtype == _INT32 else (int, float))
-                    }
-                )
+                as_operand = float if aval.weak_type else _AS_OPERAND[aval.dtype]
+                for k in (int,) if aval.dtype == _INT32 else (int, float):
+                    memo.remember(numbers, (aval, k), as_operand, memo.RECENT)
         return plain(x, y)
 
     return fast_operator
