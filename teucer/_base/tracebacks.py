@@ -86,7 +86,7 @@ def hide_frames(err: BaseException) -> None:
         if mode == "tracebackhide":
             _mark(link.__traceback__)
         else:
-            kept = _without_own_frames(link.__traceback__)
+            kept = without_own_frames(link.__traceback__)
             changed = changed or kept is not link.__traceback__
             link.__traceback__ = kept
     if changed and mode == "quiet_remove_frames" and NOTE not in getattr(err, "__notes__", ()):
@@ -108,7 +108,7 @@ def hide_frames_of_uncaught() -> None:
     def hook(
         kind: type[BaseException], err: BaseException, traceback: TracebackType | None
     ) -> None:
-        if _without_own_frames(traceback) is not None:  # else the error is one of ours alone
+        if without_own_frames(traceback) is not None:  # else the error is one of ours alone
             hide_frames(err)
             traceback = err.__traceback__
         previous(kind, err, traceback)
@@ -149,7 +149,7 @@ def _chain(err: BaseException) -> list[BaseException]:
     return found
 
 
-def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
     entries = []
     entry = traceback
     while entry is not None:

@@ -6,7 +6,7 @@ Modules of the core and above import these for type checkers alone, under `if TY
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -80,6 +80,7 @@ HostArray: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 
 
+@runtime_checkable  # pydantic asks whether values are of it
 class _HasDType(Protocol):
     @property
     def dtype(self) -> Any: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from teucer._core import array_ops
@@ -63,6 +64,8 @@ class CustomFunction:
     are not differentiated."""
 
     __call__: Callable[..., Any]
+    # Annotations may say what it returns: custom_jvp[Array].
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(
         self,

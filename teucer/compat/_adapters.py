@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 
 import teucer as jax
 from teucer import numpy as jnp
-from teucer._base import source, tracebacks
+from teucer import profiler
+from teucer._base import dtypes, source, tracebacks
 from teucer._core.trace import EVAL, current_trace
 from teucer._xla.pytree import is_node
 from teucer.experimental._checks import CheckifyError as JaxException
@@ -29,6 +31,7 @@ __all__ = [
     "DType",
     "DTypeLike",
     "JaxException",
+    "HashablePartial",
     "Out",
     "Shape",
     "State",
@@ -37,10 +40,14 @@ __all__ = [
     "TypedFloat",
     "TypedInt",
     "TypedNdArray",
+    "_jax_types",
+    "_profile_state",
     "canonicalize_sharding",
     "check_close",
     "create_mesh",
+    "cuda_versions",
     "dtype",
+    "filter_traceback",
     "full_lower",
     "get_backend",
     "global_state",
@@ -55,6 +62,7 @@ __all__ = [
     "split_list",
     "stop_gradient_p",
     "supports_inf",
+    "text",
     "to_complex_dtype",
     "trace_state_clean",
     "unzip2",
@@ -309,6 +317,56 @@ _registry = _Registry()
 def get_backend(platform: str | None = None) -> Any:
     """The backend of a platform, the default one if None."""
     return jax.devices(platform)[0].client
+
+
+# What JAX was built with of CUDA's libraries; None where that is nothing, as here.
+cuda_versions = None
+# The dtypes of arrays.
+_jax_types = sorted(dtypes.ALL_SET, key=lambda kind: (kind.kind, kind.itemsize, kind.name))
+
+
+class HashablePartial(functools.partial[Any]):
+    """A partial function, equal to another of the same function and arguments."""
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.func, self.args, tuple(sorted(self.keywords.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HashablePartial) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+
+@final
+class text:  # made as JAX's function of the name makes one
+    """A piece of text that is laid out as it stands."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    def format(self, **layout: object) -> str:
+        """The text."""
+        return self.said
+
+    __str__ = __repr__ = format
+
+
+@final
+class _ProfileState:
+    """The trace that is being taken of this process."""
+
+    def reset(self) -> None:
+        """Forget it, unwritten."""
+        profiler._running.session = None
+
+
+_profile_state = _ProfileState()
+
+
+def filter_traceback(tb: TracebackType) -> TracebackType | None:
+    """A traceback without the frames that are not shown to users."""
+    return tracebacks.without_own_frames(tb)
 
 
 def safe_zip(*xs: Iterable[object]) -> list[tuple[Any, ...]]:

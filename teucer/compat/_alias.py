@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
-from typing import final
+from typing import Any, final, get_type_hints
 
 import teucer
 from teucer._base import lazy
@@ -26,6 +26,7 @@ STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}
 _UNSUPPORTED = (
     "jax.experimental.colocated_python.func",
+    "jax.experimental.colocated_python.obj_backend",
     "jax.experimental.colocated_python.serialization",
 )
 _HIDDEN = ("teucer.cli", "teucer.compat")
@@ -140,7 +141,22 @@ def _give_home(value: object, module: str) -> None:
         return
     home = _classes.own(value.__module__)
     if home is not None:
+        if isinstance(value, type) and issubclass(value, tuple):
+            _resolve(value, home)
         value.__module__ = _HOMES.get(home, module)
+
+
+def _resolve(cls: type, home: str) -> None:
+    """Write out the annotations of a named tuple, which the public module could not resolve
+    (pydantic does, in the module that a class says).
+
+    What is imported for type checkers alone is Any.
+    """
+    try:
+        hints = get_type_hints(cls, vars(sys.modules[home]))
+    except NameError:
+        hints = dict.fromkeys(cls.__annotations__, Any)
+    cls.__annotations__ = hints
 
 
 def _handed(face: str, name: str, value: object) -> None:

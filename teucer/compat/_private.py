@@ -17,8 +17,9 @@ from typing import Any, final
 
 __all__ = ["LIST", "module"]
 
-_ADAPTERS, _PICKLES, _PROCESSES = (
+_ADAPTERS, _EINSUM, _PICKLES, _PROCESSES = (
     "teucer.compat._adapters",
+    "teucer.compat._einsum",
     "teucer.compat._pickles",
     "teucer.compat._processes",
 )
@@ -117,6 +118,15 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             ),
         },
     ),
+    "cudnn.fused_attention_stablehlo": (
+        "keras, maxtext",
+        {
+            "teucer.compat._cudnn": (
+                "MaskType _normalize_layout check_compute_capability check_cudnn_version "
+                "check_is_flash_attention check_layout dot_product_attention"
+            )
+        },
+    ),
     "custom_derivatives": (
         "lineax",
         {
@@ -129,7 +139,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "dtypes": (
         "equinox, flax, levanter, tinygp",
         {
-            _ADAPTERS: "DType DTypeLike dtype supports_inf to_complex_dtype",
+            _ADAPTERS: "DType DTypeLike _jax_types dtype supports_inf to_complex_dtype",
             "teucer.dtypes": (
                 "TypePromotionError bfloat16 canonicalize_dtype extended finfo float0 iinfo "
                 "issubdtype itemsize_bits prng_key result_type scalar_type_of"
@@ -153,6 +163,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),
     "lax.lax": ("axlearn", {"teucer.lax": "*"}),
+    "lax.convolution": (
+        "aqt",
+        {"teucer.lax": "conv_dimension_numbers conv_general_dilated conv_general_dilated_p"},
+    ),
     "layout": ("axlearn", {"teucer.experimental.layout": "Format Layout"}),
     "lax.control_flow": (
         "oryx, tfp",
@@ -165,10 +179,12 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "lib": (
         "grain",
         {
+            _ADAPTERS: "cuda_versions",
             "teucer._xla.client": "jaxlib_extension_version",
             "teucer.compat._lib": "version=__version_info__",
         },
     ),
+    "lib._jax": ("qwix", {"jaxlib._jax": "*"}),
     "lib.xla_client": (
         "brax, dynamiqs, JAX's documentation (autodidax)",
         {"jaxlib.xla_client": "*"},
@@ -187,7 +203,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "levanter, axlearn, pickles",
         {
             "teucer.interpreters.pxla": "thread_resources=_thread_resources",
-            "teucer.sharding": "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh",
+            "teucer.sharding": (
+                "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh "
+                "get_concrete_mesh=get_mesh set_mesh use_abstract_mesh"
+            ),
         },
     ),
     "named_sharding": (
@@ -195,6 +214,11 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         {"teucer.sharding": "NamedSharding", _PICKLES: "_unpickle_named_sharding"},
     ),
     "nn.functions": ("sbijax", {"teucer.nn": "*"}),
+    "numpy.einsum": (
+        "aqt",
+        {_EINSUM: "_default_poly_einsum_handler _einsum", "teucer.numpy": "einsum einsum_path"},
+    ),
+    "numpy.lax_numpy": ("haliax, levanter", {"teucer.numpy": "*"}),
     "numpy.ufuncs": ("esquilax", {"teucer.numpy": "ufunc"}),
     "partition_spec": (
         "orbax, pickles",
@@ -210,11 +234,14 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             "teucer._transform.jit_calls": "jit_p",
         },
     ),
+    "pretty_printer": ("haliax", {_ADAPTERS: "text"}),
+    "profiler": ("tokamax", {_ADAPTERS: "_profile_state", "teucer.profiler": "*"}),
     "public_test_util": (
         "tinygp",
         {_ADAPTERS: "check_close", "teucer.test_util": "check_grads check_jvp check_vjp"},
     ),
     "random": ("netket", {"teucer.random": "*"}),
+    "random.core": ("levanter", {"teucer.random": "*"}),
     "random.prng": ("pickles", {_PICKLES: "KeyTy PRNGImpl PRNGKeyArray"}),
     "random.rbg": (
         "pickles",
@@ -253,7 +280,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "traceback_util": (
         "equinox, flax, jaxtyping",
         {
-            _ADAPTERS: "include_frame register_exclusion",
+            _ADAPTERS: "filter_traceback include_frame register_exclusion",
             "teucer._base.tracebacks": "_exclude_paths=excluded api_boundary",
         },
     ),
@@ -276,7 +303,10 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
     "util": (
         "netket, oryx, kfac-jax",
         {
-            _ADAPTERS: "merge_lists partition_list safe_map safe_zip split_list unzip2 unzip3",
+            _ADAPTERS: (
+                "HashablePartial merge_lists partition_list safe_map safe_zip split_list unzip2 "
+                "unzip3"
+            ),
             "functools": "wraps",
         },
     ),
@@ -314,16 +344,13 @@ class _Private(ModuleType):
             source, other = self._where[name]
             value = getattr(importlib.import_module(source), other)
         else:
-            value = next(
-                (
-                    getattr(m, name)
-                    for m in map(importlib.import_module, self._everything)
-                    if hasattr(m, name)
-                ),
+            place = next(
+                (m for m in map(importlib.import_module, self._everything) if hasattr(m, name)),
                 None,
             )
-            if value is None:
+            if place is None:
                 return self._submodule(name)
+            value = getattr(place, name)
         vars(self)[name] = value
         return value
 

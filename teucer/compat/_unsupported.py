@@ -2,43 +2,38 @@
 
 The names are there, and raise when they are used.
 
-colocated_python: how functions travel to the hosts of remote accelerators (orbax, with Pathways).
+colocated_python: how functions travel to the hosts of remote accelerators (orbax, maxtext, with
+Pathways).
 """
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
-from typing import Any, NoReturn
+
+from teucer.experimental._unbuilt import unbuilt
 
 __all__ = ["LISTED", "module"]
 
+_PACKAGE = "jax.experimental.colocated_python"
 LISTED = {
-    "jax.experimental.colocated_python.func": "_make_prng_wrapped_fun",
-    "jax.experimental.colocated_python.serialization": (
+    f"{_PACKAGE}.func": "_make_prng_wrapped_fun",
+    f"{_PACKAGE}.obj_backend": "SINGLETON_OBJECT_STORE",
+    f"{_PACKAGE}.serialization": (
         "DeviceList _get_cpu_device_map _reduce_device_list _reduce_mesh "
         "_reduce_single_device_sharding"
     ),
 }
+_REASON = "functions do not travel to the hosts of remote accelerators."
 
 
 def module(name: str) -> ModuleType:
     """The module of that name, whose names raise NotImplementedError when they are called or made
     an object of."""
     made = ModuleType(name, "Names of JAX that Teucer does not support.")
-    made.__path__ = []  # type: ignore[attr-defined]  # it may hold others
+    made.__path__ = []
     for item in LISTED[name].split():
-        setattr(made, item, _absent(f"{name}.{item}"))
+        setattr(made, item, unbuilt(f"{name}.{item}", _REASON))
+    if name.endswith("serialization"):
+        vars(made)["xb"] = importlib.import_module("jax._src.xla_bridge")
     return made
-
-
-def _refuse(name: str) -> NoReturn:
-    raise NotImplementedError(f"{name} is not supported by Teucer.")
-
-
-def _absent(name: str) -> type:
-    def __new__(cls: type, *args: object, **kwargs: object) -> Any:
-        _refuse(name)
-
-    return type(
-        name.rpartition(".")[2], (), {"__new__": __new__, "__module__": name.rpartition(".")[0]}
-    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer._base.lazy import listing
+from teucer.experimental._unbuilt import unbuilt_names
 from teucer.experimental.pallas import _call, _kernel
 from teucer.experimental.pallas._checked import InterpretParams
 from teucer.experimental.pallas._einshape import einshape
@@ -93,7 +93,20 @@ __all__ = [
     "trace_value",
     "with_memory_space_constraint",
 ]
-__dir__ = listing(__name__, __all__)
+__getattr__, __dir__ = unbuilt_names(
+    __name__,
+    """
+    ACC BufferType BufferedRef BufferedRefBase ChipVersion CoreType LoweringException
+    PipelineStep SideEffectType Tiling TpuInfo annotate emit_pipeline_with_allocations
+    emit_pipeline_with_async_prefetch get_tpu_info_for_chip has_memory_space join_bits
+    matmul_acc_lhs matmul_lhs_fifo matmul_pop matmul_pop_fifo matmul_push_rhs pack_elementwise
+    pack_fp6 sample_block split_bits stateful_bernoulli stateful_bits stateful_normal
+    stateful_uniform stochastic_round to_pallas_key unpack_elementwise unpack_fp6
+    """,
+    "kernels are not compiled for TPUs yet, and this is for compiled ones.\n  Interpreted kernels "
+    "use jnp and jax.random; blocks go through BlockSpec or emit_pipeline.",
+    tuple(__all__),
+)
 
 
 class MemorySpace(_Space):
@@ -345,21 +358,3 @@ def prng_random_bits(shape: Sequence[int]) -> Any:
         "the generator of a TPU core",
         "Draw by jax.random from words of a key: jax.random.wrap_key_data(ref[...]).",
     )
-
-
-_MISSING = """
-    BufferedRef BufferedRefBase BufferType ChipVersion CoreType emit_pipeline_with_allocations
-    get_tpu_info_for_chip LoweringException matmul_acc_lhs matmul_pop matmul_push_rhs
-    pack_elementwise sample_block SideEffectType stateful_bernoulli stateful_bits stateful_normal
-    stateful_uniform stochastic_round Tiling to_pallas_key TpuInfo unpack_elementwise
-"""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MISSING.split():
-        raise AttributeError(
-            f"pallas.tpu.{name}: kernels are not compiled for TPUs yet, and this is for compiled "
-            "ones.\n  Interpreted kernels use jnp and jax.random; blocks go through BlockSpec or "
-            "emit_pipeline."
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

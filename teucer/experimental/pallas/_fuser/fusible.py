@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
@@ -38,6 +39,9 @@ class Fusion:
     An argument of a fusible function is one without arguments, which computes the value. What comes
     behind is one of the result.
     """
+
+    # Libraries annotate with its types, as `Fusion[[int], Array]`.
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     func: Callable[..., Any]
     in_type: Any

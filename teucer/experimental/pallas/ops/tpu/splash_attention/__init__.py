@@ -4,6 +4,7 @@ The names and arguments are those of JAX's kernel for TPUs. Here XLA compiles it
 on every platform: memory grows with heads x queries x keys.
 """
 
+from teucer.experimental._unbuilt import unbuilt_modules
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel import (
     BlockSizes,
     QKVLayout,
@@ -43,3 +44,13 @@ __all__ = [
     "make_splash_mqa",
     "make_splash_mqa_single_device",
 ]
+
+unbuilt_modules(
+    __name__,
+    {
+        "splash_attention_mask_info": (
+            "MaskInfo process_dynamic_mask process_dynamic_mask_dkv process_mask process_mask_dkv"
+        )
+    },
+    "kernels that read such tables are not built.\n  make_splash_mha and its like take masks.",
+)
