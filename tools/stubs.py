@@ -48,14 +48,15 @@ MODULES = (
 INNER = {
     "teucer.lax": """
         _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev
-        _complex_parts _control.bodies _control.scan_lowering _convolution.lowering _double _exact
+        _complex_parts _control.bodies _control.groups _control.scan_lowering _convolution.lowering
+        _diagonals _double _exact
         _families _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
         _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
         _references _series _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """
-        _array_methods _index_keys _indexing _library _linalg_decompositions _linalg_norms
-        _linalg_products _linalg_systems _operands _operators _others _promotion _reading
-        _reference_views _references _updates _writing""",
+        _array_methods _einsum_products _index_keys _indexing _library _linalg_decompositions
+        _linalg_norms _linalg_products _linalg_systems _operands _operators _opt_einsum _others
+        _promotion _reading _reference_views _references _updates _writing""",
 }
 TABLE = re.compile(r"(?<=^_ROOMS = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
 # The room of jnp whose functions are made by rows of lax.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, final
 
-__all__ = ["DuplicateSpecError", "PartitionSpec", "UNCONSTRAINED", "entry_names"]
+__all__ = ["DuplicateSpecError", "PartitionSpec", "UnreducedKind", "UNCONSTRAINED", "entry_names"]
 
 
 class DuplicateSpecError(Exception):
@@ -28,6 +29,14 @@ class _Unconstrained:
 
 
 UNCONSTRAINED = _Unconstrained()
+
+
+class UnreducedKind(enum.Enum):
+    """How values that are still to be combined over mesh axes will be."""
+
+    sum = 1
+    max = 2
+    min = 3
 
 
 @final
@@ -56,7 +65,10 @@ class PartitionSpec:
         *partitions: object,
         unreduced: Iterable[object] = frozenset(),
         reduced: Iterable[object] = frozenset(),
+        unreduced_kind: Any = None,
     ) -> PartitionSpec:
+        if unreduced_kind is not None:
+            _check_kind(unreduced, unreduced_kind)
         self = object.__new__(cls)
         self.partitions = tuple(map(_canonical_entry, partitions))
         if unreduced or reduced:
@@ -71,6 +83,11 @@ class PartitionSpec:
                     f"partitions: {self.partitions} and {what} axes: {getattr(self, what)}"
                 )
         return self
+
+    @property
+    def unreduced_kind(self) -> UnreducedKind | None:
+        """How values are to be combined over its unreduced axes; None where there are none."""
+        return UnreducedKind.sum if self.unreduced else None
 
     def names(self) -> list[Any]:
         """The mesh axes that it names, in order."""
@@ -206,3 +223,16 @@ def entry_names(entry: object) -> tuple[Any, ...]:
     if entry is None or entry is UNCONSTRAINED:
         return ()
     return entry if isinstance(entry, tuple) else (entry,)
+
+
+def _check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
+    if not unreduced:
+        raise ValueError(
+            "`unreduced_kind` should be `None` when `unreduced` is an empty set. Got "
+            f"unreduced_kind={kind!r} and unreduced={unreduced!r}"
+        )
+    if kind is not UnreducedKind.sum:
+        raise NotImplementedError(
+            f"PartitionSpec: arrays that are still to be combined by {kind.name} are not supported."
+            "\n  Take the reduction over the mesh axis first (lax.pmax, lax.pmin)."
+        )

@@ -214,7 +214,13 @@ class ShapedArray(Aval):
         vma: frozenset[str] = frozenset(),
         memory_space: MemorySpace = DEVICE,
         manual_axis_type: ManualAxisType | None = None,
+        layout: object = None,
     ) -> ShapedArray:
+        if layout is not None and type(layout) is not type:
+            raise NotImplementedError(
+                "ShapedArray: types that say a layout are not supported.\n"
+                f"    layout: {layout!r}\n  Lay results out by jit(out_shardings=Format(...))."
+            )
         if manual_axis_type is not None:
             vma = manual_axis_type.varying
         key = (shape, dtype, weak_type, sharding, vma, memory_space)

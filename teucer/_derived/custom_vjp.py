@@ -581,11 +581,19 @@ class _VJPRule:
         return ct
 
 
-def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custom_vjp:
+def custom_gradient(
+    fun: Callable[..., tuple[Any, Callable[..., Any]]] | None = None,
+    *,
+    with_logs: bool = False,
+    remat: bool = False,
+    with_accums: object = None,
+) -> Any:
     """A function with its own reverse-mode rule, in one piece: `fun` returns (output, vjp_fun).
 
     vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for
-    several arguments.
+    several arguments. Without `fun` it is a decorator.
+    with_logs, remat, with_accums: forms of vjp_fun that JAX 0.12 has; they are not supported and
+    raise NotImplementedError.
 
     >>> import teucer as jax
     >>> @jax.custom_gradient
@@ -595,14 +603,28 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
     Array(3., dtype=float32, weak_type=True)
     """
 
-    @functools.wraps(fun)
+    for name, given in (
+        ("with_logs", with_logs),
+        ("remat", remat),
+        ("with_accums", with_accums is not None),
+    ):
+        if given:
+            raise NotImplementedError(
+                f"custom_gradient: {name} is not supported.\n  Write the rule with custom_vjp, "
+                "whose forward function says what is saved."
+            )
+    if fun is None:
+        return custom_gradient
+    rule_of = fun
+
+    @functools.wraps(rule_of)
     def wrapped(*args: Value, **kwargs: object) -> Any:
-        return fun(*args, **kwargs)[0]
+        return rule_of(*args, **kwargs)[0]
 
     custom = custom_vjp(wrapped)
 
     def fwd(*args: Value, **kwargs: object) -> Any:
-        out, rule = fun(*args, **kwargs)
+        out, rule = rule_of(*args, **kwargs)
         ct_avals, ct_tree = pytrees.tree_flatten(
             pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
         )
@@ -613,7 +635,7 @@ def custom_gradient(fun: Callable[..., tuple[Any, Callable[..., Any]]]) -> custo
             trees[:] = [tree]
             return leaves
 
-        jaxpr, consts = stage_flat(flat, ct_avals, DebugInfo(fun, (), "custom_gradient"))
+        jaxpr, consts = stage_flat(flat, ct_avals, DebugInfo(rule_of, (), "custom_gradient"))
         return out, _Rule(jaxpr, consts, trees[0], len(args))
 
     def bwd(rule: _Rule, ct: Cotangent) -> Any:

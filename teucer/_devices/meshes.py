@@ -408,24 +408,31 @@ NO_MESH = Mesh(np.empty((0,), object), ("none",))
 NO_MESH._set_axes((), (), ())
 
 
+_UNSAID: Any = object()
+
+
 def make_mesh(
-    axis_shapes: Sequence[int],
-    axis_names: Sequence[object],
+    axis_sizes: Sequence[int] = _UNSAID,
+    axis_names: Sequence[object] = _UNSAID,
     axis_types: object = None,
     *,
     devices: Sequence[object] | None = None,
+    axis_shapes: Sequence[int] = _UNSAID,
 ) -> Mesh:
     """A mesh of the first devices, by default of all that there are, in the order in which they are
     near each other.
 
-    axis_shapes, axis_names: sizes and names of its axes. axis_types: an AxisType an axis; by
+    axis_sizes, axis_names: sizes and names of its axes. axis_shapes: the sizes, as releases of JAX
+    before 0.12 call them. axis_types: an AxisType an axis; by
     default all Explicit. Raises ValueError if there are fewer devices than the mesh needs.
 
     >>> make_mesh((1,), ("x",))
     Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Explicit,))
     """
+    if (axis_sizes is _UNSAID) is (axis_shapes is _UNSAID) or axis_names is _UNSAID:
+        raise TypeError("make_mesh() needs axis_sizes (or axis_shapes) and axis_names.")
     found = list(backends.devices() if devices is None else devices)
-    sizes = tuple(axis_shapes)
+    sizes = tuple(axis_shapes if axis_sizes is _UNSAID else axis_sizes)
     if not all(isinstance(size, int | np.integer) for size in sizes):
         raise ValueError(
             f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {sizes}"

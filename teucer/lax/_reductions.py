@@ -455,24 +455,36 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object 
     )[0]
 
 
-def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
+def reduce_max(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Array:
     """The greatest element over axes; NaN if one is NaN, the least value of the dtype if there is
     none.
 
     >>> reduce_max(np.float32([[1, 2], [3, 4]]), (0,))
     Array([3., 4.], dtype=float32)
     """
-    return reduce_max_p.call(operand, axes=_axes(axes))[0]
+    return _laid_out(reduce_max_p, "reduce_max", operand, axes, out_sharding)
 
 
-def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
+def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: object = None) -> Array:
     """The least element over axes; NaN if one is NaN, the greatest value of the dtype if there is
     none.
 
     >>> reduce_min(np.float32([[1, 2], [3, 4]]), (0,))
     Array([1., 2.], dtype=float32)
     """
-    return reduce_min_p.call(operand, axes=_axes(axes))[0]
+    return _laid_out(reduce_min_p, "reduce_min", operand, axes, out_sharding)
+
+
+def _laid_out(
+    primitive: Primitive,
+    name: str,
+    operand: ArrayLike,
+    axes: Sequence[int],
+    out_sharding: object,
+) -> Array:
+    result = primitive.call(operand, axes=_axes(axes))[0]
+    where = explicit_sharding(name, out_sharding, typeof(operand).ndim - len(axes))
+    return result if where is None else array_ops.lay_out(result, where)
 
 
 def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:

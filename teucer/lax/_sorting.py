@@ -482,11 +482,12 @@ def sort_key_val(
     return sorted_keys, moved
 
 
-def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
     """The k greatest elements along an axis in descending order, and their places; of equal ones
     the first come first.
 
-    NaN counts as greatest, and 0 as greater than -0.
+    NaN counts as greatest, and 0 as greater than -0. is_stable: if False, equal elements may come
+    in any order; here they come in theirs all the same.
     Raises ValueError if k is negative or larger than the axis, or elements are complex.
 
     >>> top_k(np.float32([1, 3, 2]), 2)

@@ -15,13 +15,14 @@ from teucer._core.typing import Array, ArrayLike, Axis
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._dimensions.dimensions import as_size, is_symbolic
 from teucer._transform.library import library
+from teucer.lax._sharding import laid_out
 from teucer.numpy._promotion import INEXACT, promote, promote_dtypes
 from teucer.numpy._reductions import axis_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from teucer._core.typing import DTypeLike, Tangents
+    from teucer._core.typing import DTypeLike, OutSharding, Tangents
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
@@ -211,11 +212,17 @@ def standardize(
 
 
 def one_hot(
-    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+    x: ArrayLike,
+    num_classes: int,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int = -1,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Arrays of zeros with a one at the index x, along a new axis of size num_classes.
 
-    An index out of range gives zeros. dtype: by default the default float dtype.
+    An index out of range gives zeros. dtype: by default the default float dtype. out_sharding: how
+    the result lies over Explicit mesh axes.
     Raises ValueError if num_classes is not concrete or the axis is out of range.
 
     >>> one_hot(jnp.array([0, 2]), 3)
@@ -232,7 +239,10 @@ def one_hot(
         raise TypeError(f"one_hot: num_classes must be an int, got {num_classes!r}.") from None
     if not is_symbolic(n) and n < 0:
         raise TypeError(f"one_hot: num_classes must be nonnegative, got {n}.")
-    return _one_hot(x, n, None if dtype is None else dtypes.as_dtype(dtype), axis)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if out_sharding is None:
+        return _one_hot(x, n, kind, axis)
+    return laid_out("one_hot", out_sharding, lambda x: _one_hot(x, n, kind, axis), x)
 
 
 @library(static=("n", "dtype", "axis"))

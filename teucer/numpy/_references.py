@@ -246,12 +246,20 @@ def _view(ref: object) -> View:
 
 
 @tracebacks.api_boundary
-def new_ref(init_val: object, *, memory_space: object = None, kind: str | None = None) -> Any:
+def new_ref(
+    init_val: object,
+    *,
+    memory_space: object = None,
+    kind: str | None = None,
+    pin: bool = False,
+) -> Any:
     """A reference to a copy of an array, which can be read and written in place.
 
     init_val: an array or number; the dtype of the reference is not weak. memory_space: for kernels.
     kind: None; or 'no_grad_no_remat' for arrays in which a differentiated function leaves notes:
         what is written has no derivative, and rematerialisation does not write again.
+    pin: whether the buffer stays in its place, which no compiler here can promise: True raises
+        NotImplementedError.
     Under `jit` and inside of loops it works as outside; a reference cannot be returned by a
     function that is transformed. Raises TypeError for what is no array, ValueError for another
     kind.
@@ -263,6 +271,7 @@ def new_ref(init_val: object, *, memory_space: object = None, kind: str | None =
     >>> ref
     Ref([1., 6., 1.], dtype=float32)
     """
+    _refuse_pin("new_ref", pin)
     aval = typeof(init_val) if is_valid_type(init_val) else None
     if type(aval) is not ShapedArray and (
         aval is None or not aval.is_high or is_mutable(aval) or type(aval) is RefType
@@ -279,13 +288,22 @@ def new_ref(init_val: object, *, memory_space: object = None, kind: str | None =
     return _references.new_ref_p.call(init_val, memory_space=memory_space, kind=kind)[0]
 
 
+def _refuse_pin(name: str, pin: bool) -> None:
+    if pin:
+        raise NotImplementedError(
+            f"{name}: pin=True is not supported: arrays of a program are not pinned to their "
+            "buffers.\n  Leave it out; values are the same."
+        )
+
+
 @tracebacks.api_boundary
-def empty_ref(ty: Any, memory_space: object = None) -> Any:
+def empty_ref(ty: Any, memory_space: object = None, *, pin: bool = False) -> Any:
     """A reference to an array of a shape and dtype; its elements are to be written before they are
     read.
 
-    ty: anything with shape and dtype.
+    ty: anything with shape and dtype. pin: as of `new_ref`.
     """
+    _refuse_pin("empty_ref", pin)
     if isinstance(ty, Aval) and ty.is_high:
         return _references.empty_ref_p.call(aval=ty, memory_space=memory_space)[0]
     aval = ShapedArray(

@@ -122,14 +122,17 @@ def sort_complex(a: ArrayLike) -> Array:
     return sort(convert(x, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(x.dtype))))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Array:
+def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:
     """The places that sort by the last key, then by the one before, and so on.
 
-    Raises TypeError for no keys, ValueError for keys of several shapes.
+    batch_size: how many keys are compared in one sort in JAX; here it is all of them, with the same
+    result. Raises TypeError for no keys, ValueError for keys of several shapes.
 
     >>> lexsort((np.array([2, 1, 0]), np.array([0, 1, 0]))).tolist()
     [2, 0, 1]
     """
+    if batch_size < 1:
+        raise ValueError(f"lexsort: batch_size must be positive, got {batch_size}")
     given = (
         keys
         if not isinstance(keys, ArrayImpl | Tracer | np.ndarray)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, OutSharding
 
 __all__ = [
+    "exact_only",
     "aligned",
     "as_shape",
     "broadcast_shape",
@@ -165,3 +166,19 @@ def place(x: ArrayLike, out_sharding: OutSharding) -> Any:
     from teucer.lax._sharding import reshard  # for arrays over meshes
 
     return reshard(x, where)
+
+
+def exact_only(name: str, method: str) -> None:
+    """Check the method of a sampler.
+
+    Raises ValueError for one that JAX does not know, NotImplementedError for its approximate one.
+    """
+    if method == "approximate":
+        raise NotImplementedError(
+            f"random.{name}: method='approximate' is not supported: its samples would have other "
+            "bits than JAX's.\n  Use method='exact', the default."
+        )
+    if method != "exact":
+        raise ValueError(
+            f"method argument to `{name}` must be one of {{'exact', 'approximate'}}, got {method!r}"
+        )

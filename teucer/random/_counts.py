@@ -47,6 +47,7 @@ from teucer.lax._structure import full, moveaxis, reshape
 from teucer.random._arguments import (
     broadcast_shape,
     cast,
+    exact_only,
     float_dtype,
     int_dtype,
     parameter,
@@ -196,6 +197,7 @@ def poisson(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: Any = None,
 ) -> Array:
     """Samples of the Poisson distribution of rate lam.
@@ -210,6 +212,7 @@ def poisson(
     Method: Knuth for rates below 10, Hormann's PTRS (Insurance: Mathematics and Economics 12 (1993)
     39) above.
     """
+    exact_only("poisson", method)
     typed, _ = one_key("poisson", key)
     wanted = int_dtype("poisson", dtype)
     return place(

@@ -45,6 +45,7 @@ from teucer.random._arguments import (
     as_shape,
     broadcast_shape,
     cast,
+    exact_only,
     float_dtype,
     parameter,
     place,
@@ -234,11 +235,12 @@ def gamma(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the gamma distribution of shape a and scale 1, differentiable in a.
 
-    a: positive floats; shape: by default that of a.
+    a: positive floats; shape: by default that of a. method: 'exact', the only one that there is.
     Raises ValueError for a dtype that is no float, or if a does not broadcast to the shape.
 
     >>> from teucer import random
@@ -248,6 +250,7 @@ def gamma(
     Method: Marsaglia & Tsang, ACM Trans. Math. Softw. 26 (2000) 363; the derivative is implicit,
     Figurnov, Mohamed & Mnih, arXiv:1805.08498.
     """
+    exact_only("gamma", method)
     typed, _ = one_key("gamma", key)
     wanted = float_dtype("gamma", dtype)
     return place(
@@ -262,6 +265,7 @@ def loggamma(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Logarithms of samples of the gamma distribution; precise where a is so small that the samples
@@ -271,6 +275,7 @@ def loggamma(
     >>> random.loggamma(random.key(0), 1e-3).shape
     ()
     """
+    exact_only("loggamma", method)
     typed, _ = one_key("loggamma", key)
     wanted = float_dtype("loggamma", dtype)
     shape = broadcast_shape("loggamma", shape, a)
@@ -296,6 +301,7 @@ def beta(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the beta distribution: x / (x + y) for gamma samples x and y of shapes a and b.
@@ -304,6 +310,7 @@ def beta(
     >>> random.beta(random.key(0), 2., 3., (2,)).shape
     (2,)
     """
+    exact_only("beta", method)
     typed, _ = one_key("beta", key)
     wanted = float_dtype("beta", dtype)
     return place(
@@ -362,6 +369,7 @@ def chisquare(
     shape: Shape | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Samples of the chi-square distribution with df degrees of freedom.
@@ -370,6 +378,7 @@ def chisquare(
     >>> random.chisquare(random.key(0), 3., (2,)).shape
     (2,)
     """
+    exact_only("chisquare", method)
     typed, _ = one_key("chisquare", key)
     wanted = float_dtype("chisquare", dtype)
     return place(

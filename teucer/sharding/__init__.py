@@ -13,7 +13,7 @@ _ROOMS = {
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding"
     ),
     "teucer._core.manual.axis_type": "ManualAxisType",
-    "teucer._core.specs": "PartitionSpec",
+    "teucer._core.specs": "PartitionSpec UnreducedKind",
     "teucer.sharding._shard_map": "Infer",
     "teucer.lax._sharding": "auto_axes explicit_axes reshard",
 }
