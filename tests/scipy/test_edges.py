@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.special as reference
+import scipy.stats as reference_stats
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer.scipy import special
+from teucer.scipy import special, stats
 
 
 class Row(NamedTuple):
@@ -208,3 +209,13 @@ def test_poch_at_poles():
     with np.errstate(all="ignore"):
         want = reference.poch(z.astype(float), m.astype(float))
     np.testing.assert_allclose(special.poch(z, m), want, rtol=2e-5)
+
+
+def test_t_of_many_degrees_of_freedom_is_normal():
+    z = np.array([-3.0, -0.5, 0.0, 2.0])
+    with jax.enable_x64(True):
+        for df in (9e7, 2e8, 1e12, 1e20):
+            np.testing.assert_allclose(stats.t.cdf(z, df), reference_stats.t.cdf(z, df), rtol=1e-8)
+    for df in (9e3, 2e4, 1e10):
+        got = stats.t.cdf(z.astype(np.float32), np.float32(df))
+        np.testing.assert_allclose(got, reference_stats.t.cdf(z, df), rtol=1e-3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from teucer import nn
 from teucer import numpy as jnp
 from teucer.scipy import special
@@ -99,7 +101,14 @@ def _gennorm_tail(z: ArrayLike, beta: Any) -> Any:
 
 
 def _t_tail(z: Array, df: Array) -> Any:
-    return 0.5 * special.betainc(df / 2, jnp.full_like(df, 0.5), df / (df + z * z))
+    """By the normal distribution for large df, where df / (df + z^2) is rounded to 1. Abramowitz &
+    Stegun 26.7.8."""
+    is_large = df > (1e8 if jnp.result_type(z) == np.float64 else 1e4)
+    n = jnp.where(is_large, 5.0, df)
+    tail = 0.5 * special.betainc(n / 2, jnp.full_like(n, 0.5), n / (n + z * z))
+    m = jnp.where(is_large, df, 1e8)
+    near = special.ndtr(-jnp.abs(z) * (1 - 0.25 / m) / jnp.sqrt(1 + z * (z / (2 * m))))
+    return jnp.where(is_large, near, tail)
 
 
 def _t_log_density(z: Array, df: Array) -> Any:
