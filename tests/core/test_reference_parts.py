@@ -106,3 +106,10 @@ def test_one_reference_twice_is_refused_by_vjp():
     ref = jax.new_ref(START)
     with pytest.raises(ValueError, match="only one reference .* both a and b"):
         jax.vjp(lambda a, b: a[...] + b[...], ref, ref)
+
+
+def test_shard_map_may_infer_in_specs():
+    with jax.set_mesh(jax.make_mesh((1,), ("x",))):
+        x = jax.device_put(START, P("x"))
+        f = jax.shard_map(lambda x: x * 2, out_specs=P("x"))
+        np.testing.assert_array_equal(f(x), START * 2)

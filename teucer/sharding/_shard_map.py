@@ -216,7 +216,8 @@ def _call(
         pytrees.treedef_children(call.tree)[0],
         tuple(in_specs) if isinstance(in_specs, list) else in_specs,
     )
-    if any(spec is not None and any(map(entry_names, spec)) for spec in given):
+    whole = (None, PartitionSpec())
+    if any(spec not in whole for spec in given):
         refuse_parts(call.tree, "When tracing for shard_map, where in_specs divide arguments")
     # What has no spec is no argument: whatever it is, the function sees it as it is.
     divided = [i for i, spec in enumerate(given) if spec is not None]
