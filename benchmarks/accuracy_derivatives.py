@@ -114,7 +114,12 @@ ROWS: dict[str, Row] = {
         (-1, 1),
     ),
     "atan": Row(
-        lax.atan, lambda x: 1 / (1 + x * x), lambda x: -2 * x / (1 + x * x) ** 2, (-1e4, 1e4)
+        lax.atan,
+        lambda x: 1 / (1 + x * x),
+        lambda x: -2 * x / (1 + x * x) ** 2,
+        (-1e4, 1e4),
+        (4, 6),
+        "six operations",
     ),
     "sinh": Row(lax.sinh, mp.cosh, mp.sinh, EXPONENTS),
     "cosh": Row(lax.cosh, mp.sinh, mp.cosh, EXPONENTS),
