@@ -17,6 +17,7 @@ import teucer
 from teucer._base import config as options
 from teucer._base import logs
 from teucer._base.config import config
+from teucer._base.idle_options import IDLE
 from teucer._xla import config as cells
 
 
@@ -202,15 +203,32 @@ def test_the_default_device_in_the_environment():
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["jax_use_magma", "eager_constant_folding", "jax_enable_pgle", "jax_rocm_visible_devices"],
-)
-def test_absent_options_say_why(name):
-    with pytest.raises(
-        AttributeError, match=f"Teucer does not have JAX's option '{name}': it .*[a-z]\\."
-    ):
-        config.update(name, True)
+@pytest.mark.parametrize("why", IDLE)
+def test_options_of_jax_without_effect_say_so(why):
+    for name, default in IDLE[why].items():
+        assert config.read(name) == default, name
+        other = "other" if default is None else type(default)(not default)
+        config.update(name, default)  # as it is: nothing is said
+        said = f"option '{name}' has no effect in Teucer: {re.escape(why)}"
+        with pytest.warns(UserWarning, match=said) as seen:
+            config.update(name, other)
+        assert seen[0].filename == __file__
+        assert config.read(name) == other
+        config.update(name, default)
+
+
+def test_an_option_without_effect_as_a_context_manager():
+    warned = pytest.warns(UserWarning, match="no effect in Teucer")
+    with warned, teucer.jax2tf_associative_scan_reductions(True):
+        assert config.jax2tf_associative_scan_reductions is True
+    assert config.jax2tf_associative_scan_reductions is False
+    with pytest.raises(ValueError, match="jax_enable_pgle"):
+        config.update("jax_enable_pgle", "x")
+
+
+def test_an_option_without_effect_in_the_environment():
+    told = in_process("print(config.jax_enable_pgle)", JAX_ENABLE_PGLE="1")
+    assert told.stdout == "True\n" and "'jax_enable_pgle' has no effect" in told.stderr
 
 
 def test_setting_an_attribute():

@@ -53,6 +53,7 @@ from teucer._base.config import enable_checks as enable_checks
 from teucer._base.config import enable_custom_prng as enable_custom_prng
 from teucer._base.config import enable_x64 as enable_x64
 from teucer._base.config import explain_cache_misses as explain_cache_misses
+from teucer._base.config import jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions
 from teucer._base.config import legacy_prng_key as legacy_prng_key
 from teucer._base.config import log_compiles as log_compiles
 from teucer._base.config import make_user_context as make_user_context

@@ -9,10 +9,10 @@ The environment variable is the name in capitals.
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
 from enum import IntEnum
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import logs
+from teucer._base.idle_options import IDLE
 from teucer._xla import config as cells
 from teucer._xla.client import device_or_platform
 
@@ -219,6 +220,32 @@ class EarlyOption(Option):
                 f"{what} on arrays.\n  Set it right after the import, or in the environment."
             )
         super().set_everywhere(value)
+
+
+class IdleOption(Option):
+    """An option of JAX that has no effect here; setting it to another value than JAX's default says so."""
+
+    def __init__(self, name: str, why: str, default: Any) -> None:
+        self.why = why
+        kind, flags = (object, (NULL,)) if default is None else (type(default), ())
+        super().__init__(name, kind, default, flags, f"no effect: {why}")
+        self.usual = default
+
+    def _warn(self, value: Any) -> None:
+        if value != self.usual:
+            warnings.warn(
+                f"config: JAX's option {self.name!r} has no effect in Teucer: {self.why}.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def set_everywhere(self, value: Any) -> None:
+        super().set_everywhere(value)
+        self._warn(self.value)
+
+    def enter(self, value: Any) -> Any:
+        self._warn(value)
+        return super().enter(value)
 
 
 class Setting(ContextDecorator):
@@ -452,47 +479,10 @@ pallas_verbose_errors = _o("jax_pallas_verbose_errors", bool, False, help="whole
 # fmt: on
 
 # The options of JAX that Teucer does not have, and why: asking for one gives the reason.
-_ABSENT = {
-    "it belongs to a converter or a kernel library that Teucer does not have": (
-        "jax2tf_*",
-        "jax_bcoo_cusparse_lowering",
-        "jax_mosaic_allow_hlo",
-    ),
-    "it chooses a kernel library, and `eig` and pivoted `qr` have an argument for that": (
-        "jax_use_magma",
-    ),
-    "it chooses between two implementations inside JAX, and Teucer has one": (
-        "eager_constant_folding",
-        "jax_ragged_dot_*",
-        "jax_threefry_gpu_kernel_lowering",
-        "jax_use_emit_pipeline_primitive",
-        "jax_remove_custom_partitioning_ptr_from_cache_key",
-    ),
-    "it tunes or profiles JAX's own compilation pipeline": (
-        "jax_*pgle*",
-        "jax_share_binary_between_hosts*",
-        "jax_xla_profile_version",
-        "jax_compiler_enable_remat_pass",
-        "jax_compiler_detailed_logging_min_ops",
-    ),
-    "it serves JAX's own tests and tools": (
-        "jax_mock_*",
-        "mock_num_gpu_processes",
-        "jax_debug_leaked_clients_on_clear_backends",
-        "jax_check_proxy_envs",
-        "jax_experimental_unsafe_xla_runtime_errors",
-    ),
-    "it belongs to a transport or a scheduler of particular clusters": (
-        "jax_cross_host_*",
-        "jax_force_dcn_*",
-        "jax_backend_target",
-        "jax_xla_backend",
-    ),
-    "it belongs to a platform that Teucer does not support": (
-        "jax_rocm_visible_devices",
-        "jax_oneapi_visible_devices",
-    ),
-}
+for _why, _names in IDLE.items():
+    for _name, _default in _names.items():
+        globals()[_name.removeprefix("jax_")] = _enlist(IdleOption(_name, _why, _default))
+jax2tf_associative_scan_reductions = _OPTIONS["jax2tf_associative_scan_reductions"]
 
 checking_leaks = check_tracer_leaks
 tracing: Any = cells.Config(
@@ -618,13 +608,6 @@ def options() -> Iterator[Option]:
 def _lookup(name: str) -> Option:
     if name in _OPTIONS:
         return _OPTIONS[name]
-    for reason, patterns in _ABSENT.items():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            raise AttributeError(
-                f"config: Teucer does not have JAX's option {name!r}: {reason}.",
-                name=name,
-                obj=None,
-            )
     import difflib  # 2 ms to load, for those who mistype
 
     close = difflib.get_close_matches(
