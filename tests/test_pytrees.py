@@ -12,10 +12,13 @@ import subprocess
 import sys
 from collections import OrderedDict, defaultdict, namedtuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import teucer as jax
+import teucer.numpy as jnp
 from teucer import tree as tree_face
 from teucer import tree_util
 from teucer._trees import pytrees
@@ -1197,3 +1200,23 @@ def test_paths_of_a_namedtuple_registered_with_other_children():
     assert [tree_util.keystr(path) for path in pytrees.leaf_paths(treedef)] == [
         "['x'][<flat index 0>]"
     ]
+
+
+@pytest.mark.parametrize(
+    "value", [jnp.arange(3), np.arange(3), ("a", jnp.arange(2))], ids=["jax", "numpy", "within"]
+)
+def test_an_array_as_a_static_field_is_refused_by_name(value):
+    """At every call, also at those that C++ would answer."""
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        weight: object
+        table: object = dataclasses.field(metadata={"static": True})
+
+    f = jax.jit(lambda tree: tree["layer"].weight * 2)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"(?s)static field.*Layer\.table.*test_pytrees"):
+            f({"layer": Layer(1.0, value)})
+    assert f({"layer": Layer(1.0, "fixed")}) == 2.0
+    assert f({"layer": Layer(1.0, jnp.float32(2))}) == 2.0  # which is equal to itself

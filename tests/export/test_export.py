@@ -5,6 +5,7 @@ refusals.
 """
 
 import collections
+import copy
 import dataclasses
 import functools
 import itertools
@@ -653,3 +654,12 @@ def test_all_foreign_functions_may_be_called():
         export.export(f)(jnp.ones(3))
     allowed = [export.DisabledSafetyCheck.custom_call("ALL")]
     assert "no such" in export.export(f, disabled_checks=allowed)(jnp.ones(3)).mlir_module()
+
+
+def test_copies():
+    """Exported functions and symbolic sizes do not change, so their copies are themselves."""
+    exported = export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((3,), np.float32))
+    for duplicate in (copy.copy(exported), copy.deepcopy({"f": exported})["f"]):
+        np.testing.assert_array_equal(duplicate.call(jnp.ones(3)), jnp.sin(jnp.ones(3)))
+    (size,) = export.symbolic_shape("2*a")
+    assert copy.deepcopy([size]) == [size]

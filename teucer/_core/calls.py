@@ -22,6 +22,9 @@ from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import high_types, is_valid_type
 from teucer._trees import pytrees
+from teucer._trees.tree_errors import static_array
+from teucer._xla.dispatcher import forget_calls
+from teucer._xla.pytree import meta_fields_of
 from teucer._xla.runtime_errors import Scope
 
 if TYPE_CHECKING:
@@ -380,8 +383,13 @@ class StagedCall(NamedTuple):
 def stage_user(
     fun: Callable[..., object], call: FlatCall, avals: Sequence[Aval], what: str
 ) -> StagedCall:
-    """Trace a user function for the arguments of a call, of the given types."""
+    """Trace a user function for the arguments of a call, of the given types.
+
+    For `jit`, whose signatures are compared, raises ValueError if an array is a static field.
+    """
     info = debug_info(what, fun, call)
+    if what == "jit" and meta_fields_of and (found := static_array(call.tree)) is not None:
+        raise _static_array(*found, info)
     trees: list[Any] = []
 
     def flat(*leaves: Value) -> list[Any]:
@@ -398,6 +406,17 @@ def stage_user(
         Scope(),
     ):  # what is traced once is called from several lines: its equations do not say from which
         return StagedCall(*stage_flat(flat, avals, info), trees[-1], info)
+
+
+def _static_array(kind: type, field: str, info: DebugInfo) -> ValueError:
+    forget_calls()  # C++ has noted the signature, and would compare the next one with it
+    return ValueError(
+        f"{info.transform}: an array cannot be a static field of a pytree. Make sure that metadata "
+        "fields are hashable and have simple equality semantics.\n"
+        f"    field: {kind.__name__}.{field}\n    function: {info.func_src_info}\n"
+        f"  Make {field} a data field (register_dataclass), or give a static one values that "
+        "compare as a whole, such as a tuple."
+    )
 
 
 class FlatFunction:

@@ -18,7 +18,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, final
+from typing import Any, ClassVar, NoReturn, Self, final
 
 import numpy as np
 
@@ -276,6 +276,9 @@ class Dimension:
 
     def __jax_array__(self) -> Any:
         return Dimension.as_array(self)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

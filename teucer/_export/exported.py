@@ -160,6 +160,9 @@ class Exported:
     uses_global_constants: bool
     _get_vjp: Callable[[Exported], Exported] | None = field(repr=False)
 
+    def __deepcopy__(self, memo: object) -> Exported:
+        return self  # nothing of it changes
+
     def mlir_module(self, serialized: bool = True) -> str:
         """The module's text."""
         text = str(mlir.read_portable(self.mlir_module_serialized))

@@ -7,7 +7,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
 from teucer._xla import pytree as xla
+from teucer._xla.arrays import Array
 from teucer._xla.pytree import (
     DictKey,
     FlattenedIndexKey,
@@ -395,6 +398,24 @@ def flatten_error(
             "pairs."
         )
     return ValueError(f"{op}: {said}\n{line}")
+
+
+def static_array(tree: PyTreeDef) -> tuple[type, str] | None:
+    """The class and the name of the first static field of a structure with an array in it whose
+    comparison gives several answers."""
+    data = tree.node_data()
+    if data is None:
+        return None
+    fields = xla.meta_fields_of.get(data[0])
+    for name, value in zip(fields, data[1], strict=True) if fields else ():
+        leaves = xla.default_registry.flatten(value)[0]
+        if any(isinstance(x, Array | np.ndarray) and x.size != 1 for x in leaves):
+            return data[0], name
+    for child in tree.children():
+        found = static_array(child)
+        if found is not None:
+            return found
+    return None
 
 
 def _is_predicate(is_leaf: object) -> bool:

@@ -90,6 +90,9 @@ flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = (
 is_node: Callable[[type], bool] = default_registry.is_node
 
 _no_tree: Any = default_registry.flatten(None)[1]
+# The fields that are part of the structure, of the classes given to `register_dataclass_node` that
+# have some.
+meta_fields_of: dict[type, tuple[str, ...]] = {}
 # The registry does not tell the data fields of a dataclass without an instance; a key path from a
 # treedef needs them.
 _data_fields: dict[type, tuple[str, ...]] = {}
@@ -156,6 +159,8 @@ def register_dataclass_node(
     default_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
     call_registry.register_dataclass_node(kind, list(data_fields), list(meta_fields))
     _data_fields[kind] = tuple(data_fields)
+    if meta_fields:
+        meta_fields_of[kind] = tuple(meta_fields)
 
 
 def register_argument(kind: type, to_children: Callable[[Any], Any]) -> None:
