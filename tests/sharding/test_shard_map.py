@@ -459,7 +459,7 @@ def test_devices_sum_cotangents_before_they_are_repeated(f):
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
 def test_what_is_made_like_a_value_varies_as_it_does(like, wrap):
     """So that it may begin a loop: a carry must vary at the start as at the end."""
-    mesh = jax.make_mesh((4,), ("x",))
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     value = np.arange(8, dtype=np.float32).reshape(8, 1)
 
     def part(x):

@@ -137,6 +137,7 @@ class ShapeDtypeStruct:
             vma=self.vma or frozenset(),
             sharding=typed(self.sharding, len(self.shape)),
             memory_space=space_of(getattr(self.sharding, "_memory_kind", None)),
+            manual_axis_type=self.manual_axis_type,
         )
         return RefType(aval) if self.is_ref else aval
 

@@ -485,7 +485,8 @@ def _spec(aval: Aval) -> str:
 
 def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
     """The partition of x in another shape: where axes are merged it goes with the first of them,
-    split with the parts it fills.
+    split with the parts it fills. An axis of size 1 keeps its own if it is where it was, and more
+    than such axes comes or goes.
 
     Raises ShardingTypeError where that does not say it.
     """
@@ -510,6 +511,10 @@ def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
                 f"{x.str_short()}, new sizes: {tuple(shape)}"
             )
     spec: PartitionSpec = x.partition.spec
+    if [d for d in x.shape if d != 1] != [d for d in shape if d != 1]:
+        for i, (old_size, size) in enumerate(zip(x.shape, shape, strict=False)):
+            if old_size == 1 == size:
+                entries[i] = entry_names(spec[i])
     return spec.update(partitions=entries)
 
 

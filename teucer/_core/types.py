@@ -222,7 +222,7 @@ class ShapedArray(Aval):
                 f"    layout: {layout!r}\n  Lay results out by jit(out_shardings=Format(...))."
             )
         if manual_axis_type is not None:
-            vma = manual_axis_type.varying
+            vma, sharding = manual_axis_type.said(sharding, len(shape))
         key = (shape, dtype, weak_type, sharding, vma, memory_space)
         try:
             known = cls._interned.refs[key]()
@@ -303,7 +303,7 @@ class ShapedArray(Aval):
 
     def update_manual_axis_type(self, manual_axis_type: ManualAxisType) -> ShapedArray:
         """The type of a value that varies over the manual mesh axes which are named."""
-        return self.update(vma=frozenset(manual_axis_type.varying))
+        return self.update(manual_axis_type=manual_axis_type)
 
     def strengthen(self) -> ShapedArray:
         """The same type, not weak."""

@@ -265,6 +265,8 @@ def _put_leaf(x: Value, where: object, copy: bool) -> Any:
             f"for input {typeof(x).str_short()}\n  AUTO is for jit, as in_shardings and "
             "out_shardings."
         )
+    if isinstance(where, NamedSharding):
+        where.check_compatible_aval(np.shape(x))
     device = _place_of(where)
     source = _source(x, device) if isinstance(x, Tracer) else {}
     placed = device_put_p.call(x, device=device, copy=copy, **source)[0]

@@ -11,7 +11,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, errors, memo
 from teucer._base.source import warn
 from teucer._core import array_ops
-from teucer._core.trace import Tracer
+from teucer._core.trace import Tracer, typeof
 from teucer._core.types import aval_of, is_valid_type, varying
 from teucer.lax import _structure
 
@@ -164,9 +164,19 @@ def broadcast_axes(
     x: Any, kept: tuple[Any, ...], shape: tuple[Any, ...], axes: tuple[int, ...]
 ) -> Any:
     """x reshaped to `kept`, whose axes become `axes` of the result of the given shape."""
+    if len(kept) != np.ndim(x) and lays_out_ones(x):
+        return _structure.broadcast_to(x, shape, range(len(shape) - np.ndim(x), len(shape)))
     return _structure.broadcast_in_dim_p.call(
         _structure.reshape(x, kept), shape=shape, broadcast_dimensions=axes, sharding=None
     )[0]
+
+
+def lays_out_ones(x: Value) -> bool:
+    """Whether an axis of size 1 lies over mesh axes, which a reshape would lose."""
+    parts = typeof(x).partition
+    return parts is not None and any(
+        n == 1 and entry is not None for n, entry in zip(np.shape(x), parts.spec, strict=False)
+    )
 
 
 def broadcast_to(x: Any, shape: Sequence[Size]) -> Any:

@@ -26,6 +26,7 @@ from teucer.numpy._promotion import (
     broadcast_to,
     check_arraylike,
     convert,
+    lays_out_ones,
     promote,
     refuse_out,
 )
@@ -86,7 +87,10 @@ def _axis_number(axis: Any) -> int:
 
 def keep(out: Any, shape: Any, axes: tuple[int, ...]) -> Any:
     """A reduced array with the reduced axes back, of size 1."""
-    return _structure.reshape(out, tuple(1 if i in axes else d for i, d in enumerate(shape)))
+    kept = tuple(1 if i in axes else d for i, d in enumerate(shape))
+    if lays_out_ones(out):
+        return _structure.broadcast_to(out, kept, [i for i in range(len(shape)) if i not in axes])
+    return _structure.reshape(out, kept)
 
 
 def strong(name: str, a: Any) -> Any:

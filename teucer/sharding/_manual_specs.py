@@ -74,6 +74,7 @@ def in_specs_of(
     names: Names, given: Sequence[Any], avals: Sequence[Aval], where: Devices
 ) -> list[Any]:
     explicit, omitted = where.mesh.type_of, left_out(where.mesh)
+    all_explicit = all(explicit[n] is AxisType.Explicit for n in where.manual)
     found = []
     for i, (spec, aval) in enumerate(zip(given, avals, strict=True)):
         if is_high(aval):
@@ -95,7 +96,7 @@ def in_specs_of(
             reduced=aval.reduced & where.manual,
         )
         if spec is Infer:
-            if any(explicit[n] is not AxisType.Explicit for n in where.manual):
+            if not all_explicit:
                 raise ValueError(
                     f"in_specs is not given, and the mesh axes {sorted(where.manual, key=str)} "
                     f"are not all of type Explicit: {where.mesh}, so that the types of the "
@@ -109,7 +110,7 @@ def in_specs_of(
         if sums != (mine.unreduced, mine.reduced):
             _check_sums("in_specs", spec, where)
         if sums != (mine.unreduced, mine.reduced) or (
-            aval.partition is not None
+            (all_explicit or aval.partition is not None)
             and any(
                 [n for n in e if explicit[n] is AxisType.Explicit and n in where.manual] != list(m)
                 for e, m in zip(stated, map(entry_names, mine), strict=False)

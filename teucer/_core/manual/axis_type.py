@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, final
 
 from teucer._base import memo
+from teucer._core.provided import provided
 
 __all__ = ["ManualAxisType"]
 
@@ -53,6 +54,15 @@ class ManualAxisType:
                 object.__setattr__(found, name, axes)
             found = cls._made.keep(key, found)
         return found
+
+    def said(self, sharding: Any, ndim: int) -> tuple[frozenset[Any], Any]:
+        """What the fields of a type say, of which this is said besides its sharding: over which
+        axes it varies, and its sharding with sums. None: over the mesh in force."""
+        if self.unreduced or self.reduced:
+            sharding = provided.whole_sharding(ndim) if sharding is None else sharding
+            spec = sharding.spec.update(unreduced=self.unreduced, reduced=self.reduced)
+            sharding = sharding.update(spec=spec)
+        return self.varying, sharding
 
     @property
     def vur(self) -> frozenset[Any]:

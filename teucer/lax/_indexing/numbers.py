@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.partition import Labels
+from teucer._devices import meshes
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -347,8 +348,10 @@ def gather_labels(
     x: ShapedArray, indices: ShapedArray, d: Any, slice_sizes: Sequence[int]
 ) -> Labels:
     """An axis taken whole keeps its partition, and so do batch axes; one from which windows are cut
-    must have none."""
+    must have none. Where no mesh is in force, which could say another layout, it loses its own."""
     own, windows = _whole_windows(x, d.collapsed_slice_dims, d.operand_batching_dims, slice_sizes)
+    if meshes.get_abstract_mesh().empty:
+        own = tuple(("cut", i) if label is None else label for i, label in enumerate(own))
     at = _batch_labels(indices, d.start_indices_batching_dims, d.operand_batching_dims)
     return Labels(
         [own, (*at, None)],
@@ -359,14 +362,16 @@ def gather_labels(
 
 
 def scatter_labels(x: Any, indices: ShapedArray, updates: Any, d: Any) -> Labels:
-    """As of the gather of the same windows; what only the updates' batch axes lie over is
-    summed."""
+    """As of the gather of the same windows. The result is laid out as the operand, wherever the
+    updates lie that are put together in it."""
     sizes = window_sizes(d, x.ndim, updates.shape)
     own, windows = _whole_windows(x, d.inserted_window_dims, d.operand_batching_dims, sizes)
     places = dict(zip(d.scatter_indices_batching_dims, d.operand_batching_dims, strict=True))
-    at = [places.get(i) for i in range(indices.ndim - 1)]
+    at, of_updates = (
+        [places.get(i, (what, i)) for i in range(indices.ndim - 1)] for what in ("index", "update")
+    )
     return Labels(
-        [own, (*at, None), _interleaved(updates.ndim, d.update_window_dims, windows, at)],
+        [own, (*at, None), _interleaved(updates.ndim, d.update_window_dims, windows, of_updates)],
         [own],
         (
             "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec for the "
