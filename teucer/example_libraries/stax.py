@@ -76,7 +76,8 @@ def Dense(out_dim, W_init=glorot_normal(), b_init=normal()):
 
     def apply_fun(params, inputs, **kwargs):
         W, b = params
-        return jnp.dot(inputs, W) + b
+        out = jnp.dot(inputs, W)
+        return out + jnp.reshape(b, (1,) * (out.ndim - 1) + b.shape)
 
     return init_fun, apply_fun
 

@@ -311,12 +311,12 @@ def initial_step_size(
     Springer, 1993, II.4.
     """
     scale = atol + jnp.abs(y0) * rtol
-    size, slope = jnp.linalg.norm(y0 / scale), jnp.linalg.norm(f0 / scale)
+    size, slope = (jnp.linalg.norm(jnp.abs(v) / scale) for v in (y0, f0))
     first = jnp.where(
         (size < 1e-5) | (slope < 1e-5), 1e-6, 0.01 * size / jnp.where(slope == 0, 1.0, slope)
     )
     after = fun(y0 + first.astype(y0.dtype) * f0, t0 + first.astype(jnp.result_type(t0)))
-    curvature = jnp.linalg.norm((after - f0) / scale) / first
+    curvature = jnp.linalg.norm(jnp.abs(after - f0) / scale) / first
     greatest = jnp.maximum(slope, curvature)
     second = jnp.where(
         greatest <= 1e-15,
@@ -333,7 +333,7 @@ def mean_error_ratio(error_estimate: Any, rtol: float, atol: float, y0: Any, y1:
     Array(1., dtype=float32)
     """
     tolerated = atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
-    return jnp.sqrt(jnp.mean(abs2(error_estimate / tolerated)))
+    return jnp.sqrt(jnp.mean(abs2(error_estimate / tolerated.astype(error_estimate.dtype))))
 
 
 def optimal_step_size(

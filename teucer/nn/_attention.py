@@ -148,8 +148,9 @@ def _allowed(
     mask: Any, t: int, s: int, is_causal: bool, window: Any, q_lengths: Any, kv_lengths: Any
 ) -> Any:
     """Which pairs of query and key may attend, broadcast to [batch, heads, q, k]; None for all."""
-    rows, columns = jnp.arange(t)[:, None], jnp.arange(s)[None, :]
+    rows, columns = jnp.arange(t).reshape(1, 1, t, 1), jnp.arange(s).reshape(1, 1, 1, s)
     parts = [] if mask is None else [jnp.asarray(mask)]
+    parts = [part.reshape((1,) * (4 - part.ndim) + part.shape) for part in parts]
     if is_causal:
         parts.append(columns <= rows)
     if window is not None:

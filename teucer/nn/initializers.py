@@ -304,7 +304,7 @@ def orthogonal(
         q, r = jnp.linalg.qr(random.normal(key, tall, dtype))
         diagonal = jnp.diag(r)
         q = q * jnp.expand_dims(
-            diagonal / jnp.abs(diagonal), 0
+            diagonal / jnp.abs(diagonal).astype(dtype), 0
         )  # which makes q uniform: Mezzadri, 2006
         q = q if rows >= columns else q.T
         moved = (*np.delete(shape, column_axis), columns)

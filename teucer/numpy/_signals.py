@@ -512,6 +512,11 @@ def cov(
 
 @fast
 def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
+    real = dtypes.finfo(x.dtype).dtype
+    frequencies, importances = (
+        w if w is None or dtypes.issubdtype(w.dtype, np.inexact) else w.astype(real)
+        for w in (frequencies, importances)
+    )
     w = frequencies
     if importances is not None:
         w = importances if w is None else w * importances
@@ -526,7 +531,7 @@ def _covariance(x: Any, frequencies: Any, importances: Any, ddof: Any) -> Any:
     # Of no more observations than degrees of freedom there is no covariance, as NumPy has it.
     factor = where(factor > 0, factor, 0) if not x.shape[1] else factor
     centred = x - _structure.reshape(mean, (x.shape[0], 1))
-    other = centred if w is None else centred * w
+    other = centred if w is None else centred * _structure.reshape(w, (1, x.shape[1]))
     out = _dot.dot(centred, _structure.transpose(_ufuncs.conj(other), (1, 0))) / factor
     return _structure.reshape(out, ()) if is_size("cov", x.shape[0], 1) else out
 

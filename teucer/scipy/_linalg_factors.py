@@ -16,7 +16,7 @@ from teucer import numpy as jnp
 from teucer._base.source import user_stacklevel
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
-from teucer.scipy._operands import as_complex, matrices, product
+from teucer.scipy._operands import along_last, as_complex, identity, matrices, product
 
 __all__ = [
     "cho_factor",
@@ -145,10 +145,12 @@ def lu(
     packed, _, permutation = lax.linalg.lu(a)
     m, n = a.shape[-2:]
     k = min(m, n)
-    lower = jnp.tril(packed[..., :k], -1) + jnp.eye(m, k, dtype=a.dtype)
+    lower = jnp.tril(packed[..., :k], -1) + identity(a, k)
     upper = jnp.triu(packed[..., :k, :])
     real = np.empty(0, a.dtype).real.dtype
-    p = (jnp.arange(m)[:, None] == permutation[..., None, :]).astype(real)
+    p = (along_last(jnp.arange(m), permutation)[..., None] == permutation[..., None, :]).astype(
+        real
+    )
     return (product(p.astype(a.dtype), lower), upper) if permute_l else (p, lower, upper)
 
 

@@ -14,7 +14,7 @@ from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, schur, triangular
 from teucer.scipy._linalg_systems import expm
-from teucer.scipy._operands import as_complex, matrices, product
+from teucer.scipy._operands import along_last, as_complex, identity, matrices, product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,7 +225,7 @@ def _sylvester_of(
 
 def _triangular_sylvester(r: Any, s: Any, f: Any) -> Any:
     """The solution of r @ y + y @ s = f for upper triangular r and s: a column after the other."""
-    eye = jnp.eye(r.shape[-1], dtype=r.dtype)
+    eye = identity(r)
 
     def column(y: Any, k: Any) -> tuple[Any, None]:
         weights = lax.dynamic_index_in_dim(s, k, axis=s.ndim - 1)
@@ -244,7 +244,7 @@ def _triangular_sqrt(t: Array) -> Any:
     roots = jnp.sqrt(jnp.diagonal(t, axis1=-2, axis2=-1))
 
     def system(u: Array, above: object, root: object, own: object) -> tuple[Any, Any]:
-        return u + root * jnp.eye(t.shape[-1], dtype=t.dtype), above
+        return u + root * identity(t), above
 
     u = _by_columns(t, roots, system)
     is_none = (roots[..., :, None] + roots[..., None, :] == 0) & (jnp.triu(u, 1) != 0)
@@ -258,7 +258,7 @@ def _from_diagonal(t: Array, values: Any) -> Any:
     def system(
         f: Callable[..., object], above: object, value: Array, own: object
     ) -> tuple[Any, Any]:
-        return own * jnp.eye(t.shape[-1], dtype=t.dtype) - t, above * value - product(f, above)
+        return own * identity(t) - t, above * value - product(f, above)
 
     return _by_columns(t, values, system)
 
@@ -273,20 +273,20 @@ def _by_columns(
     values[k], t[k, k]). A zero on the diagonal is taken for 1.
     """
     n = t.shape[-1]
-    places, eye = jnp.arange(n), jnp.eye(n, dtype=t.dtype)
+    places, eye = jnp.arange(n), identity(t)
     diagonal = jnp.diagonal(t, axis1=-2, axis2=-1)
 
     def column(f: Any, k: Any) -> tuple[Any, None]:
-        is_above = (places < k)[:, None]
+        is_above = along_last(places < k, t).mT
         above = jnp.where(is_above, lax.dynamic_index_in_dim(t, k, axis=t.ndim - 1), 0)
         value, own = (
             lax.dynamic_index_in_dim(x, k, axis=x.ndim - 1)[..., None] for x in (values, diagonal)
         )
         matrix, right = system(f, above, value, own)
-        matrix = jnp.where(is_above & is_above.T, jnp.triu(matrix), eye)
+        matrix = jnp.where(is_above & is_above.mT, jnp.triu(matrix), eye)
         matrix = jnp.where((eye != 0) & (matrix == 0), 1, matrix)
         x = triangular(matrix, jnp.where(is_above, right, 0), lower=False)
-        x = jnp.where((places == k)[:, None], value, x)
+        x = jnp.where(along_last(places == k, t).mT, value, x)
         return lax.dynamic_update_slice_in_dim(f, x, k, axis=f.ndim - 1), None
 
     return lax.scan(column, jnp.zeros_like(t), places)[0] if n else t

@@ -12,7 +12,7 @@ from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular, warn_of_vectors
-from teucer.scipy._operands import matrices, product
+from teucer.scipy._operands import identity, matrices, product
 
 __all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
 
@@ -142,7 +142,7 @@ def _approximant(a: Array, degree: int) -> tuple[Any, Any]:
         math.comb(degree, k) * math.factorial(2 * degree - k) / math.factorial(2 * degree)
         for k in range(degree + 1)
     ]
-    eye = jnp.eye(a.shape[-1], dtype=a.dtype)
+    eye = identity(a)
     square = product(a, a)
     odd, even = c[degree] * eye, c[degree - 1] * eye
     for k in range(degree - 2, 0, -2):

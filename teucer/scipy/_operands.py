@@ -18,7 +18,9 @@ __all__ = [
     "as_complex",
     "floating",
     "inexact",
+    "identity",
     "matrices",
+    "of_one_rank",
     "product",
     "real",
     "strong",
@@ -68,6 +70,19 @@ def as_complex(x: ArrayLike) -> Any:
 def matrices(name: str, *xs: Value) -> list[Any]:
     """Operands in one inexact dtype; their shapes stay."""
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
+
+
+def of_one_rank(*xs: Any) -> list[Any]:
+    """Operands with as many axes each: those that lack some get axes of size 1 before theirs."""
+    rank = max(x.ndim for x in xs)
+    return [jnp.reshape(x, ((1,) * (rank - x.ndim) + x.shape)) for x in xs]
+
+
+def identity(x: Any, columns: int | None = None) -> Any:
+    """The identity with the rows of the matrices x, and as many columns, in as many axes."""
+    rows = x.shape[-2]
+    eye = jnp.eye(rows, columns, dtype=x.dtype)
+    return jnp.reshape(eye, (*(1,) * (x.ndim - 2), *eye.shape))
 
 
 def along_last(v: Any, x: Any) -> Any:

@@ -97,8 +97,8 @@ def _coefficients(n: int, *, is_normalized: bool) -> tuple[np.ndarray, np.ndarra
 
 @partial(fast, static=("n", "is_normalized", "slopes"))
 def _legendre(z: ArrayLike, *, n: int, is_normalized: bool, slopes: bool) -> Any:
-    z = jnp.asarray(z)
-    orders = jnp.arange(n + 1)[:, None]
+    z = jnp.asarray(z)[None]
+    orders = jnp.arange(n + 1, dtype=z.dtype)[:, None]
     sine = jnp.sqrt(1 - z * z)
 
     def step(state: tuple[Any, ...], row: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -132,7 +132,9 @@ def _legendre(z: ArrayLike, *, n: int, is_normalized: bool, slopes: bool) -> Any
     nothing = jnp.zeros_like(first)
     rows = tuple(jnp.asarray(c, z.dtype) for c in _coefficients(n, is_normalized=is_normalized))
     _, later = lax.scan(
-        step, (first, nothing, nothing, nothing, jnp.zeros_like(z)), (jnp.arange(1, n + 1), *rows)
+        step,
+        (first, nothing, nothing, nothing, jnp.zeros_like(z)),
+        (jnp.arange(1, n + 1, dtype=z.dtype), *rows),
     )
     values, inclines = (
         jnp.moveaxis(jnp.concatenate([start[None], rest]), 0, 1)

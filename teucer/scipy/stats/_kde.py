@@ -10,7 +10,7 @@ from teucer import lax, random
 from teucer import numpy as jnp
 from teucer._trees.registry import register_pytree_node_class
 from teucer.scipy import special
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import along_last, matrices
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value
@@ -245,4 +245,4 @@ def _log_overlaps(points: Any, centres: Any, covariance: Any, weights: ArrayLike
     both = lax.linalg.triangular_solve(root, both, left_side=True, lower=True)
     here, there = both[:, : points.shape[1]], both[:, points.shape[1] :]
     distances = jnp.sum(jnp.square(here[:, :, None] - there[:, None, :]), axis=0)
-    return special.logsumexp(-0.5 * distances, axis=1, b=weights) - norm
+    return special.logsumexp(-0.5 * distances, axis=1, b=along_last(weights, distances)) - norm

@@ -12,7 +12,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer.lax._structure import canonical_axis
 from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import along_last, matrices
 
 __all__ = ["mode", "rankdata", "sem"]
 
@@ -48,7 +48,7 @@ def mode(
         result = jnp.full(shape, jnp.nan, x.dtype), jnp.zeros(shape, x.dtype)
     else:
         ordered = jnp.sort(jnp.moveaxis(x, place, -1), axis=-1)
-        length = jnp.arange(1, n + 1) - _first_of_equals(ordered)
+        length = along_last(jnp.arange(1, n + 1), ordered) - _first_of_equals(ordered)
         best = jnp.argmax(length, axis=-1)[..., None]
         result = (
             jnp.take_along_axis(ordered, best, -1)[..., 0],
@@ -87,10 +87,14 @@ def rankdata(
         ordered = jnp.take_along_axis(x, order, -1)
         first = _first_of_equals(ordered)
         if method == "dense":
-            ranks = jnp.cumsum(first == jnp.arange(n), axis=-1)
+            ranks = jnp.cumsum(first == along_last(jnp.arange(n), ordered), axis=-1)
         else:
             last = n - jnp.flip(_first_of_equals(jnp.flip(ordered, -1)), -1)
-            ranks = {"min": first + 1, "max": last, "average": 0.5 * (first + 1 + last)}[method]
+            ranks = {
+                "min": first + 1,
+                "max": last,
+                "average": 0.5 * (first + 1 + last).astype(float),
+            }[method]
         ranks = jnp.take_along_axis(ranks, back, -1)
     ranks = ranks.astype(float)
     if jnp.issubdtype(x.dtype, np.inexact):
@@ -157,7 +161,10 @@ def _first_of_equals(ordered: Any) -> Any:
     here, before = ordered[..., 1:], ordered[..., :-1]
     differs = (here != before) & ~((here != here) & (before != before))
     starts = jnp.pad(differs, [(0, 0)] * (ordered.ndim - 1) + [(1, 0)], constant_values=True)
-    return lax.cummax(jnp.where(starts, jnp.arange(ordered.shape[-1]), 0), axis=ordered.ndim - 1)
+    return lax.cummax(
+        jnp.where(starts, along_last(jnp.arange(ordered.shape[-1]), ordered), 0),
+        axis=ordered.ndim - 1,
+    )
 
 
 def _check_policy(op: str, policy: str, allowed: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from teucer import numpy as jnp
 from teucer._base.lazy import listing
 from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
-from teucer.scipy._operands import matrices
+from teucer.scipy._operands import matrices, of_one_rank
 from teucer.scipy.stats import norm
 
 __all__ = ["logpdf", "pdf"]
@@ -42,6 +42,7 @@ def _logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Any:
     if not mean.ndim:
         return norm.logpdf(x, mean, jnp.sqrt(cov))
     n = mean.shape[-1]
+    x, mean = of_one_rank(x, mean)
     if not cov.ndim:
         centred = x - mean
         return -0.5 * (
