@@ -48,7 +48,7 @@ def test_a_nan_of_the_second_derivative_under_checkpoint():
 
 
 def divided_on_devices(x):
-    mesh = jax.make_mesh((1,), ("x",))
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 
     @jax.shard_map(mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     def part(x):

@@ -89,18 +89,24 @@ def positive(x):
     "spread",
     [
         lambda f: jax.shard_map(
-            f, mesh=jax.make_mesh((2,), ("i",)), in_specs=jax.P("i"), out_specs=jax.P("i")
+            f,
+            mesh=jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,) * 1),
+            in_specs=jax.P("i"),
+            out_specs=jax.P("i"),
         ),
         lambda f: jax.shard_map(
             f,
-            mesh=jax.make_mesh((2,), ("i",)),
+            mesh=jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,) * 1),
             in_specs=jax.P("i"),
             out_specs=jax.P("i"),
             check_vma=False,
         ),
         lambda f: jax.jit(
             jax.shard_map(
-                f, mesh=jax.make_mesh((2,), ("i",)), in_specs=jax.P("i"), out_specs=jax.P("i")
+                f,
+                mesh=jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,) * 1),
+                in_specs=jax.P("i"),
+                out_specs=jax.P("i"),
             )
         ),
         lambda f: lambda x: jax.pmap(f)(x.reshape(2, -1)).reshape(-1),
@@ -127,7 +133,7 @@ def test_over_devices(spread):
 
 
 def test_over_two_axes_of_devices():
-    mesh = jax.make_mesh((2, 2), ("i", "j"))
+    mesh = jax.make_mesh((2, 2), ("i", "j"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     f = jax.shard_map(
         lambda x: positive(lax.psum(x, "j")),
         mesh=mesh,
