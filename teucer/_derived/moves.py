@@ -266,7 +266,7 @@ def _put_leaf(x: Value, where: object, copy: bool) -> Any:
             "out_shardings."
         )
     if isinstance(where, NamedSharding):
-        where.check_compatible_aval(np.shape(x))
+        where.check_compatible_aval(typeof(x).shape)
     device = _place_of(where)
     source = _source(x, device) if isinstance(x, Tracer) else {}
     placed = device_put_p.call(x, device=device, copy=copy, **source)[0]
