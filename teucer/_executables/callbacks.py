@@ -6,14 +6,14 @@ import collections
 import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 from teucer._base import config, errors
 from teucer._base.source import is_internal
 from teucer._xla.runtime_errors import reword
 
-__all__ = ["Trampoline", "explained", "note_failure", "trampolines", "was_told"]
+__all__ = ["Trampoline", "explained", "note_failure", "was_told"]
 
 _MOST = 64
 # The runtime quotes the traceback of a function, with all calls around it.
@@ -40,31 +40,19 @@ _told: collections.deque[str] = collections.deque(maxlen=_MOST)
 
 @final
 class Trampoline:
-    """What the runtime is given to call, and holds for ever: it forgets the function when its owner
-    is gone."""
+    """What the runtime is given to call, and holds for ever: the function lives as long as its
+    owner, which it may refer to."""
 
     __slots__ = ("function",)
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self.function: Callable[..., Any] | None = function
+        self.function = weakref.ref(function)
 
     def __call__(self, *args: Any) -> Any:
-        function = self.function
+        function = self.function()
         if function is None:
             raise RuntimeError("the program that calls this function is gone.")
         return function(*args)
-
-    def forget(self) -> None:
-        """Let the function go."""
-        self.function = None
-
-
-def trampolines(owner: object, functions: Sequence[Callable[..., Any]]) -> tuple[Trampoline, ...]:
-    """Trampolines of functions that are held as long as their owner."""
-    made = tuple(map(Trampoline, functions))
-    for trampoline in made:
-        weakref.finalize(owner, trampoline.forget).atexit = False
-    return made
 
 
 def note_failure(error: BaseException, where: str) -> None:

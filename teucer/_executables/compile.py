@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 from teucer._base import config
 from teucer._core.provided import provided
 from teucer._executables import disk_cache, preload, stored
-from teucer._executables.callbacks import trampolines
+from teucer._executables.callbacks import Trampoline
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
 
@@ -91,7 +91,7 @@ class Executable:
 
     def __init__(self, module: Module, callbacks: Sequence[Any] = ()) -> None:
         self._module, self._functions = module, callbacks
-        self._callbacks = trampolines(self, callbacks)
+        self._callbacks = tuple(map(Trampoline, callbacks))
         self._code: Any = None
         self._whole: Any = None
         self.source: Source = "compiled"
