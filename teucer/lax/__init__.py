@@ -54,7 +54,6 @@ _ROOMS = {
         "cumlogsumexp cumlogsumexp_p cummax cummax_p cummin cummin_p cumprod cumprod_p cumsum "
         "cumsum_p"
     ),
-    "teucer.lax._diagonals": "on_basis",
     "teucer.lax._dot": "DotDimensionNumbers batch_matmul dot dot_general dot_general_p",
     "teucer.lax._dynamic": (
         "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim dynamic_slice_p "

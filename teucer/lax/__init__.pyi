@@ -148,7 +148,6 @@ from teucer.lax._cumulative import cumprod as cumprod
 from teucer.lax._cumulative import cumprod_p as cumprod_p
 from teucer.lax._cumulative import cumsum as cumsum
 from teucer.lax._cumulative import cumsum_p as cumsum_p
-from teucer.lax._diagonals import on_basis as on_basis
 from teucer.lax._dot import DotDimensionNumbers as DotDimensionNumbers
 from teucer.lax._dot import batch_matmul as batch_matmul
 from teucer.lax._dot import dot as dot
