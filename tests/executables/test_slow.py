@@ -4,7 +4,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 
@@ -15,15 +14,19 @@ from teucer._xla import client as xla
 
 
 def test_a_long_compilation_says_what_it_compiles(caplog, monkeypatch):
-    compiled, said = xla.compile_text, []
+    compiled, said, heard = xla.compile_text, [], threading.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            heard.set()
 
     def compile_text(*args):
-        until = time.monotonic() + 30
-        while not caplog.records and time.monotonic() < until:
-            time.sleep(0.01)
+        heard.wait(30)
         said.extend(caplog.messages)
         return compiled(*args)
 
+    listener = Listener()
+    monkeypatch.setattr(logging.getLogger("teucer"), "handlers", [listener])
     monkeypatch.setattr(xla, "compile_text", compile_text)
     jax.config.update("jax_enable_compilation_cache", False)
     jax.config.update("teucer_warn_slow_compile", 0.01)
@@ -70,7 +73,6 @@ import numpy as np
 
 import teucer as jax
 jax.config.update("teucer_warn_slow_compile", 0.01)
-import time
 with slow.watched("module @parent {}"):
     time.sleep(0.3)
 warnings.simplefilter("ignore")
