@@ -14,14 +14,15 @@ from teucer._xla import client as xla
 
 
 def test_a_long_compilation_says_what_it_compiles(caplog, monkeypatch):
-    compiled, said, heard = xla.compile_text, [], threading.Event()
+    compiled, said, heard = xla.compile_text, [], threading.Lock()
+    heard.acquire()
 
     class Listener(logging.Handler):
         def emit(self, record):
-            heard.set()
+            heard.release()
 
     def compile_text(*args):
-        heard.wait(30)
+        heard.acquire(timeout=30)  # in C, so that the user's line is on top
         said.extend(caplog.messages)
         return compiled(*args)
 
@@ -67,7 +68,7 @@ def test_zero_turns_it_off(monkeypatch):
 
 def test_a_forked_process_has_a_watcher_of_its_own():
     program = """
-import os, warnings
+import os, time, warnings
 from teucer._executables import slow
 import numpy as np
 
