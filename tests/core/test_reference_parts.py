@@ -113,3 +113,17 @@ def test_shard_map_may_infer_in_specs():
         x = jax.device_put(START, P("x"))
         f = jax.shard_map(lambda x: x * 2, out_specs=P("x"))
         np.testing.assert_array_equal(f(x), START * 2)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jax.jit])
+def test_parts_are_printed(way, capfd):
+    ref = jax.new_ref(jnp.arange(8.0).reshape(2, 4))
+    way(lambda i: jax.debug.print("{} {}", ref.at[i], ref.at[0, 1:3]))(1)
+    jax.effects_barrier()
+    assert capfd.readouterr().out == "[4. 5. 6. 7.] [1. 2.]\n"
+
+
+def test_trees_with_parts_take_other_leaves():
+    ref = jax.new_ref(jnp.arange(8.0).reshape(2, 4))
+    changed = jax.tree.map(lambda x: "leaf", {"a": ref.at[1, jnp.int32(2)]})
+    assert repr(changed) == "{'a': View(ref[1,leaf], 'leaf')}"

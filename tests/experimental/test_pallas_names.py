@@ -106,6 +106,10 @@ def test_sync_copy_of_trees():
         ValueError, match=r"different types: from Ref\{int32\[3\]\}|different types"
     ):
         pltpu.sync_copy(a, b.at[1:])
+    c = jax.new_ref(jnp.arange(4))
+    for way in (lambda f: f, jax.jit):
+        way(lambda i: pltpu.sync_copy({"a": c.at[pl.ds(i, 2)]}, {"a": b.at[1:]}))(2)
+        assert b[...].tolist() == [0, 2, 3]
 
 
 def test_cores():
@@ -128,6 +132,19 @@ def test_cores():
     expected[0, 0] = -1
     for way in (double, jax.jit(double)):
         np.testing.assert_array_equal(way(x), expected)
+
+
+def test_parts_of_references_are_arguments_of_kernels_on_cores():
+    @functools.partial(
+        pl.kernel, out_type=like((4,)), mesh=pltpu.create_tensorcore_mesh("core", num_cores=1)
+    )
+    def twice(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    x = jax.new_ref(jnp.arange(8.0).reshape(2, 4))
+    for way in (lambda f: f, jax.jit):
+        for i in (1, jnp.int32(1)):
+            assert way(lambda i: twice(x.at[i]))(i).tolist() == [8, 10, 12, 14]
 
 
 def test_core_map_changes_references():
@@ -200,9 +217,8 @@ def test_what_is_only_on_devices(call):
 
 def test_names_of_mosaic_gpu():
     assert str(mosaic_gpu.SMEM((2,), np.float32).memory_space) == "smem"
-    assert not hasattr(mosaic_gpu, "wgmma")
-    with pytest.raises(AttributeError, match="tensor memory are not compiled yet"):
-        mosaic_gpu.wgmma  # noqa: B018  # asked for
+    with pytest.raises(NotImplementedError, match="tensor memory are not compiled yet"):
+        mosaic_gpu.wgmma(None, None, None)
 
 
 def test_checked_kernels_with_masks_and_atomic_operations():
@@ -273,14 +289,25 @@ def test_slices_say_what_they_take():
         (pl, "Indirect", "sparse cores"),
         (pl, "lower_as_mlir", "as_text"),
         (pl, "pallas_export_experimental", "jax.export.export"),
+    ],
+)
+def test_what_compiled_kernels_alone_have_says_so(module, name, match):
+    with pytest.raises(AttributeError, match=match):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize(
+    "module, name, match",
+    [
         (pltpu, "TpuInfo", "not compiled for TPUs"),
         (pltpu, "BufferedRef", "emit_pipeline"),
         (mosaic_gpu, "wgmma", "Write the kernel for Triton"),
     ],
 )
-def test_what_compiled_kernels_of_other_machines_have_says_so(module, name, match):
-    with pytest.raises(AttributeError, match=match):
-        getattr(module, name)
+def test_names_of_other_machines_say_so_on_use(module, name, match):
+    value = getattr(module, name)
+    with pytest.raises(NotImplementedError, match=match):
+        value()
 
 
 def test_memory_that_nobody_has_written_is_nan_if_asked_for():

@@ -95,7 +95,9 @@ def _show(
 
     if references.made:
         args, kwargs = pytrees.tree_map(
-            lambda x: x[...] if isinstance(x, Ref) else x, (args, kwargs)
+            lambda x: x[...] if isinstance(x, Ref) or references.is_part(x) else x,
+            (args, kwargs),
+            is_leaf=references.is_part,
         )
     callback(ordered=options["ordered"], partitioned=options["partitioned"])(show, *args, **kwargs)
     return None

@@ -18,7 +18,7 @@ from teucer._core.high_types import is_mutable
 from teucer._core.high_types import member_of as of_high
 from teucer._core.leaks import check_alive
 from teucer._core.references.cells import Ref
-from teucer._core.references.types import HighRef, RefType
+from teucer._core.references.types import HighRef, RefType, is_reference
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._core.types import Aval, ShapedArray, is_valid_type
 from teucer._trees.pytrees import GetAttrKey
@@ -188,10 +188,9 @@ class View:
         return len(self.aval)
 
     def __repr__(self) -> str:
-        return (
-            f"View({parts_text('ref', self.transforms, list(map(str, self._operands)))}, "
-            f"{self.aval.str_short()})"
-        )
+        # Trees of parts may have other leaves than references; these have no such type.
+        what = self.aval.str_short() if hasattr(self, "aval") else repr(self.ref)
+        return f"View({parts_text('ref', self.transforms, list(map(str, self._operands)))}, {what})"
 
 
 @final
@@ -492,7 +491,7 @@ def _unflatten(static: Any, children: Sequence[Any]) -> View:
     operands = tuple([next(rest) if n is None else n for n in known])
     view = object.__new__(View)
     view.ref, view.transforms, view._operands = ref, transforms, operands
-    if type(ref) is Ref or isinstance(ref, Tracer):  # else what stands for leaves
+    if isinstance(ref, Ref | Tracer) and is_reference(typeof(ref)):  # else what stands for leaves
         inner = _reference_parts.part_aval(
             typeof(ref).inner, transforms, tuple(map(typeof, operands))
         )

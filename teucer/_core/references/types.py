@@ -24,6 +24,7 @@ __all__ = [
     "WriteEffect",
     "at_inputs",
     "at_operands",
+    "is_part",
     "is_reference",
     "made",
     "parts_in",
@@ -35,6 +36,11 @@ __all__ = [
 # Not empty once a reference or a class of high values was made: before, no program is searched for
 # them.
 made: list[bool] = []
+
+
+def is_part(x: object) -> bool:
+    """Whether a value is a part of a reference, `ref.at[...]`, which is a node of trees."""
+    return getattr(type(x), "is_part", False)
 
 
 def parts_in(tree: Any) -> bool:

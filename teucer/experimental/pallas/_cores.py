@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from teucer._base import tracebacks
 from teucer._core import axes
-from teucer._core.references.types import RefType, is_reference
+from teucer._core.references.types import RefType, is_part, is_reference
 from teucer._core.trace import typeof
 from teucer._trees import pytrees
 from teucer.experimental.pallas._kernel import run_scoped
@@ -122,7 +122,11 @@ def kernel(
 
     @tracebacks.api_boundary
     def call(*args: Any) -> Any:
-        given = pytrees.tree_map(lambda x: x if is_reference(typeof(x)) else new_ref(x), args)
+        given = pytrees.tree_map(
+            lambda x: x if is_part(x) or is_reference(typeof(x)) else new_ref(x),
+            args,
+            is_leaf=is_part,
+        )
         outs = pytrees.tree_map(empty_ref, out_type, is_leaf=lambda s: hasattr(s, "shape"))
         results = outs if isinstance(outs, tuple | list) else (outs,)
         named = scratch_types if isinstance(scratch_types, Mapping) else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import dtypes, tracebacks
+from teucer._core.references.types import is_part
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._trees import pytrees
@@ -190,6 +191,6 @@ def async_copy(
 @tracebacks.api_boundary
 def sync_copy(src_ref: object, dst_ref: object, *, add: bool = False) -> None:
     """Copy references, or trees of them."""
-    sources, targets = (pytrees.tree_leaves(t) for t in (src_ref, dst_ref))
+    sources, targets = (pytrees.tree_leaves(t, is_leaf=is_part) for t in (src_ref, dst_ref))
     for source, target in zip(sources, targets, strict=True):
         _copied(source, target, add=add)
