@@ -39,8 +39,10 @@ def say_jax(module: ModuleType, name: str) -> None:
     if any(name == hidden or name.startswith(hidden + ".") for hidden in _HIDDEN):
         return
     named = "jax" + name.removeprefix("teucer")
-    # Annotations and pickles are resolved in the module that a class says.
-    sys.modules.setdefault(named, module)
+    # Annotations and pickles are resolved in the module that a class says. The alias itself finds
+    # those that JAX has.
+    if "._" in named:
+        sys.modules.setdefault(named, module)
     for value in vars(module).values():
         if isinstance(value, type) and value.__module__ == name:
             value.__module__ = named
