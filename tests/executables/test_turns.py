@@ -146,14 +146,14 @@ def test_one_thread_compiles_and_the_others_load(folder, monkeypatch, waiting):
             assert go.wait(10)
         return real(client, text, *args)
 
-    def watched(x):
-        return x * 17 + 4
-
     monkeypatch.setattr(compile.xla, "compile_text", slowly)
     jax.debug.compiles().clear()
     options = config.of_this_thread()
 
     def work():
+        def watched(x):  # another function in each thread: one is compiled once without turns
+            return x * 17 + 4
+
         config.adopt(options)
         return float(jax.jit(watched)(np.float32(2)))
 

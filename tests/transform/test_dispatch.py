@@ -522,3 +522,49 @@ def test_cpp_answers_while_nothing_is_traced(outer, inner, fails):
         assert fails
     assert jax._core.trace._tracing.value is False
     assert current_trace() is EVAL
+
+
+class Slotted:
+    """A callable that cannot be referred to weakly."""
+
+    __slots__ = ()
+
+    def __call__(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    "f, expected",
+    [
+        (Slotted(), [2, 4, 6]),
+        (operator.itemgetter(0), 1),
+        (operator.methodcaller("sum"), 6),
+        (operator.attrgetter("T"), [1, 2, 3]),
+        (jax.Array.__neg__, [-1, -2, -3]),
+        (operator.neg, [-1, -2, -3]),
+        (functools.partial(operator.mul, 2), [2, 4, 6]),
+    ],
+)
+def test_callables_of_all_kinds_are_jitted_again(f, expected):
+    """Also those that the cache of C++ cannot know: they end the process if they come there."""
+    x = np.array([1, 2, 3], np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(jax.jit(f)(x), expected)
+
+
+def test_clear_caches_reaches_dispatchers_that_are_gone():
+    traced = []
+
+    def f(x):
+        traced.append(x)
+        return x + 1
+
+    jax.jit(f)(1.0), jax.jit(f)(1.0)
+    assert len(traced) == 1
+    jax.clear_caches()
+    kept = jax.jit(f)
+    kept(1.0), jax.jit(f)(1.0)
+    assert len(traced) == 2
+    jax.clear_caches()
+    jax.jit(f)(1.0), kept(1.0)
+    assert len(traced) == 3

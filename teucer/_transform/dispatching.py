@@ -28,9 +28,12 @@ def dispatching(
 ) -> Any:
     """A C++ dispatcher with the methods of a jitted function.
 
-    key: those of one key and function share their programs; by default it has its own.
+    key: those of one key and function share their programs, if the function can be referred to
+    weakly; by default it has its own.
     plain: what is called while `jax_disable_jit` is set, by default the function.
     """
+    if not type(fun).__weakrefoffset__:
+        key = None
     if plain is None:
         plain = fun if key is not None else _own(fun)
     wrapped = dispatcher(

@@ -47,8 +47,9 @@ def dispatcher(
 ) -> Any:
     """A callable whose cached calls stay in C++. `cache_miss` returns (results, FastPath or None).
 
-    key: those of one function and key share their programs. Without one, the programs go with the
-    dispatcher, if `fun` does: C++ keeps something of each dispatcher as long as its function lives.
+    key: those of one function and key share their programs; only for functions that can be referred
+    to weakly, since C++ does not check it. Without one, the programs go with the dispatcher, if
+    `fun` does: C++ keeps something of each dispatcher as long as its function lives.
     """
     return _jax.pjit(
         name,
@@ -65,4 +66,5 @@ def dispatcher(
 
 def forget_calls() -> None:
     """Have all dispatchers forget their executables."""
-    _jax.PjitFunctionCache.clear_all()
+    _jax.PjitFunctionCache.clear_all()  # of dispatchers that are there
+    _shared.clear()  # of those that are made again
