@@ -249,8 +249,8 @@ def _refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
             name = (*staged.debug_info.arg_names, *[""] * len(leaves))[i]
             raise TypeError(
                 f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not a valid "
-                "JAX type.\n  It stands for an array. It is for eval_shape, export, and the "
-                "methods lower and trace of jitted functions."
+                "JAX type.\n  It stands for an array. Give an array, or use it with eval_shape, "
+                "export, and the methods lower and trace of jitted functions."
             )
 
 

@@ -109,14 +109,18 @@ def is_unknown(x: Any) -> bool:
 
 def concrete(x: Any, op: str, what: str) -> np.ndarray[Any, Any]:
     """The values of an argument that must be known while tracing."""
+    return np.asarray(_concrete(x, op, what))
+
+
+def _concrete(x: Any, op: str, what: str) -> Any:
     if isinstance(x, Tracer):
         known = x.concrete()
         if known is None:
             raise errors.ConcretizationTypeError(x, f"{op}: {what}")
-        x = known
+        return known
     if isinstance(x, list | tuple):
-        x = [concrete(part, op, what) for part in x]
-    return np.asarray(x)
+        return [_concrete(part, op, what) for part in x]
+    return x
 
 
 def index_dtype() -> Any:
