@@ -150,7 +150,7 @@ class Tracer(Array):  # type: ignore[misc]  # jaxlib's classes are untyped
     def aval(self) -> Any:
         """The type; tracers of libraries have the one that they were given."""
         try:
-            return self._aval
+            return object.__getattribute__(self, "_aval")  # `__getattr__` asks for the type
         except AttributeError:
             raise NotImplementedError(f"{type(self).__name__}.aval") from None
 
