@@ -123,7 +123,11 @@ def test_faces_export_to_type_checkers_what_they_import():
         if inner or {"cli", "compat"} & set(path.parts) or path.with_suffix(".pyi").exists():
             continue
         body = ast.parse(path.read_text()).body
-        if any(isinstance(n, ast.Assign) and "__all__" in ast.unparse(n.targets[0]) for n in body):
+        if any(
+            isinstance(n, ast.Assign | ast.AnnAssign)
+            and "__all__" in ast.unparse(n.targets[0] if isinstance(n, ast.Assign) else n.target)
+            for n in body
+        ):
             continue
         plain = {
             alias.name
