@@ -22,7 +22,7 @@ SHELL := /bin/bash
 # The path of a Python of a version, 3.13 say: on PATH, or one of pyenv's that is not active.
 find_python = $(shell for p in python$(1) \
     $$(ls -d $(HOME)/.pyenv/versions/$(1).*/bin/python 2>/dev/null | sort -rV) python3; do \
-    "$$p" -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != tuple(map(int, "$(1)".split("."))))' \
+    "$$p" -c 'import ensurepip, sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(1)")' \
     2>/dev/null && command -v "$$p" && break; done)
 newest_python = $(firstword $(foreach version,3.14 3.13 3.12 3.11,$(call find_python,$(version))))
 

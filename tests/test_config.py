@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -263,8 +264,14 @@ def test_trace_context():
         )
         other = not option.default if option.kind is bool else other
         if other is not None and not isinstance(option, options.GuardOption | options.EffectOption):
-            with option(other):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # some options say that they have no effect
+                context = option(other)
+                context.__enter__()
+            try:
                 assert (options.trace_context() != base) is (option.name in names), option.name
+            finally:
+                context.__exit__(None, None, None)
     assert options.trace_context() == base
 
 

@@ -36,6 +36,12 @@ class _Maker(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.kinds)
 
+    def __getattr__(cls, name: str) -> Any:
+        for kind in reversed(cls.kinds):
+            if hasattr(kind, name):
+                return getattr(kind, name)
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
     def __subclasscheck__(cls, other: type) -> bool:
         return other is cls or any(issubclass(other, kind) for kind in cls.kinds)
 

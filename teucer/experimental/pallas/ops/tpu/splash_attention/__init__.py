@@ -4,6 +4,7 @@ The names and arguments are those of JAX's kernel for TPUs. Here XLA compiles it
 on every platform: memory grows with heads x queries x keys.
 """
 
+from teucer._base.lazy import listing
 from teucer.experimental._unbuilt import unbuilt_modules
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel import (
     BlockSizes,
@@ -44,6 +45,7 @@ __all__ = [
     "make_splash_mqa",
     "make_splash_mqa_single_device",
 ]
+__dir__ = listing(__name__, __all__)
 
 unbuilt_modules(
     __name__,
