@@ -38,7 +38,7 @@ ROWS = [
             TypeError,
             (
                 "Shapes must be 1D sequences of concrete values of integer type, got "
-                f"{shown.format('JitTracer(~int32[])')}. If using `jit`, try using "
+                f"{shown.format('JitTracer(~int32[])')}.\nIf using `jit`, try using "
                 "`static_argnums` or applying `jit` to smaller subfunctions."
             ),
         )

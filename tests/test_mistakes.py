@@ -28,9 +28,9 @@ def jit(f, *args, **options):
 
 
 def mapped(f):
-    return jax.shard_map(
-        f, mesh=jax.make_mesh((2,), ("x",)), in_specs=jax.P("x"), out_specs=jax.P("x")
-    )
+    # Over Explicit axes the layout of the argument would be refused first.
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    return jax.shard_map(f, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))
 
 
 class Box:

@@ -601,12 +601,15 @@ def test_subclass_is_a_leaf_and_a_subclass_of_a_namedtuple_is_a_node():
 
 # Partial
 
+# Since Python 3.13 a functools.partial says the module of its class.
+PARTIAL = "teucer.tree_util.Partial" if sys.version_info >= (3, 13) else "Partial"
+
 
 def test_partial_is_a_tree_and_a_function():
     bound = Partial(pair, 1)
     assert isinstance(bound, functools.partial)
     assert bound(2) == (1, 2)
-    assert repr(Partial(len, 1, a=2)) == "Partial(<built-in function len>, 1, a=2)"
+    assert repr(Partial(len, 1, a=2)) == f"{PARTIAL}(<built-in function len>, 1, a=2)"
     assert tree_map(lambda x: x + 1, Partial(pair, 1, y=2))() == (2, 3)
 
 
@@ -627,7 +630,7 @@ def test_partial_keeps_a_partial_function_whole(inner_kind):
     assert tree_structure(Partial(inner, 3)) == tree_structure(Partial(inner, 4))
     assert tree_structure(Partial(inner, 3)) != tree_structure(Partial(inner_kind(pair, 1), 3))
     assert tree_map(lambda x: x + 1, outer)() == (1, 4)
-    assert repr(outer) == f"Partial({inner!r}, 3)"
+    assert repr(outer) == f"{PARTIAL}({inner!r}, 3)"
     assert pickle.loads(pickle.dumps(outer))() == (1, 3)
 
 

@@ -384,6 +384,8 @@ class Partial(functools.partial[PyTree]):
     30
     """
 
+    __module__ = "teucer.tree_util"  # Python 3.13 prints it.
+
     def __new__(cls, func: Function, /, *args: PyTree, **kw: PyTree) -> Self:
         if isinstance(func, functools.partial):
             func = _Opaque(func)

@@ -38,6 +38,7 @@ _HOMES = {
     "teucer._devices.meshes": "jax.sharding",
     "teucer._trees.pytrees": "jax.tree_util",
     "teucer._trees.registry": "jax.tree_util",
+    "teucer.tree_util": "jax.tree_util",
 }
 
 
