@@ -356,7 +356,7 @@ class ClosedJaxpr:
         *,
         jaxpr: Jaxpr | ClosedJaxpr | None = None,
         consts: Sequence[Value] | None = None,
-        **changes: Any,
+        **changes: object,
     ) -> ClosedJaxpr:
         """The closed jaxpr with some of its fields, or of its jaxpr's, changed."""
         inner = self.jaxpr if jaxpr is None else jaxpr.jaxpr

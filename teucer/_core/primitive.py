@@ -7,7 +7,7 @@ table (`lax`). Every rule takes and returns tuples, for one operand as for many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, cast
 
 from teucer._core import array_ops
 from teucer._core import trace as _trace
@@ -17,7 +17,7 @@ from teucer._core.provided import provided
 from teucer._core.types import summed, varying
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Dims, Params, Value
+    from teucer._core.typing import Aval, Avals, Dims, Params, Value
 
 __all__ = ["Axis", "Call", "FunctionCall", "MissingRule", "Primitive", "Undefined"]
 
@@ -171,13 +171,15 @@ class Primitive:
         outs = self.call(*args, **params)
         return list(outs) if self.multiple_results else outs[0]
 
-    def bind_with_trace(self, trace: _trace.Trace, args: Sequence[Value], *rest: Any) -> Any:
+    def bind_with_trace(
+        self, trace: _trace.Trace, args: Sequence[Value], *rest: Avals | Params
+    ) -> Any:
         """`bind` under another trace than the current one.
 
         rest: (avals, params) or (params,).
         """
         with _trace.using(trace):
-            outs = self.call(*args, **rest[-1])
+            outs = self.call(*args, **cast("Params", rest[-1]))
         return list(outs) if self.multiple_results else outs[0]
 
     def impl(self, *args: Value, **params: object) -> Any:

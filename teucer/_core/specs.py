@@ -65,7 +65,7 @@ class PartitionSpec:
         *partitions: object,
         unreduced: Iterable[object] = frozenset(),
         reduced: Iterable[object] = frozenset(),
-        unreduced_kind: Any = None,
+        unreduced_kind: UnreducedKind | None = None,
     ) -> PartitionSpec:
         if unreduced_kind is not None:
             _check_kind(unreduced, unreduced_kind)
@@ -185,7 +185,7 @@ def _remake_spec(
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
-def _check_sums(unreduced: Any, reduced: Any) -> None:
+def _check_sums(unreduced: Iterable[object], reduced: Iterable[object]) -> None:
     """Check that two sets name mesh axes, none in both."""
     for what, axes in (("unreduced", unreduced), ("reduced", reduced)):
         if axes and not isinstance(axes, set | frozenset):

@@ -60,7 +60,7 @@ def part_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[Any], check_vm
     if any(rest) or any(sums.values()):
         sharding = NamedSharding(
             mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual)),
-            PartitionSpec(*rest, **sums),
+            PartitionSpec(*rest, unreduced=sums["unreduced"], reduced=sums["reduced"]),
         )
     over = names_of_spec(spec) - left_out(mesh) if check_vma else frozenset()
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)

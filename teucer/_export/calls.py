@@ -140,11 +140,12 @@ def _over_own_mesh(sharding: Sharding | None, avals: Avals, exported: Exported) 
         )
     names = dict(zip(old.axis_names, mesh.axis_names, strict=True))
     entries = [tuple(names[n] for n in entry_names(e)) for e in sharding.spec]
-    sums = {
-        what: frozenset(names[n] for n in getattr(sharding.spec, what))
-        for what in ("unreduced", "reduced")
-    }
-    return typed(NamedSharding(mesh, PartitionSpec(*entries, **sums)), len(entries))
+    unreduced, reduced = (
+        frozenset(names[n] for n in axes)
+        for axes in (sharding.spec.unreduced, sharding.spec.reduced)
+    )
+    spec = PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
+    return typed(NamedSharding(mesh, spec), len(entries))
 
 
 # Stands before the names of an exported module's functions in the text that is kept of them.

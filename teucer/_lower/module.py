@@ -64,7 +64,7 @@ class Module:
         symbol = self.mesh_symbol(sharding.mesh, by)
         return text.partition(symbol, sharding, ndim, of_type=of_type)
 
-    def name_device(self, device: Any, by: Named) -> None:
+    def name_device(self, device: object, by: Named) -> None:
         """Say that the program runs on a device.
 
         Raises ValueError if it was said to run on another.
@@ -97,7 +97,7 @@ class Module:
             symbol = self.meshes[key] = self.unique_name("mesh")
         return symbol
 
-    def on_one_device(self, n_results: int, device: Any = None) -> str:
+    def on_one_device(self, n_results: int, device: object = None) -> str:
         """The attribute of an operation that one device, by default the first, is to run for all,
         as a call of the host; '' where there is one.
 

@@ -114,7 +114,7 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
 
 
 def naming_arguments(
-    err: IncompatibleDevices, staged: Staged, leaves: Sequence[Any]
+    err: IncompatibleDevices, staged: Staged, leaves: Sequence[object]
 ) -> IncompatibleDevices:
     """An error about devices that names the arguments of a traced function, constants first."""
     info, n = staged.debug_info, len(staged.consts)

@@ -16,12 +16,12 @@ from teucer import numpy as jnp
 from teucer.numpy._einsum_products import products
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array
+    from teucer._core.typing import Array, DTypeLike
 
 __all__ = ["_default_poly_einsum_handler", "_einsum"]
 
 
-def _default_poly_einsum_handler(*operands: Any, **options: Any) -> tuple[list[Any], Any]:
+def _default_poly_einsum_handler(*operands: object, **options: object) -> tuple[list[Any], Any]:
     """The operands, and the products as opt_einsum orders them (with `einsum_call=True`)."""
     given = [x for x in operands if hasattr(x, "shape")]
     stand_ins = [
@@ -31,10 +31,10 @@ def _default_poly_einsum_handler(*operands: Any, **options: Any) -> tuple[list[A
 
 
 def _einsum(
-    operands: Sequence[Any],
-    contractions: Iterable[tuple[Any, Any, str]],
+    operands: Sequence[Array],
+    contractions: Iterable[tuple[Sequence[int], object, str]],
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Callable[..., Array] = lax.dot_general,
 ) -> Array:
     """The products in their order."""

@@ -711,7 +711,7 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
         return a, b, x, d, swap
 
     def finish(
-        a0: Array, b0: Array, x0: Array, a: Array, b: Array, x: Array, swap: Any, h: Array
+        a0: Array, b0: Array, x0: Array, a: Array, b: Array, x: Array, swap: Array, h: Array
     ) -> Any:
         part = div(mul(_beta_weight(a, b, x), h), a)
         y = where_else(swap, less(1, part), part)

@@ -62,7 +62,7 @@ def zeta_places(q: Array) -> tuple[Any, Any, Any]:
     )
 
 
-def zeta_of_parts(x: Array, q: Array, value: Any, mirrored: Any, beyond: Any) -> Any:
+def zeta_of_parts(x: Array, q: Array, value: Array, mirrored: Array, beyond: Array) -> Any:
     """zeta(x, q) of three values at `zeta_places`: of negative q the sum from there on, and those
     below it, which are a difference of two sums."""
     one, zero, inf = (scalar_like(x, v) for v in (1, 0, math.inf))

@@ -11,7 +11,7 @@ from teucer import numpy as jnp
 from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_dtypes
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Value
+    from teucer._core.typing import Array, ArrayLike, Value
 
 __all__ = [
     "along_last",
@@ -72,20 +72,20 @@ def matrices(name: str, *xs: Value) -> list[Any]:
     return [jnp.asarray(x) for x in promote_dtypes(name, INEXACT, *xs)]
 
 
-def of_one_rank(*xs: Any) -> list[Any]:
+def of_one_rank(*xs: Array) -> list[Any]:
     """Operands with as many axes each: those that lack some get axes of size 1 before theirs."""
     rank = max(x.ndim for x in xs)
     return [jnp.reshape(x, ((1,) * (rank - x.ndim) + x.shape)) for x in xs]
 
 
-def identity(x: Any, columns: int | None = None) -> Any:
+def identity(x: Array, columns: int | None = None) -> Any:
     """The identity with the rows of the matrices x, and as many columns, in as many axes."""
     rows = x.shape[-2]
     eye = jnp.eye(rows, columns, dtype=x.dtype)
     return jnp.reshape(eye, (*(1,) * (x.ndim - 2), *eye.shape))
 
 
-def along_last(v: Any, x: Any) -> Any:
+def along_last(v: Array, x: Array) -> Any:
     """A vector as the last of as many axes as x has."""
     return jnp.reshape(v, (*(1,) * (x.ndim - 1), -1))
 

@@ -272,20 +272,20 @@ def _betaln(a: Any, b: Any) -> Any:
     return jnp.where(is_limit, limit, value)
 
 
-def _is_pole(x: Any) -> Any:
+def _is_pole(x: Array) -> Any:
     return (x <= 0) & (x == jnp.floor(x))
 
 
-def _alternating(n: Any) -> Any:
+def _alternating(n: Array) -> Any:
     """(-1)^n for whole numbers n."""
     return lax.stop_gradient(1.0 - 2.0 * jnp.abs(n % 2))
 
 
-def _sign_or_1(x: Any) -> Any:
+def _sign_or_1(x: Array) -> Any:
     return jnp.where(_is_pole(x), 1.0, _sign(x))
 
 
-def _beta_parts(a: Any, b: Any) -> tuple[Any, Any]:
+def _beta_parts(a: Array, b: Array) -> tuple[Any, Any]:
     """The sign of beta(a, b), and the logarithm of its size.
 
     A negative integer a is a pole but for an integer b up to -a: there gamma(a) / gamma(a + b) has

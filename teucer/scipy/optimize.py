@@ -139,7 +139,7 @@ class _Limits(NamedTuple):
 
 
 def _descend(
-    fun: Callable[[Any], Any],
+    fun: Callable[[Array], Array],
     x0: Array,
     memory: Any,
     direction: Callable[[Any, Any], Any],
@@ -186,7 +186,7 @@ def _descend(
 
 
 def _bfgs(
-    fun: Callable[[Any], Any],
+    fun: Callable[[Array], Array],
     x0: Array,
     gtol: float = 1e-5,
     norm: object = np.inf,
@@ -217,7 +217,7 @@ class _Pairs(NamedTuple):
 
 
 def _limited_bfgs(
-    fun: Callable[[Any], Any],
+    fun: Callable[[Array], Array],
     x0: Array,
     gtol: float = 1e-5,
     ftol: float = 2.220446049250313e-09,
@@ -240,12 +240,12 @@ def _limited_bfgs(
 def _two_loops(pairs: _Pairs, g: Array) -> Any:
     """Less the inverse Hessian times g."""
 
-    def back(q: Array, pair: Any) -> Any:
+    def back(q: Array, pair: tuple[Array, Array, Array]) -> Any:
         s, y, inverse = pair
         share = inverse * jnp.vdot(s, q)
         return q - share * y, share
 
-    def forth(r: Array, pair: Any) -> Any:
+    def forth(r: Array, pair: tuple[Array, Array, Array, Array]) -> Any:
         s, y, inverse, share = pair
         return r + s * (share - inverse * jnp.vdot(y, r)), None
 

@@ -55,13 +55,13 @@ class ManualAxisType:
             found = cls._made.keep(key, found)
         return found
 
-    def said(self, sharding: Any, ndim: int) -> tuple[frozenset[Any], Any]:
+    def said(self, sharding: object, ndim: int) -> tuple[frozenset[Any], Any]:
         """What the fields of a type say, of which this is said besides its sharding: over which
         axes it varies, and its sharding with sums. None: over the mesh in force."""
         if self.unreduced or self.reduced:
-            sharding = provided.whole_sharding(ndim) if sharding is None else sharding
-            spec = sharding.spec.update(unreduced=self.unreduced, reduced=self.reduced)
-            sharding = sharding.update(spec=spec)
+            whole: Any = provided.whole_sharding(ndim) if sharding is None else sharding
+            spec = whole.spec.update(unreduced=self.unreduced, reduced=self.reduced)
+            sharding = whole.update(spec=spec)
         return self.varying, sharding
 
     @property

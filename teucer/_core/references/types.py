@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Value
+    from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
     "AccumEffect",
@@ -43,7 +44,7 @@ def is_part(x: object) -> bool:
     return getattr(type(x), "is_part", False)
 
 
-def parts_in(tree: Any) -> bool:
+def parts_in(tree: PyTreeDef) -> bool:
     """Whether a tree has parts of references, `ref.at[...]`, among its nodes."""
     data = tree.node_data()
     if data is None:
@@ -51,7 +52,7 @@ def parts_in(tree: Any) -> bool:
     return getattr(data[0], "is_part", False) or any(map(parts_in, tree.children()))
 
 
-def refuse_parts(tree: Any, what: str) -> None:
+def refuse_parts(tree: PyTreeDef, what: str) -> None:
     """Raise TypeError for parts of references where axes are mapped over: a part has others than
     its reference."""
     if made and parts_in(tree):

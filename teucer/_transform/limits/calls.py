@@ -73,7 +73,7 @@ def _jvp_of_call(closed: ClosedJaxpr, moving: Sequence[bool]) -> Any:
     given = [*avals, *[a.tangent_aval() for a, m in zip(avals, moving, strict=True) if m]]
     jaxpr = stage_jaxpr(jvp, given, closed.jaxpr.debug_info)
 
-    def taken(values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    def taken(values: Sequence[Value]) -> tuple[Sequence[Any], Sequence[Any]]:
         outs, rest = values[: len(kinds)], iter(values[len(kinds) :])
         columns = [[next(rest) if kind[i] else None for kind in kinds] for i in range(3)]
         tangents = [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from teucer._core.primitive import Primitive
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Cotangent, Params, Value
 
 __all__ = ["Limit", "Limits", "derivative", "limits_of"]
 
@@ -50,7 +50,10 @@ class Limits(tuple[Any, ...]):
     directions: Sequence[Any]
 
     def __new__(
-        cls, tangents: Sequence[Any], turns: Sequence[Any], directions: Sequence[Any]
+        cls,
+        tangents: Sequence[Cotangent],
+        turns: Sequence[Cotangent],
+        directions: Sequence[Cotangent],
     ) -> Self:
         made = super().__new__(cls, tangents)
         made.turns, made.directions = turns, directions
@@ -66,7 +69,7 @@ class Limits(tuple[Any, ...]):
         ]
 
 
-def limits_of(tangents: Sequence[Any]) -> Sequence[Any]:
+def limits_of(tangents: Sequence[Cotangent]) -> Sequence[Any]:
     """Tangents of tracers, as a jvp rule returns them."""
     if not any(type(t) is Limit for t in tangents):
         return tangents
@@ -74,17 +77,17 @@ def limits_of(tangents: Sequence[Any]) -> Sequence[Any]:
     return Limits(*([part[i] for part in parts] for i in range(3)))
 
 
-def _or_zero(x: Any, tangent: Any) -> Any:
+def _or_zero(x: Cotangent, tangent: Cotangent) -> Any:
     return typeof(tangent).zero if x is None else x
 
 
 def derivative(
-    apply: Callable[..., Any],
+    apply: Callable[..., tuple[Sequence[Value], Sequence[Cotangent]]],
     primitive: Primitive,
     primals: Sequence[Value],
-    tangents: Sequence[Any],
+    tangents: Sequence[Cotangent],
     /,
-    **params: Any,
+    **params: object,
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     """What the jvp rule of a primitive gives, some of whose tangents are limits.
 
@@ -104,7 +107,7 @@ def derivative(
         return outs, found
     zeros = [typeof(t).zero if type(t) is not Zero else t for t in found]
 
-    def along(values: Sequence[Value], changes: Sequence[Any]) -> Sequence[Any]:
+    def along(values: Sequence[Value], changes: Sequence[Cotangent]) -> Sequence[Any]:
         return zeros if _none(changes) else primitive.jvp(values, changes, **params)[1]
 
     turned, directed = along(primals, turns), along(primals, directions)
@@ -129,7 +132,7 @@ def derivative(
     ]
 
 
-def _none(changes: Sequence[Any]) -> bool:
+def _none(changes: Sequence[Cotangent]) -> bool:
     return all(type(t) is Zero for t in changes)
 
 

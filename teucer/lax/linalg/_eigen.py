@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._core.typing import Array, ArrayLike
+from teucer._core.typing import Array, ArrayLike, Tangents
 from teucer._lower import hlo
 from teucer._transform.limits.tangents import Limits
 from teucer.lax._arithmetic import complex, conj, div, eq, gt, imag, lt, mul, neg, real, sub
@@ -150,7 +150,7 @@ class Eigh(MatrixPrimitive):
     def jvp(
         self,
         primals: Sequence[Array],
-        tangents: Sequence[object],
+        tangents: Tangents,
         *,
         lower: bool,
         subset_by_index: object,

@@ -6,7 +6,7 @@ made of that. Values count as equal if they differ by no more than rounding.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from teucer.lax._structure import broadcast_to, convert_element_type, reduce_sum
 from teucer.lax.linalg._lapack import real_dtype
 from teucer.lax.linalg._matrices import columns, eye, like, rows, tril
 
+if TYPE_CHECKING:
+    from teucer._core.typing import Array
+
 __all__ = ["Gaps", "gaps", "inverse", "tolerance"]
 
 
@@ -47,7 +50,7 @@ class Gaps(NamedTuple):
     directions: Any
 
 
-def gaps(w: Any, inner: Any, zero: Any = None, *, single: bool = True) -> Gaps:
+def gaps(w: Array, inner: Array, zero: Array | None = None, *, single: bool = True) -> Gaps:
     """The gaps between the values w, as matrices of the shape of `inner`.
 
     Two equal values have the directions -1 and 1: these make the limit of second derivatives right,
@@ -73,7 +76,7 @@ def gaps(w: Any, inner: Any, zero: Any = None, *, single: bool = True) -> Gaps:
     return Gaps(inverse(change, bitwise_not(close)), turns, d)
 
 
-def _barrier(change: Any, twins: Any, others: Any) -> Any:
+def _barrier(change: Array, twins: Array, others: Array) -> Any:
     """Zeros whose derivatives are infinite where limits of these are not known: the first ones
     where more than two values are equal, the second ones of two."""
     here = sub(change, stop_gradient(change))
@@ -83,7 +86,7 @@ def _barrier(change: Any, twins: Any, others: Any) -> Any:
     return convert_element_type(select(twins, zeros, like(here, 0)), typeof(change).dtype)
 
 
-def tolerance(w: Any) -> Any:
+def tolerance(w: Array) -> Any:
     """By how much equal values may differ: some roundings of the sum of all sizes."""
     size = absolute(w)
     axis = typeof(size).ndim - 1
@@ -92,6 +95,6 @@ def tolerance(w: Any) -> Any:
     return broadcast_to(mul(total, like(total, 4 * eps)), typeof(size).shape, tuple(range(axis)))
 
 
-def inverse(x: Any, where: Any) -> Any:
+def inverse(x: Array, where: Array) -> Any:
     """1 / x at some places, elsewhere 0."""
     return select(where, div(like(x, 1), select(where, x, like(x, 1))), like(x, 0))

@@ -130,7 +130,7 @@ def columns(v: Array, x: Array) -> Any:
     return broadcast_to(v, typeof(x).shape, tuple(range(typeof(x).ndim - 1)))
 
 
-def hermitian(x: Any, *, lower: bool = True) -> Any:
+def hermitian(x: Array, *, lower: bool = True) -> Any:
     """The Hermitian matrix that a routine sees if it reads one triangle: the other one is its
     mirror, and the diagonal is real."""
     if dtypes.issubdtype(typeof(x).dtype, np.complexfloating):

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._core.typing import Array, ArrayLike
+from teucer._core.typing import Array, ArrayLike, Tangents
 from teucer._dimensions.dimensions import is_constant, min_dim
 from teucer._lower import hlo
 from teucer._transform.limits.tangents import Limits
@@ -132,7 +132,7 @@ class Svd(MatrixPrimitive):
     def jvp(
         self,
         primals: Sequence[Array],
-        tangents: Sequence[object],
+        tangents: Tangents,
         *,
         full_matrices: bool,
         compute_uv: bool,
@@ -298,7 +298,7 @@ class _Scales(NamedTuple):
     values: Any
 
 
-def _scales(s: Array, inner: Any, *, single: bool) -> tuple[_Scales, _Scales, Any]:
+def _scales(s: Array, inner: Array, *, single: bool) -> tuple[_Scales, _Scales, Any]:
     """The scales where values are neither equal nor zero, and else 0; those of turns; and the
     directions of singular values.
 
@@ -319,7 +319,7 @@ def _scales(s: Array, inner: Any, *, single: bool) -> tuple[_Scales, _Scales, An
     )
 
 
-def _vector_tangents(t: Any, u: Any, vh: Any, inner: Any, scales: _Scales) -> Any:
+def _vector_tangents(t: Array, u: Array, vh: Array, inner: Array, scales: _Scales) -> Any:
     """Tangents of U and V^H, given inner = U^H dA V.
 
     Wan & Zhang, "Automatic differentiation for complex valued SVD", arXiv:1909.02659, the sums and

@@ -261,7 +261,7 @@ def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
     return jnp.where(is_large, other, jnp.log(jnp.where(is_large, 1, p)))
 
 
-def complement(direct: Any, rest: Any) -> Any:
+def complement(direct: Array, rest: Array) -> Any:
     """A probability, as what is left by the rest where that is the smaller one."""
     return jnp.where(rest < 0.5, 1 - rest, direct)
 
