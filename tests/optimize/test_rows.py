@@ -205,7 +205,7 @@ def test_values_and_gradients_of_a_cross_entropy() -> None:
 
 
 def test_on_devices_that_hold_parts() -> None:
-    mesh = jax.make_mesh((2,), ("d",))
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("d")
 
     def f(x: Any, i: Any) -> Any:
