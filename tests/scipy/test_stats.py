@@ -489,3 +489,14 @@ def test_dtypes():
 def test_distributions_are_of_real_numbers(call):
     with pytest.raises(TypeError, match="does not support complex-valued inputs"):
         call()
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", DISCRETE)
+def test_logarithm_of_a_probability_of_1_is_not_minus_0(name, jit):
+    family, shapes = getattr(stats, name), DISCRETE[name][0]
+    for f, x in (("logcdf", 1e9), ("logsf", -1e9)):
+        if f in family.__all__:
+            f = getattr(family, f)
+            value = np.asarray((jax.jit(f) if jit else f)(x, *shapes))
+            assert value == 0 and not np.signbit(value), (f, value)

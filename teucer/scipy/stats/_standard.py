@@ -257,7 +257,8 @@ def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
     if rest is None or jnp.iscomplexobj(p):
         return jnp.log(p)
     is_large = p > 0.5
-    other = jnp.log1p(-jnp.where(is_large, rest(*args), 0))
+    # 0 - x, not -x: the logarithm of 1 is 0, not -0.
+    other = jnp.log1p(0 - jnp.where(is_large, rest(*args), 0))
     return jnp.where(is_large, other, jnp.log(jnp.where(is_large, 1, p)))
 
 
