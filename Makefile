@@ -13,7 +13,7 @@
 #   make conformance    JAX's published tests, where they are laid out
 #   make docs           the documentation site
 #   make mutants        changes to the library that tests must notice; drawn by chance in a package:
-#                       ROOM=lax/_sorting.py, or ROOM=random
+#                       PART=lax/_sorting.py, or PART=random
 #   make lint, format, clean
 
 SHELL := /bin/bash
@@ -110,7 +110,7 @@ docs: .venv/.docs-installed
 # The first draw notes which tests come by which lines: that takes as long as the quick tests in one
 # process.
 mutants: .venv/.installed
-	$(BIN)/python tools/mutants.py $(ROOM) $(if $(ROOM),-n $(or $(NUMBER),8))
+	$(BIN)/python tools/mutants.py $(PART) $(if $(PART),-n $(or $(NUMBER),8))
 
 bench: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/compare.py --jax .venv-jax/bin/python --teucer $(BIN)/python $(BENCH_ARGS)

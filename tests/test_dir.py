@@ -48,7 +48,7 @@ def test_modules_show_what_they_declare():
     wrong = {}
     for name in public_modules():
         module = importlib.import_module(name)
-        # A face without `__all__` only hands on: nothing in it is its own.
+        # A public module without `__all__` only hands on: nothing in it is its own.
         declared = {n for n in getattr(module, "__all__", vars(module)) if not n.startswith("_")}
         # Names that are not built are found by a table of their own.
         declared |= {n for n in shown(module) - declared if type(getattr(module, n)) is _Unbuilt}

@@ -178,31 +178,33 @@ def test_readme_has_snippets():
     assert SNIPPET.search((ROOT / "README.md").read_text())
 
 
-def room_of(path):
+def module_of(path):
     return path.relative_to(ROOT / "teucer" / "lax").parts[0].removesuffix(".py")
 
 
-def test_rules_say_the_order_of_the_rooms_of_lax():
-    """Each room of lax imports only rooms that docs/rules.md names before it, and is named
+def test_rules_say_the_order_of_the_modules_of_lax():
+    """Each module of lax imports only modules that docs/rules.md names before it, and is named
     there."""
     block = re.search(r"```text\n(_.*?)```", (ROOT / "docs" / "rules.md").read_text(), re.DOTALL)
-    place = {room: i for i, room in enumerate(block[1].split())}
-    rooms = {room_of(path): [] for path in (ROOT / "teucer" / "lax").rglob("*.py")}
-    del rooms["__init__"]
-    assert sorted(place) == sorted(rooms)
+    place = {module: i for i, module in enumerate(block[1].split())}
+    modules = {module_of(path): [] for path in (ROOT / "teucer" / "lax").rglob("*.py")}
+    del modules["__init__"]
+    assert sorted(place) == sorted(modules)
     for path in (ROOT / "teucer" / "lax").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if (
                 isinstance(node, ast.ImportFrom)
                 and (node.module or "").startswith("teucer.lax")
-                and room_of(path) in rooms
+                and module_of(path) in modules
             ):
                 inner = node.module.split(".")[2:3]
-                rooms[room_of(path)] += inner or [a.name for a in node.names if a.name in rooms]
+                modules[module_of(path)] += inner or [
+                    a.name for a in node.names if a.name in modules
+                ]
     late = [
-        (room, other)
-        for room, others in rooms.items()
+        (module, other)
+        for module, others in modules.items()
         for other in others
-        if place[other] > place[room]
+        if place[other] > place[module]
     ]
     assert not late

@@ -24,7 +24,7 @@ DEAR = (
     "tempfile",
     "unittest",
 )
-# Rooms that few programs need, or none before it runs something. All rooms that are loaded, and
+# Modules that few programs need, or none before it runs something. All modules that are loaded, and
 # folders.
 RARE = (
     "_derived.exchange",
@@ -53,7 +53,7 @@ def run(code):
     ).stdout
 
 
-def test_modules_that_few_need_are_not_loaded():
+def test_modules_of_others_are_not_loaded():
     assert (
         run(
             f"import jaxlib._jax, sys, teucer, teucer.numpy; print([m for m in {DEAR} if m in "
@@ -63,7 +63,7 @@ def test_modules_that_few_need_are_not_loaded():
     )
 
 
-def test_rooms_that_few_need_are_not_loaded():
+def test_modules_that_few_need_are_not_loaded():
     loaded = run(
         "import sys, teucer; print(*[m for m in sys.modules if m.startswith('teucer.')])"
     ).split()
@@ -75,14 +75,14 @@ def test_small_programs_load_nothing_of_outlining():
     code = """
 import sys, teucer as jax, teucer.numpy as jnp
 jax.jit(lambda x: jnp.sin(x) + 1)(1.0)
-rooms = "outline", "pieces", "products", "convolutions"
-print(*[m for m in sys.modules if m.startswith("teucer._targets.") and m.endswith(rooms)])
+modules = "outline", "pieces", "products", "convolutions"
+print(*[m for m in sys.modules if m.startswith("teucer._targets.") and m.endswith(modules)])
 """
     assert run(code) == "\n"
 
 
 def test_networks_load_no_loops_and_no_special_functions():
-    """What the first trace of a program loads is time until it is ready: 12 ms here. JAX's rooms
+    """What the first trace of a program loads is time until it is ready: 12 ms here. JAX's modules
     are loaded by `import jax`."""
     code = """
 import sys, teucer as jax, teucer.numpy as jnp
@@ -90,8 +90,8 @@ def loss(w, x):
     x = jax.nn.softplus(jax.nn.relu(x @ w))
     return jnp.maximum(x, 0.1).mean() + jnp.add(x, 1).max() + jnp.logaddexp(x, 0).sum()
 jax.jit(jax.grad(loss)).trace(jnp.ones((3, 3)), jnp.ones((2, 3)))
-rooms = "lax._control", "lax._special", "lax._gamma", "numpy._vectorize"
-print(*[m for m in rooms if f"teucer.{m}" in sys.modules], "fractions" in sys.modules)
+modules = "lax._control", "lax._special", "lax._gamma", "numpy._vectorize"
+print(*[m for m in modules if f"teucer.{m}" in sys.modules], "fractions" in sys.modules)
 """
     assert run(code) == "False\n"
 

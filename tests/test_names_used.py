@@ -1,6 +1,6 @@
-"""Rooms ask one another only for names that they have.
+"""Modules ask one another only for names that they have.
 
-`room.name` in the source, which mypy checks for lower floors only.
+`module.name` in the source, which mypy checks for lower layers only.
 """
 
 import ast
@@ -15,7 +15,7 @@ ROOT = Path(teucer.__file__).parent
 ELSEWHERE = {"tensorstore_impl.TS_CONTEXT"}
 
 
-def rooms_of(tree):
+def modules_of(tree):
     """Name -> module of ours, for the imports of a file."""
     found = {}
     for node in ast.walk(tree):
@@ -42,22 +42,22 @@ def rooms_of(tree):
 
 def lacking(path):
     tree = ast.parse(path.read_text())
-    rooms = rooms_of(tree)
+    modules = modules_of(tree)
     own = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     own |= {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            name, room = f"{node.value.id}.{node.attr}", rooms.get(node.value.id)
+            name, module = f"{node.value.id}.{node.attr}", modules.get(node.value.id)
             if (
-                room is not None
+                module is not None
                 and node.value.id not in own
                 and name not in ELSEWHERE
-                and not hasattr(room, node.attr)
+                and not hasattr(module, node.attr)
             ):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
 
 
-def test_names_of_rooms_exist():
+def test_names_of_modules_exist():
     # The alias of jax is of names of JAX; jax2tf needs TensorFlow.
     files = [
         path for path in sorted(ROOT.rglob("*.py")) if not {"compat", "jax2tf"} & set(path.parts)

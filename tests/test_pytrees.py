@@ -1174,7 +1174,7 @@ def test_partial_of_no_function():
         Partial(3)
 
 
-# Faces
+# Public modules
 
 
 def test_faces_hand_on_the_mechanism():

@@ -1,4 +1,4 @@
-"""Rules of the house that a machine can check: about files, not about what they compute."""
+"""Rules that a machine can check: about files, not about what they compute."""
 
 import ast
 import functools
@@ -121,9 +121,9 @@ def test_functions_fit():
     assert not offenders(MODULES, fault)
 
 
-def size_of_floor(floor):
-    """Without what has a room of its own on the floor."""
-    return sum(len(statements_of(path)) for path in (ROOT / "teucer" / floor).glob("*.py"))
+def size_of_layer(layer):
+    """Without what has a package of its own in the layer."""
+    return sum(len(statements_of(path)) for path in (ROOT / "teucer" / layer).glob("*.py"))
 
 
 def test_the_core_is_read_in_an_afternoon():
@@ -139,9 +139,9 @@ def test_design_says_how_long_the_floors_are():
     said = re.findall(
         r"`(_\w+)` \((\d+)(?: statements)?\)", (ROOT / "docs" / "design.md").read_text()
     )
-    assert set(CORE) <= {floor for floor, _ in said}
-    found = {floor: size_of_floor(floor) for floor, _ in said}
-    assert found == pytest.approx({floor: int(lines) for floor, lines in said}, rel=0.1)
+    assert set(CORE) <= {layer for layer, _ in said}
+    found = {layer: size_of_layer(layer) for layer, _ in said}
+    assert found == pytest.approx({layer: int(lines) for layer, lines in said}, rel=0.1)
 
 
 def test_nothing_is_left_to_do():
@@ -200,9 +200,9 @@ def of_types(tree):
     return {node for block in blocks for node in ast.walk(block)}
 
 
-def rooms_by_string(tree, names):
+def modules_by_string(tree, names):
     """Modules that are named by strings: arguments of import_module, whole or by their beginning,
-    and rooms wherever they stand."""
+    and modules wherever they stand."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             written = ast.unparse(node.args[0]).strip("f'\"").split("{")
@@ -224,13 +224,13 @@ def imports_of(path, names):
     """The modules of the package that a module imports, anywhere in it, by a statement or by a
     string."""
     tree = tree_of(path)
-    found = set(rooms_by_string(tree, names))
+    found = set(modules_by_string(tree, names))
     for node in set(ast.walk(tree)) - of_types(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            rooms = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= rooms & names if rooms <= names else rooms & names | {node.module}
+            modules = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= modules & names if modules <= names else modules & names | {node.module}
     return found & names - {name_of(path)}
 
 

@@ -79,14 +79,14 @@ SAYS_ANY = {
 }
 
 CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
-# Parameters of these floors that may be anything: how many in which file, and why.
+# Parameters of these layers that may be anything: how many in which file, and why.
 UNTYPED = {
     "_core/calls.py": (2, "what users pass, which is checked there"),
     "_core/high_types.py": (7, "values of libraries' types: only their class knows their members"),
     "_core/jaxpr.py": (3, "fields by name, options of the printer"),
-    "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a floor above"),
+    "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a layer above"),
     "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
-    "_core/primitive.py": (1, "padded sizes, defined on a floor above"),
+    "_core/primitive.py": (1, "padded sizes, defined on a layer above"),
     "_core/printer.py": (
         4,
         "parameters of any primitive; it knows classes by name, lest it import a circle",
@@ -95,8 +95,8 @@ UNTYPED = {
     "_core/stand_ins.py": (1, "objects of users' classes"),
     "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
     "_lower/context.py": (1, "constants with hooks of their own"),
-    "_lower/contractions.py": (1, "dimension numbers, defined on a floor above"),
-    "_lower/hlo.py": (3, "dimension numbers, defined on a floor above; sizes of either kind"),
+    "_lower/contractions.py": (1, "dimension numbers, defined on a layer above"),
+    "_lower/hlo.py": (3, "dimension numbers, defined on a layer above; sizes of either kind"),
     "_lower/module.py": (1, "meshes of either kind"),
     "_lower/text.py": (1, "scalars of NumPy"),
     "_optimize/passes.py": (2, "scalars of NumPy"),
@@ -216,9 +216,9 @@ def share_of_any(paths):
 
 
 def test_parameters_of_the_core_say_what_they_take():
-    """`Any` is forbidden on these floors, but in the files listed, each as often as it is listed
+    """`Any` is forbidden on these layers, but in the files listed, each as often as it is listed
     and with its reason."""
-    paths = [path for floor in CORE for path in sorted((ROOT / "teucer" / floor).rglob("*.py"))]
+    paths = [path for layer in CORE for path in sorted((ROOT / "teucer" / layer).rglob("*.py"))]
     counts = {
         str(path.relative_to(ROOT / "teucer")): sum(map(says_any, parameters(path)))
         for path in paths
@@ -230,7 +230,7 @@ def test_parameters_of_the_core_say_what_they_take():
     assert share_of_any(paths) < 0.03
 
 
-# The share of parameters that may say `Any` in the other rooms. It only goes down.
+# The share of parameters that may say `Any` in the other modules. It only goes down.
 MOST_ANY = {
     "lax": 0.13,
     "numpy": 0.22,
@@ -256,6 +256,6 @@ MOST_ANY = {
 }
 
 
-@pytest.mark.parametrize("room", MOST_ANY)
-def test_most_parameters_say_what_they_take(room):
-    assert share_of_any(sorted((ROOT / "teucer" / room).rglob("*.py"))) < MOST_ANY[room]
+@pytest.mark.parametrize("module", MOST_ANY)
+def test_most_parameters_say_what_they_take(module):
+    assert share_of_any(sorted((ROOT / "teucer" / module).rglob("*.py"))) < MOST_ANY[module]

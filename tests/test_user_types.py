@@ -97,14 +97,14 @@ def test_type_checkers_accept_the_programs_of_users(tmp_path):
 
 
 def test_faces_whose_names_are_loaded_on_first_use_have_stubs():
-    """Without one type checkers know nothing of a name that the face hands on."""
-    faces = [
+    """Without one type checkers know nothing of a name that the public module hands on."""
+    packages = [
         path
         for path in (ROOT / "teucer").rglob("*.py")
         if re.search(r"^__getattr__, __dir__, .*lazy_module\(", path.read_text(), re.MULTILINE)
     ]
-    assert len(faces) > 10
-    assert [face for face in faces if not face.with_suffix(".pyi").exists()] == []
+    assert len(packages) > 10
+    assert [path for path in packages if not path.with_suffix(".pyi").exists()] == []
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ _MODULES = (
     "interpreters lax memory monitoring nn numpy ops profiler random scipy sharding stages "
     "test_util tree tree_util typing"
 )
-_ROOMS = {
+_SOURCES = {
     **{f"teucer.{name}": f"{name}=." for name in _MODULES.split()},
     "teucer._base.config": (
         "allow_f16_reductions array_garbage_collection_guard auto_pcast check_tracer_leaks "
@@ -84,10 +84,10 @@ _ABSENT = {
     "tree_map": "use jax.tree.map.",
 }
 
-__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES, _ABSENT)
 __all__ = ["__version__", *_names]  # noqa: PLE0604  # the names are strings, from the table
 
-# Gives arrays and tracers their operators. Last, since the rooms of numpy import this package.
+# Gives arrays and tracers their operators. Last, since the modules of numpy import this package.
 with rarely_collected:
     importlib.import_module("teucer.numpy")
 importlib.import_module("teucer._base.tracebacks").hide_frames_of_uncaught()

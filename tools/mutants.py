@@ -2,7 +2,7 @@
 
     tools/mutants.py                   every change listed in tools/mutants.toml, with the tests
     tools/mutants.py FILE              named there; those of one file below teucer/
-    tools/mutants.py -n 8 ROOM ...     8 changes of each file of folders or files below teucer/,
+    tools/mutants.py -n 8 PART ...     8 changes of each file of folders or files below teucer/,
     drawn by chance, with the tests that come by the changed lines, the quickest first
     tools/mutants.py --map [TEST ...]  note which tests come by which lines: all, or those of files
 
@@ -279,9 +279,9 @@ class Map:
         return [n for n in names if self.tests.get(n, {}).get("digest") != digest(ROOT / n)]
 
     def make(self, folder: Path, files: Sequence[str]) -> None:
-        """Run files of tests, and note what they come by; doctests of a room in one process."""
-        face = folder / "teucer/__init__.py"
-        face.write_text(self.texts["__init__.py"] + IN_CHILDREN)
+        """Run files of tests, and note what they come by; doctests of a module in one process."""
+        init = folder / "teucer/__init__.py"
+        init.write_text(self.texts["__init__.py"] + IN_CHILDREN)
         groups = collections.defaultdict(list)
         for name in files:
             groups[name if name.startswith("tests/") else name.split("/")[1]].append(name)
@@ -298,7 +298,7 @@ class Map:
             for name in group:
                 self.add(name, {k: v for k, v in rows.items() if k.split("::")[0] == name}, failed)
             self.save()
-        face.write_text(self.texts["__init__.py"])
+        init.write_text(self.texts["__init__.py"])
 
     def add(self, file: str, rows: dict[str, Any], failed: Sequence[str]) -> None:
         names = [name for name in rows if name not in failed]
@@ -395,9 +395,9 @@ def noticed(
     return found[0] if found else f"broke off, or without end: {status}"
 
 
-def draw(folder: Path, room: str, cover: Map, args: argparse.Namespace) -> tuple[int, int]:
-    """Changes by chance in a room: how many live, among how many."""
-    files = [f for f in sorted(cover.texts) if f == room or f.startswith(f"{room}/")]
+def draw(folder: Path, module: str, cover: Map, args: argparse.Namespace) -> tuple[int, int]:
+    """Changes by chance in a module: how many live, among how many."""
+    files = [f for f in sorted(cover.texts) if f == module or f.startswith(f"{module}/")]
     living = number = 0
     for file in files:
         text = cover.texts[file]
@@ -419,7 +419,7 @@ def draw(folder: Path, room: str, cover: Map, args: argparse.Namespace) -> tuple
             print(f"{said}\n    {file} {change.named(text)}", flush=True)
             living += by is None
             number += 1
-    print(f"## {room}: {number - living} of {number} killed", flush=True)
+    print(f"## {module}: {number - living} of {number} killed", flush=True)
     return living, number
 
 
@@ -460,8 +460,8 @@ def main() -> int:
         if args.number is None and not args.map:
             chosen = [m for m in listed() if not args.names or m.file in args.names]
             every: dict[str, list[str]] = {test: [] for m in chosen for test in m.tests}
-            face = (folder / "teucer/__init__.py").read_text()
-            if by := noticed(folder, "__init__.py", face, every, 3000):
+            init = (folder / "teucer/__init__.py").read_text()
+            if by := noticed(folder, "__init__.py", init, every, 3000):
                 print(f"The tests fail without any change. Mend them first: {by}")
                 return 2
             living, number = run_listed(folder, chosen), len(chosen)
@@ -472,7 +472,7 @@ def main() -> int:
             cover.make(folder, (args.map and args.names) or cover.missing())
         if args.map:
             return 0
-        counts = [draw(folder, room, cover, args) for room in args.names]
+        counts = [draw(folder, module, cover, args) for module in args.names]
     return int(sum(living for living, _ in counts) * 10 > sum(number for _, number in counts))
 
 

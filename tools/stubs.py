@@ -4,8 +4,8 @@ loaded on first use.
     tools/stubs.py            write what is not fresh
     tools/stubs.py --check    name what is not fresh
 
-The tables say what each room hands on: its `__all__`. Type checkers and editors read stubs, which
-say where each name stands; that file then says what it is.
+The tables say what each private module hands on: its `__all__`. Type checkers and editors read
+stubs, which say where each name stands; that file then says what it is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODULES = (
     "teucer.scipy.stats",
     "teucer.sharding",
 )
-# The faces whose tables are made here, and of each the rooms that only its other rooms use.
+# The packages whose tables are made here, and of each the modules that only its others use.
 INNER = {
     "teucer.lax": """
         _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev
@@ -58,8 +58,8 @@ INNER = {
         _linalg_norms _linalg_products _linalg_systems _operands _operators _opt_einsum _others
         _promotion _reading _reference_views _references _updates _writing""",
 }
-TABLE = re.compile(r"(?<=^_ROOMS = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
-# The room of jnp whose functions are made by rows of lax.
+TABLE = re.compile(r"(?<=^_SOURCES = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
+# The module of jnp whose functions are made by rows of lax.
 ROWS = "teucer.numpy._rows"
 LINE = 100
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
@@ -77,30 +77,30 @@ def listed(path: Path) -> list[str]:
     return []
 
 
-def handed(face: str) -> dict[str, list[str]]:
-    """Each room that a face hands on, and the names in its `__all__`. No name comes from two
-    rooms."""
-    folder, found, known = path(face).parent, {}, set()
+def handed(package: str) -> dict[str, list[str]]:
+    """Each module that a package hands on, and the names in its `__all__`. No name comes from two
+    modules."""
+    folder, found, known = path(package).parent, {}, set()
     for file in sorted(folder.rglob("*.py")):
-        room = ".".join(file.relative_to(folder).with_suffix("").parts)
+        source = ".".join(file.relative_to(folder).with_suffix("").parts)
         names = listed(file)
-        if names and room.startswith("_") and room not in ("__init__", *INNER[face].split()):
+        if names and source.startswith("_") and source not in ("__init__", *INNER[package].split()):
             if twice := known.intersection(names):
                 raise ValueError(
-                    f"{room} and another room of {face} list {sorted(twice)} in their __all__"
+                    f"{source} and another module of {package} list {sorted(twice)} in __all__"
                 )
             known.update(names)
-            found[f"{face}.{room}"] = names
+            found[f"{package}.{source}"] = names
     return found
 
 
 def rows() -> dict[str, list[str]]:
-    """For each room of lax, the functions of jnp that its rows make: those that no room of jnp
+    """For each module of lax, the functions of jnp that its rows make: those that no module of jnp
     states."""
     numpy, found = importlib.import_module("teucer.numpy"), {}
     known = set().union(*handed("teucer.numpy").values())
-    for room, names in handed("teucer.lax").items():
-        importlib.import_module(room)
+    for source, names in handed("teucer.lax").items():
+        importlib.import_module(source)
         for row in importlib.import_module("teucer.lax._families").ELEMENTWISE.values():
             name = numpy._ALIASES.get(row.numpy, row.numpy)
             if row.public in names and name and name not in known:
@@ -109,26 +109,26 @@ def rows() -> dict[str, list[str]]:
                         f"the row of {row.name} makes jnp.{name} and lax.{row.public}: they need "
                         "one name"
                     )
-                found.setdefault(room, []).append(name)
-    return {room: sorted(names) for room, names in found.items()}
+                found.setdefault(source, []).append(name)
+    return {source: sorted(names) for source, names in found.items()}
 
 
 def jnp() -> dict[str, list[str]]:
-    """What jnp hands on: of its rooms, and what rows of lax make."""
+    """What jnp hands on: of its modules, and what rows of lax make."""
     return handed("teucer.numpy") | {
         ROWS: sorted(name for names in rows().values() for name in names)
     }
 
 
-def table(rooms: dict[str, list[str]]) -> str:
+def table(sources: dict[str, list[str]]) -> str:
     """The text of a table."""
     lines = []
-    for room, names in sorted(rooms.items()):
-        line = f'    "{room}": "{" ".join(names)}",\n'
+    for source, names in sorted(sources.items()):
+        line = f'    "{source}": "{" ".join(names)}",\n'
         if len(line) > LINE + 1:
             parts = textwrap.wrap(" ".join(names), LINE - 11)
             text = "\n".join(f'        "{part}{" " * (part is not parts[-1])}"' for part in parts)
-            line = f'    "{room}": (\n{text}\n    ),\n'
+            line = f'    "{source}": (\n{text}\n    ),\n'
         lines.append(line)
     return "".join(lines)
 
@@ -145,10 +145,10 @@ def tabled(name: str) -> str:
 def places(module: ModuleType) -> dict[str, tuple[str, str]]:
     """For each name that a module hands on, the module that defines it, and its name there."""
     if module.__name__ == "teucer.numpy":
-        rooms = {name: (room, name) for name, room in module._WHERE.items()}
+        sources = {name: (source, name) for name, source in module._WHERE.items()}
         return (
-            rooms
-            | {alias: rooms[name] for alias, name in module._ALIASES.items()}
+            sources
+            | {alias: sources[name] for alias, name in module._ALIASES.items()}
             | {
                 "ndarray": ("teucer._core.typing", "Array"),
                 **{name: (f"teucer.numpy.{name}", ".") for name in module._MODULES},
@@ -174,8 +174,8 @@ def stub(name: str) -> str:
         if public == "Array" and name == "teucer":
             lines.append("from teucer._core.typing import Array as Array")
         elif public in known:
-            room, other = known[public]
-            if room == ROWS:
+            source, other = known[public]
+            if source == ROWS:
                 elementwise = importlib.import_module("teucer.lax._families").ELEMENTWISE.values()
                 kind = (
                     "Unary"
@@ -185,12 +185,12 @@ def stub(name: str) -> str:
                 lines.append(f"from teucer._core.typing import {kind}")
                 others.append(f"{public}: {kind}")
             elif other == ".":
-                parent, _, last = room.rpartition(".")
+                parent, _, last = source.rpartition(".")
                 lines.append(f"from {parent} import {last} as {public}")
             elif other == public:
-                lines.append(f"from {room} import {public} as {public}")
+                lines.append(f"from {source} import {public} as {public}")
             else:  # another name is not handed on by an import
-                lines.append(f"from {room} import {other} as _{public}")
+                lines.append(f"from {source} import {other} as _{public}")
                 others.append(f"{public} = _{public}")
         else:
             others.append(f"{public}: Any")

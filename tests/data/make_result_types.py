@@ -49,7 +49,7 @@ LEFT_OUT = {
     "rng_uniform",
     "rng_bit_generator",
 }
-ROOMS = ("numpy", "nn", "scipy.special")
+MODULES = ("numpy", "nn", "scipy.special")
 EXPRESSIONS = (
     "lax.cond(True, lambda: 1.0, lambda: jnp.float32(2))",
     "lax.cond(True, lambda: jnp.float32(2), lambda: 1.0)",
@@ -126,8 +126,8 @@ def main(name, x64):
     }
     operands = {text: eval(text, {n: getattr(jnp, n) for n in dir(jnp)}) for text in OPERANDS}
     out = {}
-    for room in ROOMS:
-        module = importlib.import_module(f"{name}.{room}")
+    for inner in MODULES:
+        module = importlib.import_module(f"{name}.{inner}")
         for function_name in sorted(dir(module)):
             function = getattr(module, function_name)
             if (
@@ -144,7 +144,7 @@ def main(name, x64):
                     lambda f=function, ts=texts: jax.eval_shape(f, *(operands[t] for t in ts))
                 )
                 if types is not None:
-                    out[f"{room}.{function_name}({', '.join(texts)})"] = types
+                    out[f"{inner}.{function_name}({', '.join(texts)})"] = types
     for text in EXPRESSIONS:
         out[text] = result(lambda text=text: eval(text, scope))
     return out

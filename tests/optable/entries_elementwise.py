@@ -21,10 +21,10 @@ from teucer.lax import _structure
 from teucer.lax._families import ELEMENTWISE, Elementwise
 
 Function = Callable[..., Any]
-for _room in pkgutil.iter_modules(
+for _module in pkgutil.iter_modules(
     lax.__path__, "teucer.lax."
 ):  # their import fills the library's table
-    importlib.import_module(_room.name)
+    importlib.import_module(_module.name)
 
 
 def reference(p: Elementwise) -> Function | None:

@@ -220,7 +220,7 @@ def _resolve(path: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"teucer.{module}"), name)  # type: ignore[no-any-return]
 
 
-ROOMS = (
+MODULES = (
     "elementwise",
     "shapes",
     "indexing",
@@ -238,8 +238,8 @@ ROOMS = (
 def all_ops() -> dict[str, Op]:
     """Every entry by name."""
     table: dict[str, Op] = {}
-    for room in ROOMS:
-        for op in importlib.import_module(f"optable.entries_{room}").OPS:
+    for module in MODULES:
+        for op in importlib.import_module(f"optable.entries_{module}").OPS:
             assert op.name not in table, f"two entries are called {op.name}"
             table[op.name] = op
     return table

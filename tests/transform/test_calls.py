@@ -112,9 +112,11 @@ def entered_by(function, x):
 def test_what_is_compiled_is_one_call_of_cpp(name):
     """Functions of several operations, called again, check their options and call one program."""
     entered, expected, found = entered_by(WARM[name], jnp.asarray(X))
-    # `face` is a library function, `call` a primitive that runs by itself.
+    # `wrapper` is a library function, `call` a primitive that runs by itself.
     assert (
-        found.tolist() == expected.tolist() and entered.count("face") == 1 and "call" not in entered
+        found.tolist() == expected.tolist()
+        and entered.count("wrapper") == 1
+        and "call" not in entered
     ), entered
 
 
@@ -125,8 +127,10 @@ def test_checks_are_part_of_the_program(name):
     own, _, _ = entered_by(lambda x: x[None], x)
     entered, expected, found = entered_by(AT_ONCE[name], x)
     entered = entered[len(own) :] if entered[: len(own)] == own else entered
-    # After `face` arguments are asked whether they are high values, once there are types of such.
-    assert entered[0] == "face" and not CHECKS & {*entered} and entered.count("face") == 1, entered
+    # After `wrapper` arguments are asked whether they are high values, once there are such types.
+    assert entered[0] == "wrapper" and not CHECKS & {*entered} and entered.count("wrapper") == 1, (
+        entered
+    )
     assert found.tolist() == expected.tolist() == jit(AT_ONCE[name])(x).tolist()
 
 

@@ -467,8 +467,8 @@ def array_text(value: HostArray, name: str) -> str:
     if not value.size:
         return f"Array([], shape={value.shape}, {name})"
     body = np.array2string(value, separator=", ", prefix="Array(", suffix=")")
-    room = len(body.rpartition("\n")[2]) + len(name) + 3
-    return f"Array({body},{' ' if room < np.get_printoptions()['linewidth'] else ' ' * 6}{name})"
+    width = len(body.rpartition("\n")[2]) + len(name) + 3
+    return f"Array({body},{' ' if width < np.get_printoptions()['linewidth'] else ' ' * 6}{name})"
 
 
 @_member

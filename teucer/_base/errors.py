@@ -31,7 +31,7 @@ class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "ax
 
 
 def value_error(op: str, what: str, /, remedy: str = "", **values: object) -> ValueError:
-    """A ValueError in the house form, to be raised by the caller: for shapes and values.
+    """A ValueError in the library's form, to be raised by the caller: for shapes and values.
 
     >>> raise value_error("stack", "no arrays given (C1)", "Pass at least one.", axis=0)
     Traceback (most recent call last):
@@ -43,7 +43,7 @@ def value_error(op: str, what: str, /, remedy: str = "", **values: object) -> Va
 
 
 def type_error(op: str, what: str, /, remedy: str = "", **values: object) -> TypeError:
-    """A TypeError in the house form, to be raised by the caller: for dtypes and kinds of object."""
+    """A TypeError in the library's form, to be raised by the caller: for dtypes and kinds."""
     return TypeError(message(op, what, remedy, values))
 
 

@@ -1,4 +1,4 @@
-"""Public modules whose rooms are loaded on first use (PEP 562)."""
+"""Public modules whose private modules are loaded on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 
 __all__ = ["lazy_module", "listing"]
 
-# on_handing(module, name, value): what is done with a name that a face hands on for the first time
+# on_handing(module, name, value): what is done with a name that a public module hands on for the
+# first time
 # (`teucer.compat`).
 on_handing: Callable[[str, str, object], None] | None = None
 
 
 def lazy_module(
     module: str,
-    rooms: Mapping[str, str],
+    sources: Mapping[str, str],
     absent: Mapping[str, str] | None = None,
     finish: Callable[[Any], object] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of its rooms.
+    """`__getattr__`, `__dir__` and `__all__` of a module that hands on names of private ones.
 
-    rooms: for each module, the names that it gives, in one string; `name=other` gives its `other`
+    sources: for each module, the names that it gives, in one string; `name=other` gives its `other`
     as `name`, `name=.` the module itself.
     absent: for names that users may look for in vain, what to say.
     finish: what makes of a value the one that is handed on.
@@ -33,21 +34,21 @@ def lazy_module(
     ['sort', 'top_k']
     """
     where: dict[str, tuple[str, str]] = {}
-    for room, names in rooms.items():
+    for source, names in sources.items():
         for item in names.split():
             name, _, other = item.partition("=")
-            where[name] = (room, other or name)
+            where[name] = (source, other or name)
 
-    # Type checkers take its result for the type of every name of a face that has no stub.
+    # Type checkers take its result for the type of every name of a public module that has no stub.
     def __getattr__(name: str) -> Any:
         try:
-            room, other = where[name]
+            source, other = where[name]
         except KeyError:
             advice = f": {absent[name]}" if absent and name in absent else ""
             raise AttributeError(
                 f"module {sys.modules[module].__name__!r} has no attribute {name!r}{advice}"
             ) from None
-        loaded = importlib.import_module(room)
+        loaded = importlib.import_module(source)
         value: object = loaded if other == "." else getattr(loaded, other)
         value = finish(value) if finish is not None else value
         setattr(sys.modules[module], name, value)

@@ -498,11 +498,11 @@ def reshaped(x: Aval, shape: Sequence[Size]) -> PartitionSpec:
         left = [n for group in names for n in group]
         possible = (len(old) == 1 or len(new) == 1) and not any(names[filled:])
         for j in new if possible else ():
-            room = shape[j]
-            while left and room % sizes[left[0]] == 0:
-                room //= sizes[left[0]]
+            left_over = shape[j]
+            while left and left_over % sizes[left[0]] == 0:
+                left_over //= sizes[left[0]]
                 entries[j] = (*entries[j], left.pop(0))
-            if room != 1:
+            if left_over != 1:
                 break
         if left:
             raise ShardingTypeError(

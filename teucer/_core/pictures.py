@@ -26,7 +26,7 @@ STYLE = """
 .tj summary { cursor: pointer; } .tj summary::before { content: "\\25B8"; }
 .tj details[open] > summary::before { content: "\\25BE"; }
 """
-_MOST = 3000  # rows that a page has room for
+_MOST = 3000  # rows that fit on a page
 
 
 class Rows:

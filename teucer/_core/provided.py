@@ -1,8 +1,8 @@
-"""What upper floors provide to lower ones.
+"""What upper layers provide to lower ones.
 
 One record, each field of which is filled once, while the package is loaded.
 
-A lower floor asks `provided.zeros(aval)`; the upper floor that has it says
+A lower layer asks `provided.zeros(aval)`; the upper layer that has it says
 `provided.fill(zeros=zeros)` where it stands.
 """
 
@@ -63,7 +63,7 @@ class References(NamedTuple):
 
 @final
 class Provided:
-    """What each floor above the core has said of itself."""
+    """What each layer above the core has said of itself."""
 
     # _programs: runner(primitive, params) is what runs a primitive outside any trace.
     runner: Callable[[Any, dict[str, Any]], Callable[..., tuple[Any, ...]]]
@@ -75,7 +75,7 @@ class Provided:
     # whole_sharding(ndim) is that of a type that says nothing.
     partition_of: Callable[[Any, tuple[Any, ...]], Any]
     whole_sharding: Callable[[int], Any]
-    # _devices: parts(), the room of the types of parts (`_devices.parts`); loaded with the first
+    # _devices: parts(), the module of the types of parts (`_devices.parts`); loaded with the first
     # such type that a library asks for.
     parts: Callable[[], Any]
     # lax: the array operations that transformations use (`array_ops`).

@@ -124,7 +124,7 @@ class Stated:
 
 
 class Partition(Protocol):
-    """How an array lies over the axes of a mesh: a `NamedSharding`, which a floor above the core
+    """How an array lies over the axes of a mesh: a `NamedSharding`, which a layer above the core
     defines."""
 
     @property

@@ -193,7 +193,7 @@ class Dimension:
     __slots__ = ("scope", "terms", "_hash")
     # NumPy's operators give way to these.
     __array_priority__: ClassVar[int] = 1000
-    # How a dimension becomes an array while a program is traced; the upper floors install it
+    # How a dimension becomes an array while a program is traced; the upper layers install it
     # (teucer.lax).
     as_array: ClassVar[Any] = None
 

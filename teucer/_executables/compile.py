@@ -74,7 +74,7 @@ class Module(NamedTuple):
 
 @final
 class Executable:
-    """A compiled module. Its machine code is evicted when the process has no room for more, and
+    """A compiled module. Its machine code is evicted when the process can hold no more, and
     comes back at its next use."""
 
     __slots__ = (

@@ -135,7 +135,7 @@ class Target:
         maps left; it says if it dropped any. Give pages of the host back that are kept, if they are
         scarce.
 
-        Raises RuntimeError if there is no room.
+        Raises RuntimeError if the process can hold no more programs.
         """
         memory_maps.make_room(let_go)
         host_memory.give_back_if_scarce()

@@ -1,1 +1,1 @@
-"""jaxlib, adapted: the only room that imports it."""
+"""jaxlib, adapted: the only module that imports it."""

@@ -44,7 +44,7 @@ def measure(say: Callable[[str], None]) -> Measured:
     """
     with config.enable_compilation_cache(False), config.disable_most_optimizations(False):
         say("compiling networks and loops")
-        _compile(lambda x: x + 1, [np.ones(3, np.float32)])  # loads the rooms that compile
+        _compile(lambda x: x + 1, [np.ones(3, np.float32)])  # loads the modules that compile
         lengths = {n: _equations(n) for n in FLAT}
         timed = _compiling(
             {("flat", n): lambda n=n: _compile(*_flat(n), outline=False) for n in FLAT}

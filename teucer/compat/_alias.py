@@ -160,13 +160,13 @@ def _resolve(cls: type, home: str) -> None:
     cls.__annotations__ = hints
 
 
-def _handed(face: str, name: str, value: object) -> None:
-    """A face hands on a name for the first time: a module of its own, or something of a room."""
+def _handed(public: str, name: str, value: object) -> None:
+    """A public module hands on a name for the first time: of a module, or from a private one."""
     if isinstance(value, ModuleType):
         if _is_public(value.__name__):
             _give_name(value, "jax" + value.__name__.removeprefix("teucer"))
     else:
-        _give_home(value, "jax" + face.removeprefix("teucer"))
+        _give_home(value, "jax" + public.removeprefix("teucer"))
 
 
 _Compiled = type(teucer.numpy.sin)

@@ -1,4 +1,4 @@
-"""Classes of Teucer's rooms say a module of `jax`.
+"""Classes of Teucer's private modules say a module of `jax`.
 
 Libraries choose by the first word of `type(x).__module__` how they treat a value (opt_einsum,
 autoray, Keras). So `teucer._core.stage.StageTracer` says `jax._core.stage`, a second name of the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teucer._base.lazy import lazy_module
 
-_ROOMS = {
+_SOURCES = {
     "teucer._derived.communication.collect": "communication",
     "teucer.debug._compiles": "compiles",
     "teucer.debug._effects": "DebugEffect OrderedDebugEffect",
@@ -16,4 +16,4 @@ _ROOMS = {
     "teucer.lax._breakpoints": "breakpoint",
     "teucer.lax._callbacks": "callback=debug_callback",
 }
-__getattr__, __dir__, __all__ = lazy_module(__name__, _ROOMS)
+__getattr__, __dir__, __all__ = lazy_module(__name__, _SOURCES)

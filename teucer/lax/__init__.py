@@ -2,14 +2,14 @@
 
 What NumPy's functions and everything else are written in.
 
-Each room is loaded on first use.
+Each module is loaded on first use.
 """
 
-import teucer.lax._on_demand  # provides what floors below ask for
+import teucer.lax._on_demand  # provides what layers below ask for
 from teucer._base import lazy
 
-# What the rooms hand on, from their `__all__`: made by tools/stubs.py.
-_ROOMS = {
+# What the modules hand on, from their `__all__`: made by tools/stubs.py.
+_SOURCES = {
     "teucer.lax._arithmetic": (
         "RoundingMethod abs abs_p add add_p and_p bitwise_and bitwise_not bitwise_or bitwise_xor "
         "ceil ceil_p clamp clamp_p clz clz_p complex complex_p conj conj_p div div_p eq eq_p "
@@ -131,5 +131,5 @@ _ABSENT = {
 }
 
 __getattr__, __dir__, __all__ = lazy.lazy_module(
-    __name__, _ROOMS | {"teucer.lax.linalg": "linalg=."}, _ABSENT
+    __name__, _SOURCES | {"teucer.lax.linalg": "linalg=."}, _ABSENT
 )

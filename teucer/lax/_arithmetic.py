@@ -41,8 +41,8 @@ from teucer.lax._families import (
     check_dtypes,
     check_same,
     describe,
-    face,
     operands,
+    published,
     scalar_like,
     unary,
 )
@@ -272,7 +272,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
     return _mul(x, y)
 
 
-face(
+published(
     mul, "mul", describe("Product x * y, computed in out_dtype if that is given.", mul_p, "x", "y")
 )
 
@@ -430,7 +430,7 @@ def reciprocal(x: ArrayLike) -> Array:
 
 
 integer_pow.__module__ = "teucer.lax"
-face(
+published(
     reciprocal,
     "reciprocal",
     "Reciprocal 1 / x.\n\n    x: T[shape], T in floating, complexfloating  ->  T[shape]\n"
@@ -494,7 +494,7 @@ def round(
     return round_p.call(x, rounding_method=RoundingMethod(rounding_method))[0]
 
 
-face(
+published(
     round,
     "round",
     describe(
@@ -840,7 +840,7 @@ def conj(x: ArrayLike) -> Array:
     return conj_p.call(x, input_dtype=typeof(x).dtype)[0]
 
 
-face(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj_p, "x"))
+published(conj, "conj", describe("Complex conjugate; a real x becomes complex.", conj_p, "x"))
 
 
 # Bits

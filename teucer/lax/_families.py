@@ -54,7 +54,7 @@ __all__ = [
     "check_dtypes",
     "check_same",
     "describe",
-    "face",
+    "published",
     "not_broadcast",
     "operands",
     "or_series",
@@ -440,8 +440,8 @@ def unary(
     """A row for an operation of one operand: its primitive, and its public function (`public`, or
     the same name).
 
-    numpy: the name of NumPy's function of this meaning. If no room of jnp states it, jnp's is made
-    of the row.
+    numpy: the name of NumPy's function of this meaning. If no module of jnp states it, jnp's is
+    made of the row.
     by_parts: the lowering for complex operands, where it is another one, and complex_cost: what it
     costs.
     by_series: that by a series, and series_of: for which dtypes targets may ask for it.
@@ -488,7 +488,7 @@ def unary(
                 raise
 
         function = plain
-    return primitive, face(function, public, describe(doc, primitive, "x"))
+    return primitive, published(function, public, describe(doc, primitive, "x"))
 
 
 def binary(
@@ -538,7 +538,7 @@ def binary(
                 raise
         return bind(*spread)[0]
 
-    return primitive, face(function, public, describe(doc, primitive, *names), names)
+    return primitive, published(function, public, describe(doc, primitive, *names), names)
 
 
 def stretched(*xs: Any) -> tuple[Any, ...] | None:
@@ -593,7 +593,7 @@ def describe(doc: str, primitive: Elementwise, *names: str) -> str:
     )
 
 
-def face(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Any:
+def published(function: Function, name: str, doc: str, names: Sequence[str] = ()) -> Any:
     """Give a generated function its public name and docstring, and its parameters their names."""
     if names and tuple(names) != ("x", "y"):
         function = _renamed(function, names)

@@ -1,4 +1,4 @@
-"""What is provided to the floors below, loaded when it is asked for, since `import teucer` would
+"""What is provided to the layers below, loaded when it is asked for, since `import teucer` would
 take longer with it."""
 
 from __future__ import annotations

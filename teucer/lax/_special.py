@@ -50,7 +50,7 @@ from teucer.lax._families import (
     Elementwise,
     binary,
     describe,
-    face,
+    published,
     scalar_like,
     stretched,
     unary,
@@ -766,7 +766,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return regularized_incomplete_beta_p.call(*(stretched(a, b, x) or (a, b, x)))[0]
 
 
-face(
+published(
     betainc,
     "betainc",
     describe(

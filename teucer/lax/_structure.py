@@ -1,4 +1,4 @@
-"""Operations that the rules of all others need. Imports no other room of lax but `_exact`.
+"""Operations that the rules of all others need. Imports no other module of lax but `_exact`.
 
 broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_element_type, add_any.
 """

@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays that can be traced: the face of this package.
+"""NumPy's functions on arrays that can be traced: the public module.
 
 Names are loaded on first use (PEP 562).
 """
@@ -18,8 +18,8 @@ from teucer._transform.dispatching import LIBRARY_MEMBERS as _LIBRARY_MEMBERS
 from teucer.numpy import _array_methods, _opt_einsum
 from teucer.numpy._dtypes import SCALAR_ALIASES, SCALAR_TYPES
 
-# What the rooms hand on, from their `__all__`: made by tools/stubs.py.
-_ROOMS = {
+# What the modules hand on, from their `__all__`: made by tools/stubs.py.
+_SOURCES = {
     "teucer.numpy._arithmetic": "divmod float_power floor_divide fmod gcd lcm power remainder",
     "teucer.numpy._averages": "average",
     "teucer.numpy._bits": "packbits unpackbits",
@@ -136,7 +136,7 @@ _REMOVED = {
     )
 }
 _MODULES = ("linalg", "fft")
-_WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_WHERE = {name: module for module, names in _SOURCES.items() for name in names.split()}
 
 __array_api_version__ = "2024.12"
 e, pi, euler_gamma, inf, nan, newaxis = (

@@ -153,7 +153,7 @@ def _integer_power(x: ArrayLike, y: ArrayLike) -> Any:
     shape = np.shape(x) or np.shape(y)
     from teucer.lax._control.while_loop import (
         while_loop,
-    )  # here and below: rooms of loops that few programs need
+    )  # here and below: modules of loops that few programs need
 
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
     x, y = (broadcast_to(v, shape) for v in (x, y))

@@ -519,7 +519,7 @@ def _round(x: ArrayLike, decimals: int) -> Any:
             _round.__wrapped__(lax.real(x), decimals), _round.__wrapped__(lax.imag(x), decimals)
         )
     dtype, weak = typeof(x).dtype, typeof(x).weak_type
-    # 16-bit floats have no room for the scaled number.
+    # 16-bit floats cannot hold the scaled number.
     wide = _structure.convert_element_type(x, np.dtype(np.float32)) if dtype.itemsize < 4 else x
     scale = scalar_like(wide, 10.0**decimals)
     out = lax.div(lax.round(lax.mul(wide, scale), lax.RoundingMethod.TO_NEAREST_EVEN), scale)

@@ -38,14 +38,14 @@ def converting(function: Callable[P, R]) -> Callable[P, R]:
     `__jax_array__`."""
 
     @functools.wraps(function)
-    def face(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         for x in (*args, *kwargs.values()):
             if type(x) not in plain_classes:
                 given, named = stood_in(args, kwargs)
                 return function(*given, **named)  # type: ignore[arg-type]  # the same parameters
         return function(*args, **kwargs)
 
-    return face
+    return wrapper
 
 
 @overload
@@ -74,7 +74,7 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
     compiled = library(function, static=static)
     current, templates, plainly = trace._current, Templates(function), converting(function)
 
-    def face(*args: object, **kwargs: object) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         if high_types:
             args, kwargs = (
                 tuple(map(as_array, args)),
@@ -98,6 +98,6 @@ def _fast(function: Callable[..., Any], static: Sequence[str], *, plain: bool = 
                 break
         return templates.call(here, args, kwargs)
 
-    functools.update_wrapper(face, function)
-    face.compiled = compiled  # type: ignore[attr-defined]
-    return face
+    functools.update_wrapper(wrapper, function)
+    wrapper.compiled = compiled  # type: ignore[attr-defined]
+    return wrapper

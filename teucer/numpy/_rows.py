@@ -14,16 +14,16 @@ from teucer.lax._families import ELEMENTWISE, Elementwise
 from teucer.numpy import _ufuncs
 from teucer.numpy._promotion import ANY, INEXACT, NUMERIC
 
-# The names that the rows of each room say with `numpy=`, and no room of this package states: made
-# by tools/stubs.py.
-_ROOMS = {
+# The names that the rows of each module say with `numpy=`, and no module of this package states:
+# made by tools/stubs.py.
+_SOURCES = {
     "teucer.lax._arithmetic": "nextafter square",
     "teucer.lax._elementwise": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p sin sinh "
         "sqrt tan tanh"
     ),
 }
-_WHERE = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_WHERE = {name: module for module, names in _SOURCES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Unary | Binary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teucer._base import lazy
 
-_ROOMS = {
+_SOURCES = {
     "teucer._devices.meshes": (
         "AbstractDevice AbstractMesh AxisType Mesh get_abstract_mesh get_mesh set_mesh "
         "use_abstract_mesh"
@@ -21,4 +21,4 @@ _ABSENT = {
     "PositionalSharding": "it was removed in JAX 0.6; use NamedSharding.",
 }
 
-__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, __all__ = lazy.lazy_module(__name__, _SOURCES, _ABSENT)

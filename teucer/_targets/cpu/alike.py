@@ -42,7 +42,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_part(eqn: Eqn) -> bool:
-    name = eqn.primitive.name  # their rooms are loaded by programs that have them
+    name = eqn.primitive.name  # their modules are loaded by programs that have them
     if name != "unstack" and name != "slice":
         return False
     if eqn.invars[0].aval.extended or not eqn.outvars or eqn.outvars[0].aval.size == 1:

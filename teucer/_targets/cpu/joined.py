@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = ["joined"]
 
-# Primitives whose operands or results XLA lays out as suits it; their rooms are loaded by programs
-# that have them.
+# Primitives whose operands or results XLA lays out as suits it; their modules are loaded by
+# programs that have them.
 _REORDERING = ("transpose", "conv_general_dilated")
 
 

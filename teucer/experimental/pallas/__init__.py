@@ -2,7 +2,7 @@
 
 from teucer._base import lazy
 
-_ROOMS = {
+_SOURCES = {
     "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
     "teucer.experimental.pallas._checked": "InterpretParams KernelError",
     "teucer.experimental.pallas._specs": (
@@ -46,5 +46,5 @@ _ABSENT = {
     "lower_as_mlir": "programs are written as text.\n  Ask jax.jit(f).lower(*args).as_text().",
     "pallas_export_experimental": "kernels are exported as any program.\n  Use jax.export.export.",
 }
-__getattr__, __dir__, _names = lazy.lazy_module(__name__, _ROOMS, _ABSENT)
+__getattr__, __dir__, _names = lazy.lazy_module(__name__, _SOURCES, _ABSENT)
 __all__ = [*_names]  # noqa: PLE0604  # the names are strings, from the table

@@ -47,16 +47,16 @@ def kernel_primitives() -> dict[str, Primitive]:
     """The primitives that kernels are made of, by name: those of lax, of references, and of
     kernels."""
     found = {
-        str(p): p for room in (lax, linalg, _references, _accesses, _gpu) for p in vars_of(room)
+        str(p): p for module in (lax, linalg, _references, _accesses, _gpu) for p in vars_of(module)
     }
     return {name: p for name, p in found.items() if name not in _MESHES}
 
 
-def vars_of(room: Any) -> list[Primitive]:
+def vars_of(module: Any) -> list[Primitive]:
     return [
         p
-        for name in dir(room)
-        if name.endswith("_p") and isinstance(p := getattr(room, name), Primitive)
+        for name in dir(module)
+        if name.endswith("_p") and isinstance(p := getattr(module, name), Primitive)
     ]
 
 

@@ -69,9 +69,9 @@ def lower_scan(
         return results(*_straight(ctx, apply, length, init, xs, y_avals, reverse))
     # The loop's body has a type also where there are no steps: then there is an element that nobody
     # asks for.
-    room = max_dim(length, 1)
-    xs = [_resized(ctx, x, length, room) for x in xs]
-    buffers = [_zeros(ctx, unmapped_aval(a, 0, room)) for a in y_avals]
+    capacity = max_dim(length, 1)
+    xs = [_resized(ctx, x, length, capacity) for x in xs]
+    buffers = [_zeros(ctx, unmapped_aval(a, 0, capacity)) for a in y_avals]
 
     def step(
         index: Value, carry: Sequence[Value], buffers: Sequence[Value]
@@ -83,7 +83,7 @@ def lower_scan(
     carry, ys = _tail(
         ctx, step, range(length - rest, length) if rest else (), state, reverse, length
     )
-    return results(carry, [_resized(ctx, y, room, length) for y in ys])
+    return results(carry, [_resized(ctx, y, capacity, length) for y in ys])
 
 
 def _resized(ctx: Context, x: Value, size: Size, wanted: Any) -> Any:
