@@ -3,6 +3,7 @@
 Eight CPU devices, jaxprs checked, quickly compiled, random tests repeatable, no jax.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -48,6 +49,13 @@ def pytest_configure(config):
         for arg in config.args
         if not any((config.rootpath / arg).is_relative_to(path) for path in ignored)
     ]
+
+
+def pytest_collection_finish(session):
+    """Take what stands after collection out of the garbage collector's sight: some million objects
+    of 25,000 tests, half a second in each full collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
