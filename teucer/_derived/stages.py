@@ -253,10 +253,12 @@ class Traced(Stage):
         )
 
     def lower_for_export(self, platforms: Sequence[str], arg_names: Sequence[str]) -> Lowering:
-        """The program's text with the constants of the function in it; arguments are called
-        `arg_names` in its messages."""
+        """The program's text with the constants of the function in it, and the places that
+        operations come from; arguments are called `arg_names` in its messages."""
         job = self.job._replace(donated=(False,) * len(self.job.donated))
-        return lower_job(job, platforms, consts=self.staged.consts, arg_names=arg_names)
+        return lower_job(
+            job, platforms, locations=True, consts=self.staged.consts, arg_names=arg_names
+        )
 
 
 _NO_DEVICES = (

@@ -471,8 +471,9 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         return NamedSharding, (self.mesh, self.spec, self._kind)
 
     def __repr__(self) -> str:
-        kind = f", memory_kind={self.memory_kind}" if isinstance(self.mesh, Mesh) else ""
-        return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+        kind = self.memory_kind if isinstance(self.mesh, Mesh) else self._kind
+        memory = "" if kind is None else f", memory_kind={kind}"
+        return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{memory})"
 
 
 first_named_sharding(lambda: NamedShardingBase(meshes.NO_MESH, PartitionSpec()))

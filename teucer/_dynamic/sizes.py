@@ -35,6 +35,7 @@ __all__ = ["in_module", "on_shapes"]
 
 
 _MISFIT = "polymorphic shapes specification."
+_PAGE = "https://docs.jax.dev/en/latest/export/shape_poly.html"
 
 
 class _Equation(NamedTuple):
@@ -108,28 +109,29 @@ def _solve(
 
     def check(x: Any, relation: str, y: Any, what: str) -> None:
         """`what` may name x and y, as {0} and {1}; after them come the sizes found so far."""
-        told = " ".join(
-            part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story
-        )
+        told = "".join(part.format(*(f"{{{i + 2}}}" for i in range(len(values)))) for part in story)
         message = (
             f"Input shapes do not match the {what} Using the following polymorphic shapes "
-            f"specifications: {texts}.{' Obtained dimension variables: ' + told if told else ''}"
+            f"specifications: {texts}.{' Obtained dimension variables: ' + told if told else ''}. "
+            f"Please see {_PAGE}#shape-assertion-errors for more details."
         )
         algebra.check(x, relation, y, message, [x, y, *values])
 
     pending = list(equations)
     scope = next((e.specified.scope for e in equations if is_symbolic(e.specified)), Scope())
     while len(known) < len(wanted):
-        step = next(
-            ((e, name, c) for e in pending for name, c in [_unknown(e.specified, known)] if name),
-            None,
-        )
+        steps = [(e, *_unknown(e.specified, known)) for e in pending]
+        # First what takes no division.
+        step = min((s for s in steps if s[1]), key=lambda s: s[2] != 1, default=None)
         if step is None:
             missing = [name for name in wanted if name not in known]
             raise ValueError(
                 f"Cannot solve for values of dimension variables {set(missing)}. We can only "
                 "solve linear uni-variate constraints. Using the following polymorphic shapes "
-                f"specifications: {texts}."
+                f"specifications: {texts}. Unprocessed specifications: "
+                + ", ".join(f"'{e.specified}' for dimension size {e.place}" for e in pending)
+                + f". Please see {_PAGE}#dimension-variables-must-be-solvable-from-the-input-shapes"
+                " for more details."
             )
         e, name, c = step
         pending.remove(e)
@@ -143,13 +145,12 @@ def _solve(
                 remainder,
                 "EQ",
                 algebra.value(0, known),
-                f"{_MISFIT} Division had remainder {{0}} when computing the value of '{name}' "
-                f"from '{e.specified}' for dimension {e.place}.",
+                f"{_MISFIT} Division had remainder {{0}} when computing the value of '{name}'.",
             )
         known[name] = x
         story.append(
             f"'{name}' = {{{len(values)}}} from specification '{e.specified}' for dimension "
-            f"{e.place} (= {{{len(values) + 1}}})."
+            f"{e.place} (= {{{len(values) + 1}}}), "
         )
         values += [x, e.found]
         low, high = scope.ranges[name]

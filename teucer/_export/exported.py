@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
@@ -14,11 +13,12 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import fun_name
-from teucer._core.specs import UNCONSTRAINED
+from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._devices import backends
+from teucer._devices.meshes import AbstractMesh, Mesh
 from teucer._devices.shardings import NamedSharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
@@ -50,6 +50,8 @@ __all__ = [
 # of shardings.
 minimum_supported_calling_convention_version = 9
 maximum_supported_calling_convention_version = 10
+
+_NO_MESH = AbstractMesh((), ())
 
 # Foreign functions that XLA and jaxlib keep for later versions, beside those of LAPACK.
 _STABLE_TARGETS = frozenset(
@@ -164,10 +166,12 @@ class Exported:
         return self  # nothing of it changes
 
     def mlir_module(self, serialized: bool = True) -> str:
-        """The module's text."""
-        text = str(mlir.read_portable(self.mlir_module_serialized))
+        """The module's text, with the places in the exporter's program that operations come
+        from."""
+        module = mlir.read_portable(self.mlir_module_serialized)
         names = [f"result{pytrees.keystr(path)}" for path in pytrees.leaf_paths(self.out_tree)]
-        return mlir.pretty(mlir.readable(text, names))
+        mlir.annotate(module, names, polymorphic=self.uses_global_constants)
+        return mlir.pretty(module, locations=True)
 
     def in_shardings_jax(self, mesh: BaseMesh) -> tuple[Any, ...]:
         """Shardings of the flat arguments on a mesh; None where the module leaves them open."""
@@ -242,15 +246,33 @@ class Exported:
 
 
 def _over(mesh: BaseMesh, sharding: object) -> Any:
-    """A sharding of the same partition over another mesh; None for any that is not of named
-    axes."""
-    return NamedSharding(mesh, sharding.spec) if isinstance(sharding, NamedSharding) else None
+    """A sharding of the same partition and memory over another mesh; None for any that is not of
+    named axes."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    return NamedSharding(mesh, sharding.spec, memory_kind=sharding._memory_kind)
 
 
 def _abstract(sharding: Sharding) -> Any:
-    """A sharding without its devices, which mean nothing elsewhere."""
-    named = isinstance(sharding, NamedSharding) and UNCONSTRAINED not in sharding.spec
-    return _over(sharding.mesh.abstract_mesh, sharding) if named else None
+    """A sharding without its devices, which mean nothing elsewhere; their memory does."""
+    if not isinstance(sharding, NamedSharding) or UNCONSTRAINED in sharding.spec:
+        return None
+    mesh = sharding.mesh
+    kind = sharding._memory_kind if isinstance(mesh, AbstractMesh) else sharding.memory_kind
+    return NamedSharding(mesh.abstract_mesh, sharding.spec, memory_kind=kind)
+
+
+def _in_memories(kinds: Sequence[str | None], avals: Sequence[Any]) -> tuple[Any, ...]:
+    """Shardings of values of one device that say nothing but their memory; None where it is the
+    device's."""
+    return tuple(
+        [
+            None
+            if kind is None
+            else NamedSharding(_NO_MESH, PartitionSpec(*[None] * aval.ndim), memory_kind=kind)
+            for kind, aval in zip(kinds or (None,) * len(avals), avals, strict=True)
+        ]
+    )
 
 
 def _arg_names(tree: PyTree) -> tuple[str, ...]:
@@ -387,9 +409,10 @@ def _exported(
     artifact = mlir.portable(lowering.text)
     _check_custom_calls(lowering.text, disabled)
     placement = lowering.placement
-    ins = (
-        (None,) * len(in_avals) if placement.mesh is None else tuple(map(_abstract, placement.ins))
+    ins = tuple(map(_abstract, placement.ins)) or _in_memories(
+        placement.in_kinds or [a.memory_space.kind for a in in_avals], in_avals
     )
+    outs = lowering.outs if placement.mesh is not None else ()
     return Exported(
         fun_name=traced.fun_name,
         in_tree=traced.in_tree,
@@ -398,7 +421,8 @@ def _exported(
         out_avals=out_avals,
         _has_named_shardings=True,
         _in_named_shardings=ins,
-        _out_named_shardings=tuple(map(_abstract, lowering.outs)),
+        _out_named_shardings=tuple(map(_abstract, outs))
+        or _in_memories(placement.out_kinds, out_avals),
         in_shardings_hlo=(None,) * len(in_avals),
         out_shardings_hlo=(None,) * len(out_avals),
         nr_devices=len(placement.devices),
@@ -410,7 +434,7 @@ def _exported(
         calling_convention_version=version,
         module_kept_var_idx=tuple(i for i, kept in enumerate(lowering.kept) if kept),
         uses_global_constants=lowering.polymorphic or len(platforms) > 1,
-        _get_vjp=functools.partial(_export_vjp, traced),
+        _get_vjp=functools.partial(_export_vjp, traced, lowering.outs),
     )
 
 
@@ -423,8 +447,8 @@ def _check_scopes(fun_name: str, names: Sequence[str], args: Sequence[Value]) ->
                 if first is not None and size.scope is not first[1].scope:
                     raise ValueError(
                         f"Invalid mixing of symbolic scopes when exporting {fun_name}.\n"
-                        f"    '{first[1]}' ({first[0]}): {first[1].scope}\n"
-                        f"    '{size}' ({name}): {size.scope}\n"
+                        f"    Expected current (from {first[0]}) {first[1].scope}\n"
+                        f"    and found for '{size}' ({name}) {size.scope}\n"
                         "  Make all symbolic shapes with one scope: symbolic_shape(..., "
                         "scope=...)."
                     )
@@ -454,8 +478,11 @@ def _check_custom_calls(text: str, disabled: Sequence[DisabledSafetyCheck]) -> N
         )
 
 
-def _export_vjp(traced: Traced, exported: Exported) -> Exported:
-    """The derivative of a traced function, exported for the same platforms."""
+def _export_vjp(traced: Traced, outs: Sequence[Any], exported: Exported) -> Exported:
+    """The derivative of a traced function, exported for the same platforms.
+
+    outs: how the function's results lie, and so their cotangents. Those of arguments lie as these.
+    """
     n = len(exported.in_avals)
 
     def fun_vjp(*args_and_cts: Value) -> Any:
@@ -464,15 +491,24 @@ def _export_vjp(traced: Traced, exported: Exported) -> Exported:
 
     avals = [*exported.in_avals, *(a.cotangent_aval() for a in exported.out_avals)]
     placement = traced.job.placement
-    laid = placement.ins if placement.mesh is not None else ()
+    laid = placement.ins if placement.mesh is not None else (None,) * n
     over = [None if a.partition is None else a.partition.update(mesh=placement.mesh) for a in avals]
     structs = [
         ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s or t)
-        for a, (s, t) in zip(avals, itertools.zip_longest(laid, over), strict=True)
+        for a, s, t in zip(avals, (*laid, *map(_said, outs)), over, strict=True)
     ]
+    told = tuple(None if t else _said(s) for s, t in zip(laid, over, strict=False))
     return export(
-        jit(fun_vjp), platforms=exported.platforms, disabled_checks=exported.disabled_safety_checks
+        jit(fun_vjp, out_shardings=told if any(told) else None),
+        platforms=exported.platforms,
+        disabled_checks=exported.disabled_safety_checks,
     )(*structs)
+
+
+def _said(sharding: Sharding) -> Any:
+    """A sharding that says the whole partition, over devices; None for any other."""
+    over_devices = isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)
+    return sharding if over_devices and _abstract(sharding) is not None else None
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:

@@ -312,6 +312,7 @@ def sharding_text(sharding: NamedSharding | None, devices: Sequence[object] = ()
     if devices:
         place = {d: i for i, d in enumerate(devices)}
         text["devices"] = [place[d] for d in mesh.devices.flat]
+    if sharding._memory_kind is not None:
         text["memory"] = sharding._memory_kind
     return text
 
@@ -320,7 +321,7 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
     """The sharding that `sharding_text` wrote, over these devices."""
     if text is None:
         return None
-    names, sizes = zip(*text["mesh"], strict=True)
+    names, sizes = zip(*text["mesh"], strict=True) if text["mesh"] else ((), ())
     spec = PartitionSpec(
         *[
             UNCONSTRAINED if entry == _OPEN else tuple(entry) if isinstance(entry, list) else entry
@@ -332,10 +333,12 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
     types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
     if "devices" not in text:
         device = AbstractDevice(**text["device"]) if "device" in text else None
-        return NamedSharding(AbstractMesh(sizes, names, types, abstract_device=device), spec)
+        mesh = AbstractMesh(sizes, names, types, abstract_device=device)
+        return NamedSharding(mesh, spec, memory_kind=text.get("memory"))
     own = np.empty(len(text["devices"]), object)
     own[:] = [devices[i] for i in text["devices"]]
-    return NamedSharding(Mesh(own.reshape(sizes), names, types), spec, memory_kind=text["memory"])
+    mesh = Mesh(own.reshape(sizes), names, types)
+    return NamedSharding(mesh, spec, memory_kind=text.get("memory"))
 
 
 def tree_text(tree: PyTree) -> Any:

@@ -21,6 +21,7 @@ from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
 __all__ = [
     "JaxIrContext",
+    "annotate",
     "custom_call_targets",
     "functions",
     "hlo_text",
@@ -66,10 +67,23 @@ def parse(text: str) -> Any:
 
 
 def readable(text: str, results: Sequence[str] = ()) -> Any:
-    """The module that a text says, with what readers look for: over how many devices it runs, and
-    what the results of the main function are called, if `results` says it."""
+    """The module that a text says, with what readers look for (`annotate`)."""
     module = parse(text)
+    annotate(module, results)
+    return module
+
+
+def annotate(module: Any, results: Sequence[str], *, polymorphic: bool | None = None) -> None:
+    """Have a module say over how many devices it runs, and what the results of the main function
+    are called, if `results` says it.
+
+    polymorphic: whether it takes sizes, or the number of a platform, beside its arguments; None
+    where it does not matter.
+    """
     with module.context:
+        if polymorphic is not None:
+            flag = ir.BoolAttr.get(polymorphic)
+            module.operation.attributes["jax.uses_shape_polymorphism"] = flag
         number = ir.IntegerType.get_signless(32)
         for attribute in ("mhlo.num_partitions", "mhlo.num_replicas"):
             if attribute not in module.operation.attributes:
@@ -92,7 +106,6 @@ def readable(text: str, results: Sequence[str] = ()) -> Any:
                     for attrs, name in zip(said, results, strict=True)
                 ]
             )
-    return module
 
 
 def pretty(module: Any, *, locations: bool = False) -> str:
