@@ -136,3 +136,29 @@ def test_symbolic_sizes():
         jax.ShapeDtypeStruct((4 * a,), np.float32)
     )
     assert g.call(jax.device_put(X, over(MESH, "x"))).tolist() == np.cumsum(X).tolist()
+
+
+def test_derivatives_lie_as_arguments_and_results_do():
+    laid_in, laid_out = over(MESH, None, "x"), over(MESH, "x", None)
+    f = jax.jit(lambda x: jnp.sin(x.T), in_shardings=laid_in, out_shardings=laid_out)
+    first = export.export(f)(np.ones((4, 8), np.float32)).vjp()
+    assert first.in_shardings_jax(MESH) == (laid_in, laid_out)
+    assert first.out_shardings_jax(MESH) == (laid_in,)
+    second = first.vjp()
+    assert second.in_shardings_jax(MESH) == (laid_in, laid_out, laid_in)
+    assert second.out_shardings_jax(MESH) == (laid_in, laid_out)
+
+
+def test_nothing_is_said_of_derivatives_where_nothing_is_told():
+    exported = export.export(jax.jit(jnp.sin))(np.ones(4, np.float32)).vjp()
+    assert exported.in_shardings_jax(MESH) == (None, None)
+    assert "sdy" not in exported.mlir_module()
+
+
+def test_shardings_say_the_memory():
+    x = jax.device_put(np.ones((2, 3)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+    host = jax.device_put(x, jax.memory.Space.Host)
+    (lies,) = export.export(jax.jit(jnp.sin))(host).in_shardings_jax(MESH)
+    assert lies.memory_kind == "pinned_host" and lies.spec == P(None, None)
+    read = export.deserialize(export.export(jax.jit(jnp.sin))(host).serialize())
+    assert read.in_shardings_jax(MESH) == (lies,)
