@@ -333,8 +333,8 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
     types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
     if "devices" not in text:
         device = AbstractDevice(**text["device"]) if "device" in text else None
-        mesh = AbstractMesh(sizes, names, types, abstract_device=device)
-        return NamedSharding(mesh, spec, memory_kind=text.get("memory"))
+        abstract = AbstractMesh(sizes, names, types, abstract_device=device)
+        return NamedSharding(abstract, spec, memory_kind=text.get("memory"))
     own = np.empty(len(text["devices"]), object)
     own[:] = [devices[i] for i in text["devices"]]
     mesh = Mesh(own.reshape(sizes), names, types)
