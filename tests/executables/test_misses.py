@@ -52,18 +52,32 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
 @pytest.mark.parametrize(
     "before, now, expected",
     [
-        (((x8,), {}), ((x9,), {}), ["argument x: shape was f32[8], is f32[9]"]),
-        (((x8,), {}), ((x8.astype(int),), {}), ["argument x: dtype was f32[8], is i32[8]"]),
-        (((x8,), {}), ((np.zeros((), int),), {}), ["argument x: type was f32[8], is i32[]"]),
+        (((x8,), {}), ((x9,), {}), ["different input types: at x, now f32[9] and before f32[8]"]),
+        (
+            ((x8,), {}),
+            ((x8.astype(int),), {}),
+            ["different input types: at x, now i32[8] and before f32[8]"],
+        ),
+        (
+            ((x8,), {}),
+            ((np.zeros((), int),), {}),
+            ["different input types: at x, now i32[] and before f32[8]"],
+        ),
         (
             ((1.0,), {}),
             ((np.float32(1),), {}),
-            ["argument x: weak type was ~f32[] (of a Python scalar), is f32[]"],
+            [
+                "different input types: at x, now f32[]{weak_type=False} and before f32[]{weak_type=True}. "
+                "See https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
+            ],
         ),
         (
             ((np.float32(1),), {}),
             ((1.0,), {}),
-            ["argument x: weak type was f32[], is ~f32[] (of a Python scalar)"],
+            [
+                "different input types: at x, now f32[]{weak_type=True} and before f32[]{weak_type=False}. "
+                "See https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
+            ],
         ),
         (((x8, 1), {}), ((x8, 2), {}), ["static argument n: was 1, is 2"]),
         (
@@ -85,15 +99,28 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
                 "alike. Give Alike an __eq__ and a __hash__ that compare what matters."
             ],
         ),
-        (((x8, 1, x8), {}), ((x8, 1, x8, x9), {}), ["argument args[3]: was not given, is now"]),
-        (((x8,), {"y": 1.0}), ((x8,), {}), ["argument y: was given, is not now"]),
-        (((x8,), {}), ((), {"x": x8}), ["argument x: was given by position, is by name"]),
+        (
+            ((x8, 1, x8), {}),
+            ((x8, 1, x8, x9), {}),
+            ["different input pytree: argument args[3]: was not given, is now"],
+        ),
+        (
+            ((x8,), {"y": 1.0}),
+            ((x8,), {}),
+            ["different input pytree: argument y: was given, is not now"],
+        ),
+        (
+            ((x8,), {}),
+            ((), {"x": x8}),
+            ["different input pytree: argument x: was given by position, is by name"],
+        ),
         (
             ((x8,), {"y": {"a": 1, "b": [2]}}),
             ((x8,), {"y": {"a": 1, "b": [2, 3]}}),
             [
                 (
-                    "argument y['b']: pytree was list of length 1, is list of length 2: the "
+                    "different input pytree: argument y['b']: pytree was list of length 1, is "
+                    "list of length 2: the "
                     "lengths do not match"
                 )
             ],
@@ -103,7 +130,8 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
             ((x8,), {"y": [1, 2]}),
             [
                 (
-                    "argument y: pytree was <class 'tuple'>, is <class 'list'>: their Python types "
+                    "different input pytree: argument y: pytree was <class 'tuple'>, is "
+                    "<class 'list'>: their Python types "
                     "differ"
                 )
             ],
@@ -111,15 +139,15 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
         (
             ((x8,), {"y": {"a": [x8]}}),
             ((x8,), {"y": {"a": [x9]}}),
-            ["argument y['a'][0]: shape was f32[8], is f32[9]"],
+            ["different input types: at y['a'][0], now f32[9] and before f32[8]"],
         ),
         (
             ((x8, 1), {}),
             ((x9, 2), {"w": x8}),
             [
                 "static argument n: was 1, is 2",
-                "argument w: was not given, is now",
-                "argument x: shape was f32[8], is f32[9]",
+                "different input pytree: argument w: was not given, is now",
+                "different input types: at x, now f32[9] and before f32[8]",
             ],
         ),
     ],
@@ -155,7 +183,9 @@ def test_the_context(explained):
             f(x8)
 
     (message,) = explained(f, lambda f: f(x8), precisely)
-    assert last_lines(message) == ["option jax_default_matmul_precision: was None, is 'high'"]
+    assert last_lines(message) == [
+        "tracing context: option jax_default_matmul_precision, now high and before None"
+    ]
     (message,) = explained(
         f, lambda f: f(x8), lambda f: jax.vmap(f, axis_name="i")(np.zeros((2, 8), np.float32))
     )
@@ -201,7 +231,7 @@ def test_shardings_and_meshes(explained):
 
     (message,) = explained(f, on(explicit, "i"), on(explicit, "j"))
     assert message.startswith("TRACING") and last_lines(message) == [
-        "argument a['k']: sharding was P('i',), is P('j',)"
+        "different input types: at a['k'], now f32[8@j] and before f32[8@i]"
     ]
     (*_, message) = explained(f, on(mesh, "i"), on(mesh, "j"))
     assert message.startswith("COMPILATION") and last_lines(message) == [
@@ -215,7 +245,7 @@ def test_shardings_and_meshes(explained):
     ]
     (message,) = explained(f, in_force)
     assert last_lines(message) == [
-        "the mesh in force (jax.set_mesh): was none, is ('i': 4, 'j': 2)"
+        "tracing context: the mesh in force (jax.set_mesh), now ('i': 4, 'j': 2) and before none"
     ]
 
 

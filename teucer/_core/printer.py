@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["eqn_text", "jaxpr_text", "literal_text"]
 
 _WIDTH = 80
+_LARGE = 10  # equations of a jaxpr that is written in place
 
 
 class _Always:
@@ -89,8 +91,8 @@ def eqn_text(eqn: Eqn) -> str:
 
 
 def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
-    """The jaxprs that occur more than once in the equations of `jaxpr`, in order of appearance,
-    with names to be called by."""
+    """The jaxprs that are written before `jaxpr`: those that occur more than once in its equations,
+    and large ones, in order of appearance, with names to be called by."""
     times: dict[Jaxpr, int] = {}
     names: dict[Jaxpr, str] = {}
 
@@ -111,7 +113,7 @@ def shared_jaxprs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
     taken: dict[str, int] = {}
     shared = {}
     for inner in times:
-        if times[inner] > 1:
+        if times[inner] > 1 or len(inner.eqns) > _LARGE:
             name = names[inner].strip("<>")
             n = taken[name] = taken.get(name, -1) + 1
             shared[inner] = f"{name}{n}" if n else name
@@ -147,16 +149,16 @@ class _Printer:
             name_stack,
             shared,
         )
+        taken = set(shared.values())
         self.names: dict[Any, str] = {}
-        self.count = 0
+        self.letters = filter(lambda name: name not in taken, map(_letters, itertools.count()))
 
     def name(self, v: Any) -> str:
         if type(v).__name__ == "Literal":
             return literal_text(v)
         name = self.names.get(v)
         if name is None:
-            name = self.names[v] = _letters(self.count)
-            self.count += 1
+            name = self.names[v] = next(self.letters)
         return name
 
     def binder(self, v: Atom, used: set[Atom] | None = None) -> str:
@@ -238,8 +240,11 @@ class _Printer:
         return " ".join(filter(None, notes)) or None
 
     def _share_names(self, inner: Sequence[Atom | None], outer: Sequence[Atom]) -> None:
+        """Name inner variables as outer ones, each name once."""
+        given: set[Atom] = set()
         for v, w in zip(inner, outer, strict=True):
-            if type(v).__name__ == type(w).__name__ == "Var":
+            if type(v).__name__ == type(w).__name__ == "Var" and w not in given:
+                given.add(w)
                 self.names.setdefault(v, self.name(w))
 
     def params(self, eqn: Eqn) -> Any:

@@ -4,7 +4,6 @@ terms: a line each."""
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,7 @@ __all__ = [
     "type_text",
 ]
 
+_WEAK_TYPES = "https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _CONTEXT = 20  # characters that two long values have in common, which are shown before they differ
 
 
@@ -61,16 +61,16 @@ def differences(
     yield from _static_differences(fun, old, new)
     names = [leaves_of(fun, s, leaf_names) for s in (old, new)]
     if old.tree != new.tree:
-        yield from tree_differences(fun, old, new)
+        yield from (f"different input pytree: {x}" for x in tree_differences(fun, old, new))
     before = dict(zip(names[0], old.avals, strict=True))
     for name, aval in zip(names[1], new.avals, strict=True):
         if name in before and before[name] is not aval:
-            yield f"argument {name}: {_type_difference(before[name], aval)}"
+            yield f"different input types: at {name}, {_type_difference(before[name], aval)}"
     if old.donated != new.donated:
         yield f"donated arguments: were {_donated_text(fun, old)}, are {_donated_text(fun, new)}"
     for name, a, b in zip(config.trace_context_names(), old.context, new.context, strict=True):
         if a != b:
-            yield f"{option_text(name)}: {_change(a, b, functools.partial(context_text, name))}"
+            yield f"tracing context: {option_text(name)}, {_now(a, b, name)}"
     if old.axes != new.axes:
         yield f"named axes: were {dict(old.axes[:-1])}, are {dict(new.axes[:-1])}"
     if old.dynamic != new.dynamic:
@@ -197,7 +197,7 @@ def option_text(name: str) -> str:
 def context_text(name: str, value: Any) -> str:
     """The value of such a part."""
     if name != meshes.CONTEXT:
-        return repr(value)
+        return str(value)
     found = None if value is None else value.abstract or value.mesh or value.named
     return "none" if found is None else _mesh_text(found)
 
@@ -354,20 +354,17 @@ def type_text(aval: Any) -> str:
 
 
 def _type_difference(old: Any, new: Any) -> str:
-    parts = ("shape", "dtype", "weak_type", "partition", "vma")
-    changed = [part for part in parts if getattr(old, part, None) != getattr(new, part, None)]
-    if changed in (["partition"], ["vma"]):
-        a, b = getattr(old, changed[0]), getattr(new, changed[0])
-        return (
-            _sharding_difference(a, b)
-            if changed == ["partition"]
-            else f"{changed[0]} was {a}, is {b}"
-        )
-    if changed == ["weak_type"]:
-        python = " (of a Python scalar)"
-        return (
-            f"weak type was {type_text(old)}{python * old.weak_type}, is "
-            f"{type_text(new)}{python * new.weak_type}"
-        )
-    what = changed[0] if len(changed) == 1 else "type"
-    return f"{what} was {type_text(old)}, is {type_text(new)}"
+    weak = getattr(old, "weak_type", False), getattr(new, "weak_type", False)
+    texts = [aval.str_short(short_dtypes=True) for aval in (old, new)]
+    if weak[0] != weak[1]:
+        texts = [f"{text}{{weak_type={w}}}" for text, w in zip(texts, weak, strict=True)]
+    text = f"now {texts[1]} and before {texts[0]}"
+    if texts[0] == texts[1]:  # of one partition over two meshes
+        return f"{text}: {_sharding_difference(old.partition, new.partition)}"
+    return f"{text}. See {_WEAK_TYPES}" if weak[0] != weak[1] else text
+
+
+def _now(old: Any, new: Any, name: str) -> str:
+    """Two values of an option that differ."""
+    before, now = context_text(name, old), context_text(name, new)
+    return f"now {now} and before {before}" if before != now else f"now {new!r} and before {old!r}"
