@@ -67,7 +67,8 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
             ((1.0,), {}),
             ((np.float32(1),), {}),
             [
-                "different input types: at x, now f32[]{weak_type=False} and before f32[]{weak_type=True}. "
+                "different input types: at x, now f32[]{weak_type=False} and before "
+                "f32[]{weak_type=True}. "
                 "See https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
             ],
         ),
@@ -75,7 +76,8 @@ def g(x, n=1, *rest, y=0.0, mode="a", w=None):
             ((np.float32(1),), {}),
             ((1.0,), {}),
             [
-                "different input types: at x, now f32[]{weak_type=True} and before f32[]{weak_type=False}. "
+                "different input types: at x, now f32[]{weak_type=True} and before "
+                "f32[]{weak_type=False}. "
                 "See https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
             ],
         ),
