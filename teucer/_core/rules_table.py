@@ -6,8 +6,9 @@ What they do with each primitive, and none forgotten in silence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias, TypeVar
 
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, jaxprs_in_params
 from teucer._core.primitive import MissingRule, Primitive
 
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["Rules"]
 
 Rule = TypeVar("Rule", bound=Callable[..., object])
+Key: TypeAlias = Primitive | structure.Kind
 
 
 class Rules(Generic[Rule]):
-    """The rules of one interpreter, each for one primitive or more.
+    """The rules of one interpreter, each for one primitive or more, or for all of a kind of
+    structure: calls, branches, loops. That of the primitive itself comes first.
 
     interpreter: what users call it, for messages. rules: for primitives that are there already.
     opaque: primitives that carry jaxprs which the interpreter need not look into: it treats them as
-    primitives that carry none.
+    primitives that carry none. So are those that passes make for themselves (`structure.internal`).
 
     >>> from teucer.lax import add_p, mul_p
     >>> rules = Rules("swap", {add_p: lambda x, y: y + x})
@@ -40,19 +43,27 @@ class Rules(Generic[Rule]):
     def __init__(
         self,
         interpreter: str,
-        rules: Mapping[Primitive, Rule] | None = None,
+        rules: Mapping[Key, Rule] | None = None,
         *,
         opaque: Iterable[Primitive] = (),
     ) -> None:
         self.interpreter = interpreter
-        self._rules: dict[Primitive, Rule] = dict(rules or {})
+        self._rules: dict[Key, Rule] = dict(rules or {})
         self._opaque = set(opaque)
 
-    def define(self, *primitives: Primitive) -> Callable[[Rule], Rule]:
-        """A decorator: the function is the rule of these primitives."""
+    def define(self, *keys: Key) -> Callable[[Rule], Rule]:
+        """A decorator: the function is the rule of these primitives and kinds.
+
+        Raises ValueError where one of them has a rule.
+        """
 
         def defined(rule: Rule) -> Rule:
-            self._rules.update(dict.fromkeys(primitives, rule))
+            if second := [str(key) for key in keys if key in self._rules]:
+                raise ValueError(
+                    f"{self.interpreter}: {', '.join(second)} has a rule already.\n"
+                    "  To put another in its place, say table[primitive] = rule."
+                )
+            self._rules.update(dict.fromkeys(keys, rule))
             return rule
 
         return defined
@@ -62,18 +73,21 @@ class Rules(Generic[Rule]):
 
         Raises MissingRule, which names the primitive, if there is none.
         """
-        rule = self._rules.get(primitive)
+        rule = self.get(primitive)
         return self.missing(primitive) if rule is None else rule
 
     def __contains__(self, primitive: Primitive) -> bool:
-        return primitive in self._rules
+        return self.get(primitive) is not None
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
         self._rules[primitive] = rule
 
     def get(self, primitive: Primitive, default: Rule | None = None) -> Rule | None:
         """The rule of a primitive, or the default."""
-        return self._rules.get(primitive, default)
+        rule = self._rules.get(primitive)
+        if rule is None and (kind := structure.kind_of(primitive)) is not None:
+            rule = self._rules.get(kind)
+        return default if rule is None else rule
 
     def of(self, eqn: Eqn) -> Rule | None:
         """The rule for an equation; None where it needs none, since it carries no jaxprs or is
@@ -85,10 +99,10 @@ class Rules(Generic[Rule]):
 
     def of_call(self, primitive: Primitive, params: Params) -> Rule | None:
         """As `of`, for a call of a primitive."""
-        rule = self._rules.get(primitive)
+        rule = self.get(primitive)
         if (
             rule is None
-            and primitive not in self._opaque
+            and not self._is_opaque(primitive)
             and next(jaxprs_in_params(params), None) is not None
         ):
             self.missing(primitive, " It carries jaxprs, into which the interpreter must look.")
@@ -97,7 +111,10 @@ class Rules(Generic[Rule]):
     def lacking(self, primitives: Iterable[Primitive]) -> list[str]:
         """The names of those of the primitives of which the table says nothing; for a test with
         those that carry jaxprs."""
-        return sorted(str(p) for p in primitives if p not in self._rules and p not in self._opaque)
+        return sorted(str(p) for p in primitives if p not in self and not self._is_opaque(p))
+
+    def _is_opaque(self, primitive: Primitive) -> bool:
+        return primitive in self._opaque or structure.is_internal(primitive)
 
     def missing(self, primitive: Primitive, why: str = "") -> NoReturn:
         """Raise the error that names the primitive and the interpreter."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.calls import check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 
 
+@structure.calls("call")
 @final
 class CustomVmapCall(Primitive):
     """Calls `call` (a function of flat values, or a closed jaxpr once staged); batched by `rule`.

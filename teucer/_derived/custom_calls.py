@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.calls import (
     FlatCall,
     as_indices,
@@ -34,6 +34,7 @@ from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
+    from teucer._core.stage import StageTrace
     from teucer._core.types import Aval
     from teucer._core.typing import Avals, Dims, Params, Value
     from teucer._lower.context import Context
@@ -254,6 +255,17 @@ class Subfunction:
         self.call_wrapped = call
 
 
+def _as_call(
+    operands: Sequence[Any], *, call_jaxpr: ClosedJaxpr, num_consts: int, **params: object
+) -> structure.Call:
+    return structure.Call(call_jaxpr, operands, num_consts)
+
+
+def _as_params(call: structure.Call) -> dict[str, Any]:
+    return dict(call_jaxpr=call.body, num_consts=call.consts)
+
+
+@structure.structured(structure.Call, _as_call, _as_params)
 class CustomCall(Primitive):
     """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a
     derivative of its own."""
@@ -263,6 +275,19 @@ class CustomCall(Primitive):
     keeps_references = True
     # The parameters that are functions.
     functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
+
+    def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
+        """What the function closes over comes as the first operands."""
+        closed, consts = to_jaxpr(params["call_jaxpr"], args)
+        call: Any = structure.of_call(self, params, args)
+        call = call._replace(body=closed, consts=call.consts + len(consts))
+        if consts:
+            params = {**params, **self.wider(len(consts), len(args), params)}
+        return trace.record(self, (*consts, *args), structure.params_of(self, params, call))
+
+    def wider(self, k: int, n: int, params: Params) -> dict[str, Any]:
+        """The rules among the parameters, for k more operands before the n that they know."""
+        raise NotImplementedError
 
     def bind(
         self, *args: object, subfuns: Sequence[Subfunction] | None = None, **params: object

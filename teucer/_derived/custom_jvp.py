@@ -22,7 +22,6 @@ from teucer._derived.custom_calls import (
     SymbolicZero,
     batched,
     closed_over,
-    to_jaxpr,
 )
 from teucer._derived.transposing import transposed_program
 from teucer._trees import pytrees
@@ -30,7 +29,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
     from teucer._core.primitive import Axis
-    from teucer._core.stage import StageTrace
     from teucer._core.typing import Array, Arrays, Cotangent, Dims, Params, Tangents, Value
 
 __all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
@@ -49,19 +47,8 @@ class CustomJVPCall(CustomCall):
     multiple_results = True
     functions = ("call_jaxpr", "jvp")
 
-    def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
-        closed, consts = to_jaxpr(params["call_jaxpr"], args)
-        rule = _ignoring_consts(params["jvp"], len(consts), len(args)) if consts else params["jvp"]
-        return trace.record(
-            self,
-            (*consts, *args),
-            {
-                **params,
-                "call_jaxpr": closed,
-                "jvp": rule,
-                "num_consts": params["num_consts"] + len(consts),
-            },
-        )
+    def wider(self, k: int, n: int, params: Params) -> dict[str, Any]:
+        return {"jvp": _ignoring_consts(params["jvp"], k, n)}
 
     def jvp(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors, tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
@@ -29,7 +29,6 @@ from teucer._derived.custom_calls import (
     batched,
     batched_aval,
     closed_over,
-    to_jaxpr,
     unbatched_zero,
 )
 from teucer._derived.transposing import transposed_rule
@@ -94,25 +93,16 @@ class CustomVJPCall(CustomCall):
     multiple_results = True
     functions = ("call_jaxpr", "fwd_jaxpr_thunk", "bwd")
 
-    def stage(self, trace: StageTrace, args: Sequence[Value], params: Params) -> Any:
-        closed, consts = to_jaxpr(params["call_jaxpr"], args)
-        if consts:
-            k = len(consts)
-            fwd, bwd = params["fwd_jaxpr_thunk"], params["bwd"]
+    def wider(self, k: int, n: int, params: Params) -> dict[str, Any]:
+        fwd, bwd = params["fwd_jaxpr_thunk"], params["bwd"]
 
-            def fwd_wider(*values: Value, moving: Sequence[bool]) -> Any:
-                return fwd(*values[k:], moving=moving[k:])
+        def fwd_wider(*values: Value, moving: Sequence[bool]) -> Any:
+            return fwd(*values[k:], moving=moving[k:])
 
-            def bwd_wider(*values: Value) -> Any:
-                return [None] * k + list(bwd(*values))
+        def bwd_wider(*values: Value) -> Any:
+            return [None] * k + list(bwd(*values))
 
-            params = {
-                **params,
-                "fwd_jaxpr_thunk": fwd_wider,
-                "bwd": bwd_wider,
-                "num_consts": params["num_consts"] + k,
-            }
-        return trace.record(self, (*consts, *args), {**params, "call_jaxpr": closed})
+        return {"fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider}
 
     def jvp(
         self,
@@ -255,6 +245,7 @@ def _match_dim(ct: Cotangent, dim: int | None, wanted: int | None, axis: Axis) -
     return array_ops.to_axis(ct, dim, axis.size, wanted)
 
 
+@structure.internal
 @final
 class CustomLin(Primitive):
     """The linear map of a custom_vjp function: only its transpose is known."""

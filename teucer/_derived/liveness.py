@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
+from teucer._core import structure
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.names import TRANSPOSE
 from teucer._derived.remat import inline_calls
@@ -265,15 +266,16 @@ def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
     kept."""
     left: dict[int, list[Live]] = {}
     for live in residuals:
-        if live.eqn is not None and live.eqn.primitive.name == "scan":
+        if live.eqn is not None and _is_scan(live.eqn):
             left.setdefault(id(live.eqn), []).append(live)
     savings = []
     for found in left.values():
         eqn = found[0].eqn
         assert eqn is not None
-        length, n, m = int(eqn.params["length"]), eqn.params["num_consts"], eqn.params["num_carry"]
+        loop: Any = structure.of(eqn)
+        length, n = loop.times, len(loop.consts)
         ys = sum(live.size for live in found)
-        carries = length * sum(bytes_of(a) for a in eqn.params["jaxpr"].in_avals[n : n + m])
+        carries = length * sum(map(bytes_of, loop.body.in_avals[n : n + len(loop.carry)]))
         savings.append(
             Saving(
                 "jax.checkpoint around the body of the scan",
@@ -282,6 +284,11 @@ def _of_scans(residuals: Sequence[Live]) -> list[Saving]:
             )
         )
     return savings
+
+
+def _is_scan(eqn: Eqn) -> bool:
+    found = structure.of(eqn)
+    return isinstance(found, structure.Loop) and found.condition is None
 
 
 def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
@@ -300,7 +307,7 @@ def _of_functions(jaxpr: Jaxpr, residuals: Sequence[Live]) -> list[Saving]:
     savings = []
     for code, eqns in by_code.items():
         calls = _calls(eqns)
-        if len(calls) < 2 and not any(eqn.primitive.name == "scan" for eqn in eqns):
+        if len(calls) < 2 and not any(map(_is_scan, eqns)):
             continue  # all of it would be computed again at once
         given = {v for call in calls for v in _given(call)} - set(jaxpr.invars)
         freed = [

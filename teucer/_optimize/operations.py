@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from teucer._base import dtypes
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 
 if TYPE_CHECKING:
@@ -107,11 +108,9 @@ def _inside(eqn: Eqn) -> float:
     inner = [sum(map(operations, jaxpr.eqns)) for jaxpr in jaxprs_in_params(eqn.params)]
     if not inner:
         return 0.0
-    if eqn.primitive.name == "scan":
-        return float(eqn.params["length"]) * inner[0]
-    return (
-        max(inner) if eqn.primitive.name == "cond" else inner[0] if len(inner) == 1 else sum(inner)
-    )
+    if structure.kind_of(eqn.primitive) is structure.Branch:
+        return max(inner)
+    return float(structure.times(eqn)) * sum(inner)
 
 
 def _size(aval: ShapedArray) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["StayingCall", "outlined_call_p", "reshaped", "row"]
 
 
+@structure.calls("jaxpr")
 class StayingCall(Primitive):
     """A call of a jaxpr without constants or effects, that stays one in the compiled program."""
 
@@ -36,6 +38,7 @@ class StayingCall(Primitive):
         return tuple(jaxpr(*args))
 
 
+@structure.internal
 @final
 class OutlinedCall(StayingCall):
     """A call that XLA compiles as a function."""

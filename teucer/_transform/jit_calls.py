@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.places import source_info
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
@@ -193,6 +193,7 @@ def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     return found, closed.consts
 
 
+@structure.calls("jaxpr")
 class JaxprCall(Primitive):
     """A primitive that evaluates `jaxpr` on its operands; derivatives and batches of it are calls
     of transformed jaxprs.
@@ -449,6 +450,7 @@ class Jit(ProgramCall, FunctionCall):
 jit_p = Jit()
 
 
+@structure.internal
 @final
 class SizedCall(ProgramCall):
     """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all

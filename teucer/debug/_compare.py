@@ -11,10 +11,11 @@ import ml_dtypes
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._derived.stages import jit
 from teucer.debug._double import is_inexact, widened
-from teucer.debug._walk import inner_call, line_of, shown
+from teucer.debug._walk import line_of, shown
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -105,9 +106,15 @@ def _search(
     return found[0] if found else None
 
 
+def _called(eqn: Eqn) -> ClosedJaxpr | None:
+    """The program of an equation that does no more than to call it."""
+    found = structure.of(eqn) or structure.presumed(eqn)
+    return found.body if isinstance(found, structure.Call) else None
+
+
 def _alone(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
     """The results of an equation, those of a call operation by operation."""
-    inner = inner_call(eqn, len(operands))
+    inner = _called(eqn)
     if inner is not None:
         return interpret(inner, operands, _alone)
     outs: Sequence[Any] = eqn.primitive.call(*operands, **eqn.params)
@@ -117,7 +124,7 @@ def _alone(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
 def _within(
     eqn: Eqn, operands: Sequence[Value], y: Value, other: object, tolerance: float | None
 ) -> Difference:
-    inner = inner_call(eqn, len(operands))
+    inner = _called(eqn)
     deeper = _search(inner, operands, tolerance) if inner is not None else None
     if deeper is not None:
         return deeper

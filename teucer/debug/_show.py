@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from teucer._base import source, tracebacks
+from teucer._core import structure
 from teucer._core.calls import fun_name
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, jaxprs_in_params
 from teucer._core.pictures import STYLE, Rows
@@ -111,7 +112,7 @@ def _lines(jaxpr: Jaxpr) -> list[_Line]:
             back = backward or is_backward(eqn)
             inner = list(jaxprs_in_params(eqn.params)) if eqn.primitive.higher_order else []
             if inner:
-                again = float(eqn.params["length"]) if eqn.primitive.name == "scan" else 1.0
+                again = structure.times(eqn)
                 for body in inner:
                     visit(body, times * again, back)
                 continue

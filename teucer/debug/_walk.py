@@ -12,20 +12,19 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import config, dtypes, source
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer._derived.liveness import is_backward
 from teucer.debug._double import in_double, is_inexact, widened
 from teucer.debug._remedies import Made, remedy
 from teucer.lax._blame import mapped_values
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
-from teucer.lax._control.while_loop import while_p
 from teucer.lax.linalg import eig_p, eigh_p, svd_p
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = ["Equal", "Fault", "Loss", "Walk", "inner_call", "is_backward", "line_of", "shown"]
+__all__ = ["Equal", "Fault", "Loss", "Walk", "line_of", "shown"]
 
 # Which result of a decomposition are the values, of which equal ones share a space.
 _VALUES = {eigh_p: 1, eig_p: 0, svd_p: 0}
@@ -107,35 +106,6 @@ def line_of(eqn: Eqn) -> tuple[str, int] | None:
     return (place.file, place.line) if place is not None else None
 
 
-def is_backward(eqn: Eqn) -> bool:
-    """Whether an equation is of a backward pass."""
-    return "transpose(" in str(eqn.source_info.name_stack)
-
-
-def inner_call(eqn: Eqn, n_operands: int) -> ClosedJaxpr | None:
-    """The program of an equation that does no more than to call it."""
-    found = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
-    if len(found) != 1 or eqn.primitive.name in _NO_CALLS or len(found[0].in_avals) != n_operands:
-        return None
-    outs = [aval.shape for aval in found[0].out_avals]
-    return found[0] if outs == [v.aval.shape for v in eqn.outvars] else None
-
-
-_NO_CALLS = frozenset(
-    {
-        "shard_map",
-        "custom_linear_solve",
-        "pallas_call",
-        "linear_call",
-        "reduce",
-        "reduce_window",
-        "scatter",
-        "run_state",
-        "custom_vmap_call",
-    }
-)
-
-
 @final
 class Walk:
     """One run of a program. `losses`: by line. `nan`, `inf`: the first operation that makes one."""
@@ -155,19 +125,21 @@ class Walk:
 
     def _equation(self, eqn: Eqn, operands: tuple[object, ...]) -> list[Pair]:
         pairs = [self._pair(x) for x in operands]
-        rule = _INSIDE.get(eqn.primitive)
-        if rule is not None:
-            return rule(self, eqn, pairs)
-        inner = inner_call(eqn, len(pairs))
-        if inner is not None:
-            backward = is_backward(eqn)
-            self._backward += backward
-            outs = [self._pair(y) for y in interpret(inner, pairs, self._equation)]
-            self._backward -= backward
-            return outs
-        if eqn.primitive.name == "shard_map":
-            for one, given, found in mapped_values(eqn, [p.primal for p in pairs]):
-                self._look_for_faults(one, Made(str(one.primitive)), given, found)
+        match structure.of(eqn, pairs) or structure.presumed(eqn, pairs):
+            case structure.Call(body):
+                backward = is_backward(eqn)
+                self._backward += backward
+                outs = self._inside(body, pairs)
+                self._backward -= backward
+                return outs
+            case structure.Branch() as branch:
+                index = int(np.asarray(branch.index.primal))
+                return self._inside(branch.chosen(index), branch.operands)
+            case structure.Loop() as loop:
+                return self._looped(eqn, loop)
+            case structure.Mapped():
+                for one, given, found in mapped_values(eqn, [p.primal for p in pairs]):
+                    self._look_for_faults(one, Made(str(one.primitive)), given, found)
         return self._operation(eqn, pairs)
 
     def _pair(self, x: Value) -> Pair:
@@ -250,8 +222,6 @@ class Walk:
             remedy(kind, made),
         )
 
-    # What carries several programs, or runs one of them many times.
-
     def _inside(self, closed: ClosedJaxpr, pairs: Sequence[Pair], step: str = "") -> list[Pair]:
         self._steps += [step] if step else []
         outs = [self._pair(y) for y in interpret(closed, pairs, self._equation)]
@@ -259,56 +229,20 @@ class Walk:
             self._steps.pop()
         return outs
 
-    def branch(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
-        branches = eqn.params["branches"]
-        index = int(np.asarray(pairs[0].primal))
-        return self._inside(branches[min(max(index, 0), len(branches) - 1)], pairs[1:])
+    def _looped(self, eqn: Eqn, loop: structure.Loop) -> list[Pair]:
+        at, n = eqn.where(), len(loop.carry)
 
-    def scanned(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
-        params = eqn.params
-        n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
-        consts, carry, xs = pairs[:n], pairs[n : n + m], pairs[n + m :]
-        rows: list[list[Pair]] = []
-        at = eqn.where()
-        for i in reversed(range(length)) if params["reverse"] else range(length):
-            elements = [Pair(x.primal[i], x.double[i], x.error, Made("argument")) for x in xs]
-            outs = self._inside(
-                params["jaxpr"],
-                [*consts, *carry, *elements],
-                f"in step {i} of {length} of a scan{at}",
-            )
-            carry = [
-                y._replace(made=Made("carry")) for y in outs[:m]
-            ]  # history would grow with each step
-            rows.append(outs[m:])
-        rows = rows[::-1] if params["reverse"] else rows
-        ys = []
-        for j, v in enumerate(eqn.outvars[m:]):
-            column = [row[j] for row in rows]
-            ys.append(_stacked(column, v.aval))
+        def step(i: int, body: ClosedJaxpr, pairs: list[Pair]) -> list[Pair]:
+            outs = self._inside(body, pairs, f"in {loop.step(i)}{at}")
+            # History would grow with each step.
+            return [*(y._replace(made=Made("carry")) for y in outs[:n]), *outs[n:]]
+
+        def element(x: Pair, i: int) -> Pair:
+            return Pair(x.primal[i], x.double[i], x.error, Made("argument"))
+
+        carry, rows = loop.run(step, element, lambda going: bool(np.asarray(going.primal)))
+        ys = [_stacked([row[j] for row in rows], v.aval) for j, v in enumerate(eqn.outvars[n:])]
         return [*carry, *ys]
-
-    def looped(self, eqn: Eqn, pairs: list[Pair]) -> list[Pair]:
-        params = eqn.params
-        n, m = params["cond_nconsts"], params["body_nconsts"]
-        for_cond, for_body, carry = pairs[:n], pairs[n : n + m], pairs[n + m :]
-        at = eqn.where()
-        i = 0
-        while True:
-            step = f"in step {i} of a while loop{at}"
-            (going,) = self._inside(params["cond_jaxpr"], [*for_cond, *carry], step)
-            if not np.asarray(going.primal):
-                return carry
-            outs = self._inside(params["body_jaxpr"], [*for_body, *carry], step)
-            carry = [y._replace(made=Made("carry")) for y in outs]
-            i += 1
-
-
-_INSIDE: dict[Any, Callable[[Walk, Eqn, list[Pair]], list[Pair]]] = {
-    scan_p: Walk.scanned,
-    while_p: Walk.looped,
-    cond_p: Walk.branch,
-}
 
 
 def _given(x: Value) -> Pair:

@@ -20,6 +20,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import config, tracebacks
 from teucer._base.lazy import listing
+from teucer._core import structure
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
@@ -30,7 +31,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_lin_p, custom_vjp_call_p
+from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
 from teucer._derived.metadata import xla_metadata_call, xla_metadata_call_p
 from teucer._derived.remat import checkpoint, remat_p
@@ -59,7 +60,7 @@ from teucer.lax._windows import select_and_scatter_p
 from teucer.sharding._manual_call import shard_map_p
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Params, Value
+    from teucer._core.typing import Array, Value
 
 __all__ = [
     "Error",
@@ -233,15 +234,14 @@ class _Checks:
             return ()
         rule = _INNER.of(eqn)
         if rule is not None:
-            programs = _programs(params)
-            with (
-                shard_map_p.within(params) if primitive is shard_map_p else contextlib.nullcontext()
-            ):
+            view: Any = structure.of(eqn, args)
+            programs = [program for program, _ in view.bodies]
+            with contextlib.nullcontext() if primitive.within is None else primitive.within(params):
                 inner = [_checked(program, self.wanted) for program in programs]
             if any(program.sites for program in inner) or any(
                 program.effects >= EFFECTS for program in programs
             ):
-                return rule(self, inner=inner, args=args, params=params)  # type: ignore[no-any-return]
+                return rule(self, eqn, view, inner)  # type: ignore[no-any-return]
         outs: Sequence[Any] = primitive.call(*args, **params)
         self.place = eqn.place
         if DivisionByZeroError in self.wanted and primitive in _DIVISIONS:
@@ -304,26 +304,26 @@ class _Checks:
 
     # Programs within the program
 
-    def jitted(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
-        program = inner[0]
+    def jitted(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
+        params, program = eqn.params, inner[0]
 
         def call(*args: Any) -> Any:
             return program(*args)
 
         call.__name__ = params["name"]
-        return self.called(jit(call, inline=params["inline"]), program, args)
+        return self.called(jit(call, inline=params["inline"]), program, of.operands)
 
-    def recomputed(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
-        program = inner[0]
+    def recomputed(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
+        params, program = eqn.params, inner[0]
         call = checkpoint(program, policy=params["policy"], prevent_cse=params["prevent_cse"])
-        return self.called(call, program, args)
+        return self.called(call, program, of.operands)
 
-    def told(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
-        program = inner[0]
+    def told(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
+        params, program = eqn.params, inner[0]
         return self.called(
             xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}),
             program,
-            args,
+            of.operands,
         )
 
     def called(self, call: Callable[..., Any], program: Checked, args: Any) -> Any:
@@ -331,13 +331,11 @@ class _Checks:
         self.join(state, program.sites)
         return outs
 
-    def mapped(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def mapped(self, eqn: Eqn, of: structure.Mapped, inner: Sequence[Checked]) -> Any:
         """Each device has a State; they come out side by side. The first place where one failed
         counts."""
-        program, n = inner[0], inner[0].state.num_leaves
-        names = tuple(
-            name for name in params["mesh"].axis_names if name in params["newly_manual_axes"]
-        )
+        params, program, n = eqn.params, inner[0], inner[0].state.num_leaves
+        names = tuple(name for name in of.mesh.axis_names if name in params["newly_manual_axes"])
 
         def laid(x: Any) -> Any:
             missing = (
@@ -354,7 +352,7 @@ class _Checks:
         with shard_map_p.within(params):
             body = stage_jaxpr(run, program.jaxpr.in_avals)
         specs = (*[PartitionSpec(names)] * n, *params["out_specs"])
-        outs = shard_map_p.on_jaxpr(body, args, params["in_specs"], specs, params)
+        outs = shard_map_p.on_jaxpr(body, of.operands, params["in_specs"], specs, params)
         each: State = pytrees.tree_unflatten(program.state, outs[:n])
         code = jnp.min(jnp.where(each.failed, each.code, np.int32(len(program.sites))))
         shown = tuple((each.failed, each.code, *values) for values in each.shown)
@@ -364,38 +362,39 @@ class _Checks:
         )
         return outs[n:]
 
-    def scanned(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
-        program, n, m = inner[0], params["num_consts"], params["num_consts"] + params["num_carry"]
+    def looped(self, eqn: Eqn, loop: structure.Loop, inner: Sequence[Checked]) -> Any:
+        return (self.stepped if loop.condition is None else self.repeated)(eqn, loop, inner)
+
+    def stepped(self, eqn: Eqn, loop: structure.Loop, inner: Sequence[Checked]) -> Any:
+        program, n = inner[0], len(loop.carry)
 
         def body(carry: Any, x: Any) -> Any:
             before, values = carry
-            state, outs = program(*args[:n], *values, *x)
-            return (_first(before, state), outs[: m - n]), outs[m - n :]
+            state, outs = program(*loop.consts, *values, *x)
+            return (_first(before, state), outs[:n]), outs[n:]
 
-        start = _nothing(program), list(args[n:m])
+        start = _nothing(program), list(loop.carry)
         (state, carry), ys = lax.scan(
             body,
             start,
-            list(args[m:]),
-            length=params["length"],
-            reverse=params["reverse"],
-            unroll=params["unroll"],
+            list(loop.xs),
+            length=loop.length,
+            reverse=loop.reverse,
+            unroll=eqn.params["unroll"],
         )
         self.join(state, program.sites)
         return [*carry, *ys]
 
-    def looped(self, inner: Sequence[Checked], args: Any, params: Any) -> Any:
+    def repeated(self, eqn: Eqn, loop: structure.Loop, inner: Sequence[Checked]) -> Any:
         cond, body = inner
-        c = params["cond_nconsts"]
-        b = c + params["body_nconsts"]
 
         def holds(values: Any) -> Any:
-            state, (pred,) = cond(*args[:c], *values)
+            state, (pred,) = cond(*loop.condition_consts, *values)
             return state, pred
 
         def step(carry: Any) -> Any:
             of_cond, of_body, values, _ = carry
-            state, values = body(*args[c:b], *values)
+            state, values = body(*loop.consts, *values)
             either = jnp.logical_or(of_cond.failed, of_body.failed)
             of_body = _first(of_body, state._replace(failed=jnp.logical_and(state.failed, ~either)))
             state, pred = holds(values)
@@ -407,14 +406,14 @@ class _Checks:
                 pred,
             )
 
-        state, pred = holds(args[b:])
-        start = state, _nothing(body), list(args[b:]), pred
+        state, pred = holds(loop.carry)
+        start = state, _nothing(body), list(loop.carry), pred
         of_cond, of_body, values, _ = lax.while_loop(lambda carry: carry[3], step, start)
         self.join(of_cond, cond.sites)
         self.join(of_body, body.sites)
         return values
 
-    def branched(self, inner: Sequence[Checked], args: Sequence[Value], params: Params) -> Any:
+    def branched(self, eqn: Eqn, of: structure.Branch, inner: Sequence[Checked]) -> Any:
         def branch(own: int) -> Callable[..., Any]:
             def run(*operands: Any) -> Any:
                 state, outs = inner[own](*operands)
@@ -424,23 +423,21 @@ class _Checks:
 
             return run
 
-        states, outs = lax.switch(args[0], [branch(i) for i in range(len(inner))], *args[1:])
+        states, outs = lax.switch(of.index, [branch(i) for i in range(len(inner))], *of.operands)
         for state, program in zip(states, inner, strict=True):
             self.join(state, program.sites)
         return outs
 
-    def with_rule(
-        self, primitive: Primitive, inner: Sequence[Checked], args: Any, params: Any
-    ) -> Any:
+    def with_rule(self, eqn: Eqn, call: structure.Call, inner: Sequence[Checked]) -> Any:
         """A function with a derivative of its own: that is kept, and what is checked is computed
         beside it."""
         program = inner[0]
         silent = stage_jaxpr(
-            lambda *args: _Checks(frozenset()).run(params["call_jaxpr"], args),
-            program.jaxpr.in_avals,
+            lambda *args: _Checks(frozenset()).run(call.body, args), program.jaxpr.in_avals
         )
-        self.join(program(*map(lax.stop_gradient, args))[0], program.sites)
-        return primitive.call(*args, **{**params, "call_jaxpr": silent})
+        self.join(program(*map(lax.stop_gradient, call.operands))[0], program.sites)
+        params = structure.params_of(eqn.primitive, eqn.params, call._replace(body=silent))
+        return eqn.primitive.call(*call.operands, **params)
 
 
 def _of_devices(site: Site, number: int) -> Site:
@@ -455,14 +452,6 @@ def _of_devices(site: Site, number: int) -> Site:
         )
 
     return Site(site.category, message)
-
-
-def _programs(params: Params) -> list[ClosedJaxpr]:
-    """The programs that an equation carries, in the order of its parameters."""
-    items = [
-        x for value in params.values() for x in (value if isinstance(value, tuple) else (value,))
-    ]
-    return [x for x in items if isinstance(x, ClosedJaxpr)]
 
 
 def _nothing(program: Checked) -> State:
@@ -524,18 +513,14 @@ _INNER: Rules[Callable[..., Any]] = Rules(
         jit_p: _Checks.jitted,
         remat_p: _Checks.recomputed,
         xla_metadata_call_p: _Checks.told,
-        lax.scan_p: _Checks.scanned,
-        lax.while_p: _Checks.looped,
-        lax.cond_p: _Checks.branched,
-        shard_map_p: _Checks.mapped,
-        **{
-            p: functools.partial(_Checks.with_rule, primitive=p)
-            for p in (custom_jvp_call_p, custom_vjp_call_p)
-        },
+        structure.Loop: _Checks.looped,
+        structure.Branch: _Checks.branched,
+        structure.Mapped: _Checks.mapped,
+        custom_jvp_call_p: _Checks.with_rule,
+        custom_vjp_call_p: _Checks.with_rule,
     },
     opaque=(
         composite_p,
-        custom_lin_p,
         custom_vmap_call_p,
         linear_call_p,
         linear_solve_p,

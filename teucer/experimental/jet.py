@@ -20,6 +20,7 @@ from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
+from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
 from teucer.lax import _structure
 
@@ -177,7 +178,7 @@ class JetTrace(Trace):
             series.append(x.terms if mine else None)
         parent = self.parent
         assert parent is not None
-        if primitive.name == "jit" and any(terms is not None for terms in series):
+        if primitive is jit_p and any(terms is not None for terms in series):
             return tuple(eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args))
         with using(parent):
             if all(terms is None for terms in series):

@@ -5,20 +5,17 @@ The program run again, operation by operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from teucer._base import config, dtypes, source
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, interpret
 from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_jaxpr
 from teucer._core.types import ShapedArray
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
-from teucer.lax._control.while_loop import while_p
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
@@ -59,12 +56,7 @@ class _Search:
                 outs = eqn.primitive.call(*operands, **eqn.params)
             fault = self.fault(outs)
             if fault is not None:
-                inside = (
-                    _Search.mapped
-                    if eqn.primitive.name == "shard_map"
-                    else _INSIDE.get(eqn.primitive, _Search.called)
-                )
-                inside(self, eqn, operands, where)
+                self.look_inside(eqn, operands, where)
                 self.refuse(eqn, operands, fault, where)
             return outs
 
@@ -91,48 +83,31 @@ class _Search:
             )
         raise FloatingPointError("\n".join(lines))
 
-    # What carries jaxprs: the equation within that is to blame raises.
+    def look_inside(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
+        """Of an equation that carries jaxprs: the equation within that is to blame raises."""
+        match structure.of(eqn, operands) or structure.presumed(eqn, operands):
+            case structure.Call(body):
+                around = eqn.where("\n    called from ") + source.callers(eqn.place) + where
+                self.walk(body, operands, around)
+            case structure.Mapped():
+                self.mapped(eqn, operands, where)
+            case structure.Branch() as branch:
+                self.walk(branch.chosen(int(branch.index)), branch.operands, where)
+            case structure.Loop() as loop:
+                around = eqn.where() + where
 
-    def called(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
-        inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
-        if len(inner) == 1 and len(inner[0].in_avals) == len(operands):
-            self.walk(
-                inner[0],
-                operands,
-                eqn.where("\n    called from ") + source.callers(eqn.place) + where,
-            )
+                def step(i: int, body: ClosedJaxpr, args: Sequence[Array]) -> list[Any]:
+                    return self.step(body, args, f"\n    in {loop.step(i)}{around}")
+
+                loop.run(step, lambda x, i: x[i], lambda going: bool(np.asarray(going).any()))
 
     def mapped(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
         for inner, given, outs in mapped_values(eqn, operands):
             fault = self.fault(outs)
             if fault is not None:
                 self.refuse(
-                    inner, given, fault, f"\n    on a device of a shard_map{self.place(eqn)}{where}"
+                    inner, given, fault, f"\n    on a device of a shard_map{eqn.where()}{where}"
                 )
-
-    def branch(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
-        branches = eqn.params["branches"]
-        self.walk(branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:], where)
-
-    def scanned(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
-        params = eqn.params
-        n, m, length = params["num_consts"], params["num_carry"], int(params["length"])
-        consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
-        for i in reversed(range(length)) if params["reverse"] else range(length):
-            step = f"\n    in step {i} of {length} of a scan{self.place(eqn)}{where}"
-            carry = self.step(params["jaxpr"], [*consts, *carry, *(x[i] for x in xs)], step)[:m]
-
-    def looped(self, eqn: Eqn, operands: Sequence[Array], where: str) -> None:
-        params = eqn.params
-        n, m = params["cond_nconsts"], params["body_nconsts"]
-        for_cond, for_body, carry = operands[:n], operands[n : n + m], list(operands[n + m :])
-        i = 0
-        while True:
-            step = f"\n    in step {i} of a while loop{self.place(eqn)}{where}"
-            if not np.asarray(self.step(params["cond_jaxpr"], [*for_cond, *carry], step)[0]).any():
-                return
-            carry = self.step(params["body_jaxpr"], [*for_body, *carry], step)
-            i += 1
 
     def step(self, closed: ClosedJaxpr, args: Sequence[Array], where: str) -> list[Any]:
         """A step of a loop: as a whole, and again by operations if its result is bad."""
@@ -141,10 +116,6 @@ class _Search:
         if self.fault(outs) is not None:
             self.walk(closed, args, where)
         return list(outs)
-
-    @staticmethod
-    def place(eqn: Eqn) -> str:
-        return eqn.where()
 
 
 def mapped_values(
@@ -190,10 +161,3 @@ def _is_shown(aval: ShapedArray) -> bool:
 
 def _is_key(x: Any) -> bool:
     return isinstance(getattr(x, "dtype", None), dtypes.ExtendedDType)
-
-
-_INSIDE: dict[Any, Callable[[_Search, Eqn, Sequence[Any], str], None]] = {
-    scan_p: _Search.scanned,
-    while_p: _Search.looped,
-    cond_p: _Search.branch,
-}

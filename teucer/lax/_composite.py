@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._base import errors, tracebacks
+from teucer._core import structure
 from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
@@ -29,6 +30,7 @@ __all__ = ["composite", "composite_p"]
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+")
 
 
+@structure.calls("jaxpr")
 @final
 class Composite(Primitive):
     """The StableHLO composite `name` of a version, which is `jaxpr`. attributes: pairs of a name

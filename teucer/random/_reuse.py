@@ -17,7 +17,8 @@ import numpy as np
 from teucer import lax
 from teucer._base import dtypes, source
 from teucer._base.errors import KeyReuseError
-from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, jaxprs_in_params
+from teucer._core import structure
+from teucer._core.jaxpr import Eqn, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._derived.metadata import xla_metadata_value_p
@@ -140,14 +141,17 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
 
     for eqn in jaxpr.eqns:
         operands = [read(v) for v in eqn.invars]
-        has_jaxprs = any(isinstance(p, ClosedJaxpr) for value in eqn.params.values()
-                         for p in (value if isinstance(value, tuple) else (value,)))  # fmt: skip
+        has_jaxprs = next(jaxprs_in_params(eqn.params), None) is not None
         if (
             has_jaxprs
             or any(x is not None for x in operands)
             or any(is_key(v.aval) for v in eqn.outvars)
         ):
-            rule = RULES.get(eqn.primitive, _called if has_jaxprs else _unknown)
+            rule = (
+                RULES.get(eqn.primitive)
+                or RULES.get(structure.kind_of(eqn.primitive))
+                or (_called if has_jaxprs else _unknown)
+            )
             env.update(zip(eqn.outvars, rule(walk, eqn, operands), strict=True))
     return [read(v) for v in jaxpr.outvars]
 
@@ -220,28 +224,27 @@ def _slice(
 
 
 def _called(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    """A call of the one jaxpr among its parameters; of one with several, each is looked at by
-    itself."""
-    inner = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
-    uses = [use_of(closed.jaxpr) for closed in inner]
-    if (
-        len(inner) != 1
-        or len(uses[0].inputs) != len(operands)
-        or len(uses[0].outputs) != len(eqn.outvars)
-    ):
+    """A call; of what else an equation does with programs nothing is known."""
+    for inner in jaxprs_in_params(eqn.params):
+        use_of(inner)  # each is looked at by itself
+    call = structure.of(eqn, operands) or structure.presumed(eqn, operands)
+    if not isinstance(call, structure.Call):
         return _unknown(walk, eqn, operands)
     if (
         eqn.primitive is remat_p and eqn.params["differentiated"]
     ):  # it computes again what has been computed
         return _fresh(walk, eqn, operands)
-    return walk.call(uses[0], operands, eqn, lambda i: i)
+    return walk.call(use_of(call.body.jaxpr), operands, eqn, lambda i: i)
 
 
-def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    params = eqn.params
-    n, m = params["num_consts"], params["num_carry"]
-    use = use_of(params["jaxpr"].jaxpr)
-    consts, carry, xs = operands[:n], list(operands[n : n + m]), operands[n + m :]
+def _looped(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    loop: Any = structure.of(eqn, operands)
+    return (_scan if loop.condition is None else _while)(walk, eqn, loop)
+
+
+def _scan(walk: Keys, eqn: Eqn, loop: structure.Loop) -> list[Any]:
+    use, n, m = use_of(loop.body.jaxpr), len(loop.consts), len(loop.carry)
+    carry, xs = list(loop.carry), loop.xs
 
     taken = [use.consumed(n + m + i) for i in range(len(xs))]
     for i, (x, mask) in enumerate(zip(xs, taken, strict=True)):
@@ -250,12 +253,11 @@ def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     rows: list[Any] = []
     # What the first step leaves behind the second one is given, and so on: nothing new can come
     # after that.
-    for step in range(min(int(params["length"]), 2)):
+    for step in range(min(loop.times, 2)):
         each = [None if x is None else walk.new(x.shape[1:]) for x in xs]
-        given = [*consts, *carry, *each]
         rows = walk.call(
             use,
-            given,
+            [*loop.consts, *carry, *each],
             eqn,
             lambda i: i,
             ": the scan body function leads to key reuse" if step else "",
@@ -270,11 +272,11 @@ def _scan(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     return [*carry, *ys]
 
 
-def _while(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
-    params = eqn.params
-    n, m = params["cond_nconsts"], params["body_nconsts"]
-    cond, body = use_of(params["cond_jaxpr"].jaxpr), use_of(params["body_jaxpr"].jaxpr)
-    carry = list(operands[n + m :])
+def _while(walk: Keys, eqn: Eqn, loop: structure.Loop) -> list[Any]:
+    n, m = len(loop.condition_consts), len(loop.consts)
+    condition: Any = loop.condition
+    cond, body = use_of(condition.jaxpr), use_of(loop.body.jaxpr)
+    carry = list(loop.carry)
 
     def run(part: str, use: Use, consts: Any, first: int) -> list[Any]:
         count = len(consts)
@@ -286,18 +288,19 @@ def _while(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
             f": the while_loop {part} function leads to key reuse",
         )
 
-    run("cond", cond, operands[:n], 0)
+    run("cond", cond, loop.condition_consts, 0)
     for _ in range(2):
-        carry = run("body", body, operands[n : n + m], n)
-        run("cond", cond, operands[:n], 0)
+        carry = run("body", body, loop.consts, n)
+        run("cond", cond, loop.condition_consts, 0)
     return carry
 
 
-def _cond(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+def _branched(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
+    branch: Any = structure.of(eqn, operands)
     before, after, results = set(walk.used), set(walk.used), []
-    for branch in eqn.params["branches"]:
+    for program, given in branch.bodies:
         walk.used = set(before)
-        results.append(walk.call(use_of(branch.jaxpr), operands[1:], eqn, lambda i: i + 1))
+        results.append(walk.call(use_of(program.jaxpr), given, eqn, lambda i: i + 1))
         after |= walk.used
     walk.used = after
     return [
@@ -310,7 +313,9 @@ def _cond(walk: Keys, eqn: Eqn, operands: Any) -> list[Any]:
     ]
 
 
-RULES: dict[Primitive, Callable[..., list[Any]]] = {
+RULES: dict[Primitive | structure.Kind, Callable[..., list[Any]]] = {
+    structure.Loop: _looped,
+    structure.Branch: _branched,
     **dict.fromkeys(
         (
             keys.random_seed_p,
@@ -322,9 +327,6 @@ RULES: dict[Primitive, Callable[..., list[Any]]] = {
         _fresh,
     ),
     **dict.fromkeys((keys.random_split_p, keys.random_bits_p), _uses),
-    lax.scan_p: _scan,
-    lax.while_p: _while,
-    lax.cond_p: _cond,
     lax.broadcast_in_dim_p: _moves(_broadcast),
     lax.reshape_p: _moves(lambda x, *a, new_sizes, **k: x.reshape(tuple(map(int, new_sizes)))),
     lax.squeeze_p: _moves(lambda x, *, dimensions, **k: np.squeeze(x, tuple(dimensions))),

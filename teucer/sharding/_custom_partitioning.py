@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
+from teucer._core import structure
 from teucer._core.axes import extended
 from teucer._core.calls import StagedCall, as_indices, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
@@ -65,6 +66,7 @@ _names: dict[Any, str] = {}
 _OWN = uuid.uuid4().hex
 
 
+@structure.calls("call")
 @final
 class CustomPartitioning(Primitive):
     """A call of `call`, which over several devices is divided as `partition` and `sharding_rule`

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import array_ops, axes
+from teucer._core import array_ops, axes, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
@@ -106,6 +106,13 @@ def unstacked(x: Array) -> Any:
     return array_ops.reshape(x, np.shape(x)[1:])
 
 
+def _as_mapped(
+    operands: Sequence[Any], *, jaxpr: ClosedJaxpr, mesh: BaseMesh, **params: object
+) -> structure.Mapped:
+    return structure.Mapped(jaxpr, operands, mesh)
+
+
+@structure.structured(structure.Mapped, _as_mapped, lambda m: {"jaxpr": m.body, "mesh": m.mesh})
 @final
 class ShardMap(Primitive):
     """Each device of a mesh evaluates `jaxpr` on its parts of the operands; results consist of what

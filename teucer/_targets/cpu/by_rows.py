@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var, new_eqn
 from teucer._core.primitive import Primitive
 from teucer._optimize.passes import changed_once, map_jaxprs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["by_rows", "by_rows_p"]
 
 
+@structure.internal
 @final
 class ByRows(Primitive):
     """An array as it is, whose elements lie by rows for what follows."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._lower import text
 from teucer._targets.outlined_call import StayingCall, reshaped, row
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["joined_call_p"]
 
 
+@structure.internal
 @final
 class JoinedCall(StayingCall):
     """A call that is one kernel."""

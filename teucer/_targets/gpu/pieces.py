@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, final
 
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._optimize.operations import is_product, operations
 from teucer._targets.extent import has_more, has_symbolic_sizes
@@ -128,8 +129,7 @@ def _busy(eqn: Eqn) -> float:
     if not eqn.primitive.higher_order:
         return 0.0
     inner = [busy(jaxpr) for jaxpr in jaxprs_in_params(eqn.params)]
-    times: int = eqn.params.get("length", 1)
-    return max(inner, default=0.0) * times
+    return max(inner, default=0.0) * structure.times(eqn)
 
 
 def _length(jaxpr: Jaxpr) -> int:

@@ -17,19 +17,16 @@ import numpy as np
 
 from teucer import numpy as jnp
 from teucer._base import source
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.references.types import AccumEffect, ReadEffect
 from teucer._core.trace import current_trace
-from teucer._transform.jit_calls import jit_p
 from teucer.experimental.pallas import _accesses
 from teucer.lax import _references
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
-from teucer.lax._control.while_loop import while_p
 from teucer.numpy._index_keys import ARRAY, NEW, starts_of
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, Params, Size, Value
+    from teucer._core.typing import ArrayLike, Size, Value
 
 __all__ = ["InterpretParams", "KernelError", "run_checked"]
 
@@ -217,17 +214,15 @@ def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> lis
                 False,
             )
             return ((memory, memory.places),)
-        if primitive is jit_p:
-            return run_kernel(check, params["jaxpr"], operands)
-        if primitive is cond_p and params.get("branches_platforms") is None:
-            branches = params["branches"]
-            return run_kernel(
-                check, branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:]
-            )
-        if primitive is while_p:
-            return _while(check, params, operands)
-        if primitive is scan_p:
-            return _scan(check, params, operands)
+        match structure.of(eqn, operands):
+            case structure.Call(body):
+                return run_kernel(check, body, operands)
+            case structure.Branch(platforms=None) as branch:
+                return run_kernel(check, branch.chosen(int(branch.index)), branch.operands)
+            case structure.Loop() as loop:
+                return _looped(check, eqn, loop)
+            case _:
+                pass
         if any(type(x) is tuple for x in operands):
             raise NotImplementedError(
                 f"{check.name}: {primitive} on references is not checked.\n"
@@ -327,26 +322,15 @@ def _nothing(dtype: Any) -> Any:
     return np.array(np.nan if dtype.kind not in "iub" else 0).astype(dtype)
 
 
-def _while(check: Checker, params: dict[str, Any], operands: Sequence[Any]) -> Sequence[Any]:
-    k, m = params["cond_nconsts"], params["body_nconsts"]
-    cond_consts, body_consts, carry = operands[:k], operands[k : k + m], list(operands[k + m :])
-    while bool(run_kernel(check, params["cond_jaxpr"], [*cond_consts, *carry])[0]):
-        carry = run_kernel(check, params["body_jaxpr"], [*body_consts, *carry])
-    return carry
-
-
-def _scan(check: Checker, params: Params, operands: Sequence[Value]) -> Sequence[Any]:
-    m, n, length = params["num_consts"], params["num_carry"], params["length"]
-    consts, carry, xs = operands[:m], list(operands[m : m + n]), operands[m + n :]
-    rows = []
-    for i in reversed(range(length)) if params["reverse"] else range(length):
-        outs = run_kernel(
-            check, params["jaxpr"], [*consts, *carry, *(jnp.asarray(x)[i] for x in xs)]
-        )
-        carry, row = outs[:n], outs[n:]
-        rows.append(row)
-    if params["reverse"]:
-        rows.reverse()
+def _looped(check: Checker, eqn: Eqn, loop: structure.Loop) -> Sequence[Any]:
+    carry, rows = loop.run(
+        lambda i, body, args: run_kernel(check, body, args),
+        lambda x, i: jnp.asarray(x)[i],
+        bool,
+    )
+    made = eqn.outvars[len(carry) :]
+    if not rows:
+        return [*carry, *(jnp.zeros(v.aval.shape, v.aval.dtype) for v in made)]
     return [*carry, *(jnp.stack(list(ys)) for ys in zip(*rows, strict=True))]
 
 

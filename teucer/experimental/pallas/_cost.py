@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer import lax
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._trees import pytrees
-from teucer.experimental.pallas import _steps
 from teucer.experimental.pallas._specs import CostEstimate
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
 from teucer.lax._families import Elementwise
 
 if TYPE_CHECKING:
@@ -95,11 +93,12 @@ def _count(closed: ClosedJaxpr) -> tuple[int, int]:
 
 
 def _of_equation(eqn: Eqn) -> tuple[int, int]:
-    inner = [_count(closed) for closed, _ in _steps.inner_jaxprs(eqn)]
-    if inner:
-        if eqn.primitive is cond_p:
+    view = structure.of(eqn)
+    if view is not None:
+        inner = [_count(body) for body, _ in view.bodies]
+        if isinstance(view, structure.Branch):
             return max(inner)
-        times = eqn.params["length"] if eqn.primitive is scan_p else 1
+        times = structure.times(eqn)
         return sum(a for a, _ in inner) * times, sum(b for _, b in inner) * times
     if eqn.primitive is lax.dot_general_p:
         (contracted, _), _ = eqn.params["dimension_numbers"]

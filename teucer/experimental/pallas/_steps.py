@@ -6,20 +6,14 @@ by atomic operations, or write parts of it. Targets that run steps at the same t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Var
-from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_vjp_call_p
-from teucer._derived.remat import remat_p
-from teucer._transform.jit_calls import jit_p
 from teucer.experimental.pallas import _accesses
 from teucer.experimental.pallas._records import Block, Kernel
 from teucer.lax import _references
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
-from teucer.lax._control.while_loop import while_p
 from teucer.numpy._references import Index
 
 __all__ = ["Access", "Order", "accesses", "axes_of", "order_of"]
@@ -62,23 +56,6 @@ class Order(NamedTuple):
     held: tuple[int, ...]
 
 
-def inner_jaxprs(eqn: Eqn) -> Iterator[tuple[ClosedJaxpr, Sequence[Any]]]:
-    """The jaxprs that an equation runs, each with the operands that it gets."""
-    p, xs = eqn.params, eqn.invars
-    if eqn.primitive is cond_p:
-        for branch in p["branches"]:
-            yield branch, xs[1:]
-    elif eqn.primitive is while_p:
-        k, m = p["cond_nconsts"], p["body_nconsts"]
-        yield p["cond_jaxpr"], [*xs[:k], *xs[k + m :]]
-        yield p["body_jaxpr"], xs[k:]
-    elif eqn.primitive in (scan_p, jit_p, remat_p):
-        inner = p["jaxpr"]
-        yield inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner), xs
-    elif eqn.primitive in (custom_jvp_call_p, custom_vjp_call_p):
-        yield p["call_jaxpr"], xs
-
-
 def accesses(closed: ClosedJaxpr) -> list[Access]:
     """What a jaxpr does with the references among its inputs."""
     return list(_accesses_in(closed, {v: i for i, v in enumerate(closed.jaxpr.invars)}))
@@ -88,7 +65,8 @@ def _accesses_in(closed: ClosedJaxpr, numbers: dict[Any, int]) -> Iterator[Acces
     for eqn in closed.jaxpr.eqns:
         if eqn.primitive in _ACCESSES and eqn.invars[0] in numbers:
             yield Access(numbers[eqn.invars[0]], eqn)
-        for inner, operands in inner_jaxprs(eqn):
+        view = structure.of(eqn)
+        for inner, operands in view.bodies if view is not None else ():
             within = {
                 v: numbers[x]
                 for v, x in zip(inner.jaxpr.invars, operands, strict=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base.lazy import listing
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
 from teucer._core.specs import PartitionSpec
 from teucer._derived.liveness import bytes_of
@@ -213,9 +214,8 @@ class _Count(NamedTuple):
         inner = rooflines.inside(eqn)
         if not inner:
             return rooflines.default(eqn)
-        within = (
-            self._replace(mesh=eqn.params["mesh"]) if eqn.primitive.name == "shard_map" else self
-        )
+        view = structure.of(eqn)
+        within = self._replace(mesh=view.mesh) if isinstance(view, structure.Mapped) else self
         return sum((within.of(jaxpr) * times for jaxpr, times in inner), RooflineResult())
 
 
@@ -224,13 +224,12 @@ def _sizes(jaxpr: Jaxpr) -> Callable[[Var], int]:
     of its part."""
     parts = {}
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "shard_map":
-            inner = eqn.params["jaxpr"].jaxpr
+        view = structure.of(eqn)
+        if isinstance(view, structure.Mapped):
+            inside = (*view.body.invars, *view.body.outvars)
             parts.update(
                 (v, bytes_of(part.aval))
-                for v, part in zip(
-                    (*eqn.invars, *eqn.outvars), (*inner.invars, *inner.outvars), strict=True
-                )
+                for v, part in zip((*eqn.invars, *eqn.outvars), inside, strict=True)
                 if type(v) is not Literal
             )
     return lambda v: parts[v] if v in parts else bytes_of(v.aval)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base.lazy import listing
+from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 from teucer._optimize.operations import operations
 from teucer.experimental.roofline import _links
@@ -213,12 +214,11 @@ def rule_of(eqn: Eqn) -> Rule | None:
 def inside(eqn: Eqn) -> list[tuple[Jaxpr, int]]:
     """The programs that an equation runs, with how many times. A `while` loop counts once: nobody
     knows how often it runs."""
-    times = int(eqn.params["length"]) if eqn.primitive.name == "scan" else 1
     found = (
         list(jaxprs_in_params(eqn.params))
-        if eqn.primitive.higher_order and eqn.primitive.name not in _RULES
+        if eqn.primitive.higher_order and rule_of(eqn) is None
         else []
     )
-    if eqn.primitive.name == "cond":
+    if structure.kind_of(eqn.primitive) is structure.Branch:
         found = [max(found, key=lambda jaxpr: sum(map(operations, jaxpr.eqns)))]
-    return [(jaxpr, times) for jaxpr in found]
+    return [(jaxpr, structure.times(eqn)) for jaxpr in found]

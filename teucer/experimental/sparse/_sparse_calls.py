@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer import lax
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
@@ -20,14 +21,14 @@ from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.metadata import xla_metadata_call_p
 from teucer._derived.remat import remat_p
-from teucer._transform.jit_calls import hoisted, jit_p
+from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
 from teucer.experimental.sparse._base import JAXSparse
 from teucer.experimental.sparse._spenv import SparsifyEnv, SparsifyValue, array_of, spvalue_of
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._core.typing import Array, Value
+    from teucer._core.typing import Array, Params, Value
     from teucer._xla.pytree import PyTree
 
 __all__ = ["CALLS"]
@@ -74,24 +75,9 @@ def _values(spenv: SparsifyEnv, tree: PyTree, bufs: Sequence[object]) -> Values:
     return [spvalue_of(spenv, x) for x in pytrees.tree_unflatten(tree, list(bufs))]
 
 
-def _jit(
-    evaluate: Evaluate,
-    spenv: SparsifyEnv,
-    *values: SparsifyValue,
-    jaxpr: ClosedJaxpr,
-    donated_invars: object,
-    **params: object,
-) -> Values:
-    arrays = _arrays(spenv, values)
-    closed, tree = _on_buffers(evaluate, jaxpr, arrays)
-    inner, consts = hoisted(closed)
-    operands = [*consts, *pytrees.tree_leaves(arrays)]
-    outs = jit_p.call(*operands, jaxpr=inner, donated_invars=(False,) * len(operands), **params)
-    return _values(spenv, tree, outs)
-
-
-def _calls(primitive: Primitive) -> Callable[..., Values]:
-    """The rule of a primitive that evaluates its parameter `jaxpr` on its operands."""
+def _called(primitive: Any) -> Callable[..., Values]:
+    """The rule of a primitive that evaluates its parameter `jaxpr` on its operands, and stays a
+    call."""
 
     def rule(
         evaluate: Evaluate,
@@ -102,41 +88,42 @@ def _calls(primitive: Primitive) -> Callable[..., Values]:
     ) -> Values:
         arrays = _arrays(spenv, values)
         closed, tree = _on_buffers(evaluate, jaxpr, arrays)
-        inner, consts = hoisted(closed)
-        outs = primitive.call(*consts, *pytrees.tree_leaves(arrays), jaxpr=inner, **params)
-        return _values(spenv, tree, outs)
+        leaves = pytrees.tree_leaves(arrays)
+        return _values(
+            spenv, tree, primitive.on_jaxpr(closed, leaves, params, [None] * len(leaves))
+        )
 
     return rule
 
 
-def _inlined(parameter: str) -> Callable[..., Values]:
-    """The rule of a primitive that evaluates a jaxpr, and says how that is transformed, which
-    matters to dense arrays alone."""
+def _viewed(primitive: Primitive, rule: Callable[..., Values]) -> Callable[..., Values]:
+    """A rule of what a primitive is (`structure`)."""
 
-    def rule(
+    def on_values(
         evaluate: Evaluate, spenv: SparsifyEnv, *values: SparsifyValue, **params: Any
     ) -> Values:
-        closed = params[parameter]
-        return evaluate(closed.jaxpr, closed.consts, values, spenv)
+        return rule(evaluate, spenv, structure.of_call(primitive, params, values), params)
 
-    return rule
+    return on_values
 
 
-def _cond(
-    evaluate: Evaluate,
-    spenv: SparsifyEnv,
-    index: SparsifyValue,
-    *values: SparsifyValue,
-    branches: Sequence[ClosedJaxpr],
-    **params: object,
+def _inlined(
+    evaluate: Evaluate, spenv: SparsifyEnv, call: structure.Call, params: Params
 ) -> Values:
-    if index.is_sparse():
+    """What a call says of how its function is transformed matters to dense arrays alone."""
+    return evaluate(call.body.jaxpr, call.body.consts, call.operands, spenv)
+
+
+def _branched(
+    evaluate: Evaluate, spenv: SparsifyEnv, branch: structure.Branch, params: Params
+) -> Values:
+    if branch.index.is_sparse():
         raise NotImplementedError(
             "sparse rule for cond with a sparse predicate is not implemented.\n"
             "  Pass predicate.todense()."
         )
-    arrays = _arrays(spenv, values)
-    made = [_on_buffers(evaluate, branch, arrays, plain=True) for branch in branches]
+    arrays = _arrays(spenv, branch.operands)
+    made = [_on_buffers(evaluate, program, arrays, plain=True) for program in branch.programs]
     names = (
         ["false_fun", "true_fun"] if len(made) == 2 else [f"branch {i}" for i in range(len(made))]
     )
@@ -151,7 +138,7 @@ def _cond(
                 f"    {names[0]}: {tree}, {first.out_avals}"
             )
     functions = [lambda *bufs, closed=closed: closed(*bufs) for closed, _ in made]
-    outs = lax.switch(spenv.data(index), functions, *pytrees.tree_leaves(arrays))
+    outs = lax.switch(spenv.data(branch.index), functions, *pytrees.tree_leaves(arrays))
     return _values(spenv, tree, outs)
 
 
@@ -167,25 +154,17 @@ def _check_carry(
         )
 
 
-def _while(
-    evaluate: Evaluate,
-    spenv: SparsifyEnv,
-    *values: SparsifyValue,
-    cond_jaxpr: ClosedJaxpr,
-    cond_nconsts: int,
-    body_jaxpr: ClosedJaxpr,
-    body_nconsts: int,
-    **params: object,
-) -> Values:
-    arrays = _arrays(spenv, values)
-    n = cond_nconsts + body_nconsts
+def _looped(evaluate: Evaluate, spenv: SparsifyEnv, loop: structure.Loop, params: Params) -> Values:
+    return (_scan if loop.condition is None else _while)(evaluate, spenv, loop, params)
+
+
+def _while(evaluate: Evaluate, spenv: SparsifyEnv, loop: structure.Loop, params: Params) -> Values:
     of_cond, of_body, carry = (
-        arrays[:cond_nconsts],
-        arrays[cond_nconsts:n],
-        [_plain(x) for x in arrays[n:]],
+        _arrays(spenv, values) for values in (loop.condition_consts, loop.consts, loop.carry)
     )
-    cond, _ = _on_buffers(evaluate, cond_jaxpr, [*of_cond, *carry])
-    body, tree = _on_buffers(evaluate, body_jaxpr, [*of_body, *carry], plain=True)
+    carry = list(map(_plain, carry))
+    cond, _ = _on_buffers(evaluate, loop.condition, [*of_cond, *carry])
+    body, tree = _on_buffers(evaluate, loop.body, [*of_body, *carry], plain=True)
     _check_carry("while_loop", carry, body.out_avals, tree)
     fixed_cond, fixed_body = (pytrees.tree_leaves(x) for x in (of_cond, of_body))
     outs = lax.while_loop(
@@ -196,31 +175,19 @@ def _while(
     return _values(spenv, tree, outs)
 
 
-def _scan(
-    evaluate: Evaluate,
-    spenv: SparsifyEnv,
-    *values: SparsifyValue,
-    jaxpr: ClosedJaxpr,
-    num_consts: int,
-    num_carry: int,
-    length: Any,
-    reverse: bool,
-    unroll: Any,
-    **params: object,
-) -> Values:
-    m = num_consts + num_carry
-    if any(v.is_sparse() for v in values[m:]):
+def _scan(evaluate: Evaluate, spenv: SparsifyEnv, loop: structure.Loop, params: Params) -> Values:
+    if any(v.is_sparse() for v in loop.xs):
         raise NotImplementedError(
             "sparse rule for scan over the elements of a sparse array is not implemented.\n"
             "  Sparse arrays may be closed over or carried."
         )
-    arrays = _arrays(spenv, values)
-    consts, carry, xs = arrays[:num_consts], [_plain(x) for x in arrays[num_consts:m]], arrays[m:]
+    consts, carry, xs = (_arrays(spenv, values) for values in (loop.consts, loop.carry, loop.xs))
+    carry = list(map(_plain, carry))
     element = [typeof(x) for x in xs]
     samples = [lax.full(a.shape[1:], 0, a.dtype) for a in element]
-    body, tree = _on_buffers(evaluate, jaxpr, [*consts, *carry, *samples], plain=True)
+    body, tree = _on_buffers(evaluate, loop.body, [*consts, *carry, *samples], plain=True)
     n = len(pytrees.tree_leaves(carry))
-    states, outputs = tree.children()[:num_carry], tree.children()[num_carry:]
+    states, outputs = tree.children()[: len(carry)], tree.children()[len(carry) :]
     if any(out.num_leaves != 1 for out in outputs):
         raise NotImplementedError(
             "sparse rule for scan with sparse results for each step is not implemented.\n"
@@ -235,20 +202,22 @@ def _scan(
         return outs[:n], outs[n:]
 
     last, ys = lax.scan(
-        step, pytrees.tree_leaves(carry), xs, length=length, reverse=reverse, unroll=unroll
+        step,
+        pytrees.tree_leaves(carry),
+        xs,
+        length=loop.length,
+        reverse=loop.reverse,
+        unroll=params["unroll"],
     )
     return _values(spenv, tree, [*last, *ys])
 
 
 CALLS: dict[Primitive, Callable[..., Values]] = {
-    jit_p: _jit,
-    remat_p: _calls(remat_p),
-    xla_metadata_call_p: _calls(xla_metadata_call_p),
-    custom_jvp_call_p: _inlined("call_jaxpr"),
-    custom_vjp_call_p: _inlined("call_jaxpr"),
-    custom_vmap_call_p: _inlined("call"),
-    lax.composite_p: _inlined("jaxpr"),
-    lax.cond_p: _cond,
-    lax.while_p: _while,
-    lax.scan_p: _scan,
+    **{p: _called(p) for p in (jit_p, remat_p, xla_metadata_call_p)},
+    **{
+        p: _viewed(p, _inlined)
+        for p in (custom_jvp_call_p, custom_vjp_call_p, custom_vmap_call_p, lax.composite_p)
+    },
+    lax.cond_p: _viewed(lax.cond_p, _branched),
+    **{p: _viewed(p, _looped) for p in (lax.while_p, lax.scan_p)},
 }

@@ -18,11 +18,7 @@ from teucer._base import dtypes
 from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, Tracer, typeof, using
-from teucer._derived.custom_vjp import custom_lin_p
 from teucer._derived.linear_call import linear_call_p
-from teucer._targets.cpu.joined_call import joined_call_p
-from teucer._targets.outlined_call import outlined_call_p
-from teucer._transform.jit_calls import sized_call_p
 from teucer.experimental.sparse import bcoo, bcsr
 from teucer.experimental.sparse._bcoo_arith import dense_at
 from teucer.experimental.sparse._bcoo_array import BCOO
@@ -376,11 +372,7 @@ def _convolution(lhs: ArrayLike, rhs: ArrayLike, **params: Any) -> Any:
 _SPARSE_SYSTEMS = "what it solves is dense; sparse systems are solved by sparse.linalg.spsolve"
 EXEMPT: dict[Primitive, str] = {
     lax.linear_solve_p: _SPARSE_SYSTEMS,
-    custom_lin_p: "only linearization makes it",
     linear_call_p: "its transpose is a function of dense arrays",
-    sized_call_p: "is of dynamic sizes, which sparse arrays do not have",
-    outlined_call_p: "only outlining makes it, on the way to the compiler",
-    joined_call_p: "as above",
 }
 
 sparse_rules_bcoo: Rules[Callable[..., Any]] = Rules(

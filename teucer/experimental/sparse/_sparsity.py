@@ -16,15 +16,10 @@ import numpy as np
 
 from teucer import lax
 from teucer._base import dtypes
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
-from teucer._core.primitive import Primitive
 from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, using
-from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_vjp_call_p
-from teucer._derived.metadata import xla_metadata_call_p
-from teucer._derived.remat import remat_p
-from teucer._transform.jit_calls import jit_p
 from teucer.lax._families import Elementwise
 from teucer.lax._structure import add_any_p
 
@@ -96,7 +91,7 @@ class _Detection:
         return list(map(_known, outs))
 
     def equation(self, eqn: Eqn, args: list[Dependence]) -> Sequence[Dependence]:
-        if all(x.pattern is None for x in args) and eqn.primitive not in CALLS:
+        if all(x.pattern is None for x in args) and structure.kind_of(eqn.primitive) not in CALLS:
             if all(x.value is not None for x in args):
                 with using(EVAL):
                     return [
@@ -269,15 +264,14 @@ def _matrix_product(
     return [Dependence(out, None)]
 
 
-def _called(parameter: str) -> Callable[..., Any]:
-    def rule(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
-        return run.run(eqn.params[parameter], args)
-
-    return rule
+def _called(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
+    call: Any = structure.of(eqn, args)
+    return run.run(call.body, call.operands)
 
 
 def _branched(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
-    outs = [run.run(branch, args[1:]) for branch in eqn.params["branches"]]
+    branch: Any = structure.of(eqn, args)
+    outs = [run.run(program, given) for program, given in branch.bodies]
     return [run.union([out.pattern for out in found]) for found in zip(*outs, strict=True)]
 
 
@@ -295,13 +289,16 @@ def _equal(x: Dependence, y: Dependence) -> bool:
 
 
 def _looped(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence] | None:
+    loop: Any = structure.of(eqn, args)
+    return _scanned(run, eqn, loop) if loop.condition is None else _repeated(run, loop)
+
+
+def _repeated(run: _Detection, loop: structure.Loop) -> Sequence[Dependence] | None:
     """A loop of unknown length: what it carries depends on what it did, until that changes no
     more."""
-    skip, fixed = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    given = args[skip : skip + fixed]
-    state = [x._replace(value=None) for x in args[skip + fixed :]]
+    state = [x._replace(value=None) for x in loop.carry]
     for _ in range(run.n + 1):
-        after = run.run(eqn.params["body_jaxpr"], [*given, *state])
+        after = run.run(loop.body, [*loop.consts, *state])
         joined = [run.union([a.pattern, b.pattern]) for a, b in zip(state, after, strict=True)]
         if _same([x.pattern for x in state], [x.pattern for x in joined]):
             return joined
@@ -309,18 +306,15 @@ def _looped(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[D
     return None
 
 
-def _scanned(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[Dependence]:
+def _scanned(run: _Detection, eqn: Eqn, loop: structure.Loop) -> Sequence[Dependence]:
     """A loop of known length, step by step: a stencil reaches as far as there are steps, no
     farther."""
     from scipy import sparse
 
-    params = eqn.params
-    length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
-    given, state, arrays = args[:fixed], args[fixed : fixed + carried], args[fixed + carried :]
-    order = range(length - 1, -1, -1) if params["reverse"] else range(length)
+    given, state, arrays, carried = loop.consts, loop.carry, loop.xs, len(loop.carry)
     kept: list[list[Dependence]] = [[] for _ in eqn.outvars[carried:]]
-    for i in order:
-        after = run.run(params["jaxpr"], [*given, *state, *(_step(x, i, length) for x in arrays)])
+    for i in loop.places:
+        after = run.run(loop.body, [*given, *state, *(_step(x, i, loop.length) for x in arrays)])
         before, state = state, after[:carried]
         for outs, y in zip(kept, after[carried:], strict=True):
             outs.append(y)
@@ -329,7 +323,7 @@ def _scanned(run: _Detection, eqn: Eqn, args: Sequence[Dependence]) -> Sequence[
             break
     results = list(state)
     for v, steps in zip(eqn.outvars[carried:], kept, strict=True):
-        ys = steps[::-1] if params["reverse"] else steps
+        ys = steps[::-1] if loop.reverse else steps
         if all(y.pattern is None for y in ys):
             results.append(UNKNOWN)
             continue
@@ -366,16 +360,10 @@ _MOVES = (
     lax.unstack_p,
     lax.tile_p,
 )
-CALLS: dict[Primitive, Callable[..., Any]] = {
-    jit_p: _called("jaxpr"),
-    remat_p: _called("jaxpr"),
-    xla_metadata_call_p: _called("jaxpr"),
-    custom_jvp_call_p: _called("call_jaxpr"),
-    custom_vjp_call_p: _called("call_jaxpr"),
-    lax.composite_p: _called("jaxpr"),
-    lax.cond_p: _branched,
-    lax.while_p: _looped,
-    lax.scan_p: _scanned,
+CALLS: dict[Any, Callable[..., Any]] = {
+    structure.Call: _called,
+    structure.Branch: _branched,
+    structure.Loop: _looped,
 }
 RULES: Rules[Callable[..., Any]] = Rules(
     "sparsity",

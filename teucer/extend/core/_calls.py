@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.trace import current_trace
@@ -31,6 +32,7 @@ __all__ = [
 TransposeRule = Callable[..., Any]
 
 
+@structure.calls("call_jaxpr")
 class CallPrimitive(ProgramCall):
     """A call of `call_jaxpr`, a jaxpr; other parameters are the library's own and travel along.
 

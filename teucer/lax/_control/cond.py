@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
 from teucer._core.primitive import Axis, Primitive, Undefined
@@ -70,6 +70,17 @@ if TYPE_CHECKING:
 __all__ = ["cond", "cond_p", "switch"]
 
 
+def _as_branch(
+    operands: Sequence[Any],
+    *,
+    branches: Sequence[ClosedJaxpr],
+    branches_platforms: Any = None,
+    **params: object,
+) -> structure.Branch:
+    return structure.Branch(operands[0], branches, operands[1:], branches_platforms)
+
+
+@structure.structured(structure.Branch, _as_branch, lambda b: {"branches": tuple(b.programs)})
 @final
 class Cond(Primitive):
     """Apply the branch that the first operand, an i32 index, chooses to the others.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import at_operands
@@ -82,6 +82,31 @@ class SplitScan(NamedTuple):
     sources: tuple[tuple[str, int], ...]
 
 
+def _as_loop(
+    operands: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    length: object,
+    reverse: bool,
+    **params: object,
+) -> structure.Loop:
+    consts, carry, xs = split_list(operands, num_consts, num_carry)
+    return structure.Loop(jaxpr, consts, carry, xs, length, reverse)
+
+
+def _as_params(loop: structure.Loop) -> dict[str, Any]:
+    return {
+        "jaxpr": loop.body,
+        "length": loop.length,
+        "reverse": loop.reverse,
+        "num_consts": len(loop.consts),
+        "num_carry": len(loop.carry),
+    }
+
+
+@structure.structured(structure.Loop, _as_loop, _as_params)
 @final
 class Scan(Primitive):
     """Apply jaxpr: (consts, carry, elements of xs) -> (carry, elements of ys) `length` times.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, errors, tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Primitive
@@ -60,6 +60,30 @@ __all__ = ["while_loop", "while_p"]
 _BOOL = ShapedArray((), np.dtype(bool))
 
 
+def _as_loop(
+    operands: Sequence[Any],
+    *,
+    cond_jaxpr: ClosedJaxpr,
+    body_jaxpr: ClosedJaxpr,
+    cond_nconsts: int,
+    body_nconsts: int,
+) -> structure.Loop:
+    cond_consts, consts, carry = split_list(operands, cond_nconsts, body_nconsts)
+    return structure.Loop(
+        body_jaxpr, consts, carry, condition=cond_jaxpr, condition_consts=cond_consts
+    )
+
+
+def _as_params(loop: structure.Loop) -> dict[str, Any]:
+    return {
+        "cond_jaxpr": loop.condition,
+        "body_jaxpr": loop.body,
+        "cond_nconsts": len(loop.condition_consts),
+        "body_nconsts": len(loop.consts),
+    }
+
+
+@structure.structured(structure.Loop, _as_loop, _as_params)
 @final
 class While(Primitive):
     """Apply body_jaxpr to the carry while cond_jaxpr of it is true.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from teucer._base import source, tracebacks
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Literal, Var
 from teucer._trees import pytrees
-from teucer.experimental.pallas._fuser.fusible import custom_fusion_p
+from teucer.experimental.pallas._fuser.fusible import consts_of, custom_fusion_p
 from teucer.experimental.pallas._fuser.fusing import Values, traced, without_calls
 from teucer.experimental.pallas._fuser.parts import (
     Given,
@@ -285,10 +285,9 @@ class _Pulled(NamedTuple):
         own = _spec_at(parts, self.specs)
         given = [own if i == mine else no_block_spec for i in range(len(eqn.outvars))]
         specs = list(eqn.params["rules"].pull_block_spec_rule(tuple(given)))
-        found: list[Parts | None] = [
-            whole(v.aval.shape) for v in eqn.invars[: eqn.params["num_consts"]]
-        ]
-        for spec, v in zip(specs, eqn.invars[eqn.params["num_consts"] :], strict=True):
+        n = consts_of(eqn)
+        found: list[Parts | None] = [whole(v.aval.shape) for v in eqn.invars[:n]]
+        for spec, v in zip(specs, eqn.invars[n:], strict=True):
             if spec is own and len(parts) == len(v.aval.shape):
                 found.append(parts)
             else:
@@ -354,7 +353,7 @@ class _Blocks:
         ]
         place = eqn.outvars.index(atom)
         if eqn.primitive is custom_fusion_p:
-            rules, n = eqn.params["rules"], eqn.params["num_consts"]
+            rules, n = eqn.params["rules"], consts_of(eqn)
             if rules.eval_rule is None:
                 return pytrees.tree_leaves(rules(*values[n:]))[place]
             return pytrees.tree_leaves(rules.eval_rule(self, *values[n:]))[place]
@@ -416,7 +415,7 @@ def _pushed(closed: ClosedJaxpr, specs: Sequence[object]) -> list[Any]:
 def _push_custom(
     eqn: Eqn, own: Sequence[Parts | None], table: list[Any]
 ) -> dict[Atom, Parts | None]:
-    n = eqn.params["num_consts"]
+    n = consts_of(eqn)
     given = tuple(
         [_spec_of(p, table, v.aval.shape) for p, v in zip(own[n:], eqn.invars[n:], strict=True)]
     )

@@ -12,7 +12,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from teucer._base import tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, structure
 from teucer._core.calls import debug_info, flatten_call, flatten_results
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, jaxprs_in_params
 from teucer._core.primitive import Primitive
@@ -151,6 +151,13 @@ def _constant(value: Array) -> Fusion:
     return Fusion(lambda: value, ((), {}), pytrees.tree_map(typeof, value))
 
 
+def _as_call(
+    operands: Sequence[Any], *, jaxpr: ClosedJaxpr, num_consts: int, **params: object
+) -> structure.Call:
+    return structure.Call(jaxpr, operands, num_consts)
+
+
+@structure.structured(structure.Call, _as_call, lambda c: dict(jaxpr=c.body, num_consts=c.consts))
 class _Inlined(Primitive):
     """A primitive that carries its meaning as a jaxpr; transformed, it is what the jaxpr is."""
 
@@ -285,6 +292,12 @@ class custom_fusion:
             *consts, *given.leaves, jaxpr=hoist_consts(jaxpr), num_consts=len(consts), rules=self
         )
         return pytrees.tree_unflatten(trees[0], outs)
+
+
+def consts_of(eqn: Eqn) -> int:
+    """How many operands of a call of a function, the first, are what the function closes over."""
+    call: Any = structure.of(eqn)
+    return int(call.consts)
 
 
 def carries(primitive: Primitive, eqn: Eqn) -> bool:

@@ -21,6 +21,7 @@ from teucer.experimental.pallas._fuser.fusible import (
     Fused,
     Fusion,
     carries,
+    consts_of,
     custom_fusion_p,
     fusible_p,
 )
@@ -266,7 +267,7 @@ def _unfused(scope: _Scope, cut: _Cut, values: dict[Var, Any]) -> list[Any]:
 
 def _inputs(cut: _Cut, what: Fused, scope: _Scope, strict: bool) -> list[Fusion]:
     """The input fusions: for each argument of the call a function that computes it."""
-    leaves = cut.call.invars[cut.call.params["num_consts"] :]
+    leaves = cut.call.invars[consts_of(cut.call) :]
     fusions, rest = [], list(leaves)
     for tree in pytrees.treedef_children(what.in_tree):
         own, rest = rest[: tree.num_leaves], rest[tree.num_leaves :]

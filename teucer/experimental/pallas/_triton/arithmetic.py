@@ -292,8 +292,6 @@ for _p, _op in {
     lax.erf_inv_p: "erfinv",
     lax.lgamma_p: "lgamma",
     lax.atan2_p: "atan2",
-    lax.pow_p: "pow",
-    lax.nextafter_p: "nextafter",
 }.items():
     TRITON[_p] = _library(_op)
 TRITON[lax.sqrt_p] = _widened(_root)

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer import lax
+from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
-from teucer._derived.custom_batching import custom_vmap_call_p
-from teucer._derived.custom_jvp import custom_jvp_call_p
-from teucer._derived.custom_vjp import custom_vjp_call_p
-from teucer._derived.remat import name_p, remat_p
-from teucer._transform.jit_calls import jit_p
+from teucer._derived.remat import name_p
 from teucer.experimental.pallas import _accesses
 from teucer.experimental.pallas._triton import memory
 from teucer.experimental.pallas._triton.arithmetic import convert
@@ -28,30 +25,17 @@ from teucer.experimental.pallas._triton.text import (
     is_signed,
 )
 from teucer.lax import _references
-from teucer.lax._composite import composite_p
-from teucer.lax._control.cond import cond_p
-from teucer.lax._control.scan import scan_p
-from teucer.lax._control.while_loop import while_p
 
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
 
 __all__ = ["for_loop"]
 
-_CALLS = {
-    jit_p: "jaxpr",
-    custom_jvp_call_p: "call_jaxpr",
-    custom_vjp_call_p: "call_jaxpr",
-    remat_p: "jaxpr",
-    custom_vmap_call_p: "call",
-    composite_p: "jaxpr",
-}
 
-
-@TRITON.define(*_CALLS)
+@TRITON.define(structure.Call)
 def _call(w: Writer, eqn: Eqn, *operands: Any) -> Any:
-    inner = eqn.params[_CALLS[eqn.primitive]]
-    return run(w, inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner), operands)
+    call: Any = structure.of(eqn, operands)
+    return run(w, call.body, operands)
 
 
 @TRITON.define(name_p)
@@ -62,12 +46,13 @@ def _same(w: Writer, eqn: Eqn, x: Value) -> Any:
 # --- Conditions and loops -----------------------------------------------------------------------
 
 
-@TRITON.define(cond_p)
-def _cond(w: Writer, eqn: Eqn, index: Value, *operands: Any) -> Any:
-    branches = eqn.params["branches"]
-    if eqn.params.get("branches_platforms") is not None:
+@TRITON.define(structure.Branch)
+def _cond(w: Writer, eqn: Eqn, *operands: Any) -> Any:
+    branch: Any = structure.of(eqn, operands)
+    if branch.platforms is not None:
         raise Refused("a choice by platform", "Let the kernel compute the same on every platform.")
-    return _branch(w, index, branches, 0, [v.aval for v in eqn.outvars], operands)
+    avals = [v.aval for v in eqn.outvars]
+    return _branch(w, branch.index, branch.programs, 0, avals, branch.operands)
 
 
 def _branch(
@@ -138,16 +123,20 @@ def for_loop(
     return _results(name, plain) if carry else []
 
 
-@TRITON.define(scan_p)
-def _scan(w: Writer, eqn: Eqn, *operands: Any) -> Any:
-    p, body = eqn.params, eqn.params["jaxpr"]
-    m, n, length = p["num_consts"], p["num_carry"], p["length"]
-    if len(operands) > m + n or len(eqn.outvars) > n:
+@TRITON.define(structure.Loop)
+def _loop(w: Writer, eqn: Eqn, *operands: Any) -> Any:
+    loop: Any = structure.of(eqn, operands)
+    return _scan(w, eqn, loop) if loop.condition is None else _while(w, loop)
+
+
+def _scan(w: Writer, eqn: Eqn, loop: structure.Loop) -> Any:
+    body, consts, start = loop.body, loop.consts, loop.carry
+    m, n = len(consts), len(start)
+    if loop.xs or len(eqn.outvars) > n:
         raise Refused(
             "a scan over arrays, or one that stacks results",
             "Loop over places: jax.lax.fori_loop, with ref[i] in its body.",
         )
-    consts, start = operands[:m], operands[m:]
     counter = _counter(body, m)
     held = [k for k in range(n) if k != counter]
     first = start[counter].bounds if counter is not None else None
@@ -165,7 +154,7 @@ def _scan(w: Writer, eqn: Eqn, *operands: Any) -> Any:
 
     dtype = start[counter].dtype if counter is not None else I32
     begin = first[0] if counter is not None and first else 0
-    low, high = w.constant(begin, dtype), w.constant(begin + length, dtype)
+    low, high = w.constant(begin, dtype), w.constant(begin + loop.length, dtype)
     outs = for_loop(w, low, high, [start[k] for k in held], step)
     if counter is not None:
         outs.insert(counter, high)
@@ -194,13 +183,10 @@ def _is_one(atom: Any) -> bool:
     return type(atom) is Literal and np.ndim(atom.val) == 0 and atom.val == 1
 
 
-@TRITON.define(while_p)
-def _while(w: Writer, eqn: Eqn, *operands: Any) -> Any:
-    p = eqn.params
-    k, m = p["cond_nconsts"], p["body_nconsts"]
-    cond, body = p["cond_jaxpr"], p["body_jaxpr"]
-    cond_consts, consts, start = operands[:k], operands[k : k + m], operands[k + m :]
-    bounded = _bounded(cond, body, k, m)
+def _while(w: Writer, loop: structure.Loop) -> Any:
+    cond: Any = loop.condition
+    cond_consts, body, consts, start = loop.condition_consts, loop.body, loop.consts, loop.carry
+    bounded = _bounded(cond, body, len(cond_consts), len(consts))
     if bounded is not None:
         return _counted(w, body, bounded, consts, start)
     plain = [x._replace(bounds=None) for x in start]

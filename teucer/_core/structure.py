@@ -1,0 +1,277 @@
+"""What a primitive that carries programs is: a call, a branch or a loop of them.
+
+Interpreters of jaxprs ask `of(eqn)`, so that a parameter is read in one place: beside the class
+that has it, which says its structure by `structured`. A view shows an equation on its operands, or
+on values in their place. `params_of` gives the parameters of a view that was changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from teucer._core.jaxpr import ClosedJaxpr
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Eqn
+    from teucer._core.primitive import Primitive
+    from teucer._core.typing import Params
+
+__all__ = [
+    "Branch",
+    "Call",
+    "Loop",
+    "Mapped",
+    "Structure",
+    "calls",
+    "internal",
+    "is_internal",
+    "kind_of",
+    "of",
+    "of_call",
+    "params_of",
+    "presumed",
+    "structured",
+    "times",
+]
+
+
+class Call(NamedTuple):
+    """The results are those of `body` on the operands.
+
+    consts: how many operands, the first, are what the function of the user closes over.
+    """
+
+    body: ClosedJaxpr
+    operands: Sequence[Any]
+    consts: int = 0
+
+    @property
+    def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+        """Each program, and what it is called on."""
+        return [(self.body, self.operands)]
+
+
+class Mapped(NamedTuple):
+    """Each device of a mesh has the results of `body` on its parts of the operands."""
+
+    body: ClosedJaxpr
+    operands: Sequence[Any]
+    mesh: Any
+
+    @property
+    def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+        """Each program, and what it is called on, the parts of this."""
+        return [(self.body, self.operands)]
+
+
+class Branch(NamedTuple):
+    """The results are those of one program on the operands; `index` says of which.
+
+    platforms: where the index says the platform, those of each program; None for other branches.
+    """
+
+    index: Any
+    programs: Sequence[ClosedJaxpr]
+    operands: Sequence[Any]
+    platforms: Any = None
+
+    @property
+    def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+        """Each program, and what it is called on."""
+        return [(program, self.operands) for program in self.programs]
+
+    def chosen(self, index: int) -> ClosedJaxpr:
+        """The program for an index, the nearest for one that is out of bounds."""
+        return self.programs[min(max(index, 0), len(self.programs) - 1)]
+
+
+class Loop(NamedTuple):
+    """Steps of `body`, which takes consts, what is carried, and elements of xs. It gives what is
+    carried to the next step, and elements of other results.
+
+    length, reverse: how many steps there are, and whether the last elements come first. condition:
+    where length is None, there are steps while this holds, of `condition_consts` and what is
+    carried.
+    """
+
+    body: ClosedJaxpr
+    consts: Sequence[Any]
+    carry: Sequence[Any]
+    xs: Sequence[Any] = ()
+    length: Any = None
+    reverse: bool = False
+    condition: ClosedJaxpr | None = None
+    condition_consts: Sequence[Any] = ()
+
+    @property
+    def bodies(self) -> list[tuple[ClosedJaxpr, Sequence[Any]]]:
+        """Each program, and what it is called on, elements of xs."""
+        step = (self.body, [*self.consts, *self.carry, *self.xs])
+        if self.condition is None:
+            return [step]
+        return [(self.condition, [*self.condition_consts, *self.carry]), step]
+
+    @property
+    def times(self) -> int:
+        """How many steps there are; 1 where nobody knows."""
+        return 1 if self.length is None else int(self.length)
+
+    @property
+    def places(self) -> Sequence[int]:
+        """The places of the elements that the steps take, in the order of steps."""
+        places = range(int(self.length))
+        return places[::-1] if self.reverse else places
+
+    def step(self, i: int) -> str:
+        """A step as messages say it."""
+        if self.length is None:
+            return f"step {i} of a while loop"
+        return f"step {i} of {int(self.length)} of a scan"
+
+    def run(
+        self,
+        call: Callable[[int, ClosedJaxpr, list[Any]], Sequence[Any]],
+        element: Callable[[Any, int], Any],
+        holds: Callable[[Any], bool],
+    ) -> tuple[list[Any], list[list[Any]]]:
+        """What is carried at the end, and the other results of each step, by place.
+
+        call(step, program, values) -> results; element(x, place); holds(result of the condition).
+        """
+        carry, n = list(self.carry), len(self.carry)
+        if self.condition is None:
+            rows = []
+            for i in self.places:
+                elements = [element(x, i) for x in self.xs]
+                outs = list(call(i, self.body, [*self.consts, *carry, *elements]))
+                carry = outs[:n]
+                rows.append(outs[n:])
+            return carry, rows[::-1] if self.reverse else rows
+        for i in itertools.count():
+            if not holds(call(i, self.condition, [*self.condition_consts, *carry])[0]):
+                break
+            carry = list(call(i, self.body, [*self.consts, *carry]))
+        return carry, []
+
+
+Structure: TypeAlias = Call | Mapped | Branch | Loop
+Kind: TypeAlias = type[Call] | type[Mapped] | type[Branch] | type[Loop]
+
+
+class _Form(NamedTuple):
+    """How a class of primitives is viewed. view(operands, **params) -> structure; params(structure)
+    gives the parameters that say it."""
+
+    kind: Kind
+    view: Callable[..., Structure]
+    params: Callable[[Any], dict[str, Any]]
+
+
+_FORMS: dict[type, _Form | None] = {}
+_INTERNAL: set[type] = set()
+Class = TypeVar("Class", bound=type)
+
+
+def structured(
+    kind: Kind, view: Callable[..., Structure], params: Callable[[Any], dict[str, Any]]
+) -> Callable[[Class], Class]:
+    """A decorator of classes of primitives, which says their structure.
+
+    view(operands, **params) is it. params(structure) are those of the parameters that it says.
+    """
+
+    def defined(cls: Class) -> Class:
+        _FORMS[cls] = _Form(kind, view, params)
+        return cls
+
+    return defined
+
+
+def calls(parameter: str) -> Callable[[Class], Class]:
+    """`structured` for calls whose body is a parameter."""
+
+    def view(operands: Sequence[Any], **params: Any) -> Call:
+        return Call(params[parameter], operands, 0)
+
+    return structured(Call, view, lambda call: {parameter: call.body})
+
+
+def internal(cls: Class) -> Class:
+    """A decorator of classes of primitives that passes make for themselves: no interpreter of the
+    programs of users meets them."""
+    _INTERNAL.add(cls)
+    return cls
+
+
+def is_internal(primitive: Primitive) -> bool:
+    """Whether passes make a primitive for themselves."""
+    return type(primitive) in _INTERNAL
+
+
+def _form_of(cls: type) -> _Form | None:
+    try:
+        return _FORMS[cls]
+    except KeyError:
+        found = next((_FORMS[base] for base in cls.__mro__ if base in _FORMS), None)
+        _FORMS[cls] = found
+        return found
+
+
+def kind_of(primitive: Primitive) -> Kind | None:
+    """What a primitive is: `Call`, `Mapped`, `Branch` or `Loop`; None if it is none of them."""
+    form = _form_of(type(primitive))
+    return None if form is None else form.kind
+
+
+def of(eqn: Eqn, operands: Sequence[Any] | None = None) -> Structure | None:
+    """What an equation is, on values in the place of its operands where they are given; None for
+    operations, and for primitives that do something else with the programs that they carry.
+
+    >>> import teucer as jax
+    >>> closed = jax.make_jaxpr(lambda xs: jax.lax.scan(lambda c, x: (c + x, c), 0., xs))(
+    ...     jax.numpy.arange(3.))
+    >>> loop = of(closed.eqns[-1])
+    >>> type(loop).__name__, loop.length, len(loop.carry), len(loop.xs)
+    ('Loop', 3, 1, 1)
+    """
+    return of_call(eqn.primitive, eqn.params, eqn.invars if operands is None else operands)
+
+
+def of_call(
+    primitive: Primitive, params: Mapping[str, Any], operands: Sequence[Any]
+) -> Structure | None:
+    """As `of`, for a call of a primitive."""
+    form = _form_of(type(primitive))
+    return None if form is None else form.view(operands, **params)
+
+
+def presumed(eqn: Eqn, operands: Sequence[Any] | None = None) -> Call | None:
+    """What an equation of a library's primitive seems to be: a call of the one program that it
+    carries, if this takes and gives arrays of its types; None otherwise."""
+    found = [p for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
+    if len(found) != 1 or kind_of(eqn.primitive) is not None:
+        return None
+    (body,) = found
+    ends = zip((body.invars, body.outvars), (eqn.invars, eqn.outvars), strict=True)
+    if any(_shapes(inner) != _shapes(outer) for inner, outer in ends):
+        return None
+    return Call(body, eqn.invars if operands is None else operands, 0)
+
+
+def _shapes(atoms: Any) -> list[Any]:
+    return [getattr(v.aval, "shape", v.aval) for v in atoms]
+
+
+def times(eqn: Eqn) -> int:
+    """How often an equation runs the programs that it carries; 1 where nobody knows."""
+    found = of(eqn)
+    return found.times if isinstance(found, Loop) else 1
+
+
+def params_of(primitive: Primitive, params: Params, structure: Structure) -> dict[str, Any]:
+    """The parameters of a call of a primitive with another structure, for as many operands."""
+    form = _form_of(type(primitive))
+    assert form is not None
+    return {**params, **form.params(structure)}
