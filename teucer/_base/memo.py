@@ -6,9 +6,9 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
-__all__ = ["RECENT", "Interned", "Memo", "forget", "remember"]
+__all__ = ["RECENT", "Interned", "Memo", "Unique", "forget", "remember"]
 
 T = TypeVar("T")
 
@@ -152,6 +152,18 @@ class Interned(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return (x for x in [ref() for ref in list(self.refs.values())] if x is not None)
+
+
+class Unique:
+    """An object of which a copy is itself."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
 
 
 def forget() -> None:

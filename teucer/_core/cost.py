@@ -26,6 +26,9 @@ class Cost(NamedTuple):
     reorders: whether its kernel takes or gives arrays in an order other than row by row.
     moves: moves(*avals of operands, **params) counts the elements that change place with regard to
         the last axis, or that windows hold.
+    of_complex: the same where the first operand is complex, if that differs.
+    series: the dtypes of operands for which a target may ask for a series (the parameter `series`)
+        in place of the compiler's operation.
     """
 
     fuses: bool = False
@@ -36,6 +39,8 @@ class Cost(NamedTuple):
     separates: bool = False
     reorders: bool = False
     moves: Callable[..., float] | None = None
+    of_complex: Cost | None = None
+    series: frozenset[str] = frozenset()
 
     def moved(self, avals: Sequence[Aval], params: Params) -> float:
         """The number of elements that are moved; infinite for loops of another kind."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
-from teucer._core import pictures, printer
+from teucer._core import dialects, pictures, printer
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
 from teucer._core.references import types as references
@@ -240,7 +240,7 @@ class Jaxpr:
             found = self.cache["is_high"] = any(
                 v.aval.is_high for v in (*self.constvars, *self.invars, *self.outvars)
             ) or any(
-                eqn.primitive.high
+                dialects.high[type(eqn.primitive)]
                 or any(v.aval.is_high for v in eqn.outvars)
                 or any(inner.is_high for inner in jaxprs_in_params(eqn.params))
                 for eqn in self.eqns

@@ -17,6 +17,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import NonlinearOnPartsError, ShardingTypeError
+from teucer._core import dialects
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import DEVICE, ShapedArray, in_host_memory, summed, varying
@@ -177,11 +178,12 @@ def _varied(
 
     Types that libraries give say it themselves.
     """
-    if primitive.higher_order or primitive.high:
+    if primitive.higher_order or dialects.high[type(primitive)]:
         return outs
     vma = varies_over(avals)
-    if primitive.varies is not None:
-        vma = primitive.varies(vma, *avals, **params)
+    varies = dialects.varies.of(primitive)
+    if varies is not None:
+        vma = varies(vma, *avals, **params)
     return tuple(
         [
             out.update(vma=vma) if isinstance(out, ShapedArray) and out.vma != vma else out
@@ -197,7 +199,7 @@ def _in_memory(
 
     Raises ValueError for operands, other than scalars, that are in several.
     """
-    if primitive.higher_order or primitive.relocates:
+    if primitive.higher_order or dialects.relocates[type(primitive)]:
         return outs
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
     spaces = [a.memory_space for a in arrays if a.ndim] or [
@@ -334,7 +336,7 @@ def of_sums(primitive: Primitive, avals: Sequence[Aval]) -> Sums:
     reduced = NOTHING.union(*[a.reduced for a in arrays]) - unreduced
     if unreduced:
         _check_unreduced(primitive, avals)
-    if not primitive.keeps_reduced:
+    if dialects.drops_reduced[type(primitive)]:
         reduced = NOTHING
     elif reduced:
         _check_reduced(primitive, arrays, reduced)
@@ -405,7 +407,9 @@ def parts_of_sum(ct: Aval, axes: Sequence[int], aval: ShapedArray) -> Any:
 def gives_parts(primitive: Primitive, avals: Sequence[Aval], outs: Sequence[Aval]) -> bool:
     """Whether results are parts of sums because operands are, or because they are divided along
     what is summed."""
-    if primitive.higher_order or (primitive.linear_in is None and primitive.keeps_reduced):
+    if primitive.higher_order or (
+        primitive.linear_in is None and not dialects.drops_reduced[type(primitive)]
+    ):
         return False
     wanted = NOTHING.union(*[a.unreduced for a in outs])
     specs = [a.partition.spec for a in avals if a.partition is not None]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from teucer._core import dialects
 from teucer._core.names import stack_text
 from teucer._xla import pretty as pp
 
@@ -206,8 +207,9 @@ class _Printer:
         )
 
     def eqn(self, eqn: Eqn, used: set[Atom] | None) -> Any:
-        if eqn.primitive.text is not None:
-            return pp.text(eqn.primitive.text(self, eqn, used))
+        text = dialects.text.of(eqn.primitive)
+        if text is not None:
+            return pp.text(text(self, eqn, used))
         # The arguments and results of a called jaxpr that is written in place are named as at the
         # call.
         inner = eqn.params["jaxpr"].jaxpr if eqn.primitive.name == "jit" else None

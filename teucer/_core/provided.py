@@ -100,6 +100,9 @@ class Provided:
     blame: Callable[[Any, Sequence[Any]], None]
     # _derived: memory_note(jaxpr) says how much memory a program needs, and for what.
     memory_note: Callable[[Any], str]
+    # _derived: member(primitive, name) is what libraries written for JAX ask of a primitive; loaded
+    # with the first such question.
+    member: Callable[[Any, str], Any]
     buffers: Buffers
     quotients: Quotients
     # lax: on_basis(f, aval) is what a linear function gives for the standard basis of a type, and

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import config
 from teucer._base.source import here
+from teucer._core import dialects
 from teucer._core import high_types as high
 from teucer._core.checker import check_jaxpr
 from teucer._core.debug_info import DebugInfo, origin_of, reason_for
@@ -116,7 +117,7 @@ class StageTrace(Trace):
             invars.append(v)
             avals.append(v.aval)
         if references.made:
-            if not primitive.takes_references:
+            if not (primitive.higher_order or dialects.takes_references[type(primitive)]):
                 references.refuse(primitive, avals)
             if self.states:
                 avals = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import tracebacks
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.calls import check_callable, flatten_call, flatten_results, fun_name
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
@@ -201,6 +201,7 @@ class CustomVmapCall(Primitive):
         outs = self.call(*args, call=batched(call, axis, dims, out_dims), rule=rule_along, **params)
         return outs, tuple(out_dims.dims)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Any,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.calls import (
     FlatCall,
     as_indices,
@@ -266,13 +266,13 @@ def _as_params(call: structure.Call) -> dict[str, Any]:
 
 
 @structure.structured(structure.Call, _as_call, _as_params)
+@dialects.keeps_references.mark
 class CustomCall(Primitive):
     """A call of `call_jaxpr` (a function of flat values, or a closed jaxpr once staged) that has a
     derivative of its own."""
 
     __slots__ = ()
     higher_order = True
-    keeps_references = True
     # The parameters that are functions.
     functions: ClassVar[tuple[str, ...]] = ("call_jaxpr",)
 
@@ -309,6 +309,7 @@ class CustomCall(Primitive):
     def effects(self, *avals: ShapedArray, call_jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(call_jaxpr.effects, call_jaxpr.jaxpr.invars)
 
+    @dialects.on_values.rule
     def on_values(
         self,
         operands: Sequence[Value],
@@ -321,6 +322,7 @@ class CustomCall(Primitive):
         inner = discharged(call_jaxpr, groups)
         return inner.split(inner.jaxpr(*operands))
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[Value],
@@ -347,6 +349,7 @@ class CustomCall(Primitive):
         # close over a batch.
         return name is not None or not isinstance(params["call_jaxpr"], ClosedJaxpr)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Any,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, dtypes, errors, tracebacks
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.calls import flatten_results, fun_name, leaf_names
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr
@@ -246,6 +246,8 @@ def _match_dim(ct: Cotangent, dim: int | None, wanted: int | None, axis: Axis) -
 
 
 @structure.internal
+@dialects.keeps_references.mark
+@dialects.pulls_zeros.mark
 @final
 class CustomLin(Primitive):
     """The linear map of a custom_vjp function: only its transpose is known."""
@@ -254,8 +256,6 @@ class CustomLin(Primitive):
     name = "custom_lin"
     multiple_results = True
     higher_order = True
-    keeps_references = True
-    pulls_zeros = True
 
     def types(self, *avals: ShapedArray, out_avals: Sequence[ShapedArray], **params: object) -> Any:
         return out_avals

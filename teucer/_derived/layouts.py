@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.formats import Layout, at_boundary, order_in
 from teucer._base import tracebacks
-from teucer._core import partition
+from teucer._core import dialects, partition
 from teucer._core.primitive import Primitive
 from teucer._core.types import Zero
 from teucer._derived.moves import device_put, in_layout
@@ -70,7 +70,7 @@ class LayoutConstraint(Primitive):
         inner = tuple([i + (i >= at) for i in layout.major_to_minor])
         return self.call(*args, layout=Layout((at, *inner))), dims
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 layout_constraint_p = LayoutConstraint()

@@ -12,7 +12,7 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import config, memo, tracebacks
-from teucer._core import array_ops, axes, names
+from teucer._core import array_ops, axes, dialects, names
 from teucer._core.array_ops import moveaxis
 from teucer._core.calls import check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
@@ -87,7 +87,7 @@ class XlaMetadataValue(Primitive):
     ) -> Any:
         return self.call(moveaxis(args[0], dims[0], 0), **params), (0,)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 xla_metadata_value_p = XlaMetadataValue()
@@ -154,7 +154,7 @@ class XlaMetadataCall(ProgramCall):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed)
 
-    padded = JaxprCall.on_buffers
+    padded = dialects.padded.rule(JaxprCall.on_buffers)
 
 
 xla_metadata_call_p = XlaMetadataCall()

@@ -12,6 +12,7 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
+from teucer._core import dialects
 from teucer._core.high_types import refuse_high
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.memory import MemorySpace, space_of
@@ -58,6 +59,7 @@ __all__ = [
 ]
 
 
+@dialects.relocates.mark
 @final
 class DevicePut(Primitive):
     """x on a device, or x itself where the program runs already. src: where its cotangent is to go,
@@ -66,7 +68,6 @@ class DevicePut(Primitive):
     __slots__ = ()
     name = "device_put"
     multiple_results = True
-    relocates = True
 
     def types(self, x: ShapedArray, *, device: object, copy: bool, src: object = None) -> Any:
         if isinstance(device, MemorySpace):
@@ -135,7 +136,7 @@ class DevicePut(Primitive):
         }
         return self.call(*args, copy=copy, **whole), dims
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 device_put_p = DevicePut()

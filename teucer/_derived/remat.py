@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import config, memo, tracebacks
-from teucer._core import array_ops, axes
+from teucer._core import array_ops, axes, dialects
 from teucer._core.calls import (
     FlatCall,
     as_indices,
@@ -252,7 +252,7 @@ class Remat(JaxprCall):
         closed, taken = dce_closed(eqn.params["jaxpr"], used)
         return narrowed(eqn, used, taken, jaxpr=closed)
 
-    padded = JaxprCall.on_buffers
+    padded = dialects.padded.rule(JaxprCall.on_buffers)
 
 
 remat_p = Remat()
@@ -533,7 +533,7 @@ class Name(Primitive):
     def simplify(self, known: object, x: Value, *, name: str) -> Any:
         return x
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 name_p = Name()

@@ -71,7 +71,7 @@ class AbstractDevice:
         )
 
 
-class BaseMesh:
+class BaseMesh(memo.Unique):
     """What meshes with and without devices have in common: named axes with sizes and types. Equal
     meshes are one object."""
 
@@ -136,12 +136,6 @@ class BaseMesh:
     def are_all_axes_manual(self) -> bool:
         """Whether all axes are Manual."""
         return self._all(AxisType.Manual)
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Any:
-        return self
 
     def _axes_text(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)

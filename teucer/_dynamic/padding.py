@@ -4,9 +4,9 @@ Programs whose arrays are as long as the bounds of their sizes, which come at ru
 
 An array with symbolic dimensions is carried in a buffer of their upper bounds. Its elements stand
 in front along every axis; what stands behind them is arbitrary, so a primitive that lets elements
-of an axis meet masks what it reads. That is the rule `Primitive.padded`; a primitive without one is
-refused. Derivatives and batches are taken before, on types with symbolic dimensions, so that no
-rule of differentiation ever sees what is behind the elements.
+of an axis meet masks what it reads. Such rules are in the table `dialects.padded`; a primitive
+without one is refused. Derivatives and batches are taken before, on types with symbolic dimensions,
+so that no rule of differentiation ever sees what is behind the elements.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from teucer._base import errors
+from teucer._core import dialects
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, interpret, jaxprs_in_params
 from teucer._core.provided import provided
 from teucer._core.stage import stage_jaxpr
@@ -127,11 +128,12 @@ class Sizes:
 
     def _padded(self, eqn: Eqn, operands: Sequence[Value]) -> Any:
         outer, self.eqn = self.eqn, eqn
-        if eqn.primitive.padded is None:
+        rule = dialects.padded.of(eqn.primitive)
+        if rule is None:
             self.refuse("the primitive has no rule for padded arrays")
         avals, out_avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         try:
-            outs = eqn.primitive.padded(self, operands, avals, out_avals, **eqn.params)
+            outs = rule(self, operands, avals, out_avals, **eqn.params)
         except errors.InconclusiveDimensionOperation as err:
             self.refuse(str(err))
         self.eqn = outer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.types import ShapedArray
@@ -108,7 +109,7 @@ class CallExported(Primitive):
             )
         )
 
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
     def evaluate(self, *args: Array, exported: Exported) -> Any:
         return exported._run(*args)

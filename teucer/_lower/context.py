@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes, errors, source
-from teucer._core import axes, places
+from teucer._core import axes, dialects, places
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
 from teucer._core.partition import gives_parts
@@ -459,10 +459,11 @@ class Context:
         def rule() -> Any:
             self.avals_out = avals
             if extended and not primitive.higher_order:
+                on_keys = dialects.on_keys.of(primitive)
                 return (
-                    primitive.lower_extended(self, *operands, **params)
-                    if primitive.lower_extended
-                    else lower_by_batching(self, primitive, operands, params)
+                    lower_by_batching(self, primitive, operands, params)
+                    if on_keys is None
+                    else on_keys(self, *operands, **params)
                 )
             return primitive.lower(self, *operands, **params)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.jaxpr import (
     ClosedJaxpr,
     Eqn,
@@ -176,7 +176,7 @@ def uses_references(jaxpr: Jaxpr) -> bool:
         found = jaxpr.cache[uses_references] = any(
             type(v.aval) is RefType for v in (*jaxpr.constvars, *jaxpr.invars)
         ) or any(
-            eqn.primitive.makes_references
+            dialects.makes_references[type(eqn.primitive)]
             or any(map(uses_references, jaxprs_in_params(eqn.params)))
             for eqn in jaxpr.eqns
         )
@@ -186,8 +186,9 @@ def uses_references(jaxpr: Jaxpr) -> bool:
 def _on_cells(eqn: Eqn, operands: tuple[Value, ...]) -> Sequence[Any]:
     """An equation with cells in the place of references, under the current trace."""
     cells = any(type(x) is Cell for x in operands)
-    if eqn.primitive.makes_references or (cells and eqn.primitive.discharge is not None):
-        return eqn.primitive.discharge(*operands, **eqn.params)  # type: ignore[no-any-return]
+    rule = dialects.discharge.of(eqn.primitive)
+    if rule is not None and (cells or dialects.makes_references[type(eqn.primitive)]):
+        return rule(*operands, **eqn.params)  # type: ignore[no-any-return]
     if cells:
         return _call_on_values(eqn, operands)
     return current_trace().process(eqn.primitive, operands, pure_params(eqn.primitive, eqn.params))
@@ -195,14 +196,15 @@ def _on_cells(eqn: Eqn, operands: tuple[Value, ...]) -> Sequence[Any]:
 
 def _call_on_values(eqn: Eqn, operands: Sequence[Value]) -> Sequence[Any]:
     """A call that is given cells, made with their arrays."""
-    if eqn.primitive.on_values is None or (
-        eqn.primitive.keeps_references and _under.transformation
+    on_values = dialects.on_values.of(eqn.primitive)
+    if on_values is None or (
+        dialects.keeps_references[type(eqn.primitive)] and _under.transformation
     ):
         refuse_call(eqn.primitive, eqn.source)
     cells = list(dict.fromkeys(x for x in operands if type(x) is Cell))
     groups = tuple([cells.index(x) if type(x) is Cell else None for x in operands])
     given = [x.read() if type(x) is Cell else x for x in operands]
-    outs, new = eqn.primitive.on_values(given, groups, **eqn.params)
+    outs, new = on_values(given, groups, **eqn.params)
     for g, value in new.items():
         cells[g].write(value)
     return outs  # type: ignore[no-any-return]
@@ -243,7 +245,8 @@ def _pure(jaxpr: Jaxpr) -> Jaxpr:
 def makes_references(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr, or one in it, makes references."""
     return any(
-        eqn.primitive.makes_references or any(map(makes_references, jaxprs_in_params(eqn.params)))
+        dialects.makes_references[type(eqn.primitive)]
+        or any(map(makes_references, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )
 
@@ -261,7 +264,7 @@ def without_references(
     arrays are read before, and written after. References that nothing is done with, which are for
     the rules of custom derivatives, are handed on as they are. None if there is nothing to do.
     """
-    if primitive.keeps_references:
+    if dialects.keeps_references[type(primitive)]:
         return None
     avals = [typeof(x) for x in args]
     refs = [i for i, a in enumerate(avals) if type(a) is RefType]
@@ -275,7 +278,8 @@ def without_references(
         if isinstance(primitive, FunctionCall):
             closed = params["jaxpr"]
             return tuple(eval_jaxpr(closed.jaxpr, closed.consts, *args))
-        if primitive.on_values is None:
+        on_values = dialects.on_values.of(primitive)
+        if on_values is None:
             refuse_call(primitive)
         cells = list({id(args[p]): args[p] for p in sorted(places)}.values())
         number = {id(r): g for g, r in enumerate(cells)}
@@ -286,7 +290,7 @@ def without_references(
         ]
         before, _under.transformation = _under.transformation, True
         try:
-            outs, new = primitive.on_values(given, groups, **params)
+            outs, new = on_values(given, groups, **params)
         finally:
             _under.transformation = before
         for g, value in new.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.high_types import AvalQDD, is_high, low_types, low_values, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, jaxprs_in_params
 from teucer._core.references.types import RefType
@@ -229,18 +229,19 @@ class LowTrace(Trace):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Params
     ) -> tuple[Any, ...]:
-        if primitive.high:
+        if dialects.high[type(primitive)]:
             return primitive.evaluate(*args, **params)
         avals = [stated(x) for x in args]
         # Rules of custom functions have had their say.
         if (
-            primitive.keeps_references
+            dialects.keeps_references[type(primitive)]
             or any(map(is_high, avals))
             or any(map(is_high_jaxpr, jaxprs_in_params(params)))
-            or (primitive.makes_references and not args and params["aval"].is_high)
+            or (dialects.makes_references[type(primitive)] and not args and params["aval"].is_high)
         ):
-            if primitive.on_low is not None:
-                return tuple(primitive.on_low(args, avals, **params))
+            on_low = dialects.on_low.of(primitive)
+            if on_low is not None:
+                return tuple(on_low(args, avals, **params))
             raise NotImplementedError(
                 f"{primitive}: it carries or takes values of high types, and is not known to take "
                 f"them apart.\n    operands: {', '.join(a.str_short(True) for a in avals)}\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import memo
-from teucer._core import array_ops, axes
+from teucer._core import array_ops, axes, dialects
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.primitive import Axis
@@ -133,7 +133,7 @@ class BatchTrace(Trace):
         with using(parent):
             if not (
                 batched
-                or primitive.makes_references
+                or dialects.makes_references[type(primitive)]
                 or (primitive.uses_axis and primitive.uses_axis(self.axis.name, params))
             ):
                 return parent.process(primitive, tuple(values), params)

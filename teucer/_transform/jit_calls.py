@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.places import source_info
 from teucer._core.primitive import FunctionCall, Primitive, Undefined
@@ -232,6 +232,7 @@ class JaxprCall(Primitive):
     def effects(self, *avals: Aval, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
+    @dialects.on_values.rule
     def on_values(
         self,
         operands: Sequence[Value],
@@ -246,6 +247,7 @@ class JaxprCall(Primitive):
         )
         return inner.split(outs)
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[Value],
@@ -444,7 +446,7 @@ class Jit(ProgramCall, FunctionCall):
             donated_invars=tuple(filtered(eqn.params["donated_invars"], taken)),
         )
 
-    padded = JaxprCall.on_buffers
+    padded = dialects.padded.rule(JaxprCall.on_buffers)
 
 
 jit_p = Jit()

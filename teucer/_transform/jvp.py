@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.references import types as references
@@ -97,7 +97,7 @@ class JVPTrace(Trace):
             if found is not None:
                 return found
         with using(parent):
-            if not moving and not primitive.makes_references:
+            if not moving and not dialects.makes_references[type(primitive)]:
                 return parent.process(primitive, tuple(primals), params)
             rule = partial(derivative, jvp_flat, primitive) if limited else primitive.jvp
             outs, out_tangents = rule(primals, tangents, **params)

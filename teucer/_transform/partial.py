@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from teucer._core import dialects
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from teucer._core.names import _names, apart, without
@@ -60,7 +61,7 @@ class PartialTrace(StageTrace):
             if primitive.standalone and self.parent is EVAL:
                 # As EVAL would; a program of its own asks for no trace.
                 return provided.runner(primitive, params)(*args)
-            if primitive.deferred:
+            if dialects.deferred[type(primitive)]:
                 return super().process(primitive, args, params)
             return self.evaluate_known(primitive, args, params)
         if primitive.partial_eval is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.missing import NotLinear
 from teucer._core.names import NO_SCOPES, _names, joined
@@ -60,7 +60,7 @@ def backward_pass(
                     linear_eqns.append(eqn)
                     break
             else:
-                if eqn.primitive.deferred:
+                if dialects.deferred[type(eqn.primitive)]:
                     linear.update(eqn.outvars)
                     linear_eqns.append(eqn)
                     continue
@@ -87,7 +87,7 @@ def backward_pass(
             _names.place = place or saved
             if scopes is not own:
                 own, _names.scope = scopes, joined(outer, scopes)
-            if not _pull(eqn, env, linear, ct_of) and eqn.primitive.pulls_zeros:
+            if not _pull(eqn, env, linear, ct_of) and dialects.pulls_zeros[type(eqn.primitive)]:
                 if used is None:
                     used = _used(linear_eqns, jaxpr.outvars)
                 if not used.isdisjoint(eqn.outvars):
@@ -109,7 +109,7 @@ def _leading_to(eqns: Sequence[Eqn], wanted: set[Var]) -> list[Eqn]:
     for eqn in eqns:
         if (
             eqn.effects
-            or eqn.primitive.deferred
+            or dialects.deferred[type(eqn.primitive)]
             or any(type(u) is Var and (u in wanted or type(u.aval) is RefType) for u in eqn.invars)
         ):
             wanted.update(eqn.outvars)

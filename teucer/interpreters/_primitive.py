@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.primitive import Primitive
+from teucer._derived.members import Members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def _is_of_library(primitive: Primitive) -> bool:
     return LibraryPrimitive in type(primitive).__mro__
 
 
-class LibraryPrimitive(Primitive, metaclass=_AnyPrimitive):
+class LibraryPrimitive(Members, Primitive, metaclass=_AnyPrimitive):
     """An operation of a library, whose rules are registered one by one.
 
     multiple_results: whether `bind` and the rules give sequences of results; set it on the

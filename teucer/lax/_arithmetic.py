@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.primitive import Primitive
 from teucer._core.provided import Quotients, provided
@@ -552,7 +552,7 @@ def _compared(
 def _by_words(direction: str, combine: str) -> Any:
     """Compare random keys by all of their words."""
 
-    def lower(ctx: Context, x: Value, y: Value) -> Any:
+    def lower(self: Primitive, ctx: Context, x: Value, y: Value) -> Any:
         aval = ctx.avals_out[0].update(dtype=x.dtype).physical
         axes = tuple(range(len(ctx.avals_out[0].shape), aval.ndim))
         words = [
@@ -593,7 +593,8 @@ ne_p, ne = _compared(
 )
 almost_everywhere[eq_p] = bool
 almost_everywhere[ne_p] = operator.not_
-eq_p.lower_extended, ne_p.lower_extended = _by_words("EQ", "and"), _by_words("NE", "or")
+dialects.on_keys.own[eq_p] = _by_words("EQ", "and")
+dialects.on_keys.own[ne_p] = _by_words("NE", "or")
 lt_p, lt = _compared("lt", ORDERED, "Whether x < y.", np.less, "less", never_negative)
 le_p, le = _compared("le", ORDERED, "Whether x <= y.", np.less_equal, numpy="less_equal")
 gt_p, gt = _compared("gt", ORDERED, "Whether x > y.", np.greater, numpy="greater")
@@ -728,7 +729,7 @@ class Clamp(Primitive):
             return self.call(*args), (0,)
         return batch_elementwise(self, axis, args, dims, {})
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 clamp_p = Clamp()

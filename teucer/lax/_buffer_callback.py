@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import dtypes, tracebacks
+from teucer._core import dialects
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
@@ -85,7 +86,8 @@ class BufferCallback(Primitive):
         )
         return tuple(map(ctx.whole, outs))
 
-    def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, *values: Value, **params: Any) -> Any:
         keyed = (isinstance(v.dtype, dtypes.ExtendedDType) for v in values)
         words = (
             Value(v.name, v.aval.physical) if k else v for v, k in zip(values, keyed, strict=True)

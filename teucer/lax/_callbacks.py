@@ -15,7 +15,7 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, errors, tracebacks
-from teucer._core import array_ops, places
+from teucer._core import array_ops, dialects, places
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels
@@ -233,7 +233,8 @@ class _Callback(Primitive):
             )
         )
 
-    def lower_extended(self, ctx: Context, *values: Value, **params: Any) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, *values: Value, **params: Any) -> Any:
         words = (
             Value(v.name, v.aval.physical) if isinstance(v.dtype, dtypes.ExtendedDType) else v
             for v in values

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core import axes as named
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
@@ -105,6 +105,7 @@ class AllReduce(Collective):
 
     shard = partition.aligned
 
+    @dialects.varies.rule
     def varies(
         self, vma: frozenset[str], x: Array, *, axes: Axes, axis_index_groups: Groups
     ) -> Any:
@@ -196,6 +197,7 @@ class AxisIndex(Collective):
         named.axis_size(axis_name)
         return (ShapedArray((), np.dtype(np.int32)),)
 
+    @dialects.varies.rule
     def varies(self, vma: frozenset[str], *, axis_name: AxisName) -> Any:
         return named.manual_axes() & {axis_name}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core import partition
+from teucer._core import dialects, partition
 from teucer._core.cost import FUSED
 from teucer._core.high_types import low_values
 from teucer._core.partition import Labels, every, whole
@@ -167,7 +167,7 @@ class BitcastConvertType(Primitive):
     ) -> Any:
         return self.call(_structure.moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), (0,)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 def _has_no_bits(dtype: DTypeLike | DType) -> bool:
@@ -215,7 +215,7 @@ class ReducePrecision(Linear):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -241,7 +241,7 @@ class Copy(Linear):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return self.call(*args), dims
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -258,6 +258,7 @@ class StopGradient(Primitive):
 
     shard = partition.aligned
 
+    @dialects.on_low.rule
     def on_low(self, operands: Sequence[Array], avals: Sequence[ShapedArray]) -> Any:
         return (
             avals[0].raise_val(*[self.call(part)[0] for part in low_values(operands[0], avals[0])]),
@@ -280,7 +281,7 @@ class StopGradient(Primitive):
     def simplify(self, known: object, x: ArrayLike) -> Any:
         return x
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -303,6 +304,7 @@ class DimAsValue(Primitive):
             "shapes with it."
         )
 
+    @dialects.padded.rule
     def padded(
         self, sizes: Sizes, args: Arrays, avals: Avals, outs: Avals, *, dim: Dimension
     ) -> Any:

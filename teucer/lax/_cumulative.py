@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import dialects
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -138,6 +139,7 @@ class Cumulative(Primitive):
     ) -> Any:
         return self.call(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

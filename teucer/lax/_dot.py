@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import ShardingTypeError
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost
 from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
@@ -175,6 +175,7 @@ def _moved(
 
 
 @final
+@dialects.drops_reduced.mark
 class DotGeneral(Primitive):
     """Sum over the contracted axes of products of elements that agree on batch axes.
 
@@ -187,7 +188,6 @@ class DotGeneral(Primitive):
 
     __slots__ = ()
     name = "dot_general"
-    keeps_reduced = False
     cost = Cost(moves=_moved)
 
     def types(
@@ -352,6 +352,7 @@ class DotGeneral(Primitive):
         )
         return outs, (out_dim,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -149,6 +149,7 @@ class DynamicSlice(Primitive):
             mode=GatherScatterMode.CLIP,
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -264,6 +265,7 @@ class DynamicUpdateSlice(Primitive):
             update_consts=(),
         )
 
+    @dialects.padded.rule
     def padded(
         self, sizes: Sizes, args: Sequence[Array], avals: Sequence[Aval], outs: Sequence[Array]
     ) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import EXPENSIVE, FUSED, SEVERAL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -421,7 +421,7 @@ class Pow(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims) -> Any:
         return batch_elementwise(self, axis, args, dims, {})
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 def _pow_slope(x: Array, y: Array) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core import axes as named
 from teucer._core.partition import Labels
 from teucer._core.trace import typeof
@@ -193,6 +193,7 @@ class AllGatherAlike(Exchange):
         (whole,) = partition.laid_out(all_gather_p, (x,), params, all_gather_p.types(x, **params))
         return (whole.update(sharding=with_sums(whole, params["axis_name"], self.after)),)
 
+    @dialects.varies.rule
     def varies(self, vma: Any, x: ArrayLike, *, axis_name: Any, **params: Any) -> Any:
         return vma - set(axis_name)
 
@@ -240,6 +241,7 @@ class UnreducedReduceScatter(Exchange):
             reduce_scatter_p, (own,), params, reduce_scatter_p.types(own, **params)
         )
 
+    @dialects.varies.rule
     def varies(self, vma: Any, x: ArrayLike, *, axis_name: Any, **params: Any) -> Any:
         return vma | set(axis_name)
 

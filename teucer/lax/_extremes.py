@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import dialects
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -106,6 +107,7 @@ class ArgExtreme(Primitive):
         outs = self.call(*args, axes=bumped(axes, dim), index_dtype=index_dtype)
         return outs, (dim - (axes[0] < dim),)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

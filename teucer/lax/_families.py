@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes, errors, memo
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import CHEAP, EXPENSIVE, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -222,7 +222,7 @@ class Elementwise(Primitive):
         series: Sequence[str] = (),
     ) -> None:
         self.name, self.accepts, self.tangents, self.tested = name, accepts, tangents, tested
-        self.public, self.numpy, self.series = public, numpy, frozenset(series)
+        self.public, self.numpy = public, numpy
         self.arity = 2 if tangents is None else len(tangents)
         self.transposes, self.result, self.simplify, self.fold = transposes, result, simplify, fold
         linear = tuple(i for i, rule in enumerate(transposes or ()) if rule is not None)
@@ -234,8 +234,9 @@ class Elementwise(Primitive):
             else linear or None
         )
         # What processors round correctly they also do in an instruction.
-        self.cost = cost or (FUSED if fold is None else CHEAP)
-        self.complex_cost = complex_cost
+        self.cost = (cost or (FUSED if fold is None else CHEAP))._replace(
+            of_complex=complex_cost, series=frozenset(series)
+        )
         if isinstance(lower, str) and "." not in lower:
             lower = f"stablehlo.{lower}"
         self.lowering = lower
@@ -318,7 +319,7 @@ class Elementwise(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_elementwise(self, axis, args, dims, params)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 def _lower_broadcast(ctx: Context, x: Value, shape: Sequence[Size]) -> Any:

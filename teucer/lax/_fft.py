@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
@@ -148,6 +148,7 @@ class Fft(Linear):
     ) -> Any:
         return self.call(array_ops.moveaxis(args[0], dims[0], 0), **params), (0,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

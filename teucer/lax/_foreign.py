@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.formats import Layout
 from teucer._base import tracebacks
+from teucer._core import dialects
 from teucer._core.cost import Cost
 from teucer._core.effects import Effect
 from teucer._core.high_types import is_high
@@ -93,7 +94,7 @@ class FFICall(Primitive):
         )
 
     # Keys go as their words.
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
     # The function takes whole arrays: the compiler gathers the parts.
     def shard(self, *avals: ShapedArray, **params: object) -> Labels:
@@ -148,13 +149,13 @@ class FFICall(Primitive):
 ffi_call_p = FFICall()
 
 
+@dialects.high.mark
 @final
 class _CallWithTokens(Primitive):
     """A call some of whose operands and results are tokens."""
 
     __slots__ = ()
     name = "ffi_call"
-    high = True
     mergeable = False
     effects = FFICall.effects  # type: ignore[assignment]  # as methods are
     jvp = FFICall.jvp  # type: ignore[assignment]  # as methods are
@@ -212,7 +213,7 @@ class _CallWithLowTokens(Primitive):
             [paired(ctx, y, ctx.constant(False))[1] if is_high(y.aval) else y for y in outs]
         )
 
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
 
 def paired(ctx: Context, token: Value, number: Value) -> tuple[Value, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._arrays import transfer
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import FUSED
 from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
@@ -119,6 +119,7 @@ class Concatenate(_Joins):
             *_dims_at(axis, args, dims, at), dimension=dimension + (dimension >= at)
         ), (at,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -180,7 +181,7 @@ class Stack(_Joins):
     def batch(self, mapped: Axis, args: Sequence[Array], dims: Dims, /, *, axis: int) -> Any:
         return self.call(*_dims_at(mapped, args, dims, 0), axis=axis + 1), (0,)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -229,7 +230,7 @@ class Unstack(Linear):
         outs = self.call(array_ops.moveaxis(args[0], dims[0], 0), axis=axis + 1)
         return outs, (0,) * len(outs)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -285,6 +286,7 @@ class Split(Linear):
         outs = self.call(*args, sizes=sizes, axis=axis + (axis >= dim))
         return outs, (dim,) * len(outs)
 
+    @dialects.padded.rule
     def padded(
         self,
         known: Any,
@@ -350,6 +352,7 @@ class Tile(Linear):
         (dim,) = dims
         return self.call(*args, reps=(*reps[:dim], 1, *reps[dim:])), dims
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

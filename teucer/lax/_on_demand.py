@@ -10,6 +10,7 @@ from teucer._core.provided import Loops, provided
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import ClosedJaxpr
+    from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Value
     from teucer._devices.shardings import NamedSharding
@@ -59,6 +60,13 @@ def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
     return on_basis(f, aval)
 
 
+def _member(primitive: Primitive, name: str) -> Any:
+    # For interpreters of jaxprs written for JAX.
+    from teucer._derived.members import member
+
+    return member(primitive, name)
+
+
 provided.fill(
     loops=_loops,
     on_basis=_on_basis,
@@ -66,4 +74,5 @@ provided.fill(
     vary=_vary,
     reduce_cotangents=_reduce_cotangents,
     blame=_blame,
+    member=_member,
 )

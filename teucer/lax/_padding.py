@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.provided import Buffers, provided
 from teucer._core.trace import typeof
@@ -62,6 +63,7 @@ class DynamicSize(Primitive):
             "over the batch."
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.cost import FUSED
 from teucer._core.partition import aligned
 from teucer._core.primitive import Primitive, Undefined
@@ -70,7 +70,7 @@ class Polynomial(Primitive):
     name = "polynomial"
     cost = FUSED
     shard = aligned
-    padded = Primitive.through
+    padded = dialects.through
 
     def types(self, x: ShapedArray, *coeffs: ShapedArray, unroll: int | None = None) -> Any:
         check_dtypes("polynomial", NUMERIC, (x, *coeffs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import LONG
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
@@ -117,7 +117,7 @@ class Threefry2x32(Primitive):
             xs.append(x)
         return self.call(*xs), (0, 0)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 def _spread(ctx: Context, x: Value, shape: Sequence[Size]) -> Any:

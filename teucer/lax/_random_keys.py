@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._arrays.arrays import ArrayImpl, retyped
 from teucer._base import config, dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import LONG
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
@@ -184,7 +184,7 @@ class KeyPrimitive(Primitive):
         xs = [array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, **params), (0,)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 def _padded_draw(
@@ -223,7 +223,8 @@ class RandomSeed(KeyPrimitive):
             raise TypeError(f"PRNG key seed must be an integer; got {seeds}")
         return (ShapedArray(seeds.shape, key_dtype_of(impl)),)
 
-    def lower_extended(self, ctx: Context, seeds: Any, *, impl: Generator) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, seeds: Any, *, impl: Generator) -> Any:
         return _traced(ctx, over_keys(impl.seed, seeds.aval.ndim), seeds)
 
 
@@ -239,7 +240,8 @@ class RandomSplit(KeyPrimitive):
         key_impl(keys, "random_split")
         return (ShapedArray((*keys.shape, *shape), keys.dtype),)
 
-    def lower_extended(
+    @dialects.on_keys.rule
+    def on_keys(
         self, ctx: Context, keys: Value, *, shape: Sequence[Size], partitionable: bool = True
     ) -> Any:
         impl = keys.aval.dtype._impl
@@ -250,6 +252,7 @@ class RandomSplit(KeyPrimitive):
             partitionable=partitionable,
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sequence[Size],
@@ -289,9 +292,8 @@ class RandomFoldIn(KeyPrimitive):
         shape = tuple(b if a == 1 else a for a, b in zip(keys.shape, msgs.shape, strict=True))
         return (ShapedArray(shape, keys.dtype),)
 
-    def lower_extended(
-        self, ctx: Context, keys: Value, msgs: Any, *, partitionable: bool = True
-    ) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, keys: Value, msgs: Any, *, partitionable: bool = True) -> Any:
         f = keys.aval.dtype._impl.fold_in
         for a, b in zip(reversed(keys.aval.shape), reversed(msgs.aval.shape), strict=True):
             f = _over_both(f, shared_key=a == 1 != b, shared_message=b == 1 != a)
@@ -348,7 +350,8 @@ class RandomBits(KeyPrimitive):
             )
         return (ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}")),)
 
-    def lower_extended(
+    @dialects.on_keys.rule
+    def on_keys(
         self,
         ctx: Context,
         keys: Value,
@@ -365,6 +368,7 @@ class RandomBits(KeyPrimitive):
             partitionable=partitionable,
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sequence[Size],
@@ -405,7 +409,8 @@ class RandomWrap(KeyPrimitive):
             return (retyped(words, aval.carrier),)
         return super().evaluate(words, impl=impl)
 
-    def lower_extended(self, ctx: Context, words: Any, *, impl: Generator) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, words: Any, *, impl: Generator) -> Any:
         return (Value(words.name, ctx.avals_out[0]),)
 
 
@@ -426,7 +431,8 @@ class RandomUnwrap(KeyPrimitive):
             return (retyped(keys, aval),)
         return super().evaluate(keys)
 
-    def lower_extended(self, ctx: Context, keys: Any) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, keys: Any) -> Any:
         return (Value(keys.name, keys.aval.physical),)
 
 
@@ -441,7 +447,8 @@ class RandomClone(KeyPrimitive):
         key_impl(keys, "random_clone")
         return (keys,)
 
-    def lower_extended(self, ctx: Context, keys: ArrayLike) -> Any:
+    @dialects.on_keys.rule
+    def on_keys(self, ctx: Context, keys: ArrayLike) -> Any:
         return (keys,)
 
 

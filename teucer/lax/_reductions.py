@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.cost import REDUCED
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.partition import Labels, every, kept
@@ -118,6 +118,7 @@ class Reduction(Primitive):
         (dim,) = dims
         return self.call(*args, axes=bumped(axes, dim)), (dim - sum(a < dim for a in axes),)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -278,6 +279,7 @@ class Reduce(Primitive):
         )
         return reduced, (at - sum(d < at for d in dimensions),) * n
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.provided import References
 from teucer._core.references.cells import Ref
@@ -67,15 +67,15 @@ _read_now = make_jit(read_part, _views)
 _set_now, _add_now, _swap_now = (make_jit(f, _changing) for f in (set_part, add_part, swap_part))
 
 
+@dialects.takes_references.mark
 class _OnReference(Primitive):
     """A primitive whose first operand is a reference.  (C1) it is one.  (C2) a value has shape and
     dtype of the part."""
 
     __slots__ = ()
-    takes_references = True
     mergeable = False
     shard = by_types
-    on_low = by_parts
+    on_low = dialects.on_low.rule(by_parts)
 
     def check(self, ref: Any) -> RefType:
         if type(ref) is not RefType:
@@ -132,6 +132,7 @@ class Get(_OnReference):
             else _placed_as(_copy_now(array), array),
         )
 
+    @dialects.discharge.rule
     def discharge(self, ref: object, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, *places, views=views)
@@ -155,6 +156,7 @@ class Get(_OnReference):
         )
         return outs, tuple(out_dims)
 
+    @dialects.text.rule
     def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return (
             f"{printer.binder(eqn.outvars[0], used)} <- "
@@ -188,6 +190,7 @@ class Swap(_OnReference):
         ref.write(_of_type(new, ref.aval))
         return (old,)
 
+    @dialects.discharge.rule
     def discharge(self, ref: object, value: ArrayLike, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
@@ -218,6 +221,7 @@ class Swap(_OnReference):
         _write_batch("set", axis, args, dims, views)
         return old, dim
 
+    @dialects.text.rule
     def text(self, printer: Any, eqn: Eqn, used: Any) -> str:
         part = _part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)
         value, (old,) = printer.name(eqn.invars[1]), eqn.outvars
@@ -247,6 +251,7 @@ class AddUpdate(_OnReference):
         ref.write(_of_type(_add_now(ref.read(), value, *places, views=views), ref.aval))
         return ()
 
+    @dialects.discharge.rule
     def discharge(self, ref: object, value: ArrayLike, *places: Array, views: Views) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, value, *places, views=views)
@@ -276,6 +281,7 @@ class AddUpdate(_OnReference):
         _write_batch("add", axis, args, dims, views)
         return (), ()
 
+    @dialects.text.rule
     def text(self, printer: Any, eqn: Eqn, used: object) -> str:
         return (
             f"{_part_text(printer, eqn.invars[0], eqn.invars[2:], eqn.params)} += "
@@ -359,14 +365,14 @@ def _write_batch(
     swap_p.call(ref, array_ops.to_axis(new, dim, axis.size, dims[0]), views=())
 
 
+@dialects.makes_references.mark
 class _Making(Primitive):
     """A primitive that makes a reference."""
 
     __slots__ = ()
-    makes_references = True
     mergeable = False
     shard = by_types
-    on_low = by_parts
+    on_low = dialects.on_low.rule(by_parts)
 
 
 class _NewRef(_Making):
@@ -385,6 +391,7 @@ class _NewRef(_Making):
         copy = _of_type(_copy_now(x), RefType(aval))
         return (Ref(RefType(aval, memory_space, kind), _placed_as(copy, x)),)
 
+    @dialects.discharge.rule
     def discharge(self, x: ArrayLike, *, memory_space: object, kind: str | None) -> Any:
         return (Cell(RefType(typeof(x), memory_space, kind), x),)
 
@@ -413,13 +420,13 @@ class NewRef(_NewRef):
     __slots__ = ()
 
 
+@dialects.deferred.mark
 @final
 class TangentRef(_NewRef):
     """The reference of tangents that belongs to one: a linearization does not know it, even if it
     begins with zeros."""
 
     __slots__ = ()
-    deferred = True
 
 
 @final
@@ -432,6 +439,7 @@ class EmptyRef(_Making):
     def types(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (RefType(aval, memory_space),)
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[Array],
@@ -448,6 +456,7 @@ class EmptyRef(_Making):
             return self.on_low((), (), aval=aval, memory_space=memory_space)
         return new_ref_p.evaluate(array_ops.zeros(aval), memory_space=memory_space, kind=None)
 
+    @dialects.discharge.rule
     def discharge(self, *, aval: ShapedArray, memory_space: object) -> Any:
         return (Cell(RefType(aval, memory_space), array_ops.zeros(aval)),)
 
@@ -497,6 +506,7 @@ class Freeze(_OnReference):
     def evaluate(self, ref: Any) -> Any:
         return by_parts(self, (ref,), (ref.aval,)) if type(ref) is HighRef else (ref.end("frozen"),)
 
+    @dialects.discharge.rule
     def discharge(self, ref: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref)
@@ -536,6 +546,7 @@ class FreeRef(_OnReference):
         ref.end("freed")
         return ()
 
+    @dialects.discharge.rule
     def discharge(self, ref: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import CHEAP
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -134,7 +134,7 @@ class SelectN(Primitive):
             return cases[min(max(int(chosen.val), 0), len(cases) - 1)]
         return cases[0] if all(case is cases[0] for case in cases) else None
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 select_n_p = SelectN()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import tracebacks
+from teucer._core import dialects
 from teucer._core.axes import manual_axes
 from teucer._core.tokens import LOW, TOKEN, Token, TokenType
 from teucer._core.types import ShapedArray
@@ -54,13 +55,13 @@ class _OfSends(Collective):
             )
 
 
+@dialects.high.mark
 @final
 class Send(_OfSends):
     """x sent to other devices; the token comes after it."""
 
     __slots__ = ()
     name = "psend"
-    high = True
 
     def types(self, x: ShapedArray, *, axis_name: AxisName, perm: Pairs) -> tuple[TokenType]:
         check_pairs("psend", axis_name, perm)
@@ -80,6 +81,7 @@ class LowSend(_OfSends):
     def types(self, x: ShapedArray, **params: object) -> tuple[ShapedArray]:
         return (LOW,)
 
+    @dialects.varies.rule
     def varies(self, vma: frozenset[str], x: Array, **params: object) -> frozenset[Any]:
         return frozenset()
 
@@ -92,13 +94,13 @@ class LowSend(_OfSends):
         return (paired(ctx, sent, ctx.constant(False))[1],)
 
 
+@dialects.high.mark
 @final
 class Receive(_OfSends):
     """What other devices send, after a token; zeros where nothing is sent."""
 
     __slots__ = ()
     name = "precv"
-    high = True
 
     def types(
         self, token: TokenType, *, out_shape: ShapedArray, axis_name: AxisName, perm: Pairs
@@ -127,6 +129,7 @@ class LowReceive(_OfSends):
     ) -> tuple[ShapedArray]:
         return (out_shape,)
 
+    @dialects.varies.rule
     def varies(
         self, vma: frozenset[str], token: object, *, out_shape: ShapedArray, **params: object
     ) -> frozenset[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.transfer import put_array
 from teucer._base import dtypes
-from teucer._core import array_ops, axes, partition
+from teucer._core import array_ops, axes, dialects, partition
 from teucer._core.cost import CHEAP, FUSED
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
@@ -112,7 +112,7 @@ class Iota(Primitive):
             return (hlo.convert(ctx, counted, aval.dtype),)
         return (hlo.iota(ctx, aval, dimension),)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -137,9 +137,9 @@ class Empty(Primitive):
         (aval,) = ctx.avals_out
         return (Value(hlo.splat(ctx, 0, aval.physical).name, aval),)
 
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -181,6 +181,7 @@ class Rev(Linear):
     ) -> Any:
         return self.call(*args, dimensions=bumped(dimensions, dims[0])), dims
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -240,7 +241,7 @@ class Squeeze(Linear):
             dim - sum(d < dim for d in dimensions),
         )
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 iota_p = Iota()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import FUSED
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.specs import PartitionSpec
@@ -153,6 +153,7 @@ class Slice(Linear):
         )
         return x if whole else None
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -354,6 +355,7 @@ class Pad(Primitive):
             ),
         ), (at,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
@@ -155,6 +155,7 @@ class Sort(Primitive):
         xs = [array_ops.to_axis(x, d, axis.size, at) for x, d in zip(args, dims, strict=True)]
         return self.call(*xs, dimension=dimension + (dimension >= at), **params), (at,) * len(xs)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -292,6 +293,7 @@ class TopK(Primitive):
     ) -> Any:
         return self.call(*args, k=k, axis=axis + (axis >= dims[0])), (*dims, *dims)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -399,6 +401,7 @@ class ApproxTopK(Primitive):
         at = canonical_axis(reduction_dimension, np.ndim(args[0]) - 1, "approx_top_k")
         return self.call(*args, reduction_dimension=at + (at >= dims[0]), **params), (*dims, *dims)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -16,7 +16,7 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
 from teucer._base.errors import ShardingTypeError
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import CHEAP, REDUCED, Cost
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Call, Primitive, Undefined
@@ -203,7 +203,7 @@ class BroadcastInDim(Linear):
             (made.invars[0],), {"shape": shape, "broadcast_dimensions": dims, "sharding": sharding}
         )
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -278,6 +278,7 @@ class ReduceSum(Linear):
         )
         return outs, (at,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -394,6 +395,7 @@ class Reshape(Linear):
             else None
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -475,7 +477,7 @@ class Transpose(Linear):
             return source
         return Call((source,), {"permutation": order}) if again else None
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -555,7 +557,7 @@ class ConvertElementType(Primitive):
     def fold(self, x: Array, *, new_dtype: DTypeLike, **params: object) -> Any:
         return convert(x, new_dtype)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 @final
@@ -590,7 +592,7 @@ class AddAny(Primitive):
             *(array_ops.to_axis(x, d, axis.size, first) for x, d in zip(args, dims, strict=True))
         ), (first,)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 broadcast_in_dim_p = BroadcastInDim()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import final
 
 from teucer._base import tracebacks
+from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.tokens import TOKEN, Token, TokenType
 from teucer._core.trace import typeof
@@ -16,11 +17,11 @@ from teucer.lax._control import misc
 __all__ = ["after_all", "after_all_p", "create_token", "create_token_p"]
 
 
+@dialects.high.mark
 class _OnTokens(Primitive):
     """Takes tokens, and gives one."""
 
     __slots__ = ()
-    high = True
     mergeable = False
 
     def types(self, *avals: TokenType) -> tuple[TokenType]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._core import axes as named
-from teucer._core import partition
+from teucer._core import dialects, partition
 from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
 from teucer._core.specs import PartitionSpec
@@ -83,11 +83,11 @@ class Collective(Primitive):
         )
 
 
+@dialects.casts.mark
 class Cast(Collective, Linear):
     """A collective that is linear, of one operand, and the same for each element of a batch."""
 
     __slots__ = ()
-    alike = False
 
     def names(self, params: Params) -> tuple[Any, ...]:
         return params["axes"]
@@ -113,6 +113,7 @@ class PVary(Cast):
     def types(self, x: ShapedArray, *, axes: Axes) -> Any:
         return (x,)
 
+    @dialects.varies.rule
     def varies(self, vma: frozenset[str], x: Array, *, axes: Axes) -> Any:
         return vma | set(axes)
 
@@ -140,6 +141,7 @@ class PSumInvariant(Cast):
             )
         return (x,)
 
+    @dialects.varies.rule
     def varies(self, vma: Any, x: ArrayLike, *, axes: Any) -> Any:
         return vma - set(axes)
 
@@ -180,6 +182,7 @@ class SumCast(Cast):
     def shard(self, x: ShapedArray, **params: object) -> None:
         return None
 
+    @dialects.varies.rule
     def varies(self, vma: Any, x: ArrayLike, *, axes: Any) -> Any:
         return vma | set(axes) if self.after == "varying" else vma - set(axes)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import Cost
 from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
@@ -113,6 +113,7 @@ class _WindowReduction(Primitive):
     ) -> Any:
         return self.call(*args, **Windows(**windows).at(dims[0])._asdict()), dims
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -400,6 +401,7 @@ class ReduceWindow(Primitive):
         )
         return reduced, (0,) * n
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,
@@ -563,6 +565,7 @@ class SelectAndGatherAdd(Primitive):
         both = [array_ops.to_axis(z, d, axis.size, 0) for z, d in zip(args, dims, strict=True)]
         return self.call(*both, select_prim=select_prim, **Windows(**windows).at(0)._asdict()), (0,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sequence[Size],
@@ -681,6 +684,7 @@ class SelectAndScatterAdd(Primitive):
             padding=w.padding,
         ), (0,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sequence[Size],
@@ -761,6 +765,7 @@ class SelectAndScatter(Primitive):
             ),
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sequence[Size],

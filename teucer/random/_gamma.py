@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -101,7 +101,8 @@ class RandomGamma(Primitive):
 
     shard = partition.aligned
 
-    def lower_extended(
+    @dialects.on_keys.rule
+    def on_keys(
         self, ctx: Any, keys: Any, alpha: Any, *, log_space: bool, partitionable: bool = True
     ) -> Any:
         # The generators of XLA draw for a batch of keys from the first of them; on CPU each sample
@@ -127,6 +128,7 @@ class RandomGamma(Primitive):
         operands = (array_ops.to_axis(x, d, axis.size, 0) for x, d in zip(args, dims, strict=True))
         return self.call(*operands, **params), (0,)
 
+    @dialects.padded.rule
     def padded(
         self, sizes: Any, args: Any, avals: Any, outs: Any, *, log_space: bool, **params: bool
     ) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._core import dialects
 from teucer._core.effects import Effect
 from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
@@ -78,7 +79,7 @@ class InspectSharding(Primitive):
             )
         return ()
 
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
     def jvp(self, primals: Sequence[Value], tangents: Tangents, **params: object) -> Any:
         return self.call(*primals, **params), ()
@@ -86,7 +87,7 @@ class InspectSharding(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), ()
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 inspect_sharding_p = InspectSharding()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import array_ops, axes, structure
+from teucer._core import array_ops, axes, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
@@ -150,6 +150,7 @@ class ShardMap(Primitive):
     def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
+    @dialects.on_values.rule
     def on_values(
         self, operands: Sequence[Value], groups: Sequence[int | None], **params: object
     ) -> Any:
@@ -173,6 +174,7 @@ class ShardMap(Primitive):
             self.on_jaxpr(inner.jaxpr, operands, in_specs, (*out_specs, *more), params)
         )
 
+    @dialects.on_low.rule
     def on_low(self, operands: Sequence[Value], avals: Avals, **params: object) -> Any:
         """The call on low values: the parts of a high value are divided as its spec says."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import memo
+from teucer._core import dialects
 from teucer._core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from teucer._core.leaks import check_alive
 from teucer._core.specs import PartitionSpec
@@ -124,7 +125,7 @@ class ShardMapTrace(Trace):
     def process(
         self, primitive: Primitive, args: Sequence[Value], params: Params
     ) -> tuple[Any, ...]:
-        if primitive.makes_references:
+        if dialects.makes_references[type(primitive)]:
             raise ValueError(
                 f"Eager shard_map cannot return a `jax.Ref`, as {primitive} does: operations run "
                 "one by one there.\n  Wrap the function, or the call of shard_map, in jax.jit."

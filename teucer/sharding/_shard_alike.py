@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import STILL
 from teucer._core.primitive import Primitive
 from teucer._core.types import Zero
@@ -36,7 +36,7 @@ class ShardAlike(Primitive):
     multiple_results = True
     cost = STILL
     shard = partition.aligned
-    padded = Primitive.through
+    padded = dialects.through
 
     def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         return x, y

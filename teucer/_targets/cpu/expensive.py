@@ -8,7 +8,7 @@ functions that stay calls they end fusion. Operations of long code
 many loops XLA makes of their uses is not known here (of `erf_inv` it makes three), and it compiles
 each copy.
 
-Elementary functions of floats are series here (`Primitive.series`): XLA's are less exact, and some
+Elementary functions of floats are series here (`Cost.series`): XLA's are less exact, and some
 are functions of C. They are calls too, of whatever size, where one loop does not hold them: where
 several loops read the result, or it is broadcast. So are functions of complex numbers.
 """
@@ -62,7 +62,7 @@ def _kept(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
 
 
 def _has_series(eqn: Eqn) -> bool:
-    series = eqn.primitive.series
+    series = eqn.primitive.cost.series
     return bool(series) and not eqn.params and eqn.invars[0].aval.dtype.name in series
 
 
@@ -71,12 +71,12 @@ def _as_series(eqn: Eqn) -> Eqn:
 
 
 def _by_parts(eqn: Eqn) -> bool:
-    return eqn.primitive.complex_cost is not None and eqn.invars[0].aval.dtype.kind == "c"
+    return eqn.primitive.cost.of_complex is not None and eqn.invars[0].aval.dtype.kind == "c"
 
 
 def _cost(eqn: Eqn) -> Cost:
-    complex_cost = eqn.primitive.complex_cost
-    return complex_cost if complex_cost is not None and _by_parts(eqn) else eqn.primitive.cost
+    cost = eqn.primitive.cost
+    return cost.of_complex if cost.of_complex is not None and _by_parts(eqn) else cost
 
 
 def _is_long(eqn: Eqn, most: int) -> bool:

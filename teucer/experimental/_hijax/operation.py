@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from teucer._core import dialects
 from teucer._core.high_types import AvalMutableQDD, AvalQDD, MutableQDD, StateEffect
 from teucer._core.primitive import Primitive
 
@@ -70,13 +71,13 @@ class HiPrimitive:
         return self.name
 
 
+@dialects.high.mark
+@dialects.takes_references.mark
 @final
 class Operation(Primitive):
     """The core's primitive that a `HiPrimitive` is."""
 
     __slots__ = ()
-    high = True
-    takes_references = True
     mergeable = False
 
     def __init__(self, library: HiPrimitive) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import current_trace, typeof
@@ -170,6 +170,8 @@ def _defines(prim: HiPrim, method: str) -> bool:
     return getattr(type(prim), method) is not getattr(HiPrim, method)
 
 
+@dialects.high.mark
+@dialects.takes_references.mark
 @final
 class CallHiPrimitive(Primitive):
     """A call of a `HiPrim`."""
@@ -177,8 +179,6 @@ class CallHiPrimitive(Primitive):
     __slots__ = ()
     name = "call_hi_primitive"
     multiple_results = True
-    high = True
-    takes_references = True
     mergeable = False
 
     def types(self, *avals: Any, _prim: HiPrim) -> Any:
@@ -234,6 +234,8 @@ def _linearizes(tangents: Sequence[object]) -> bool:
     return type(trace) is PartialTrace and any(trace.is_unknown(t) for t in tangents)
 
 
+@dialects.high.mark
+@dialects.takes_references.mark
 @final
 class CallLinearized(Primitive):
     """The derivative of a `HiPrim` at a point, on residuals and the tangents of the arguments that
@@ -242,8 +244,6 @@ class CallLinearized(Primitive):
     __slots__ = ()
     name = "call_hi_primitive_linearized"
     multiple_results = True
-    high = True
-    takes_references = True
     mergeable = False
 
     def types(self, *avals: Any, _prim: HiPrim, res_tree: object, moving: object) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._transform.staging import make_jaxpr
 from teucer.experimental.key_reuse._signatures import (
@@ -61,7 +62,7 @@ class _Looks(Primitive):
     def lower(self, ctx: Context, x: Value, **params: object) -> Any:
         return (x,)
 
-    lower_extended = lower
+    on_keys = dialects.on_keys.rule(lower)
 
     def batch(self, axis: Any, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), dims

@@ -12,6 +12,7 @@ import numpy as np
 
 from teucer import lax
 from teucer import numpy as jnp
+from teucer._core import dialects
 from teucer._core.references.types import ReadEffect, WriteEffect
 from teucer._core.trace import Tracer, typeof
 from teucer._optimize.discharge import Cell
@@ -120,6 +121,7 @@ class _Access(_OnReference):
             ref.write(cell.value)
         return outs
 
+    @dialects.discharge.rule
     def discharge(self, ref: object, *rest: Value, **params: object) -> Any:
         if type(ref) is not Cell:
             return self.call(ref, *rest, **params)

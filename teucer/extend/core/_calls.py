@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core import structure
+from teucer._core import dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.trace import current_trace
@@ -95,11 +95,13 @@ class CallPrimitive(ProgramCall):
         closed, taken = dce_closed(eqn.params["call_jaxpr"], used)
         return narrowed(eqn, used, taken, call_jaxpr=closed)
 
+    @dialects.on_values.rule
     def on_values(
         self, operands: Sequence[Value], groups: Any, *, call_jaxpr: ClosedJaxpr, **params: object
     ) -> Any:
         return super().on_values(operands, groups, jaxpr=call_jaxpr, **params)
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[Value],
@@ -153,7 +155,7 @@ class CallPrimitive(ProgramCall):
     ) -> Any:
         return super().on_buffers(sizes, args, avals, outs, jaxpr=call_jaxpr, **params)
 
-    padded = on_buffers
+    padded = dialects.padded.rule(on_buffers)
 
 
 class _Renaming:

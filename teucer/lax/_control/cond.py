@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.high_types import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
 from teucer._core.primitive import Axis, Primitive, Undefined
@@ -104,6 +104,7 @@ class Cond(Primitive):
     ) -> Any:
         return frozenset().union(*(at_operands(b.effects, b.jaxpr.invars, 1) for b in branches))
 
+    @dialects.on_values.rule
     def on_values(
         self,
         operands: Arrays,
@@ -118,6 +119,7 @@ class Cond(Primitive):
             self._bind(operands[0], operands[1:], [d.jaxpr for d in found], params)
         )
 
+    @dialects.on_low.rule
     def on_low(
         self, operands: Arrays, avals: Avals, *, branches: Sequence[ClosedJaxpr], **params: object
     ) -> Any:
@@ -332,6 +334,7 @@ class Cond(Primitive):
             [answer for c in cuts if c for answer in c.answers],
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import tracebacks
+from teucer._core import dialects
 from teucer._core.effects import DCE_SINK, Effect
 from teucer._core.high_types import low_types, low_values
 from teucer._core.partition import Labels
@@ -259,6 +260,7 @@ class OptimizationBarrier(Primitive):
     def shard(self, *avals: ShapedArray) -> Any:
         return None
 
+    @dialects.on_low.rule
     def on_low(self, operands: Sequence[object], avals: Sequence[ShapedArray]) -> Any:
         outs = iter(
             self.call(
@@ -289,7 +291,7 @@ class OptimizationBarrier(Primitive):
         outs = iter(self.call(*(x for x in xs if type(x) is not Zero)))
         return tuple(x if type(x) is Zero else next(outs) for x in xs)
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 optimization_barrier_p = OptimizationBarrier()
@@ -356,7 +358,7 @@ class DceSink(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return self.call(*args, **params), ()
 
-    padded = Primitive.through
+    padded = dialects.through
 
 
 dce_sink_p = DceSink()

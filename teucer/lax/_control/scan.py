@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import at_operands
@@ -142,12 +142,15 @@ class Scan(Primitive):
         return list(self.call(*args, **by_count(params)))
 
     def bind_with_trace(self, trace: Trace, args: Sequence[Any], *rest: Any) -> Any:
-        return super().bind_with_trace(trace, args, by_count(rest[-1]))
+        from teucer._derived.members import Members  # for libraries written for JAX
+
+        return Members.bind_with_trace(self, trace, args, by_count(rest[-1]))
 
     def stage(self, trace: StageTrace, args: tuple[Any, ...], params: Params) -> Any:
         """Libraries that read the equation find the groups as JAX of this release says them."""
         return trace.record(self, args, GroupedParams(params) if GROUPED else params)
 
+    @dialects.on_values.rule
     def on_values(
         self,
         operands: Sequence[Array],
@@ -179,6 +182,7 @@ class Scan(Primitive):
         )
         return outs[k:], dict(zip(found.changed, outs[:k], strict=True))
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[object],
@@ -422,6 +426,7 @@ class Scan(Primitive):
             found.answers,
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import tracebacks
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.primitive import Primitive, Undefined
@@ -207,6 +207,7 @@ class LinearSolve(Primitive):
     def uses_axis(self, name: str, params: Params) -> bool:
         return jaxprs_use_axis([j for j in params["jaxprs"] if j is not None], name)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, errors, tracebacks
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.calls import fun_name, where
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Primitive
@@ -115,6 +115,7 @@ class While(Primitive):
             body_jaxpr.effects, body_jaxpr.jaxpr.invars, cond_nconsts
         )
 
+    @dialects.on_values.rule
     def on_values(
         self,
         operands: Sequence[Array],
@@ -170,6 +171,7 @@ class While(Primitive):
         )
         return outs[k:], dict(zip(changed, outs[:k], strict=True))
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[object],
@@ -454,6 +456,7 @@ class While(Primitive):
             body_nconsts=sum(taken[:m]),
         )
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, partition
+from teucer._core import array_ops, dialects, partition
 from teucer._core.cost import Cost
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
@@ -208,6 +208,7 @@ class ConvGeneralDilated(Primitive):
         )
         return (laid_out(self.name, where, batched, *args),), (0,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -223,7 +223,7 @@ class Gather(Primitive):
             **params,
         ), (0,)
 
-    padded = _padded_indexing.gather
+    padded = dialects.padded.rule(_padded_indexing.gather)
 
 
 class Scatter(Primitive):
@@ -363,7 +363,7 @@ class Scatter(Primitive):
         d, combine = dimension_numbers, _COMBINED[self.op]
         return chosen_updates(known, x, indices, updates, d, mode, combine)
 
-    padded = _padded_indexing.scatter
+    padded = dialects.padded.rule(_padded_indexing.scatter)
 
 
 # By operation of StableHLO, what becomes of an element and its update.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._core import dialects
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -105,6 +106,7 @@ class Cholesky(MatrixPrimitive):
         halved = mul(add(tril(like(change, 1)), tril(like(change, 1), -1)), like(change, 0.5))
         return outs, (matmul(factor, mul(change, halved)),)
 
+    @dialects.padded.rule
     def padded(
         self, sizes: Sizes, args: Sequence[object], avals: Sequence[Aval], outs: Sequence[Array]
     ) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
@@ -73,6 +73,7 @@ class MatrixPrimitive(Primitive):
     def batch(self, axis: Axis, args: Sequence[Array], dims: Dims, **params: object) -> Any:
         return batch_leading(self, axis, args, dims, params)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
@@ -198,6 +198,7 @@ class TriangularSolve(Primitive):
         (x,) = self.call(a, reshape(b, flat), **params)
         return (reshape(x, shape),), (2 if left else 0,)
 
+    @dialects.padded.rule
     def padded(
         self,
         sizes: Sizes,

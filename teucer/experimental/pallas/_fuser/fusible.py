@@ -12,7 +12,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from teucer._base import tracebacks
-from teucer._core import array_ops, structure
+from teucer._core import array_ops, dialects, structure
 from teucer._core.calls import debug_info, flatten_call, flatten_results
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, jaxprs_in_params
 from teucer._core.primitive import Primitive
@@ -195,6 +195,7 @@ class _Inlined(Primitive):
         ]
         return tuple(batched(*operands)), tuple(0 if b else None for b in out_batched)
 
+    @dialects.on_low.rule
     def on_low(
         self,
         operands: Sequence[Value],
