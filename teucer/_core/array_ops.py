@@ -14,7 +14,8 @@ from teucer._base.dtypes import issubdtype
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, Zero, high_types, summed
+from teucer._core.types import DEVICE, ShapedArray, Zero, summed
+from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Cotangent, Dim, DType, Size, Value
@@ -51,7 +52,7 @@ def add_cotangents(x: Cotangent, y: Cotangent) -> Any:
         return y
     if y is None or type(y) is Zero:
         return x
-    if high_types and typeof(x).is_high:
+    if type(x) is not ArrayImpl and typeof(x).is_high:
         return typeof(x).vspace_add(x, y)
     return provided.add(x, y)
 
@@ -68,7 +69,7 @@ def moveaxis(x: Value, source: int, destination: int) -> Any:
 
 def to_axis(x: Value, dim: int | None, size: Size, axis: int) -> Any:
     """A batched value with its batch dimension at `axis`; an unbatched one is repeated."""
-    if high_types and typeof(x).is_high:
+    if type(x) is not ArrayImpl and typeof(x).is_high:
         return _high_to_axis(x, dim, axis)
     return broadcast(x, size, axis) if dim is None else moveaxis(x, dim, axis)
 

@@ -20,7 +20,7 @@ from teucer._core.names import called
 from teucer._core.references import types as references
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import high_types, is_valid_type
+from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
 from teucer._trees.tree_errors import static_array
 from teucer._xla.dispatcher import forget_calls
@@ -126,7 +126,8 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
                 "  A transformed function returns arrays, numbers, and pytrees of them; None is "
                 "an empty pytree."
             )
-    if references.made and what != "vmap":  # which runs nothing later than it seems
+    # What vmap maps runs nothing later than it seems.
+    if what != "vmap" and references.may_alias(leaves):
         refuse_returned(leaves, tree, what, info)
     return leaves, tree
 
@@ -167,10 +168,10 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
     Raises TypeError, naming the argument, for one that is not an array.
     """
     try:
-        avals = tuple(
-            [stated(x) for x in call.leaves] if high_types else [typeof(x) for x in call.leaves]
-        )
+        avals = [typeof(x) for x in call.leaves]
         for i, x in enumerate(call.leaves):
+            if avals[i].has_qdd:
+                avals[i] = stated(x, avals[i])
             if type(x) is int and x >> 8 * avals[i].dtype.itemsize - 1 not in (0, -1):
                 path = leaf_names(fun, call.tree, [i for i, _ in call.statics[0]])[i]
                 raise OverflowError(
@@ -179,7 +180,7 @@ def check_leaves(call: FlatCall, fun: Callable[..., object], what: str) -> tuple
                     f"  Python int too large to convert to {avals[i].dtype}: values are 32 bits "
                     "wide unless the option jax_enable_x64 is set."
                 )
-        return avals
+        return tuple(avals)
     except TypeError:
         for path, x in zip(
             leaf_names(fun, call.tree, [i for i, _ in call.statics[0]]), call.leaves, strict=True

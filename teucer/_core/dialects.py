@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Value
 
-__all__ = ["Table", "through"]
+__all__ = ["HIGH", "REFERENCES", "Table", "through"]
+
+# The dialects that a pass removes from a jaxpr (`Jaxpr.dialects`).
+HIGH, REFERENCES = "high types", "references"
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -46,7 +49,12 @@ class Table(dict[type, Any]):
         self.own: dict[object, Any] = {}
 
     def __missing__(self, kind: type) -> Any:
-        found = self[kind] = next((self.own[c] for c in kind.__mro__ if c in self.own), None)
+        found = None
+        for base in kind.__mro__:
+            if base in self.own:
+                found = self.own[base]
+                break
+        self[kind] = found
         return found
 
     def rule(self, method: F) -> F:
@@ -96,14 +104,14 @@ def through(
     return primitive.call(*args, **sizes.bounded(params))
 
 
-# High types (`_optimize.high`).
+# High types (`_dialects.high.lowering`).
 # on_low(operands, avals, **params) -> outs: a call with operands of high types, made with the
 # values that these consist of.
 on_low = Table()
 # Operations of libraries on high types, and those that consist of several: lowering evaluates them.
 high = Table()
 
-# References (`_optimize.discharge`).
+# References (`_dialects.references.discharge`).
 # discharge(*operands, **params) -> outs: on cells in the place of references.
 discharge = Table()
 # on_values(operands, groups, **params) -> outs, {group: array}: a call with arrays in the place of

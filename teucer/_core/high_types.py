@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from teucer._core.references import types as references
 from teucer._core.references.types import RefEffect, RefType
 from teucer._core.trace import Trace, Tracer, current_trace, typeof
 from teucer._core.types import Aval, Zero, aval_rules, high_types, register_aval_of
@@ -428,7 +427,6 @@ def register_hitype(val_cls: type, typeof_fn: Callable[..., Aval]) -> None:
     """
     register_aval_of(val_cls, typeof_fn)
     high_types.append(val_cls)
-    references.made[:] = (True,)
 
 
 def is_high(aval: Aval) -> bool:

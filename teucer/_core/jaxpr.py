@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
 from teucer._core import dialects, pictures, printer
+from teucer._core.dialects import HIGH, REFERENCES
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
-from teucer._core.references import types as references
+from teucer._core.references.types import RefEffect, RefType, at_inputs
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
 
@@ -235,17 +236,34 @@ class Jaxpr:
     @property
     def is_high(self) -> bool:
         """Whether types of libraries, or primitives on them, are in the program."""
-        found: bool | None = self.cache.get("is_high")
-        if found is None:
-            found = self.cache["is_high"] = any(
-                v.aval.is_high for v in (*self.constvars, *self.invars, *self.outvars)
-            ) or any(
-                dialects.high[type(eqn.primitive)]
-                or any(v.aval.is_high for v in eqn.outvars)
-                or any(inner.is_high for inner in jaxprs_in_params(eqn.params))
-                for eqn in self.eqns
-            )
-        return found
+        return HIGH in self.dialects
+
+    @property
+    def dialects(self) -> frozenset[str]:
+        """The dialects of its types and primitives, and of those of jaxprs in it."""
+        known: frozenset[str] | None = self.cache.get("dialects")
+        if known is not None:
+            return known
+        found: set[str] = set()
+        # Plain loops: this runs for every program.
+        for v in (*self.constvars, *self.invars, *self.outvars):
+            if v.aval.is_high:
+                found.add(HIGH)
+            if type(v.aval) is RefType:
+                found.add(REFERENCES)
+        for eqn in self.eqns:
+            if dialects.high[type(eqn.primitive)]:
+                found.add(HIGH)
+            for v in eqn.outvars:
+                if v.aval.is_high:
+                    found.add(HIGH)
+                if type(v.aval) is RefType:
+                    found.add(REFERENCES)
+            if eqn.params:
+                for inner in jaxprs_in_params(eqn.params):
+                    found |= inner.dialects
+        self.cache["dialects"] = known = frozenset(found)
+        return known
 
     @property
     def out_avals(self) -> list[Any]:
@@ -391,14 +409,24 @@ def _constants(made: object) -> Iterator[Any]:
             yield from _constants(item)
 
 
+def refers(args: Sequence[Value], params: Params) -> bool:
+    """Whether a call that carries jaxprs or functions has to do with references."""
+    carries = False
+    for inner in jaxprs_in_params(params):
+        if REFERENCES in inner.dialects:
+            return True
+        carries = True
+    return not carries and any(type(typeof(x)) is RefType for x in args)
+
+
 def join_effects(eqns: Iterable[Eqn], inputs: Sequence[Var]) -> frozenset[Any]:
     """The effects of all equations together, of a jaxpr with these inputs."""
-    if references.made:
-        return references.at_inputs(eqns, inputs)
     effects: frozenset[Any] = frozenset()
     for eqn in eqns:
         if eqn.effects:
             effects |= eqn.effects
+    if effects and any(isinstance(e, RefEffect) for e in effects):
+        return at_inputs(eqns, inputs)
     return effects
 
 

@@ -15,6 +15,7 @@ from teucer._core import trace as _trace
 from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.missing import MissingRule, Undefined, no_rule
 from teucer._core.provided import provided
+from teucer._core.trace import EVAL
 from teucer._core.types import summed, varying
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ class Primitive(Unique):
             or dialects.casts[type(self)]
         ):
             args = array_ops.alike(args)
-        return _trace._current.trace.process(self, args, params)
+        trace = _trace._current.trace
+        if trace is EVAL and self.standalone:
+            return provided.runner(self, params)(*args)
+        return trace.process(self, args, params)
 
     def bind(self, *args: Value, **params: object) -> Any:
         """Apply the primitive as libraries do: one result, or the list of them if there are

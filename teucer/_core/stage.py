@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -20,12 +20,12 @@ from teucer._core.names import NO_SCOPES, _names, apart
 from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
 from teucer._core.references import types as references
+from teucer._core.references.types import RefType
 from teucer._core.trace import Trace, Tracer, current_trace, end, using
 from teucer._core.types import (
     aval_of,
     aval_rules,
     float0,
-    high_types,
     in_host_memory,
     partitioned,
     varying,
@@ -112,21 +112,24 @@ class StageTrace(Trace):
         # Plain loops: this runs for every equation of every program (benchmarks/).
         invars: list[Atom] = []
         avals = []
+        refers = False
         for a in args:
             v = a._var if type(a) is StageTracer and a._trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
-        if references.made:
-            if not (primitive.higher_order or dialects.takes_references[type(primitive)]):
-                references.refuse(primitive, avals)
-            if self.states:
-                avals = [
-                    high.AvalQDD(a.aval, self.states[v]) if type(a) is high.AvalQDD else a
-                    for v, a in zip(invars, avals, strict=True)
-                ]
+            if type(v.aval) is RefType:
+                refers = True
+        if refers and not (primitive.higher_order or dialects.takes_references[type(primitive)]):
+            references.refuse(primitive, avals)
+        if self.states:
+            avals = [
+                high.AvalQDD(a.aval, self.states[v]) if type(a) is high.AvalQDD else a
+                for v, a in zip(invars, avals, strict=True)
+            ]
         effects = NO_EFFECTS if primitive.pure else primitive.effects(*avals, **params)
         outvars = []
         outs = []
+        changes = False
         types = primitive.types(*avals, **params)
         if partitioned or varying or in_host_memory:
             types = laid_out(primitive, avals, params, types)
@@ -134,20 +137,27 @@ class StageTrace(Trace):
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))
+            if type(aval) is high.AvalQDD:
+                changes = True
         self.eqns.append(
             Eqn(primitive, invars, outvars, params, effects, (_names.place or here(), _names.scope))
         )
-        if high_types:
-            self.states.update(
-                (invars[e.index], e.state) for e in effects if type(e) is high.StateEffect
-            )
-            return tuple(
-                [
-                    self.stateful(v) if type(v.aval) is high.AvalQDD else out
-                    for v, out in zip(outvars, outs, strict=True)
-                ]
-            )
-        return tuple(outs)
+        return self.with_states(invars, effects, outs) if changes or effects else tuple(outs)
+
+    def with_states(
+        self, operands: Sequence[Atom], effects: Iterable[object], outs: Sequence[StageTracer]
+    ) -> tuple[Any, ...]:
+        """The results of an equation, of which those that change have a state. Operands have the
+        one that an effect says."""
+        self.states.update(
+            (operands[e.index], e.state) for e in effects if type(e) is high.StateEffect
+        )
+        return tuple(
+            [
+                self.stateful(y._var) if type(y.aval) is high.AvalQDD else y  # type: ignore[arg-type]
+                for y in outs
+            ]
+        )
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for a value in this trace."""
@@ -172,7 +182,7 @@ class StageTrace(Trace):
         entry = self.consts.get(id(x))
         if entry is None:
             aval = aval_of(x)
-            if high_types and high.is_mutable(aval):
+            if aval.has_qdd and high.is_mutable(aval):
                 aval = high.AvalQDD(aval, high.state_in(self.parent, x))
             entry = self.consts[id(x)] = (Var(aval), x)
             if type(aval) is high.AvalQDD:

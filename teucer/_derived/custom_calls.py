@@ -27,7 +27,7 @@ from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
-from teucer._optimize.discharge import discharged
+from teucer._dialects.references.discharge import discharged
 from teucer._transform.batch import batch_flat, mapped_aval, unmapped_aval
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees

@@ -32,7 +32,6 @@ from teucer._derived.custom_calls import (
     unbatched_zero,
 )
 from teucer._derived.transposing import transposed_rule
-from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
 
@@ -395,7 +394,11 @@ class custom_vjp(CustomFunction):
                 "that are not wanted."
             )
         rule = _VJPRule(self, call, name)
-        if references.made:
+        if references.may_alias(call.leaves):
+            from teucer._core.references.aliases import (
+                refuse_aliases,  # for those who pass references
+            )
+
             refuse_aliases(
                 [typeof(x) for x in call.leaves],
                 call.leaves,
@@ -477,7 +480,7 @@ class _VJPRule:
         )
         self.out_tree = tree
         residuals, self.res_tree = pytrees.tree_flatten(result[1])
-        if references.made:
+        if references.may_alias(residuals):
             self._refuse_new(residuals, leaves, fwd)
         return outs, residuals
 

@@ -34,7 +34,6 @@ from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
 from teucer._optimize.unchanged import forward_call
-from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
 from teucer._trees import pytrees
@@ -133,7 +132,11 @@ def checkpoint(
         call = flatten_call(args, kwargs, numbers, names)
         avals = check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree = _staged_body(fun, call, avals)
-        if references.made:
+        if references.may_alias(call.leaves):
+            from teucer._core.references.aliases import (
+                refuse_aliases,  # for those who pass references
+            )
+
             refuse_aliases(
                 avals,
                 call.leaves,

@@ -26,7 +26,7 @@ from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import on_assigned, to_be_lowered
 from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
-from teucer._optimize.high import lowered
+from teucer._dialects.high.lowering import lowered
 from teucer._programs import donation
 from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering

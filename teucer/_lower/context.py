@@ -304,6 +304,10 @@ class Context:
 
     def trace(self, f: Callable[..., Sequence[object]], *args: Value) -> tuple[Value, ...]:
         """Write what `f`, a function of arrays that returns a tuple of arrays, does."""
+        return self.write(self.staged(f, *args), *args)
+
+    def staged(self, f: Callable[..., Sequence[object]], *args: Value) -> ClosedJaxpr:
+        """What a function of arrays does, as a jaxpr."""
         avals = [v.aval for v in args]
         if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
             avals = [
@@ -313,13 +317,17 @@ class Context:
                 for a in avals
             ]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
-            jaxpr, consts = stage_flat(f, avals)
+            return ClosedJaxpr(*stage_flat(f, avals))
+
+    def write(self, closed: ClosedJaxpr, *args: Value) -> tuple[Value, ...]:
+        """Write what a rule has traced."""
         saved = self.place
         if (
             self.source is not None
         ):  # the lines of the rule, and of who has it compiled, are not the user's
             self.place = self.place or self.source[0]
-        outs = self.inline_jaxpr(jaxpr, [self.const(c) for c in consts], args, self.label)
+        consts = [self.const(c) for c in closed.consts]
+        outs = self.inline_jaxpr(closed.jaxpr, consts, args, self.label)
         self.place = saved
         return outs
 

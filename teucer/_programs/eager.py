@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._base import config, errors, memo
 from teucer._core.debug_info import DebugInfo
-from teucer._core.high_types import is_high
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.leaks import leak_message
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import high_types
 from teucer._devices.placement import IncompatibleDevices, placement_of
-from teucer._optimize.high import evaluate_high
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
@@ -61,8 +58,11 @@ def dispatcher_of(primitive: Primitive, params: Params) -> Callable[..., tuple[A
     def cache_miss(*args: Value) -> tuple[Any, Any]:
         check_no_tracers(args)
         avals = tuple([typeof(x) for x in args])
-        if high_types and any(map(is_high, avals)):
-            return evaluate_high(primitive, args, params), None
+        for aval in avals:
+            if aval.is_high:
+                from teucer._dialects.high.lowering import evaluate_high  # for types of libraries
+
+                return evaluate_high(primitive, args, params), None
         signature = (avals, config.trace_context())
         jaxpr = programs.get(signature)
         if jaxpr is None:

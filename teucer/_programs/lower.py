@@ -25,9 +25,8 @@ from teucer._lower import text
 from teucer._lower.boundary import Argument
 from teucer._lower.context import lower_module
 from teucer._optimize.dce import dce_jaxpr
-from teucer._optimize.discharge import discharge
-from teucer._optimize.high import lower_high
 from teucer._programs.job import Job
+from teucer._programs.prepare import without_dialects
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -121,9 +120,8 @@ def lower(
     locations = locations or config.locations.value
     with rarely_collected:  # no decorator, which costs calls and depth
         start = time.perf_counter()
-        discharged = discharge(lower_high(job.jaxpr))
-        if discharged is not job.jaxpr:
-            job = job._replace(jaxpr=discharged)
+        if job.jaxpr.dialects:
+            job = job._replace(jaxpr=without_dialects(job.jaxpr))
         # A program that will not run may be for a mesh without devices.
         platform, abstract = job.placement.platform, platforms is not None
         if platforms is None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from teucer._base import config
 from teucer._base.collection import rarely_collected
+from teucer._core.dialects import HIGH, REFERENCES
 from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
 from teucer._core.names import tagging, tags_of
 from teucer._optimize.dce import remove_dead
-from teucer._optimize.discharge import discharge
-from teucer._optimize.high import lower_high
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 
-__all__ = ["finished", "is_over_mesh", "prepared"]
+__all__ = ["finished", "is_over_mesh", "prepared", "without_dialects"]
 
 
 def prepared(job: Job) -> Job:
@@ -21,11 +20,27 @@ def prepared(job: Job) -> Job:
     A job that is lowered only to be read stays as its user wrote it.
     """
     with rarely_collected:  # no decorator, which costs calls and depth
-        jaxpr = discharge(lower_high(job.jaxpr))
+        jaxpr = job.jaxpr
+        if jaxpr.dialects:
+            jaxpr = without_dialects(jaxpr)
         if tagging() and _has_tags(jaxpr):
             return job._replace(jaxpr=jaxpr)
         jaxpr = optimize(jaxpr) if config.optimize_jaxprs.value else remove_dead(jaxpr)
         return job._replace(jaxpr=job.target.prepare(jaxpr, job.mode))
+
+
+def without_dialects(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr without constants, whose inputs and results are arrays, with nothing of a dialect
+    within. This is the order of the passes that remove them."""
+    if HIGH in jaxpr.dialects:
+        from teucer._dialects.high.lowering import lower_high
+
+        jaxpr = lower_high(jaxpr)
+    if REFERENCES in jaxpr.dialects:
+        from teucer._dialects.references.discharge import discharge
+
+        jaxpr = discharge(jaxpr)
+    return jaxpr
 
 
 def finished(job: Job) -> Job:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._base import memo
 from teucer._core import array_ops, axes, dialects
-from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr, refers
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.primitive import Axis
-from teucer._core.references import types as references
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray, float0
-from teucer._optimize.discharge import without_references
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
@@ -126,7 +124,10 @@ class BatchTrace(Trace):
                 dims.append(None)
         parent = self.parent
         assert parent is not None
-        if batched and primitive.higher_order and references.made:
+        if batched and primitive.higher_order and refers(args, params):
+            # For functions that change references.
+            from teucer._dialects.references.discharge import without_references
+
             found = without_references(self, primitive, args, params)
             if found is not None:
                 return found

@@ -13,10 +13,7 @@ from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
 from teucer._core.calls import FlatCall, check_leaves, flatten_call, leaf_names, stage_user
 from teucer._core.high_types import fits
-from teucer._core.references import types as references
-from teucer._core.references.cells import forget_given
 from teucer._core.trace import EVAL, Tracer, current_trace
-from teucer._core.types import high_types
 from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
 from teucer._executables import compilations, misses, preload
@@ -24,7 +21,6 @@ from teucer._executables import compile as executables
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
 from teucer._programs.job import Job
-from teucer._programs.references.programs import needs_low, run_fast, run_high, takes_references
 from teucer._transform.dispatching import dispatching, method
 from teucer._transform.jit_calls import Inline, execute_staged, hoist_consts, jit_p, merge_equal
 from teucer._transform.jit_options import JitOptions, donated_leaves, options_of
@@ -42,6 +38,7 @@ from teucer._xla.dispatcher import PjitFunction
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
+    from teucer._xla.dispatcher import FastPath
 
 __all__ = ["call_jitted", "jit", "job_of", "make_jit", "stage_call"]
 
@@ -183,33 +180,30 @@ def call_jitted(
     """Call a jitted function that C++ has no program for: results, and what C++ needs to run it
     itself next time."""
     call = flatten_call(args, kwargs, options.static_argnums, options.static_argnames)
-    staged = None
-    outs: Sequence[Any]
+    outs: Any = None
+    fast: FastPath | None = None
+    sizes = None
     if (
         options.dynamic_dims or options.dynamic_results or config.dynamic_results.value
     ) and not current_trace().staging():
         staged, sizes = _stage_dynamic(fun, call, options)
-        if padding.is_dynamic(staged.jaxpr.jaxpr):
-            from teucer._transform.jit_sized import call_sized  # for dynamic sizes
+    else:
+        staged = stage_call(fun, call, options)
+    # Written out here: each call of a function costs depth to those who nest jits deeply.
+    if sizes is not None and padding.is_dynamic(staged.jaxpr.jaxpr):
+        from teucer._transform.jit_sized import call_sized  # for dynamic sizes
 
-            return pytrees.tree_unflatten(
-                staged.out_tree, call_sized(fun, call, staged, sizes, options)
-            ), None
-    staged = stage_call(fun, call, options) if staged is None else staged
-    leaves = (*staged.consts, *call.leaves)
-    if current_trace() is not EVAL:
-        if options.compiler_options and current_trace().staging():
-            raise ValueError(
-                "`compiler_options` can only be passed to top-level `jax.jit`. Got "
-                f"compiler_options={dict(options.compiler_options)} specified on a nested jit "
-                f"with name: {staged.debug_info.name}.\n  A program is compiled as a whole: give "
-                "them to the jit that compiles it."
-            )
-        ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
-        if references.made:
-            refuse_given_twice(fun, call, staged)
+        outs = call_sized(fun, call, staged, sizes, options)
+    elif current_trace() is not EVAL:
+        if options.compiler_options or staged.dialects:
+            _check_traced(fun, call, staged, options)
+        leaves: Iterable[Any] = (*staged.consts, *call.leaves)
+        told = options.in_shardings is not None or options.out_shardings is not None
+        if told:
+            ins, wanted = prefixed(staged, call, options.in_shardings, options.out_shardings)
+            leaves = map(array_ops.lay_out, leaves, ins)
         outs = jit_p.call(
-            *map(array_ops.lay_out, leaves, ins),
+            *leaves,
             jaxpr=staged.jaxpr,
             name=staged.debug_info.name,
             donated_invars=staged.donated,
@@ -218,28 +212,49 @@ def call_jitted(
             options=options.compiler_options,
             outline=options.outline,
         )
-        return pytrees.tree_unflatten(staged.out_tree, map(array_ops.lay_out, outs, wanted)), None
-    check_no_tracers(leaves)
-    if needs_low(staged.jaxpr.jaxpr):
-        refuse_given_twice(fun, call, staged)
-        return pytrees.tree_unflatten(
-            staged.out_tree, run_high(job_of(staged, call, options), leaves)
-        ), None
-    if takes_references(leaves):
-        forget_given()
-        refuse_given_twice(fun, call, staged)
-        outs, fast = run_fast(job_of(staged, call, options), leaves, staged.consts, staged.out_tree)
-        return pytrees.tree_unflatten(staged.out_tree, outs), fast
-    if config.debug_key_reuse.value:
-        note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
-    _refuse_structs(staged, call.leaves)
-    job = job_of(staged, call, options)
-    try:
-        program = program_for(job)
-    except IncompatibleDevices as err:  # with those that the function names itself
-        raise naming_arguments(err, staged, leaves) from None
-    outs, fast = execute_staged(program, staged, leaves)
+        outs = map(array_ops.lay_out, outs, wanted) if told else outs
+    else:
+        leaves = (*staged.consts, *call.leaves)
+        check_no_tracers(leaves)
+        if staged.dialects:
+            outs, fast = _run_apart(fun, call, staged, options)
+        if outs is None:
+            if config.debug_key_reuse.value:
+                note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
+            _refuse_structs(staged, call.leaves)
+            job = job_of(staged, call, options)
+            try:
+                program = program_for(job)
+            except IncompatibleDevices as err:  # with those that the function names itself
+                raise naming_arguments(err, staged, leaves) from None
+            outs, fast = execute_staged(program, staged, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
+
+
+def _check_traced(
+    fun: Callable[..., object], call: FlatCall, staged: Staged, options: JitOptions
+) -> None:
+    if options.compiler_options and current_trace().staging():
+        raise ValueError(
+            "`compiler_options` can only be passed to top-level `jax.jit`. Got "
+            f"compiler_options={dict(options.compiler_options)} specified on a nested jit "
+            f"with name: {staged.debug_info.name}.\n  A program is compiled as a whole: give "
+            "them to the jit that compiles it."
+        )
+    if staged.dialects:
+        refuse_given_twice(fun, call, staged)
+
+
+def _run_apart(
+    fun: Callable[..., object], call: FlatCall, staged: Staged, options: JitOptions
+) -> tuple[Any, FastPath | None]:
+    """The results of a call on references, or on values of high types; None if it has none."""
+    from teucer._programs.references import programs
+
+    refuse_given_twice(fun, call, staged)
+    return programs.run_jitted(
+        job_of(staged, call, options), staged.consts, call.leaves, staged.out_tree
+    )
 
 
 def _refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
@@ -315,7 +330,7 @@ def stage_call(
     by_signature = _staged.of(fun)
     found: Staged | None = by_signature.get(key)
     again, signature = 0, key
-    while found is not None and high_types and not fits(found.jaxpr.in_avals, found.consts):
+    while found is not None and found.dialects and not fits(found.jaxpr.in_avals, found.consts):
         again += 1  # what it closes over holds something else by now
         key = (*signature, again)  # type: ignore[assignment]
         found = by_signature.get(key)
@@ -336,6 +351,7 @@ def stage_call(
             info,
             (False,) * len(consts) + donated_leaves(call, options),
             ahead,
+            jaxpr.dialects,
         )
         # A size found inside is one of each call, and no name for two.
         if not any(isinstance(c, Tracer) for c in found.consts) and not dynamic.finds_sizes(

@@ -22,15 +22,11 @@ from teucer._devices.placement import placement_of
 from teucer._dynamic import dynamic, padding
 from teucer._lower import text
 from teucer._optimize.dce import dce_closed, filtered, narrowed
-from teucer._optimize.discharge import discharged
-from teucer._optimize.high import lowered, taken_apart
 from teucer._optimize.unchanged import forward_call
 from teucer._programs import donation, run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
-from teucer._programs.references.programs import arrays, needs_low, run_high, takes_references
-from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.limits.calls import jvp_of_call
 from teucer._transform.partial import split_jaxpr
@@ -241,6 +237,8 @@ class JaxprCall(Primitive):
         jaxpr: ClosedJaxpr,
         **params: object,
     ) -> Any:
+        from teucer._dialects.references.discharge import discharged
+
         inner = discharged(jaxpr, groups)
         outs = self.on_jaxpr(
             inner.jaxpr, operands, params, range(len(operands)) if inner.jaxpr.consts else None
@@ -256,6 +254,8 @@ class JaxprCall(Primitive):
         jaxpr: ClosedJaxpr,
         **params: object,
     ) -> Any:
+        from teucer._dialects.high.lowering import lowered, taken_apart
+
         low, given = lowered(jaxpr), taken_apart(operands, avals)
         return low.raised(self.on_jaxpr(low.jaxpr, given.low, params, given.sources), operands)
 
@@ -392,19 +392,20 @@ class Jit(ProgramCall, FunctionCall):
         outline: bool | None = None,
     ) -> Any:
         check_no_tracers(args)
+        apart = bool(jaxpr.jaxpr.dialects)
+        if apart:
+            from teucer._programs.references import programs  # for references and high types
         job = Job(
             jaxpr.jaxpr,
             name,
-            placement_of(arrays(args)),
+            placement_of(programs.arrays(args) if apart else args),
             tuple(donated_invars),
             keep_unused,
             options,
             outline,
         )
-        if needs_low(jaxpr.jaxpr):
-            return tuple(run_high(job, args))
-        if takes_references(args):
-            return tuple(run_on_arrays(job, args))
+        if apart and (outs := programs.run_apart(job, args)) is not None:
+            return tuple(outs)
         program = program_for(job)
         return tuple(execute(program, jaxpr, args))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._core.calls import FlatCall
-from teucer._core.references import types as references
+from teucer._core.dialects import REFERENCES
 from teucer._programs.references.programs import OnValues, on_values
 from teucer._transform.jit_calls import sized_call_p
 from teucer._transform.jit_options import JitOptions
@@ -25,7 +25,7 @@ def call_sized(
     """The results of a function whose arguments or results have dynamic sizes. References are
     discharged before it is padded."""
     found = OnValues(staged.jaxpr, (*staged.consts, *call.leaves), [])
-    if references.made:
+    if REFERENCES in staged.dialects:
         refuse_given_twice(fun, call, staged)
         found = on_values(*found[:2])
     return found.write(

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._core import array_ops, dialects
-from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
+from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr, refers
 from teucer._core.leaks import check_alive, check_leaks
-from teucer._core.references import types as references
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import Zero
-from teucer._optimize.discharge import without_references
 from teucer._transform.limits.tangents import Limit, Limits, derivative
 
 if TYPE_CHECKING:
@@ -92,7 +90,10 @@ class JVPTrace(Trace):
                 tangents.append(typeof(x).zero)
         parent = self.parent
         assert parent is not None
-        if moving and primitive.higher_order and references.made:
+        if moving and primitive.higher_order and refers(args, params):
+            # For functions that change references.
+            from teucer._dialects.references.discharge import without_references
+
             found = without_references(self, primitive, args, params)
             if found is not None:
                 return found

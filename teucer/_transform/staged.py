@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer._arrays.formats import at_boundary, check_argument
 from teucer._arrays.prefixes import Prefix, check_fit
 from teucer._core.calls import FlatCall, fun_name, leaf_names
+from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
 from teucer._executables import preload
-from teucer._programs.references.programs import arrays, needs_low, refuse_aliases
 from teucer._transform.jit_options import JitOptions
 from teucer._trees import pytrees
 
@@ -33,7 +33,7 @@ class Staged(NamedTuple):
     """A function traced for a signature: a jaxpr whose constants are its first inputs, their
     values, and the results' tree.
 
-    forecast: what an earlier process recorded of its program.
+    forecast: what an earlier process recorded of its program. dialects: those of the jaxpr.
     """
 
     jaxpr: ClosedJaxpr
@@ -42,10 +42,13 @@ class Staged(NamedTuple):
     debug_info: Any
     donated: tuple[bool, ...]
     forecast: preload.Forecast | None
+    dialects: frozenset[str]
 
 
 def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Staged) -> None:
     """Raise ValueError if one reference is several arguments, or an argument and closed over."""
+    from teucer._core.references.aliases import refuse_aliases  # for those who pass references
+
     info = staged.debug_info
     refuse_aliases(
         staged.jaxpr.in_avals[len(staged.consts) :],
@@ -79,7 +82,12 @@ def prefixed(
 
 def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placement:
     """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
-    if needs_low(staged.jaxpr.jaxpr):
+    leaves: Sequence[Any] = (*staged.consts, *call.leaves)
+    if staged.dialects:
+        from teucer._programs.references.programs import arrays, needs_low
+
+        leaves = arrays(leaves)
+    if HIGH in staged.dialects and needs_low(staged.jaxpr.jaxpr):
         if options.in_shardings is not None or options.out_shardings is not None:
             raise NotImplementedError(
                 f"jit of {staged.debug_info.name}: in_shardings and out_shardings are not known "
@@ -87,7 +95,6 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
                 "where they are to be."
             )
         return placement_of((), options.device)
-    leaves = arrays((*staged.consts, *call.leaves))
     try:
         if options.device is not None or (
             options.in_shardings is None and options.out_shardings is None

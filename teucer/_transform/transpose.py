@@ -14,7 +14,6 @@ from teucer._core.missing import NotLinear
 from teucer._core.names import NO_SCOPES, _names, joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace
@@ -134,8 +133,9 @@ def _pull(eqn: Eqn, env: dict[object, object], linear: set[object], ct_of: dict[
         ct = ct_of.pop(v, None)
         given.append(v.aval.zero_cotangent if ct is None else ct)
         found = found or ct is not None
-    if references.made:
-        found = accumulators(ct_of, linear, eqn.invars) or found
+    for u in eqn.invars:
+        if type(u) is Var and type(u.aval) is RefType and u in linear:
+            found = ct_of.setdefault(u, Accumulator(u.aval)).used or found
     if found:
         _pull_given(eqn, given, env, linear, ct_of)
     return found
@@ -151,12 +151,12 @@ def _pull_given(
     """Add the cotangents of the operands of an equation, from those of its results."""
     invars, values = eqn.invars, []
     for u in invars:
-        values.append(u.val if type(u) is Literal else Undefined(u.aval) if u in linear else env[u])
-    if references.made:
-        values = [
-            ct_of[u] if type(u) is Var and type(x) is Undefined and type(x.aval) is RefType else x
-            for u, x in zip(invars, values, strict=True)
-        ]
+        if type(u) is Literal:
+            values.append(u.val)
+        elif u not in linear:
+            values.append(env[u])
+        else:
+            values.append(ct_of[u] if type(u.aval) is RefType else Undefined(u.aval))
     try:
         in_cts = eqn.primitive.transpose(given, *values, **eqn.params)
     except NotLinear:
@@ -189,14 +189,6 @@ class Accumulator:
     @property
     def used(self) -> bool:
         return self._ref is not None
-
-
-def accumulators(ct_of: dict[Any, Any], linear: set[object], invars: Sequence[Atom]) -> bool:
-    """Give each linear reference among operands its accumulator; whether one of them has
-    cotangents."""
-    refs = [u for u in invars if type(u.aval) is RefType and u in linear]
-    found = [ct_of.setdefault(u, Accumulator(u.aval)).used for u in refs]
-    return any(found)
 
 
 def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:

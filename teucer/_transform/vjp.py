@@ -17,7 +17,6 @@ from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.forward import known_part
 from teucer._transform.reverse import Pullback, refuse_reduce_axes
 from teucer._trees import pytrees, registry
@@ -69,7 +68,9 @@ def vjp(
     check_callable(fun, "vjp")
     refuse_reduce_axes(reduce_axes, "vjp")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
-    if references.made:
+    if references.may_alias(flat):
+        from teucer._core.references.aliases import refuse_aliases  # for those who pass references
+
         refuse_aliases(
             [typeof(x) if is_valid_type(x) else None for x in flat],
             flat,

@@ -18,7 +18,6 @@ from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type, partitioned
 from teucer._devices.meshes import left_out
-from teucer._programs.references.programs import refuse_aliases
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
 from teucer._trees.containers import (
@@ -102,7 +101,11 @@ def vmap(
                 (args, kwargs),
                 lambda t: pytrees.flatten_axes("vmap in_axes", t, (in_axes, 0), kws=True),
             )
-        if references.made:
+        if references.may_alias(flat):
+            from teucer._core.references.aliases import (
+                refuse_aliases,  # for those who pass references
+            )
+
             references.refuse_parts(tree, f"When tracing {fun_name(fun)} for vmap")
             refuse_aliases(
                 [typeof(x) if is_valid_type(x) else None for x in flat],

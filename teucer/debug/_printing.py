@@ -93,7 +93,7 @@ def _show(
         with np.printoptions(**printing):  # a thread of the runtime may have others
             out(fmt.format(*args, **kwargs))
 
-    if references.made:
+    if references.may_alias(pytrees.tree_leaves((args, kwargs))):
         args, kwargs = pytrees.tree_map(
             lambda x: x[...] if isinstance(x, Ref) or references.is_part(x) else x,
             (args, kwargs),

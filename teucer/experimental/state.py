@@ -12,7 +12,7 @@ from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references.types import AccumEffect, ReadEffect, RefEffect, RefType, WriteEffect
-from teucer._optimize.discharge import discharged
+from teucer._dialects.references.discharge import discharged
 from teucer._trees import pytrees
 from teucer.numpy._references import freeze, new_ref
 

@@ -16,14 +16,12 @@ from teucer._base.lazy import listing
 from teucer._core.effects import EffectTypes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive
-from teucer._core.references import types as references
-from teucer._core.stage import stage_flat
 from teucer._core.types import aval_of
 from teucer._devices.backends import platforms_called
+from teucer._dialects.references.discharge import discharged
 from teucer._lower import text
 from teucer._lower.context import Context
 from teucer._lower.text_rule import TextRule
-from teucer._optimize.discharge import discharged
 from teucer._xla.client import PLATFORMS
 from teucer.interpreters._module_context import (
     LoweringParameters,
@@ -177,10 +175,10 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
             outs = fun(*arrays, **params)
             return tuple(outs) if multiple_results else (outs,)
 
-        if not references.made:
-            return ctx.trace(flat, *values)
-        jaxpr, consts = stage_flat(flat, [v.aval for v in values])
-        return ctx.inline(discharged(ClosedJaxpr(jaxpr, consts)).jaxpr, *values)
+        closed = ctx.staged(flat, *values)
+        if closed.jaxpr.dialects:
+            closed = discharged(closed).jaxpr
+        return ctx.write(closed, *values)
 
     return TextRule(rule)
 

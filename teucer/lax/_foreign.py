@@ -15,8 +15,8 @@ from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dialects.high.lowering import taken_apart
 from teucer._lower.value import Value
-from teucer._optimize.high import taken_apart
 from teucer.lax._foreign_lowering import TYPED, custom_call
 from teucer.lax._outside import (
     batch_of_call,

@@ -18,7 +18,7 @@ from teucer._core.references.cells import Ref
 from teucer._core.references.types import AccumEffect, HighRef, ReadEffect, RefType, WriteEffect
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, float0
-from teucer._optimize.discharge import Cell
+from teucer._dialects.references.discharge import Cell
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit import make_jit
 from teucer._transform.jit_options import JitOptions

@@ -15,7 +15,7 @@ from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer, current_trace
-from teucer._core.types import ShapedArray, aval_of, high_types, is_valid_type
+from teucer._core.types import ShapedArray, aval_of, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
 from teucer._devices.meshes import AbstractMesh
@@ -463,7 +463,7 @@ def _like(
     device: object,
     out_sharding: OutSharding = None,
 ) -> Any:
-    a = as_array(a) if high_types else a
+    a = as_array(a)
     if _is_description(a):
         # Of a reference's part, or a description of an array.
         aval = ShapedArray(

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from teucer._base import memo
 from teucer._core.provided import provided
-from teucer._core.types import Aval, ShapedArray, register_aval_of
+from teucer._core.types import (
+    Aval,
+    ShapedArray,
+    aval_of,
+    aval_rules,
+    is_valid_type,
+    register_aval_of,
+)
+from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
@@ -27,16 +35,30 @@ __all__ = [
     "at_operands",
     "is_part",
     "is_reference",
-    "made",
+    "may_alias",
     "parts_in",
     "refuse",
     "refuse_parts",
     "touched",
 ]
 
-# Not empty once a reference or a class of high values was made: before, no program is searched for
-# them.
-made: list[bool] = []
+
+def may_alias(xs: Sequence[Value]) -> bool:
+    """Whether a reference, or a value that changes, is among values: then one given twice is
+    refused."""
+    for x in xs:
+        kind = type(x)
+        if kind is not ArrayImpl:
+            rule = aval_rules.get(kind)
+            if rule is not None:
+                aval = rule(x)
+            elif is_valid_type(x):
+                aval = aval_of(x)
+            else:
+                continue
+            if type(aval) is RefType or aval.has_qdd:
+                return True
+    return False
 
 
 def is_part(x: object) -> bool:
@@ -55,7 +77,7 @@ def parts_in(tree: PyTreeDef) -> bool:
 def refuse_parts(tree: PyTreeDef, what: str) -> None:
     """Raise TypeError for parts of references where axes are mapped over: a part has others than
     its reference."""
-    if made and parts_in(tree):
+    if parts_in(tree):
         raise TypeError(
             f"{what}, TransformedRefs are not allowed, but got a TransformedRef, ref.at[...].\n"
             "  Its axes are not those of its reference. Pass the reference, and take the part "
@@ -117,7 +139,6 @@ class RefType(Aval):
                     inner.ndim,
                 )
             self.extended, self.symbolic = False, inner.symbolic
-            made[:] = (True,)
             self = cls._interned.keep(key, self)
         return self
 
@@ -297,7 +318,7 @@ def at_operands(
 ) -> frozenset[Any]:
     """The effects of a jaxpr as those of an equation whose operands, from `offset` on, are the
     inputs `invars`."""
-    if not made or not any(isinstance(e, RefEffect) for e in effects):
+    if not effects or not any(isinstance(e, RefEffect) for e in effects):
         return effects
     number = {v: offset + i for i, v in enumerate(invars)}
     return frozenset(e.at(number[e.index]) if isinstance(e, RefEffect) else e for e in effects)

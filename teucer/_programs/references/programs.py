@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core import array_ops
+from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references import types as references
-from teucer._core.references.cells import Ref, write_given
+from teucer._core.references.cells import Ref, forget_given, write_given
 from teucer._core.trace import typeof
-from teucer._core.types import high_types
 from teucer._devices.placement import placement_of
-from teucer._optimize.discharge import Discharged, discharged
-from teucer._optimize.high import Low, has_high_boundary, is_high_jaxpr, lowered, taken_apart
+from teucer._dialects.high.lowering import Low, has_high_boundary, lowered, taken_apart
+from teucer._dialects.references.discharge import Discharged, discharged
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
@@ -27,7 +27,7 @@ from teucer._xla.dispatcher import FastPath, dispatcher
 from teucer._xla.pytree import make_treedef, register_node
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, Aval, Value
+    from teucer._core.typing import Array, Value
     from teucer._xla.pytree import PyTreeDef
 
 __all__ = [
@@ -39,17 +39,18 @@ __all__ = [
     "on_arrays",
     "on_low",
     "on_values",
-    "refuse_aliases",
     "run",
+    "run_apart",
     "run_fast",
     "run_high",
+    "run_jitted",
     "takes_references",
 ]
 
 
 def takes_references(args: Sequence[Value]) -> bool:
     """Whether a reference is among the arguments of a program that is to run."""
-    return bool(references.made) and any(type(x) is Ref for x in args)
+    return any(type(x) is Ref for x in args)
 
 
 class OnArrays(NamedTuple):
@@ -209,47 +210,13 @@ def _dispatcher(job: Job) -> Callable[..., tuple[Any, ...]]:
     return dispatcher(job.name, run_uncached, cache_miss, shard_arg_fallback=shard_arg_fallback)  # type: ignore[no-any-return]
 
 
-def refuse_aliases(
-    avals: Sequence[Aval | None],
-    args: Sequence[Value],
-    consts: Sequence[Value],
-    name: str,
-    what: str,
-    names: Callable[[], Sequence[str]],
-) -> None:
-    """Raise ValueError if one reference is given twice, or is given and closed over."""
-    seen: dict[int, int] = {}
-    head = (
-        "only one reference to a mutable array may be passed as an argument to a function, but "
-        "when tracing"
-    )
-    for i, (x, aval) in enumerate(zip(args, avals, strict=True)):
-        if aval is None or (type(aval) is not references.RefType and not aval.has_qdd):
-            continue
-        first = seen.setdefault(id(x), i)
-        if first != i:
-            raise ValueError(
-                f"{head} {name} for {what} the mutable array reference of type {aval.str_short()} "
-                f"appeared at both {names()[first]} and {names()[i]}.\n"
-                "  Two names for one array would hide which write comes first: pass it once."
-            )
-    for c in consts:
-        at = seen.get(id(c))
-        if at is not None:
-            raise ValueError(
-                f"when tracing {name} for {what}, a mutable array reference of type "
-                f"{typeof(c).str_short()} was both closed over and passed as the argument "
-                f"{names()[at]}.\n  Use it in one way only."
-            )
-
-
 # --- High values ----------------------------------------------------------------------------------
 
 
 def needs_low(jaxpr: Jaxpr) -> bool:
     """Whether a program is to be lowered before its arguments are looked at: it takes or gives high
     values, or has high primitives that are given references, or that close over arrays."""
-    if not high_types or not is_high_jaxpr(jaxpr):
+    if HIGH not in jaxpr.dialects:
         return False
     return (
         has_high_boundary(jaxpr)
@@ -301,3 +268,24 @@ def run_high(job: Job, args: Sequence[Value]) -> list[Any]:
     """Run a job on high values."""
     found = on_low(job, args)
     return found.raised(run(found.job, found.operands), args)
+
+
+def run_jitted(
+    job: Job, consts: Sequence[Value], leaves: Sequence[Value], out_tree: PyTreeDef
+) -> tuple[list[Any] | None, FastPath | None]:
+    """As `run_apart`, for a function that C++ calls: with what it needs to run the program."""
+    args = (*consts, *leaves)
+    if needs_low(job.jaxpr):
+        return run_high(job, args), None
+    if not takes_references(args):
+        return None, None
+    forget_given()
+    return run_fast(job, args, consts, out_tree)
+
+
+def run_apart(job: Job, args: Sequence[Value]) -> list[Any] | None:
+    """The results of a job whose jaxpr has dialects, on arguments some of which are of these; None
+    if none is."""
+    if needs_low(job.jaxpr):
+        return run_high(job, args)
+    return run(job, args) if takes_references(args) else None

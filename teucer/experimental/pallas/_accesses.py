@@ -15,7 +15,7 @@ from teucer import numpy as jnp
 from teucer._core import dialects
 from teucer._core.references.types import ReadEffect, WriteEffect
 from teucer._core.trace import Tracer, typeof
-from teucer._optimize.discharge import Cell
+from teucer._dialects.references.discharge import Cell
 from teucer.lax import _references
 from teucer.lax._references import _OnReference, _part_aval
 from teucer.numpy._index_keys import ARRAY, FULL, INT, NEW, SCALAR, layout, starts_of

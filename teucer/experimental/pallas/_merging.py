@@ -17,7 +17,7 @@ import numpy as np
 
 from teucer._core.references.types import RefEffect
 from teucer._core.stage import stage_jaxpr
-from teucer._optimize.discharge import Discharged, discharged
+from teucer._dialects.references.discharge import Discharged, discharged
 from teucer._optimize.passes import optimize
 from teucer._transform.vmap import vmap
 from teucer.experimental.pallas import _steps

@@ -17,8 +17,8 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
+from teucer._dialects.references.discharge import discharged
 from teucer._dimensions.dimensions import is_symbolic
-from teucer._optimize.discharge import discharged
 from teucer.experimental.pallas._checked import InterpretParams, KernelError, Memory, run_checked
 from teucer.experimental.pallas._merging import (
     ONE_BY_ONE,

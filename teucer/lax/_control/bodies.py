@@ -23,9 +23,10 @@ from teucer._core.high_types import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
+from teucer._core.references.aliases import refuse_aliases
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
-from teucer._core.types import ShapedArray, high_types, is_valid_type
+from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.placement import placement_of, spread
 from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
@@ -33,12 +34,8 @@ from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
 from teucer._programs.references.programs import (
     arrays,
-    needs_low,
-    refuse_aliases,
-    run_high,
-    takes_references,
+    run_apart,
 )
-from teucer._programs.references.programs import run as run_on_arrays
 from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _arithmetic, _shapes, _structure
@@ -106,7 +103,7 @@ def stage_body(
     key = (what, in_tree, tuple(avals), config.trace_context(), axes.axis_key())
     by_signature = _staged.of(fun)
     found: Body | None = by_signature.get(key)
-    if found is None or (high_types and not fits(found.jaxpr.in_avals, found.consts)):
+    if found is None or not fits(found.jaxpr.in_avals, found.consts):
         found = stage_anew(fun, what, in_tree, avals, fun if call is None else call)
         if not any(isinstance(c, Tracer) for c in found.consts):
             memo.remember(by_signature, key, found)
@@ -155,7 +152,7 @@ def refuse_shared(
 ) -> None:
     """Raise ValueError if one reference is two operands of `fun`, or is an operand and closed
     over."""
-    if references.made:
+    if references.may_alias(operands):
         refuse_aliases(
             avals,
             operands,
@@ -186,7 +183,7 @@ def avals_of(op: str, leaves: Sequence[object]) -> list[Any]:
                 f"{op}: Argument '{x!s:.100}' of type {type(x)} is not a valid JAX type.\n"
                 "  Arguments are arrays, numbers, and pytrees of them; close over anything else."
             )
-    return [stated(x) for x in leaves] if high_types else [typeof(x) for x in leaves]
+    return [stated(x) for x in leaves]
 
 
 def split_list(xs: Sequence[object], *sizes: int) -> list[list[Any]]:
@@ -555,14 +552,12 @@ def run(
     """
     check_no_tracers(args)
     places: Sequence[int] = range(len(args))
-    if (
-        high_types
-    ):  # what changes is one argument, even if condition and body of a loop both take it
-        first = {id(x): i for i, x in reversed(list(enumerate(args))) if is_mutable(typeof(x))}
+    first = {id(x): i for i, x in reversed(list(enumerate(args))) if is_mutable(typeof(x))}
+    if first:  # what changes is one argument, even if condition and body of a loop both take it
         own = [i for i, x in enumerate(args) if first.get(id(x), i) == i]
         places = [own.index(first.get(id(x), i)) for i, x in enumerate(args)]
         args = [args[i] for i in own]
-    avals = tuple([stated(x) for x in args] if high_types else [typeof(x) for x in args])
+    avals = tuple([stated(x) for x in args])
 
     def make() -> Jaxpr:
         return stage_flat(
@@ -575,10 +570,8 @@ def run(
     given = arrays(args)
     placement = placement_of(given) if not any(outs) else spread(given, None, outs)
     job = Job(jaxpr, str(primitive.name), placement, (False,) * len(args))
-    if needs_low(jaxpr):
-        return tuple(run_high(job, args))
-    if takes_references(args):
-        return tuple(run_on_arrays(job, args))
+    if jaxpr.dialects and (found := run_apart(job, args)) is not None:
+        return tuple(found)
     return tuple(execute(program_for(job), ClosedJaxpr(jaxpr), args))
 
 

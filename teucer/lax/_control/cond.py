@@ -20,10 +20,10 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._derived.remat import BodyCut, CutBody, Saving
 from teucer._devices import backends
+from teucer._dialects.high.lowering import lowered, refuse_other_state, taken_apart
+from teucer._dialects.references.discharge import discharged
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, filtered, narrowed
-from teucer._optimize.discharge import discharged
-from teucer._optimize.high import lowered, refuse_other_state, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents

@@ -19,11 +19,11 @@ from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, typeof, using
 from teucer._core.types import Zero
 from teucer._derived.remat import CutBody, Saving
+from teucer._dialects.high.lowering import lowered, put_back, refuse_mutable, taken_apart
+from teucer._dialects.references.discharge import discharged
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._dynamic import padding
 from teucer._optimize.dce import dce_closed, filtered, narrowed
-from teucer._optimize.discharge import discharged
-from teucer._optimize.high import lowered, put_back, refuse_mutable, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr, unmapped_aval
 from teucer._transform.jvp import jvp_jaxpr, split_tangents

@@ -16,11 +16,11 @@ from teucer._core.references.types import at_operands
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._dialects.high.lowering import lowered, put_back, refuse_mutable, taken_apart
+from teucer._dialects.references.discharge import discharged
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._optimize.dce import dce_closed, narrowed
-from teucer._optimize.discharge import discharged
-from teucer._optimize.high import lowered, put_back, refuse_mutable, taken_apart
 from teucer._optimize.unchanged import unchanged
 from teucer._transform.batch import batch_jaxpr
 from teucer._transform.jvp import jvp_jaxpr, split_tangents

@@ -17,7 +17,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.types import ShapedArray
-from teucer._optimize.discharge import discharged, makes_references
+from teucer._dialects.references.discharge import discharged, makes_references
 from teucer.experimental.pallas import _steps
 from teucer.experimental.pallas._records import Block, Kernel
 from teucer.experimental.pallas._triton import (

@@ -18,8 +18,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, jaxprs_in_params
 from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, current_trace, using
-from teucer._core.types import high_types
-from teucer._optimize.discharge import with_literals
+from teucer._dialects.references.discharge import with_literals
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
@@ -30,7 +29,6 @@ __all__ = [
     "Operands",
     "evaluate_high",
     "has_high_boundary",
-    "is_high_jaxpr",
     "lower_high",
     "lowered",
     "put_back",
@@ -40,16 +38,9 @@ __all__ = [
 ]
 
 
-def is_high_jaxpr(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr, or one in it, has high types or high primitives."""
-    return bool(high_types) and jaxpr.is_high
-
-
 def has_high_boundary(jaxpr: Jaxpr) -> bool:
     """Whether inputs or results of a jaxpr have high types."""
-    return bool(high_types) and any(
-        is_high(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars)
-    )
+    return any(is_high(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars))
 
 
 class Operands(NamedTuple):
@@ -236,7 +227,7 @@ class LowTrace(Trace):
         if (
             dialects.keeps_references[type(primitive)]
             or any(map(is_high, avals))
-            or any(map(is_high_jaxpr, jaxprs_in_params(params)))
+            or any(inner.is_high for inner in jaxprs_in_params(params))
             or (dialects.makes_references[type(primitive)] and not args and params["aval"].is_high)
         ):
             on_low = dialects.on_low.of(primitive)
@@ -262,8 +253,6 @@ def evaluate_high(primitive: Primitive, args: tuple[Value, ...], params: Params)
 def lower_high(jaxpr: Jaxpr) -> Jaxpr:
     """The pass: a jaxpr without constants whose inputs and results are low, with nothing high
     within."""
-    if not high_types or not jaxpr.is_high:
-        return jaxpr
     found = with_literals(lowered(ClosedJaxpr(jaxpr)).jaxpr)
     assert not found.consts
     return found.jaxpr

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from teucer._core import array_ops, dialects
+from teucer._core.dialects import REFERENCES
 from teucer._core.jaxpr import (
     ClosedJaxpr,
     Eqn,
@@ -28,7 +29,6 @@ from teucer._core.jaxpr import (
 )
 from teucer._core.places import where
 from teucer._core.primitive import FunctionCall
-from teucer._core.references import types as references
 from teucer._core.references.types import RefType, touched
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import current_trace, typeof, using
@@ -162,25 +162,14 @@ def with_literals(closed: ClosedJaxpr) -> ClosedJaxpr:
 def discharge(jaxpr: Jaxpr) -> Jaxpr:
     """The pass: a jaxpr without constants whose inputs are arrays, without the references that it
     makes within."""
-    if not references.made or not uses_references(jaxpr):
-        return jaxpr
     found: ClosedJaxpr = discharged(ClosedJaxpr(jaxpr, ())).jaxpr
     assert not found.consts
     return found.jaxpr
 
 
 def uses_references(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr, or one in it, makes references or takes them. Kept on it."""
-    found: bool | None = jaxpr.cache.get(uses_references)
-    if found is None:
-        found = jaxpr.cache[uses_references] = any(
-            type(v.aval) is RefType for v in (*jaxpr.constvars, *jaxpr.invars)
-        ) or any(
-            dialects.makes_references[type(eqn.primitive)]
-            or any(map(uses_references, jaxprs_in_params(eqn.params)))
-            for eqn in jaxpr.eqns
-        )
-    return found
+    """Whether a jaxpr, or one in it, makes references or takes them."""
+    return REFERENCES in jaxpr.dialects
 
 
 def _on_cells(eqn: Eqn, operands: tuple[Value, ...]) -> Sequence[Any]:

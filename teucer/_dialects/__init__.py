@@ -1,0 +1,1 @@
+"""Dialects: what few programs use. Each is loaded with the first program that needs it."""
