@@ -13,7 +13,7 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
-from teucer._xla import client as xla
+from teucer._xla import guard
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 __all__ = ["StayingCall", "outlined_call_p", "reshaped", "row"]
+
+_MISS_COPIES = guard.has("calls that miss copies")
 
 
 @structure.calls("jaxpr")
@@ -51,11 +53,9 @@ class OutlinedCall(StayingCall):
             return ctx.inline(jaxpr, *values)
         stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
         divided = ctx.module.mesh is not None and not ctx.all_manual()
-        if divided and xla.CALLS_MISS_COPIES and _reorders(jaxpr.jaxpr):
+        if divided and _MISS_COPIES and _reorders(jaxpr.jaxpr):
             return ctx.inline(jaxpr, *values)
-        if (
-            divided or not xla.CALLS_MISS_COPIES
-        ):  # the compiler could not divide rows as it divides arrays
+        if divided or not _MISS_COPIES:  # the compiler could not divide rows as it divides arrays
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")

@@ -14,7 +14,7 @@ from jaxlib import _jax, utils, xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
 __all__ = [
-    "CALLS_MISS_COPIES",
+    "ALONE",
     "DIVIDES_CALLS",
     "EIGEN_CONVOLUTIONS",
     "INSPECTED",
@@ -22,6 +22,7 @@ __all__ = [
     "LEAN_CODE",
     "LOOPS_APART",
     "LOOPS_WHOLE",
+    "NO_LOOPS_WHOLE",
     "OF_THIS_PROCESS",
     "PARTITIONED",
     "Client",
@@ -171,10 +172,6 @@ def little_effort(platform: str) -> dict[str, Any]:
 jaxlib_extension_version: int = (
     xla_client._version
 )  # the count of changes to what jaxlib offers Python
-# Whether XLA forgets the copy that changes an operand's layout on the way from one call to the
-# next, of functions that it does not inline: seen with LAPACK's matrices in jaxlib 0.12.0.1, not in
-# 0.10.2 and 0.11.2.
-CALLS_MISS_COPIES = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 # Whether XLA's CPU client refuses one array that is donated twice to several devices: jaxlib 0.10.2
 # dies of it, 0.12.0.1 does not.
 REFUSES_DONATED_TWICE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
@@ -191,14 +188,18 @@ _LOOP_BYTES = "xla_cpu_small_while_loop_byte_threshold"
 _KEEPS_LOOPS_WHOLE = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 LOOPS_WHOLE = () if _KEEPS_LOOPS_WHOLE else (f"{_LOOP_BYTES}={1 << 22}",)
 LOOPS_APART = (f"{_LOOP_BYTES}={1 << 10}",) if _KEEPS_LOOPS_WHOLE else ()
+NO_LOOPS_WHOLE = (f"{_LOOP_BYTES}=0",)
 # Whether it divides what such a kernel calls among threads, which a kernel cannot start: jaxlib
 # 0.10; and what it says then.
 DIVIDES_CALLS = tuple(map(int, jaxlib_version.split(".")[:2])) < (0, 11)
 _DIVIDED = ("Failed to materialize symbols", "Invalid LLVM IR before optimizations")
 # Debug options with which convolutions over two axes are Eigen's: what YNNPACK computes is the rest
 # of XLA's default.
-EIGEN_CONVOLUTIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+_BY_YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
+EIGEN_CONVOLUTIONS = {_BY_YNNPACK: "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
+# Those with which YNNPACK computes no reductions, and products and convolutions each alone.
+ALONE = {
+    _BY_YNNPACK: "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
 }
 # Where XLA's protocol buffers have the switches of a backend:
 # CompileOptionsProto.executable_build_options.debug_options .xla_backend_extra_options, a map,

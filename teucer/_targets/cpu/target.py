@@ -14,6 +14,7 @@ from teucer._targets.cpu import constants, tuned
 from teucer._targets.cpu.alike import with_like_parts
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
+from teucer._targets.cpu.faults import switches_around
 from teucer._targets.cpu.reciprocals import by_reciprocals
 from teucer._targets.cpu.stripped import without_bodies
 from teucer._targets.cpu.switches import gains_by_whole_loops, has_plain_loops, suits_eigen
@@ -121,7 +122,10 @@ class CPU(Target):
                 extra += xla.LOOPS_WHOLE if joins else xla.LOOPS_APART
         if suits_eigen(jaxpr) and not any(option in flags for option in xla.EIGEN_CONVOLUTIONS):
             overrides = xla.EIGEN_CONVOLUTIONS
-        return Switches(overrides, extra)
+        around = switches_around(jaxpr)
+        if around.overrides and not any(option in flags for option in around.overrides):
+            overrides = overrides | around.overrides
+        return Switches(overrides, extra + around.extra)
 
     def pack(self, data: bytes) -> bytes | None:
         """Without the bodies of fusions."""
