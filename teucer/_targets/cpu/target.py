@@ -124,7 +124,7 @@ class CPU(Target):
             overrides = xla.EIGEN_CONVOLUTIONS
         around = switches_around(jaxpr)
         if around.overrides and not any(option in flags for option in around.overrides):
-            overrides = overrides | around.overrides
+            overrides = {**overrides, **around.overrides}
         return Switches(overrides, extra + around.extra)
 
     def pack(self, data: bytes) -> bytes | None:
