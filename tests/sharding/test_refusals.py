@@ -255,6 +255,19 @@ def test_shard_map_over_a_mesh_without_devices_takes_those_of_arrays():
         mapped(jax.device_put(VALUE, laid("x")), "a")
 
 
+@pytest.mark.parametrize("beside", [VALUE, jnp.asarray(VALUE)], ids=["numpy", "uncommitted"])
+def test_values_beside_an_array_go_where_it_is(beside):
+    def mapped(*args):
+        over = mesh("xy").abstract_mesh
+        return jax.shard_map(lambda *xs: xs, mesh=over, in_specs=P("x"), out_specs=P("x"))(*args)
+
+    x = jax.device_put(VALUE, laid("x"))
+    for out in (*mapped(x, beside), *mapped(beside, x)):
+        assert (out == VALUE).all() and out.sharding == laid("x")
+    with pytest.raises(ValueError, match="Please pass `jax.Array`s with a `NamedSharding`"):
+        mapped(x, jax.device_put(VALUE, jax.devices()[0]))
+
+
 @pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like"])
 def test_arrays_like_others_say_all_axes(name):
     """As those that zeros, ones and full make."""

@@ -392,3 +392,27 @@ def test_parts_of_sums_print_without_their_values():
     assert repr(x) == str(x) == f"{x}" == said
     with pytest.raises(ValueError, match=r"still to be summed.*(?s:.*)jax.reshard"):
         np.asarray(x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.at[jnp.array([1, 1, 3])].get(),
+        lambda x: lax.dynamic_slice(x, (1, 0), (3, 4)),
+        lambda x: jnp.take_along_axis(x, jnp.zeros((1, 4), int), 0),
+        lambda x: jnp.take(x, jnp.array([0, 0, 2]), axis=1),
+        lambda x: x[1] ** 2,
+        lambda x: jnp.pad(x, 1),
+        lambda x: jnp.concatenate([x, x]),
+        lambda x: lax.fori_loop(0, 3, lambda i, c: c * 2.0, x),
+    ],
+    ids=["gather", "dynamic_slice", "along_axis", "take", "index", "pad", "concatenate", "loop"],
+)
+def test_cotangents_of_reduced_operands_are_unreduced(f):
+    values = np.arange(32, dtype=np.float32).reshape(8, 4)
+    expected = jax.grad(lambda x: f(x).sum())(values)
+    with jax.set_mesh(jax.make_mesh((2, 2), ("x", "y"))):
+        x = jax.device_put(values, jax.P(None, None, reduced={"x"}))
+        g = jax.jit(jax.grad(lambda x: f(x).sum()))(x)
+        assert jax.typeof(g).sharding.spec == jax.P(None, None, unreduced={"x"})
+        assert (np.asarray(jax.reshard(g, jax.P())) == expected).all()

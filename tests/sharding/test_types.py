@@ -595,3 +595,27 @@ def test_vmap_refuses_partitions_that_differ(n):
         jax.vmap(lambda *xs: sum(xs))(*xs)
     with jax.set_mesh(mesh):
         assert jax.typeof(jax.vmap(lambda x: x)(xs[0])).sharding.spec == P("x", None)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[0, 0],
+        lambda x: x[-1, 2],
+        lambda x: lax.slice(x, (3, 1), (4, 2)),
+        lambda x: lax.dynamic_slice(x, (3, 1), (1, 1)),
+        lambda x: jnp.asarray(x).at[5, 0].get(),
+    ],
+    ids=["first", "negative", "slice", "dynamic_slice", "at"],
+)
+@pytest.mark.parametrize("spec", [P("x", "y"), P("x", None), P(None, ("x", "y"))], ids=str)
+def test_one_element_lies_whole_on_each_device(f, spec):
+    values = np.arange(32, dtype=np.float32).reshape(8, 4)
+    with jax.set_mesh(jax.make_mesh((2, 2), ("x", "y"))):
+        x = jax.device_put(values, spec)
+        for run in (f, jax.jit(f)):
+            out = run(x)
+            assert out.sharding.spec == P(*[None] * out.ndim) and (out == f(values)).all()
+        grad = jax.jit(jax.grad(lambda x: f(x).sum() ** 2))(x)
+        assert jax.typeof(grad).sharding.spec == spec
+        assert (np.asarray(grad) == jax.grad(lambda x: f(x).sum() ** 2)(values)).all()

@@ -28,6 +28,7 @@ from teucer.lax._indexing.numbers import (
 )
 from teucer.lax._joining import concatenate, stack, unstack
 from teucer.lax._shapes import expand_dims, squeeze
+from teucer.lax._slicing import of_window
 from teucer.lax._structure import canonical_axis, canonical_shape
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class DynamicSlice(Primitive):
             )
         return (ShapedArray(tuple(slice_sizes), x.dtype, x.weak_type),)
 
-    shard = partition.aligned
+    def shard(self, *avals: ShapedArray, slice_sizes: Sequence[int]) -> Any:
+        return of_window(partition.aligned(self, *avals), slice_sizes)
 
     def lower(self, ctx: Context, x: Value, *starts: Value, slice_sizes: Sequence[int]) -> Any:
         return (hlo.dynamic_slice(ctx, x, starts, slice_sizes),)
@@ -126,7 +128,7 @@ class DynamicSlice(Primitive):
     def transpose(
         self, cts: Sequence[object], x: Array, *starts: object, slice_sizes: Sequence[int]
     ) -> Any:
-        zeros = _structure.zeros(x.aval.strengthen())
+        zeros = _structure.zeros(x.aval.strengthen().cotangent_aval())
         return (dynamic_update_slice_p.call(zeros, *cts, *starts)[0], *(None for _ in starts))
 
     def batch(

@@ -32,12 +32,20 @@ from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
+    from teucer._core.partition import Labels
     from teucer._core.typing import Dims, DTypeLike, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
+__all__ = ["index_in_dim", "of_window", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
+
+
+def of_window(rule: Labels, shape: Sequence[Size]) -> Labels:
+    """The rule of a window of an operand: it lies as the operand does, but for a single element,
+    which lies whole on each device."""
+    single = bool(shape) and all(not is_symbolic(n) and n == 1 for n in shape)
+    return rule._replace(results=[(None,) * len(shape)]) if single else rule
 
 
 @final
@@ -72,7 +80,9 @@ class Slice(Linear):
         )
         return (ShapedArray(shape, x.dtype, x.weak_type),)
 
-    shard = partition.called("slicing")
+    def shard(self, x: ShapedArray, **params: Any) -> Any:
+        (out,) = self.types(x, **params)
+        return of_window(partition.aligned(self, x), out.shape)._replace(doing="slicing")
 
     def lower(
         self,

@@ -316,13 +316,18 @@ def over_devices(
 def _check_devices_of(args: tuple[object, ...], mesh: AbstractMesh) -> None:
     """Check that arrays, where they run at once, have the devices that a mesh leaves open.
 
-    Raises ValueError for what lies over no mesh, or over one of another shape.
+    Raises ValueError if none lies over a mesh, or one lies on a device of its own, or over a mesh
+    of another shape.
     """
     if meshes.mesh_in_force() is not None:
         return
-    for x in pytrees.tree_leaves(args):
+    leaves = pytrees.tree_leaves(args)
+    laid = [x for x in leaves if isinstance(getattr(x, "sharding", None), NamedSharding)]
+    for x in leaves:
         own = getattr(x, "sharding", None)
         if not isinstance(own, NamedSharding):
+            if laid and not getattr(x, "_committed", False):
+                continue  # it goes where the others are
             raise ValueError(
                 "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when "
                 f"passing `AbstractMesh` to the mesh argument. Got {type(x)} with sharding {own}\n"

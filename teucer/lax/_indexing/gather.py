@@ -157,7 +157,7 @@ class Gather(Primitive):
         if placed is not None:
             return placed, None
         (placed,) = scatter_add_p.call(
-            _structure.zeros(x.aval.strengthen()),
+            _structure.zeros(x.aval.strengthen().cotangent_aval()),
             indices,
             ct,
             update_jaxpr=None,
