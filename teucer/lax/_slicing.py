@@ -31,8 +31,8 @@ from teucer.lax._shapes import is_array, squeeze
 from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
     from teucer._core.partition import Labels
+    from teucer._core.primitive import Axis
     from teucer._core.typing import Dims, DTypeLike, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
