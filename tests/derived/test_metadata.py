@@ -259,3 +259,26 @@ def test_functions_computed_on_the_host():
         compute_on2(
             f, compute_type="device", out_memory_spaces=space.Device, compiler_options={"a": 1}
         )
+
+
+@pytest.mark.parametrize("value", [object(), None, b"x", [1], (1,), {}], ids=repr)
+def test_values_of_metadata_are_strings_and_numbers(value):
+    expected = "metadata values must be str, bool, int, or float, got .* for key 'bad'"
+    with pytest.raises(TypeError, match=expected):
+        xla_metadata_call(jnp.sin, bad=value)
+    with pytest.raises(TypeError, match=expected):
+        xla_metadata_call2(jnp.sin, {"bad": value})
+    with pytest.raises(TypeError, match=expected):
+        xla_metadata_call2(jnp.sin, {"a": "b"}, ad_metadata={"bad": value})
+    with pytest.raises(TypeError, match="metadata must be a dict"):
+        xla_metadata_call2(jnp.sin, "notadict")
+
+
+@pytest.mark.parametrize("told", ["same", "drop", {"group": "b"}], ids=str)
+def test_checked_calls_are_told_the_same(told):
+    f = xla_metadata_call2(jnp.sin, {"group": "a"}, ad_metadata=told)
+    checked = checkify.checkify(jax.grad(f), errors=checkify.nan_checks)
+    expected, found = (jax.jit(g).lower(1.0).as_text() for g in (jax.grad(f), checked))
+    for text in ('group = "a"', 'group = "b"'):
+        assert (text in found) == (text in expected)
+    assert "xla_metadata =" not in found

@@ -241,13 +241,15 @@ def xla_metadata_call(
     """f as a function of the program, of whose calls the compiler is told something.
 
     `inlineable="false"` keeps it a call. Usable as a decorator with options. `xla_metadata_call2`
-    also says what is told of derivatives.
+    also says what is told of derivatives. Raises TypeError for values that are no strings, bools or
+    numbers.
 
     >>> import teucer as jax
     >>> from teucer.experimental.scheduling_groups import xla_metadata_call
     >>> xla_metadata_call(lambda x: x * 2, inlineable="false")(3)
     Array(6, dtype=int32, weak_type=True)
     """
+    _check_values(meta)
     if f is None:
         return functools.partial(_metadata_call, meta=meta)
     return _metadata_call(f, meta=meta)
@@ -277,6 +279,8 @@ def xla_metadata_call2(
     """
     if isinstance(f, dict) and metadata is None:
         f, metadata = None, f
+    if metadata is not None and not isinstance(metadata, dict):
+        raise TypeError(f"xla_metadata_call2: metadata must be a dict, got {metadata!r}")
     if f is not None and not callable(f):
         raise TypeError(f"xla_metadata_call2: expected a callable to wrap, got {f!r}")
     if ad_metadata not in ("same", "drop") and not isinstance(ad_metadata, dict):
@@ -284,6 +288,8 @@ def xla_metadata_call2(
             "xla_metadata_call2: ad_metadata must be 'same', 'drop', or a dict of metadata, got "
             f"{ad_metadata!r}"
         )
+    for said in (metadata or {}, ad_metadata if isinstance(ad_metadata, dict) else {}):
+        _check_values(said)
     of_derivatives = (
         {"same": None, "drop": ()}[ad_metadata]
         if isinstance(ad_metadata, str)
@@ -292,6 +298,16 @@ def xla_metadata_call2(
     if f is None:
         return functools.partial(_metadata_call, meta=metadata or {}, of_derivatives=of_derivatives)
     return _metadata_call(f, meta=metadata or {}, of_derivatives=of_derivatives)
+
+
+def _check_values(meta: Params) -> None:
+    """Raise TypeError for metadata with values that cannot be written."""
+    for name, value in meta.items():
+        if not isinstance(value, str | bool | int | float):
+            raise TypeError(
+                "xla_metadata_call metadata values must be str, bool, int, or float, got "
+                f"{type(value)} for key {name!r}"
+            )
 
 
 def _metadata_call(

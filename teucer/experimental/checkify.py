@@ -33,7 +33,7 @@ from teucer._derived.custom_batching import custom_vmap_call_p
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
-from teucer._derived.metadata import xla_metadata_call, xla_metadata_call_p
+from teucer._derived.metadata import xla_metadata_call2, xla_metadata_call_p
 from teucer._derived.remat import checkpoint, remat_p
 from teucer._derived.stages import jit
 from teucer._transform.jit_calls import jit_p
@@ -320,11 +320,10 @@ class _Checks:
 
     def told(self, eqn: Eqn, of: structure.Call, inner: Sequence[Checked]) -> Any:
         params, program = eqn.params, inner[0]
-        return self.called(
-            xla_metadata_call(program, **{k: v for k, v in params.items() if k != "jaxpr"}),
-            program,
-            of.operands,
-        )
+        tags = params["ad_metadata"]
+        of_derivatives = "same" if tags is None else dict(tags) or "drop"
+        call = xla_metadata_call2(program, dict(params["xla_metadata"]), ad_metadata=of_derivatives)
+        return self.called(call, program, of.operands)
 
     def called(self, call: Callable[..., Any], program: Checked, args: Any) -> Any:
         state, outs = call(*args)
