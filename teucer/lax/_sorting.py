@@ -16,7 +16,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import as_size, bounds
-from teucer._lower import hlo
+from teucer._lower import hlo, order
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
 from teucer.lax._identities import lowest
@@ -114,14 +114,18 @@ class Sort(Primitive):
     def lower(
         self, ctx: Context, *xs: Value, dimension: int, is_stable: bool, num_keys: int
     ) -> Any:
-        if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype in _AS_INTEGERS:
+        if len(xs) == 1 and ctx.target.sorts_integers and xs[0].dtype.name in _AS_INTEGERS:
             return (_sort_as_integers(ctx, xs[0], dimension),)
+        avals = [x.aval for x in xs]
+        if ctx.target.sorts_integers:
+            # The CPU's compiler sorts wider floats, of which it takes subnormal ones for zeros.
+            xs = tuple([order.bits(ctx, x) if x.dtype == dtypes.bfloat16 else x for x in xs])
 
         def before(*pairs: Any) -> Any:
             keys = [
                 part
                 for i in range(num_keys)
-                for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1])
+                for part in _parts(ctx, pairs[2 * i], pairs[2 * i + 1], avals[i].dtype)
             ]
             found: Any = None
             for a, b in reversed(keys):
@@ -134,7 +138,13 @@ class Sort(Primitive):
                 found = less
             return (found,)
 
-        return hlo.sort(ctx, xs, dimension, is_stable, before)
+        found = hlo.sort(ctx, xs, dimension, is_stable, before)
+        return tuple(
+            [
+                y if y.dtype == aval.dtype else hlo.bitcast_convert(ctx, y, aval.strengthen())
+                for y, aval in zip(found, avals, strict=True)
+            ]
+        )
 
     def jvp(
         self,
@@ -178,20 +188,19 @@ class Sort(Primitive):
         )[1:]
 
 
-_AS_INTEGERS: dict[object, np.dtype[Any]] = {
-    np.dtype(np.float32): np.dtype(np.int32),
-    np.dtype(np.float64): np.dtype(np.int64),
-}
+_AS_INTEGERS = frozenset(["bfloat16", "float16", "float32", "float64"])
 
 
 def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
     """Floats sorted by their bits as integers of the same order. XLA's CPU backend has a fast path
     for integers: a third of the time. Nothing tells equal elements apart but the sign of zero: -0
     comes before 0."""
-    kind = _AS_INTEGERS[x.dtype]
-    aval = ShapedArray(x.shape, kind)
-    nan = hlo.splat(ctx, np.nan, x.aval.strengthen())
-    bits = hlo.bitcast_convert(ctx, hlo.select(ctx, hlo.compare(ctx, x, x, "NE"), nan, x), aval)
+    bits = order.bits(ctx, x)
+    aval, kind = bits.aval, bits.dtype
+    # One NaN. What selects floats of 16 bits may round those that are subnormal to zero.
+    is_nan = hlo.compare(ctx, x, x, "NE")
+    nan = hlo.splat(ctx, int(np.array(np.nan, x.dtype).view(kind)), aval)
+    bits = hlo.select(ctx, is_nan, nan, bits)
 
     def flipped(z: Any) -> Any:
         # Of negative floats the greater has the lesser bits: all but the sign are complemented.
@@ -211,8 +220,12 @@ def _order(a: Array) -> str | None:
     return "TOTALORDER" if dtypes.issubdtype(a.dtype, np.floating) else None
 
 
-def _parts(ctx: Context, a: Value, b: Value) -> list[tuple[Any, Any]]:
-    """The pairs of scalars that decide the order of a and b. XLA knows this form of comparison."""
+def _parts(ctx: Context, a: Value, b: Value, dtype: Any) -> list[tuple[Any, Any]]:
+    """The pairs of scalars that decide the order of a and b, of a dtype or its bits."""
+    if dtype == dtypes.bfloat16 and a.dtype != dtype:
+        return [
+            (order.ordered(ctx, a, dtype, nan="last"), order.ordered(ctx, b, dtype, nan="last"))
+        ]
     if a.dtype.kind == "c":
         part = np.finfo(a.dtype).dtype
         halves = [
@@ -226,7 +239,10 @@ def _parts(ctx: Context, a: Value, b: Value) -> list[tuple[Any, Any]]:
 
 
 def _canonical(ctx: Context, a: Value) -> Any:
-    """A float with one zero and one NaN."""
+    """A float with one zero and one NaN, in a form of comparison that XLA knows; or an integer of
+    that order, where it takes subnormal floats for zeros."""
+    if ctx.target.sorts_integers and a.dtype.name in _AS_INTEGERS:
+        return order.keys(ctx, a, nan="last")
     zero, nan = ctx.constant(0, a.dtype), ctx.constant(np.nan, a.dtype)
     unsigned = hlo.select(ctx, hlo.compare(ctx, a, zero, "EQ"), zero, a)
     return hlo.select(ctx, hlo.compare(ctx, a, a, "NE"), nan, unsigned)

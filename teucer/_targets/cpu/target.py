@@ -12,6 +12,7 @@ from teucer._executables import cpu_features
 from teucer._executables.compile import Switches
 from teucer._targets.cpu import constants, tuned
 from teucer._targets.cpu.alike import with_like_parts
+from teucer._targets.cpu.by_bits import by_bits
 from teucer._targets.cpu.by_rows import by_rows
 from teucer._targets.cpu.expensive import keep_expensive
 from teucer._targets.cpu.faults import switches_around
@@ -56,7 +57,10 @@ class CPU(Target):
 
     def prepare(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         """Outlined; what is expensive becomes a call too, where it would be computed again and
-        again."""
+        again. Comparisons read bits."""
+        return by_bits(self._outlined(jaxpr, mode))
+
+    def _outlined(self, jaxpr: Jaxpr, mode: Mode) -> Jaxpr:
         if mode == "off" or has_symbolic_sizes(jaxpr):
             return jaxpr
         found = tuned.current()

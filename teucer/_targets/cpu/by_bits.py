@@ -1,0 +1,319 @@
+"""Comparisons that tell subnormal numbers from zero.
+
+Threads of XLA's CPU backend take subnormal floats for zeros (docs/accuracy.md). So comparisons of
+floats compare their bits, as integers of the same order. Some are right as they are, and stay:
+
+- those with a constant that is neither zero nor subnormal,
+- those of results of arithmetic alone, which are no subnormal numbers,
+- those of float16, which is computed in wider floats.
+
+This is the last pass before lowering. What users read of a lowered program, and what is exported,
+has plain comparisons.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core.jaxpr import Eqn, Jaxpr, Literal
+from teucer._core.primitive import Primitive
+from teucer._core.types import ShapedArray
+from teucer._lower import hlo, order
+from teucer._optimize.passes import changed_once, map_jaxprs
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Atom
+    from teucer._core.typing import Aval
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
+__all__ = ["by_bits"]
+
+# (ctx, the primitive, *operands, **params)
+Write: TypeAlias = Callable[..., "Value"]
+
+# Types whose subnormal numbers are taken for zeros.
+_FLUSHED = frozenset(["bfloat16", "float32", "float64"])
+_PARTS: dict[str, np.dtype[Any]] = {
+    "complex64": np.dtype(np.float32),
+    "complex128": np.dtype(np.float64),
+}
+_DIRECTIONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+_SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
+# What holds of floats if the direction does, subnormal ones as zeros or not, but not of a NaN.
+_WEAKER = {"EQ": "EQ", "LT": "LE", "LE": "LE", "GT": "GE", "GE": "GE"}
+# Operations whose results are no subnormal numbers, and those that have none if their operands have
+# none. Comparisons of other results take a few instructions more.
+# fmt: off
+_ROUND = frozenset([
+    "add", "add_any", "cos", "div", "dot_general", "exp", "integer_pow", "log", "logistic", "mul",
+    "pow", "reduce_sum", "rsqrt", "sin", "sqrt", "square", "sub", "tanh",
+])
+_MOVE = frozenset([
+    "abs", "broadcast_in_dim", "max", "min", "neg", "reduce_max", "reduce_min", "reshape",
+    "select_n", "squeeze", "transpose",
+])
+# fmt: on
+
+
+def by_bits(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with comparisons that read bits; inner ones too."""
+    return changed_once(jaxpr, by_bits, _changed)
+
+
+def _changed(jaxpr: Jaxpr) -> Jaxpr:
+    known, eqns = _Known(), []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.higher_order:
+            eqn = map_jaxprs(eqn, by_bits)
+        elif eqn.primitive.name in _WRITES:
+            write = _write(eqn, known)
+            eqn = eqn if write is None else eqn.replace(primitive=_made(eqn.primitive, write))
+        known.note(eqn)
+        eqns.append(eqn)
+    return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
+
+
+@final
+class _Known:
+    """What is known of variables: which are zeros, and which are no subnormal numbers."""
+
+    def __init__(self) -> None:
+        self.zeros, self.normal = set[Any](), set[Any]()
+
+    def note(self, eqn: Eqn) -> None:
+        """Note what is known of the results of an equation."""
+        name = eqn.primitive.name
+        if name == "broadcast_in_dim" and self.is_zero(eqn.invars[0]):
+            self.zeros.update(eqn.outvars)
+        if name in _ROUND or (name in _MOVE and all(map(self.is_normal, eqn.invars))):
+            self.normal.update(eqn.outvars)
+
+    def is_zero(self, v: Atom) -> bool:
+        return v.val == 0 if type(v) is Literal else v in self.zeros
+
+    def is_normal(self, v: Atom) -> bool:
+        """Whether it holds no subnormal numbers."""
+        if type(v) is not Literal:
+            return v in self.normal or v.aval.dtype.kind in "biu"
+        return v.aval.dtype.name not in _FLUSHED or not _is_subnormal(v)
+
+
+def _is_subnormal(v: Literal) -> bool:
+    value = abs(np.asarray(v.val, v.aval.dtype))
+    return bool((value > 0) & (value < dtypes.finfo(value.dtype).tiny))
+
+
+def _write(eqn: Eqn, known: _Known) -> Write | None:
+    """What writes an equation; None for its primitive."""
+    name, dtype = eqn.primitive.name, eqn.invars[0].aval.dtype
+    if dtype.name in _PARTS:
+        return _OF_PARTS.get(name)
+    if dtype.name not in _FLUSHED or all(map(known.is_normal, eqn.invars)):
+        return None
+    if name == "convert_element_type":
+        return _zero_test("NE", 0) if eqn.params["new_dtype"] == np.bool_ else None
+    if name in _DIRECTIONS:
+        x, y = eqn.invars
+        if x is y or any(_decides(v) for v in eqn.invars):
+            return None
+        shape = eqn.outvars[0].aval.shape
+        for i, v in enumerate(eqn.invars):
+            if known.is_zero(eqn.invars[1 - i]) and v.aval.shape == shape:
+                direction = _DIRECTIONS[name]
+                return _zero_test(_SWAPPED[direction] if i else direction, i)
+    return _WRITES[name]
+
+
+def _decides(v: Atom) -> bool:
+    """Whether it is a constant beside which subnormal numbers are as zeros."""
+    return type(v) is Literal and bool(v.val != 0) and not _is_subnormal(v)
+
+
+@final
+class ByBits(Primitive):
+    """A primitive, written otherwise."""
+
+    __slots__ = ()
+
+    def __init__(self, primitive: Primitive, write: Write) -> None:
+        self.name, self.cost, self.primitive, self.write = (
+            primitive.name,
+            primitive.cost,
+            primitive,
+            write,
+        )
+
+    def types(self, *avals: Aval, **params: object) -> Any:
+        return self.primitive.types(*avals, **params)
+
+    def lower(self, ctx: Context, *xs: Value, **params: object) -> Any:
+        return (self.write(ctx, self.primitive, *xs, **params),)
+
+
+_made = functools.cache(ByBits)  # equal equations are to have one primitive
+
+
+# Comparisons
+
+
+def _in_shape(ctx: Context, x: Value) -> Value:
+    """A scalar as an array of the result's shape."""
+    return hlo.broadcast_in_dim(ctx, x, ctx.avals_out[0].shape, () if not x.shape else _axes(x))
+
+
+def _axes(x: Value) -> tuple[int, ...]:
+    return tuple(range(len(x.shape)))
+
+
+def _compared(ctx: Context, x: Value, y: Value, direction: str) -> Value:
+    """A comparison of arrays, or of one with a scalar."""
+    if direction == "NE":
+        return hlo.elementwise(ctx, "not", _compared(ctx, x, y, "EQ"))
+    numbers = hlo.compare(ctx, _in_shape(ctx, x), _in_shape(ctx, y), _WEAKER[direction])
+    p, q = (_in_shape(ctx, order.keys(ctx, v)) for v in (x, y))
+    return hlo.elementwise(ctx, "and", numbers, hlo.compare(ctx, p, q, direction))
+
+
+def _comparison(direction: str) -> Write:
+    return lambda ctx, primitive, x, y: _compared(ctx, x, y, direction)
+
+
+@functools.cache  # so that it is one function
+def _zero_test(direction: str, operand: int) -> Write:
+    """The comparison of an operand with zero."""
+
+    def write(ctx: Context, primitive: Primitive, *xs: Value, **params: object) -> Value:
+        x = xs[operand]
+        u = order.bits(ctx, x, "uint")
+
+        def constant(value: int) -> Value:
+            return hlo.splat(ctx, value, u.aval)
+
+        most, infinity = order.most(x.dtype), order.infinity(x.dtype)
+        if direction in ("EQ", "NE"):
+            size = hlo.elementwise(ctx, "and", u, constant(most))
+            return hlo.compare(ctx, size, constant(0), direction)
+        # Numbers of a sign are a range of integers; those of the other sign and NaNs are outside.
+        zero = 0 if direction in ("GT", "GE") else most + 1
+        if direction in ("GT", "LT"):
+            above = hlo.elementwise(ctx, "subtract", u, constant(zero + 1))
+            return hlo.compare(ctx, above, constant(infinity), "LT")
+        above = hlo.elementwise(ctx, "subtract", u, constant(zero)) if zero else u
+        inside = hlo.compare(ctx, above, constant(infinity), "LE")
+        other = hlo.compare(ctx, u, constant(most + 1 - zero), "EQ")
+        return hlo.elementwise(ctx, "or", inside, other)
+
+    return write
+
+
+# Complex numbers
+
+
+def _pairs(ctx: Context, x: Value, y: Value) -> list[tuple[Value, Value]]:
+    """The real parts of numbers, and the imaginary ones."""
+    part = _PARTS[x.dtype.name]
+    return [(_part(ctx, name, x, part), _part(ctx, name, y, part)) for name in ("real", "imag")]
+
+
+def _part(ctx: Context, name: str, z: Value, dtype: np.dtype[Any]) -> Value:
+    return ctx.op1(f"stablehlo.{name}", (z,), ShapedArray(z.shape, dtype))
+
+
+def _equality(direction: str) -> Write:
+    def write(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
+        real, imaginary = (_compared(ctx, p, q, direction) for p, q in _pairs(ctx, x, y))
+        return hlo.elementwise(ctx, "and" if direction == "EQ" else "or", real, imaginary)
+
+    return write
+
+
+def _lexicographic(direction: str) -> Write:
+    """The one of two numbers that comes first by its real part, then by its imaginary part."""
+
+    def write(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
+        real, imaginary = _pairs(ctx, x, y)
+        first = hlo.select(
+            ctx,
+            _compared(ctx, *real, "EQ"),
+            _compared(ctx, *imaginary, direction),
+            _compared(ctx, *real, direction),
+        )
+        return hlo.select(ctx, first, _in_shape(ctx, x), _in_shape(ctx, y))
+
+    return write
+
+
+# Others
+
+
+def _place(ctx: Context, primitive: Primitive, x: Value, **params: object) -> Value:
+    """`argmax` or `argmin`, which is the place of the first NaN."""
+    keys = order.keys(ctx, x, nan="last" if primitive.name == "argmax" else "first")
+    (place,) = primitive.lower(ctx, keys, **params)
+    found: Value = place
+    return found
+
+
+def _sign(ctx: Context, primitive: Primitive, x: Value) -> Value:
+    """The sign; zeros and NaNs as they are."""
+    u = order.bits(ctx, x, "uint")
+
+    def constant(value: int) -> Value:
+        return hlo.splat(ctx, value, u.aval)
+
+    most, infinity = order.most(x.dtype), order.infinity(x.dtype)
+    size = hlo.elementwise(ctx, "and", u, constant(most))
+    above = hlo.elementwise(ctx, "subtract", size, constant(1))
+    has_one = hlo.compare(ctx, above, constant(infinity), "LT")
+    sign = hlo.elementwise(ctx, "and", u, constant(most + 1))
+    one = int(np.array(1, x.dtype).view(u.dtype))
+    sign = hlo.elementwise(ctx, "or", sign, constant(one))
+    return hlo.bitcast_convert(ctx, hlo.select(ctx, has_one, sign, u), ctx.avals_out[0])
+
+
+def _next(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
+    """The next number: the next integer, but that two zeros are one."""
+    x, y = _in_shape(ctx, x), _in_shape(ctx, y)
+    p, q = order.keys(ctx, x), order.keys(ctx, y)
+
+    def constant(value: int) -> Value:
+        return hlo.splat(ctx, value, p.aval)
+
+    up = hlo.compare(ctx, p, q, "LT")
+    step = hlo.select(ctx, up, constant(1), constant(-1))
+    found = hlo.elementwise(ctx, "add", p, step)
+    least = -order.most(x.dtype) - 1
+    turned = hlo.elementwise(ctx, "subtract", constant(least), found)
+    found = hlo.select(ctx, hlo.compare(ctx, found, constant(0), "LT"), turned, found)
+    # Zero keeps the sign.
+    sign = hlo.elementwise(ctx, "and", order.bits(ctx, x), constant(least))
+    found = hlo.select(ctx, hlo.compare(ctx, found, constant(0), "EQ"), sign, found)
+    found = hlo.select(ctx, hlo.compare(ctx, p, q, "EQ"), order.bits(ctx, y), found)
+    nan = constant(int(np.array(np.nan, x.dtype).view(p.dtype)))
+    for v in (x, y):
+        found = hlo.select(ctx, hlo.compare(ctx, v, v, "NE"), nan, found)
+    return hlo.bitcast_convert(ctx, found, ctx.avals_out[0])
+
+
+_OF_PARTS: dict[str, Write] = {
+    "eq": _equality("EQ"),
+    "ne": _equality("NE"),
+    "max": _lexicographic("GT"),
+    "min": _lexicographic("LT"),
+}
+_WRITES: dict[str, Write | None] = {
+    **{name: _comparison(direction) for name, direction in _DIRECTIONS.items()},
+    "convert_element_type": None,  # `_write` knows which
+    "max": None,  # of complex numbers alone
+    "min": None,
+    "argmax": _place,
+    "argmin": _place,
+    "sign": _sign,
+    "nextafter": _next,
+}
