@@ -663,3 +663,23 @@ def test_copies():
         np.testing.assert_array_equal(duplicate.call(jnp.ones(3)), jnp.sin(jnp.ones(3)))
     (size,) = export.symbolic_shape("2*a")
     assert copy.deepcopy([size]) == [size]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5, 3), (3, 5), (0, 3)], ids=str)
+def test_factorizations_for_tpus_are_the_compilers_own(shape, dtype):
+    def factors(x):
+        return lax.linalg.lu(x), jnp.linalg.qr(x), jnp.linalg.qr(x, mode="complete")
+
+    text = export.export(jax.jit(factors), platforms=["cpu", "tpu"])(struct(*shape, dtype=dtype))
+    text = text.mlir_module()
+    assert "@LuDecomposition" in text
+    for name in "@Qr", "@ProductOfElementaryHouseholderReflectors":
+        assert (name in text) == (0 not in shape)
+
+
+def test_solving_for_tpus():
+    f = jax.jit(jax.grad(lambda a, b: (jnp.linalg.solve(a, b) + jnp.linalg.inv(a) @ b).sum()))
+    exported = export.export(f, platforms=["cpu", "tpu"])(struct(3, 3), struct(3))
+    a, b = np.eye(3, dtype=np.float32) * 2, np.ones(3, np.float32)
+    assert np.allclose(exported.call(a, b), f(a, b))

@@ -17,12 +17,15 @@ class Kernels(NamedTuple):
     lapack: whether it has LAPACK's, one for each dtype.
     routines: those of GPUs, one for all dtypes, by LAPACK's name of the routine or, where there is
         none, ours; "NAME complex" is for complex numbers alone.
+    built_in: factorizations that the compiler has itself, by LAPACK's name of the routine, under
+        the names that it knows.
     lacks: by function, the algorithms that users may ask for and that the platform does not have.
     python, buffers: what calls Python on arrays, and on buffers; None where nothing does.
     """
 
     lapack: bool = False
     routines: Mapping[str, str] = {}
+    built_in: Mapping[str, str] = {}
     lacks: Mapping[str, Collection[str]] = {"eigh": ("QDWH",)}
     python: str | None = None
     buffers: str | None = None

@@ -811,7 +811,7 @@ complex_p, complex = binary(
 )
 
 
-def _lower_conj(ctx: Context, x: Value, input_dtype: object) -> Any:
+def _lower_conj(ctx: Context, x: Value, **params: object) -> Any:
     (aval,) = ctx.avals_out
     if x.dtype.kind != "c":
         return ctx.op1("stablehlo.complex", (x, hlo.splat(ctx, 0, x.aval.strengthen())), aval)

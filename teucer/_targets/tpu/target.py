@@ -15,5 +15,12 @@ class TPU(Target):
     """TPUs. Nothing is tuned for them yet: programs are compiled as they are, but for what their
     user asks."""
 
-    kernels: ClassVar[Kernels] = Kernels(lacks={})
+    kernels: ClassVar[Kernels] = Kernels(
+        built_in={
+            "getrf": "LuDecomposition",
+            "geqrf": "Qr",
+            "orgqr": "ProductOfElementaryHouseholderReflectors",
+        },
+        lacks={},
+    )
     wired = True

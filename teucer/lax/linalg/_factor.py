@@ -18,6 +18,7 @@ from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
+    built_in,
     check_inexact,
     check_rank,
     flag,
@@ -171,6 +172,8 @@ class Lu(MatrixPrimitive):
 
     def lower(self, ctx: Context, x: Value) -> Any:
         packed_aval, pivots_aval, permutation_aval = ctx.avals_out
+        if (outs := built_in(ctx, "getrf", [x], ctx.avals_out)) is not None:
+            return outs
         batch = x.shape[:-2]
         packed, pivots, info = lapack(
             ctx,

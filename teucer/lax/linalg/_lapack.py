@@ -32,6 +32,7 @@ __all__ = [
     "MatrixPrimitive",
     "batch_leading",
     "boolean",
+    "built_in",
     "check_inexact",
     "check_rank",
     "check_same_batch",
@@ -187,6 +188,15 @@ def lacks(ctx: Context, op: str, algorithm: Enum | None) -> bool:
 def has_gpu_kernel(ctx: Context, routine: str) -> bool:
     """Whether the platform is a GPU with a kernel of the routine."""
     return routine in ctx.target.kernels.routines
+
+
+def built_in(
+    ctx: Context, routine: str, operands: Sequence[Value], avals: Sequence[ShapedArray]
+) -> tuple[Any, ...] | None:
+    """What the compiler's own factorization in place of a LAPACK routine gives; None where it has
+    none."""
+    target = ctx.target.kernels.built_in.get(routine)
+    return None if target is None else hlo.custom_call(ctx, target, operands, avals, api_version=2)
 
 
 def lapack(

@@ -21,6 +21,7 @@ from teucer.lax._structure import full
 from teucer.lax.linalg._lapack import (
     MatrixPrimitive,
     boolean,
+    built_in,
     check_inexact,
     check_rank,
     check_same_batch,
@@ -79,7 +80,9 @@ class Geqrf(MatrixPrimitive):
         packed, taus = ctx.avals_out
         if 0 in x.shape:
             return x, zeros(ctx, taus)
-        return lapack(ctx, "qr", "geqrf", len(x.shape) - 2, [x], [packed, taus], aliases=[(0, 0)])
+        return built_in(ctx, "geqrf", [x], [packed, taus]) or lapack(
+            ctx, "qr", "geqrf", len(x.shape) - 2, [x], [packed, taus], aliases=[(0, 0)]
+        )
 
 
 @final
@@ -150,7 +153,7 @@ class HouseholderProduct(MatrixPrimitive):
         if 0 in taus.shape:
             # Not all kernels take a product of none.
             return (identity(ctx, *ctx.avals_out),)
-        return lapack(
+        return built_in(ctx, "orgqr", [a, taus], ctx.avals_out) or lapack(
             ctx,
             "householder_product",
             "orgqr",
