@@ -17,7 +17,7 @@ import numpy as np
 from mpmath import mp
 
 import teucer as jax
-from teucer import lax
+from teucer import lax, nn
 from teucer import numpy as jnp
 from teucer._base import config
 from teucer.scipy import special
@@ -41,6 +41,11 @@ def _bell(x: Any) -> Any:
     return mp.exp(-x * x) / mp.sqrt(mp.pi)
 
 
+def _mills(x: Any) -> Any:
+    """The density of the normal distribution, divided by the probability below."""
+    return mp.npdf(x) / (mp.erfc(-x / mp.sqrt(2)) / 2)
+
+
 def _of_logistic(x: Any) -> Any:
     return mp.exp(-abs(x)) / (1 + mp.exp(-abs(x))) ** 2
 
@@ -48,6 +53,7 @@ def _of_logistic(x: Any) -> Any:
 REAL, POSITIVE, EXPONENTS = (-1e18, 1e18), (0.0, 1e18), (-80.0, 80.0)
 ANY = float("inf")
 SATURATES = "1 - y of the rounded y: another exponential would slow every training step"
+BESSEL = "a difference of Bessel functions, a share of 1 / 2x of them"
 CROSSES = "passes 0 beside which terms cancel"
 ROWS: dict[str, Row] = {
     "exp": Row(lax.exp, mp.exp, mp.exp, EXPONENTS),
@@ -170,6 +176,55 @@ ROWS: dict[str, Row] = {
         mp.npdf,
         lambda x: -x * mp.npdf(x),
         (-12, 12),
+    ),
+    "log_ndtr": Row(
+        special.log_ndtr,
+        _mills,
+        lambda x: -_mills(x) * (x + _mills(x)),
+        (-1e4, 12),
+        (16, ANY),
+        "the rounding of log_ndtr in the exponent; its second " + CROSSES,
+    ),
+    "softplus": Row(
+        nn.softplus,
+        lambda x: 1 / (1 + mp.exp(-x)),
+        _of_logistic,
+        EXPONENTS,
+        (4, ANY),
+        SATURATES,
+    ),
+    "sinc": Row(
+        jnp.sinc,
+        lambda x: (mp.cospi(x) - mp.sincpi(x)) / x,
+        lambda x: -mp.pi * mp.sinpi(x) / x - 2 * (mp.cospi(x) - mp.sincpi(x)) / x**2,
+        (-40, 40),
+        (ANY, ANY),
+        CROSSES,
+    ),
+    "i0e": Row(
+        special.i0e,
+        lambda x: mp.exp(-abs(x)) * (mp.besseli(1, x) - mp.sign(x) * mp.besseli(0, x)),
+        lambda x: (
+            mp.exp(-abs(x))
+            * (2 * mp.besseli(0, x) - mp.besseli(1, x) / x - 2 * mp.sign(x) * mp.besseli(1, x))
+        ),
+        (-300, 300),
+        (ANY, ANY),
+        BESSEL,
+    ),
+    "i1e": Row(
+        special.i1e,
+        lambda x: mp.exp(-abs(x)) * (mp.besseli(0, x) - mp.besseli(1, x) * (mp.sign(x) + 1 / x)),
+        lambda x: (
+            mp.exp(-abs(x))
+            * (
+                mp.besseli(1, x) * (2 + 2 / x**2 + 2 / abs(x))
+                - mp.besseli(0, x) * (1 / x + 2 * mp.sign(x))
+            )
+        ),
+        (-300, 300),
+        (ANY, ANY),
+        BESSEL,
     ),
     "digamma": Row(
         lax.digamma,

@@ -422,14 +422,15 @@ def _logaddexp_real(x: Array, y: Array) -> Any:
 @_logaddexp_real.defjvp
 def _logaddexp_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> Any:
     (x, y), (tx, ty) = primals, tangents
-    out = _logaddexp_real(x, y)
+    out, infinite = _logaddexp_real(x, y), scalar_like(x, math.inf)
+    # Equal infinities have no difference; each then counts as the whole.
+    whole = lax.bitwise_and(lax.eq(x, y), lax.eq(lax.abs(x), infinite))
 
-    def share(v: Any) -> Any:
-        # Equal infinities have no difference; each then counts as the whole.
-        equal = lax.bitwise_and(lax.eq(v, out), lax.bitwise_not(lax.is_finite(out)))
-        return lax.exp(lax.where_else(equal, scalar_like(out, 0), lax.sub(v, out)))
+    def share(v: Any, w: Any) -> Any:
+        # Of the difference, which has more digits than what v is below the sum.
+        return lax.logistic(lax.where_else(whole, infinite, lax.sub(v, w)))
 
-    return out, lax.add(lax.mul(tx, share(x)), lax.mul(ty, share(y)))
+    return out, lax.add(lax.mul(tx, share(x, y)), lax.mul(ty, share(y, x)))
 
 
 def _full_operands(x: Array, y: Array) -> tuple[Any, ...]:
