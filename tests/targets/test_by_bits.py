@@ -259,3 +259,14 @@ def test_rows_decide_as_their_references(name: str, dtype: str) -> None:
             expected = expected if isinstance(expected, tuple | list) else [expected]
             for i in kept:
                 np.testing.assert_array_equal(found[i], expected[i], err_msg=f"{name} {dtype}")
+
+
+def test_guards_hold_for_what_is_a_zero_to_arithmetic() -> None:
+    guarded = {
+        "x log x": lambda x: jnp.where(x == 0, 0, x * jnp.log(x)),
+        "1 / x": lambda x: jnp.where(x == 0, 0, 1 / x),
+        "1 / safe": lambda x: 1 / jnp.where(x == 0, 1, x),
+        "cond": lambda x: lax.cond(x[0] > 0, lambda x: jnp.log(x[0]), lambda x: 0 * x[0], x),
+    }
+    for name, f in guarded.items():
+        assert np.isfinite(jax.jit(f)(SMALL)).all(), name

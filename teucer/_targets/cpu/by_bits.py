@@ -5,7 +5,9 @@ floats compare their bits, as integers of the same order. Some are right as they
 
 - those with a constant that is neither zero nor subnormal,
 - those of results of arithmetic alone, which are no subnormal numbers,
-- those of float16, which is computed in wider floats.
+- those of float16, which is computed in wider floats,
+- those of numbers that the program computes with, too. There the comparison is mostly a guard:
+  `where(x == 0, 0, x * log(x))` is to hold for what is a zero to the logarithm.
 
 This is the last pass before lowering. What users read of a lowered program, and what is exported,
 has plain comparisons.
@@ -55,9 +57,12 @@ _ROUND = frozenset([
     "pow", "reduce_sum", "rsqrt", "sin", "sqrt", "square", "sub", "tanh",
 ])
 _MOVE = frozenset([
-    "abs", "broadcast_in_dim", "max", "min", "neg", "reduce_max", "reduce_min", "reshape",
-    "select_n", "squeeze", "transpose",
+    "abs", "broadcast_in_dim", "concatenate", "conj", "copy", "dynamic_slice",
+    "dynamic_update_slice", "gather", "neg", "pad", "reshape", "rev", "scatter", "select_n",
+    "slice", "sort", "split", "squeeze", "stack", "transpose", "unstack",
 ])
+# Those that read the bits of their operands.
+_READ = frozenset(["bitcast_convert_type", "is_finite", "top_k"])
 # fmt: on
 
 
@@ -67,7 +72,9 @@ def by_bits(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _changed(jaxpr: Jaxpr) -> Jaxpr:
-    known, eqns = _Known(), []
+    if not any(eqn.primitive.higher_order or eqn.primitive.name in _WRITES for eqn in jaxpr.eqns):
+        return jaxpr
+    known, eqns = _Known(_computed_with(jaxpr)), []
     for eqn in jaxpr.eqns:
         if eqn.primitive.higher_order:
             eqn = map_jaxprs(eqn, by_bits)
@@ -79,12 +86,50 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr if eqns == jaxpr.eqns else jaxpr.replace(eqns=eqns)
 
 
+def _computed_with(jaxpr: Jaxpr) -> set[Any]:
+    """The variables whose values, moved or not, are operands of more than comparisons."""
+    found: set[Any] = set()
+    for eqn in reversed(jaxpr.eqns):
+        name = eqn.primitive.name
+        if name in _MOVE:
+            computed = not found.isdisjoint(eqn.outvars)
+        else:
+            computed = name not in _READ and not _decides_alone(eqn)
+        if computed:
+            found.update(_variables(eqn))
+    for eqn in jaxpr.eqns:  # what has been moved to elsewhere
+        if eqn.primitive.name in _MOVE and any(v in found for v in _variables(eqn)):
+            found.update(filter(_is_flushed, eqn.outvars))
+    return found
+
+
+def _variables(eqn: Eqn) -> list[Atom]:
+    """The operands that may be subnormal numbers."""
+    return [v for v in eqn.invars if type(v) is not Literal and _is_flushed(v)]
+
+
+def _is_flushed(v: Atom) -> bool:
+    name = v.aval.dtype.name
+    return name in _FLUSHED or name in _PARTS
+
+
+def _decides_alone(eqn: Eqn) -> bool:
+    """Whether an equation decides by its operands, and computes nothing of them."""
+    name = eqn.primitive.name
+    if name == "convert_element_type":
+        return bool(eqn.params["new_dtype"] == np.bool_)
+    return name in _WRITES and (name not in ("max", "min") or eqn.invars[0].aval.dtype.kind == "c")
+
+
 @final
 class _Known:
-    """What is known of variables: which are zeros, and which are no subnormal numbers."""
+    """What is known of variables: which are zeros, and which are no subnormal numbers.
 
-    def __init__(self) -> None:
-        self.zeros, self.normal = set[Any](), set[Any]()
+    computed: those that the program computes with.
+    """
+
+    def __init__(self, computed: set[Any]) -> None:
+        self.zeros, self.normal, self.computed = set[Any](), set[Any](), computed
 
     def note(self, eqn: Eqn) -> None:
         """Note what is known of the results of an equation."""
@@ -112,6 +157,8 @@ def _is_subnormal(v: Literal) -> bool:
 def _write(eqn: Eqn, known: _Known) -> Write | None:
     """What writes an equation; None for its primitive."""
     name, dtype = eqn.primitive.name, eqn.invars[0].aval.dtype
+    if not known.computed.isdisjoint(_variables(eqn)):
+        return None
     if dtype.name in _PARTS:
         return _OF_PARTS.get(name)
     if dtype.name not in _FLUSHED or all(map(known.is_normal, eqn.invars)):
