@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 import teucer as jax
-from teucer._targets.cpu.switches import by_eigen
+from teucer._targets.cpu.convolutions import by_eigen
 
 DEFAULT = "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
 OPTIONS = {
@@ -117,11 +117,9 @@ def main() -> None:
             (eqn,) = [
                 eqn
                 for eqn in jax.jit(f).trace(*args).jaxpr.eqns
-                if eqn.primitive.name == "conv_general_dilated"
+                if eqn.primitive is jax.lax.conv_general_dilated_p
             ]
-            _, gain = by_eigen[eqn.primitive](
-                *[v.aval for v in (*eqn.invars, *eqn.outvars)], **eqn.params
-            )
+            _, gain = by_eigen(*[v.aval for v in (*eqn.invars, *eqn.outvars)], **eqn.params)
             compiled = {
                 library: jax.jit(
                     f, compiler_options={"xla_cpu_experimental_ynn_fusion_type": kinds}

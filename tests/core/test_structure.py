@@ -207,3 +207,18 @@ def test_nobody_else_reads_the_parameters_of_control_flow():
         if isinstance(node, ast.Constant) and node.value in KEYS
     ]
     assert found == []
+
+
+def test_nobody_asks_a_primitive_for_its_name():
+    """But to print it: what is asked is a field of its cost, its kind, or which primitive it is."""
+    found = [
+        f"{file}:{node.lineno}"
+        for file, tree in trees().items()
+        if not file.endswith("printer.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(
+            ast.unparse(side).endswith("primitive.name") for side in (node.left, *node.comparators)
+        )
+    ]
+    assert found == []

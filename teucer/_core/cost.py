@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Aval, Params
+    from teucer._core.types import ShapedArray
+    from teucer._core.typing import Aval, Avals, Params
 
-__all__ = ["CHEAP", "EXPENSIVE", "FUSED", "LONG", "REDUCED", "STILL", "UNKNOWN", "Cost"]
+__all__ = [
+    "CHEAP",
+    "CHEAP_MOVE",
+    "EXPENSIVE",
+    "FUNCTION",
+    "FUSED",
+    "LONG",
+    "MOVE",
+    "REDUCED",
+    "SEVERAL",
+    "STILL",
+    "UNKNOWN",
+    "Cost",
+    "Work",
+    "cubes",
+    "nothing",
+    "of_operand",
+]
+
+
+class Work(enum.Enum):
+    """What compilers have code of its own for, or see through."""
+
+    PRODUCT = "a product of matrices"
+    CONVOLUTION = "a convolution"
+    LIBRARY = "a call of the runtime, as sorts are"
+    FUNCTION = "a function of numbers that takes several instructions"
+    EXTREMUM = "places of extrema, by pairs of a value and a place"
+    GATHER = "elements from anywhere"
+    BROADCAST = "elements repeated along axes"
+    TRANSPOSE = "elements in another order of axes"
+    RESHAPE = "the same elements in the same order"
+    PART = "parts of an array along an axis"
 
 
 class Cost(NamedTuple):
@@ -29,6 +63,10 @@ class Cost(NamedTuple):
     of_complex: the same where the first operand is complex, if that differs.
     series: the dtypes of operands for which a target may ask for a series (the parameter `series`)
         in place of the compiler's operation.
+    work: the kind of code, where it matters.
+    operations: operations(types of operands, type of the first result, params) counts operations on
+        numbers; by default one for each element of the result, or of the operand if that is
+        reduced.
     """
 
     fuses: bool = False
@@ -41,6 +79,8 @@ class Cost(NamedTuple):
     moves: Callable[..., float] | None = None
     of_complex: Cost | None = None
     series: frozenset[str] = frozenset()
+    work: Work | None = None
+    operations: Callable[[Avals, ShapedArray, Params], float] | None = None
 
     def moved(self, avals: Sequence[Aval], params: Params) -> float:
         """The number of elements that are moved; infinite for loops of another kind."""
@@ -49,10 +89,32 @@ class Cost(NamedTuple):
         return 0 if self.fuses or self.reduces else math.inf
 
 
+def nothing(avals: Avals, out: ShapedArray, params: Params) -> float:
+    """The operations on numbers where elements only change place."""
+    return 0.0
+
+
+def of_operand(avals: Avals, out: ShapedArray, params: Params) -> float:
+    """One operation for each element of the first operand."""
+    return float(getattr(avals[0], "size", 0))
+
+
+def cubes(factor: float) -> Callable[[Avals, ShapedArray, Params], float]:
+    """Operations for matrices of n rows, in n cubed."""
+
+    def operations(avals: Avals, out: ShapedArray, params: Params) -> float:
+        shape = avals[0].shape
+        return float(factor * math.prod(shape) * shape[-1])
+
+    return operations
+
+
 UNKNOWN, FUSED, REDUCED = Cost(), Cost(fuses=True), Cost(reduces=True)
 # Operations without a loop: elements go to another device, or stay.
 STILL = Cost(moves=lambda *avals, **params: 0)
 LONG = STILL._replace(long=True)
-CHEAP, EXPENSIVE = Cost(fuses=True, cheap=True), Cost(fuses=True, expensive=True)
+CHEAP, FUNCTION = Cost(fuses=True, cheap=True), Cost(fuses=True, work=Work.FUNCTION)
+EXPENSIVE = FUNCTION._replace(expensive=True)
+MOVE, CHEAP_MOVE = FUSED._replace(operations=nothing), CHEAP._replace(operations=nothing)
 # Operations that are lowered to so many that compilers make several loops of them.
 SEVERAL = EXPENSIVE._replace(long=True)

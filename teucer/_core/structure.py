@@ -27,6 +27,7 @@ __all__ = [
     "calls",
     "internal",
     "is_internal",
+    "is_loop",
     "kind_of",
     "of",
     "of_call",
@@ -217,6 +218,12 @@ def _form_of(cls: type) -> _Form | None:
         found = next((_FORMS[base] for base in cls.__mro__ if base in _FORMS), None)
         _FORMS[cls] = found
         return found
+
+
+def is_loop(primitive: Primitive) -> bool:
+    """Whether a primitive is a loop."""
+    form = _form_of(type(primitive))
+    return form is not None and form.kind is Loop
 
 
 def kind_of(primitive: Primitive) -> Kind | None:

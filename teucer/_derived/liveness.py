@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
 from teucer._core import structure
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, jaxprs_in_params
 from teucer._core.names import TRANSPOSE
 from teucer._derived.remat import inline_calls
@@ -187,8 +188,10 @@ class _Run:
         """Whether compilers compute a value where it is used."""
         cost = eqn.primitive.cost
         users = self.users.get(v, ())
-        if eqn.primitive.name == "transpose" and users:  # products read their operands in any order
-            return all(user is not None and user.primitive.name == "dot_general" for user in users)
+        if cost.work is Work.TRANSPOSE and users:  # products read their operands in any order
+            return all(
+                user is not None and user.primitive.cost.work is Work.PRODUCT for user in users
+            )
         if not cost.fuses or not users or None in users or (len(users) > 1 and not cost.cheap):
             return False
         return all(user.primitive.cost.fuses or user.primitive.cost.reduces for user in users)

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from teucer._core.typing import Size
+from teucer._core.types import ShapedArray
+from teucer._dimensions.dimensions import dilated
+from teucer._lower import hlo
 
-__all__ = ["Roles", "inverse_permutation", "remaining", "roles_of", "taken"]
+if TYPE_CHECKING:
+    from teucer._core.typing import Params, Size
+    from teucer._lower.context import Context
+    from teucer._lower.value import Value
+
+__all__ = ["Roles", "inverse_permutation", "remaining", "roles_of", "spread", "taken"]
 
 
 class Roles(NamedTuple):
@@ -44,3 +50,31 @@ def taken(shape: Sequence[Size], spec: Sequence[int]) -> tuple[Any, ...]:
 def inverse_permutation(spec: Sequence[int]) -> tuple[int, ...]:
     """Where each axis of the array stands in the spec."""
     return tuple(int(i) for i in np.argsort(spec))
+
+
+def spread(
+    ctx: Context, lhs: Value, window: Params, pads: Sequence[tuple[int, int]]
+) -> tuple[Any, dict[str, Any]]:
+    """The left operand of a convolution dilated and padded by pads, and the window that is left."""
+    shape, rank = list(lhs.shape), len(lhs.shape)
+    low, high, interior = [0] * rank, [0] * rank, [0] * rank
+    for axis, pad, dilation in zip(
+        window["dimension_numbers"][0][2:], pads, window["lhs_dilation"], strict=True
+    ):
+        (low[axis], high[axis]), interior[axis] = pad, dilation - 1
+        shape[axis] = max(dilated(shape[axis], dilation) + sum(pad), 0)
+    if any((*low, *high, *interior)):
+        lhs = hlo.pad(
+            ctx,
+            lhs,
+            ctx.constant(0, lhs.dtype),
+            low,
+            high,
+            interior,
+            ShapedArray(tuple(shape), lhs.dtype),
+        )
+    padding = tuple(
+        (before - low, after - high)
+        for (before, after), (low, high) in zip(window["padding"], pads, strict=True)
+    )
+    return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}

@@ -14,7 +14,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import CHEAP, FUSED
+from teucer._core.cost import CHEAP, FUSED, MOVE
 from teucer._core.primitive import Primitive
 from teucer._core.provided import Quotients, provided
 from teucer._core.trace import typeof
@@ -783,6 +783,7 @@ real_p, real = unary(
     transpose=lambda ct, x: complex(ct, _zero(ct)),
     simplify=_part(0),
     numpy="real",
+    cost=MOVE,
 )
 imag_p, imag = unary(
     "imag",
@@ -795,6 +796,7 @@ imag_p, imag = unary(
     transpose=lambda ct, x: complex(_zero(ct), neg(ct)),
     simplify=_part(1),
     numpy="imag",
+    cost=MOVE,
 )
 complex_p, complex = binary(
     "complex",

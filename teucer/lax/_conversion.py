@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core import dialects, partition
-from teucer._core.cost import FUSED
+from teucer._core.cost import FUSED, MOVE
 from teucer._core.high_types import low_values
 from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
@@ -125,7 +125,7 @@ class BitcastConvertType(Primitive):
 
     __slots__ = ()
     name = "bitcast_convert_type"
-    cost = FUSED
+    cost = MOVE
 
     def types(self, x: ShapedArray, *, new_dtype: DType) -> Any:
         old, new = dtypes.bit_width(x.dtype), dtypes.bit_width(new_dtype)
@@ -224,7 +224,7 @@ class Copy(Linear):
 
     __slots__ = ()
     name = "copy"
-    cost = FUSED
+    cost = MOVE
     mergeable = False
 
     def types(self, x: ShapedArray) -> Any:
@@ -251,7 +251,7 @@ class StopGradient(Primitive):
     __slots__ = ()
     name = "stop_gradient"
     linear_in = "sum"
-    cost = FUSED
+    cost = MOVE
 
     def types(self, x: ShapedArray) -> Any:
         return (x,)

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -12,7 +13,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost
+from teucer._core.cost import Cost, Work
 from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.specs import entry_names
@@ -34,7 +35,7 @@ from teucer.lax._structure import convert_element_type, transpose
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import Aval, Dims, DType, Params, Partition
+    from teucer._core.typing import Aval, Avals, Dims, DType, Params, Partition
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -151,18 +152,19 @@ def _mismatch(lhs: Array, rhs: Array, dimension_numbers: Any) -> str | None:
     return None
 
 
+def _operations(avals: Avals, out: ShapedArray, params: Params) -> float:
+    """Two for each product."""
+    (contracted, _), _ = params["dimension_numbers"]
+    return 2.0 * out.size * float(math.prod(avals[0].shape[i] for i in contracted))
+
+
 def _moved(
     lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: Any, **params: object
 ) -> float:
-    from teucer._targets.cpu.products import (
-        gains_by_rows,
-    )  # with the CPU's target, which alone asks
-
     # XLA takes axes as batch, kept, contracted (rhs: contracted, kept), those of matrices either
     # way, and copies the rest.
     left, right = roles_of((lhs.ndim, rhs.ndim), dimension_numbers)
-    turned = lhs.size if gains_by_rows(lhs, rhs, dimension_numbers) else 0
-    return turned + sum(
+    return sum(
         x.size
         for x, batch, first, last in (
             (lhs, left.batch, left.kept, left.contract),
@@ -188,7 +190,7 @@ class DotGeneral(Primitive):
 
     __slots__ = ()
     name = "dot_general"
-    cost = Cost(moves=_moved)
+    cost = Cost(moves=_moved, work=Work.PRODUCT, operations=_operations)
 
     def types(
         self,

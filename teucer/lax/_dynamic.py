@@ -12,7 +12,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import FUSED
+from teucer._core.cost import MOVE, Cost, nothing
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
@@ -92,7 +92,7 @@ class DynamicSlice(Primitive):
     __slots__ = ()
     name = "dynamic_slice"
     linear_in = (0,)
-    cost = FUSED
+    cost = MOVE
 
     def types(self, x: ShapedArray, *starts: ShapedArray, slice_sizes: Sequence[int]) -> Any:
         _check_starts("dynamic_slice", x, starts)
@@ -179,6 +179,7 @@ class DynamicUpdateSlice(Primitive):
 
     __slots__ = ()
     name = "dynamic_update_slice"
+    cost = Cost(operations=nothing)
     linear_in = (0, 1)
 
     def types(self, x: ShapedArray, update: Aval, *starts: ShapedArray) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import EXPENSIVE, FUSED, SEVERAL
+from teucer._core.cost import EXPENSIVE, FUNCTION, SEVERAL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -246,6 +246,7 @@ exp_p, exp = unary(
     accuracy=True,
     by_parts=_complex("exp"),
     numpy="exp",
+    cost=FUNCTION,
 )
 exp2_p, exp2 = unary(
     "exp2",
@@ -257,6 +258,7 @@ exp2_p, exp2 = unary(
     accuracy=True,
     complex_cost=EXPENSIVE,
     numpy="exp2",
+    cost=FUNCTION,
 )
 expm1_p, expm1 = unary(
     "expm1",
@@ -268,6 +270,7 @@ expm1_p, expm1 = unary(
     accuracy=True,
     by_parts=_complex("expm1"),
     numpy="expm1",
+    cost=FUNCTION,
 )
 log_p, log = unary(
     "log",
@@ -279,6 +282,7 @@ log_p, log = unary(
     accuracy=True,
     by_parts=_complex("log"),
     numpy="log",
+    cost=FUNCTION,
 )
 log2_p, log2 = unary(
     "log2",
@@ -314,6 +318,7 @@ log1p_p, log1p = unary(
     by_series=_series("log1p"),
     series_of=WIDE,
     numpy="log1p",
+    cost=FUNCTION,
 )
 logistic_p, logistic = unary(
     "logistic",
@@ -323,6 +328,7 @@ logistic_p, logistic = unary(
     Checked(-9, 9, 4, "lambda x: 1 / (1 + np.exp(-x))"),
     "Logistic function 1 / (1 + e^-x).",
     accuracy=True,
+    cost=FUNCTION,
 )
 
 # Roots and powers
@@ -358,6 +364,7 @@ cbrt_p, cbrt = unary(
     accuracy=True,
     by_series=_series("cbrt"),
     numpy="cbrt",
+    cost=FUNCTION,
 )
 
 
@@ -368,7 +375,7 @@ class Pow(Primitive):
 
     __slots__ = ()
     name = "pow"
-    cost = FUSED
+    cost = FUNCTION
 
     def types(self, x: ShapedArray, y: ShapedArray) -> Any:
         for i, (aval, kinds) in enumerate(((x, (np.inexact,)), (y, (np.integer, np.inexact)))):
@@ -537,6 +544,7 @@ asin_p, asin = unary(
     complex_cost=SEVERAL,
     by_series=_series("asin", sqrt),
     numpy="arcsin",
+    cost=FUNCTION,
 )
 acos_p, acos = unary(
     "acos",
@@ -549,6 +557,7 @@ acos_p, acos = unary(
     complex_cost=SEVERAL,
     by_series=_series("acos", sqrt),
     numpy="arccos",
+    cost=FUNCTION,
 )
 atan_p, atan = unary(
     "atan",
@@ -561,6 +570,7 @@ atan_p, atan = unary(
     by_series=_series("atan"),
     series_of=WIDE,
     numpy="arctan",
+    cost=FUNCTION,
 )
 atan2_p, atan2 = binary(
     "atan2",
@@ -573,6 +583,7 @@ atan2_p, atan2 = binary(
     Checked(-9, 9, 4, "formulas.angle"),
     "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].",
     numpy="arctan2",
+    cost=FUNCTION,
 )
 
 # Hyperbolic functions
@@ -587,6 +598,7 @@ sinh_p, sinh = unary(
     by_parts=_complex("sinh"),
     by_series=_series("sinh"),
     numpy="sinh",
+    cost=FUNCTION,
 )
 cosh_p, cosh = unary(
     "cosh",
@@ -598,6 +610,7 @@ cosh_p, cosh = unary(
     by_parts=_complex("cosh"),
     by_series=_series("cosh"),
     numpy="cosh",
+    cost=FUNCTION,
 )
 
 
@@ -633,6 +646,7 @@ tanh_p, tanh = unary(
     by_series=_series("tanh"),
     series_of=WIDE,
     numpy="tanh",
+    cost=FUNCTION,
 )
 asinh_p, asinh = unary(
     "asinh",
@@ -645,6 +659,7 @@ asinh_p, asinh = unary(
     complex_cost=SEVERAL,
     by_series=_series("asinh", sqrt),
     numpy="arcsinh",
+    cost=FUNCTION,
 )
 acosh_p, acosh = unary(
     "acosh",
@@ -657,6 +672,7 @@ acosh_p, acosh = unary(
     complex_cost=SEVERAL,
     by_series=_series("acosh", sqrt),
     numpy="arccosh",
+    cost=FUNCTION,
 )
 atanh_p, atanh = unary(
     "atanh",
@@ -668,4 +684,5 @@ atanh_p, atanh = unary(
     by_parts=_complex("atanh"),
     by_series=_series("atanh"),
     numpy="arctanh",
+    cost=FUNCTION,
 )

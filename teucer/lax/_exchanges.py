@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._core import array_ops, dialects, partition
 from teucer._core import axes as named
+from teucer._core.cost import STILL, of_operand
 from teucer._core.partition import Labels
 from teucer._core.trace import typeof
 from teucer._lower import hlo
@@ -265,6 +266,7 @@ class ReduceScatter(Exchange):
 
     __slots__ = ()
     name = "reduce_scatter"
+    cost = STILL._replace(operations=of_operand)
 
     def types(
         self,

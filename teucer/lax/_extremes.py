@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import dialects
+from teucer._core.cost import Cost, Work, of_operand
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -37,6 +38,7 @@ class ArgExtreme(Primitive):
     """
 
     __slots__ = ()
+    cost = Cost(operations=of_operand, work=Work.EXTREMUM)
 
     def __init__(self, name: str, direction: str, start: Callable[[Any], Any]) -> None:
         self.name, self.direction, self.start = name, direction, start

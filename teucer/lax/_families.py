@@ -507,6 +507,7 @@ def binary(
     result: Function | None = None,
     simplify: object = None,
     fold: object = None,
+    cost: Cost | None = None,
     product: bool = False,
 ) -> tuple[Elementwise, Binary]:
     """A row for an operation of two operands."""
@@ -521,6 +522,7 @@ def binary(
         result=result,
         simplify=simplify,
         fold=fold,
+        cost=cost,
         product=product,
         public=public,
         numpy=numpy,

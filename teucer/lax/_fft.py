@@ -11,6 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
+from teucer._core.cost import Cost, Work
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
@@ -22,7 +23,7 @@ from teucer.lax._structure import Linear, broadcast_to, convert_element_type
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval
+    from teucer._core.typing import ArrayLike, Aval, Avals, Params
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -39,6 +40,10 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
+def _operations(avals: Avals, out: ShapedArray, params: Params) -> float:
+    return 5.0 * out.size * math.log2(max(math.prod(params["fft_lengths"]), 2))
+
+
 @final
 class Fft(Linear):
     """The discrete Fourier transform over the last len(fft_lengths) axes.
@@ -49,6 +54,7 @@ class Fft(Linear):
 
     __slots__ = ()
     name = "fft"
+    cost = Cost(work=Work.LIBRARY, operations=_operations)
 
     def types(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
         kind, lengths = fft_type.name, fft_lengths

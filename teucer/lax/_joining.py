@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._arrays import transfer
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import FUSED
+from teucer._core.cost import MOVE, Work
 from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -74,7 +74,7 @@ class Concatenate(_Joins):
 
     __slots__ = ()
     name = "concatenate"
-    cost = FUSED
+    cost = MOVE
 
     def types(self, *xs: ShapedArray, dimension: int) -> Any:
         shapes = ", ".join(str(x.shape) for x in xs)
@@ -148,7 +148,7 @@ class Stack(_Joins):
 
     __slots__ = ()
     name = "stack"
-    cost = FUSED
+    cost = MOVE
 
     def types(self, *xs: ShapedArray, axis: int) -> Any:
         first = xs[0]
@@ -194,7 +194,7 @@ class Unstack(Linear):
     __slots__ = ()
     name = "unstack"
     multiple_results = True
-    cost = FUSED
+    cost = MOVE._replace(work=Work.PART)
 
     def types(self, x: ShapedArray, *, axis: int, alike: bool = False) -> Any:
         canonical_axis(axis, x.ndim, "unstack")
@@ -241,7 +241,7 @@ class Split(Linear):
     __slots__ = ()
     name = "split"
     multiple_results = True
-    cost = FUSED
+    cost = MOVE
 
     def types(self, x: ShapedArray, *, sizes: Sequence[Size], axis: int) -> Any:
         if any(n < 0 for n in sizes):
@@ -317,7 +317,7 @@ class Tile(Linear):
 
     __slots__ = ()
     name = "tile"
-    cost = FUSED
+    cost = MOVE
 
     def types(self, x: ShapedArray, *, reps: Sequence[int]) -> Any:
         if len(reps) != x.ndim:

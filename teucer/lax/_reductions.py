@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import REDUCED
+from teucer._core.cost import REDUCED, Cost, of_operand
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Primitive
@@ -188,6 +188,7 @@ class Reduce(Primitive):
 
     __slots__ = ()
     name = "reduce"
+    cost = Cost(operations=of_operand)
     multiple_results = True
 
     def types(

@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import CHEAP
+from teucer._core.cost import CHEAP_MOVE
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
@@ -39,7 +39,7 @@ class SelectN(Primitive):
     __slots__ = ()
     name = "select_n"
     linear_in = "cases"
-    cost = CHEAP
+    cost = CHEAP_MOVE
 
     def types(self, which: Aval, *cases: ShapedArray) -> Any:
         if not cases:

@@ -15,7 +15,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.transfer import put_array
 from teucer._base import dtypes
 from teucer._core import array_ops, axes, dialects, partition
-from teucer._core.cost import CHEAP, FUSED
+from teucer._core.cost import CHEAP_MOVE, FUSED, MOVE, Work
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
@@ -80,7 +80,7 @@ class Iota(Primitive):
 
     __slots__ = ()
     name = "iota"
-    cost = FUSED
+    cost = MOVE
 
     def types(
         self, *, dtype: DTypeLike, shape: Sequence[Size], dimension: int, sharding: object = None
@@ -148,7 +148,7 @@ class Rev(Linear):
 
     __slots__ = ()
     name = "rev"
-    cost = FUSED
+    cost = MOVE
     rearranges = True
 
     def types(self, x: ShapedArray, *, dimensions: Sequence[int]) -> Any:
@@ -207,7 +207,7 @@ class Squeeze(Linear):
 
     __slots__ = ()
     name = "squeeze"
-    cost = CHEAP
+    cost = CHEAP_MOVE._replace(work=Work.RESHAPE)
     rearranges = True
 
     def types(self, x: ShapedArray, *, dimensions: Sequence[int]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import FUSED
+from teucer._core.cost import MOVE, Work
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
@@ -61,7 +61,7 @@ class Slice(Linear):
 
     __slots__ = ()
     name = "slice"
-    cost = FUSED
+    cost = MOVE._replace(work=Work.PART)
 
     def types(
         self,
@@ -237,7 +237,7 @@ class Pad(Primitive):
     __slots__ = ()
     name = "pad"
     linear_in = (0, 1)
-    cost = FUSED
+    cost = MOVE
 
     def types(
         self, x: ShapedArray, value: ShapedArray, *, padding_config: Sequence[tuple[int, int, int]]

@@ -10,6 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes, errors
 from teucer._core import array_ops, dialects
+from teucer._core.cost import Cost, Work
 from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
@@ -87,6 +88,7 @@ class Sort(Primitive):
 
     __slots__ = ()
     name = "sort"
+    cost = Cost(work=Work.LIBRARY)
     multiple_results = True
 
     def types(self, *xs: ShapedArray, dimension: int, is_stable: object, num_keys: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.cost import EXPENSIVE
+from teucer._core.cost import EXPENSIVE, FUNCTION
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
@@ -137,6 +137,7 @@ erf_p, erf = unary(
     lambda t, y, x: times(2 / math.sqrt(math.pi), mul(t, gauss_p.call(x)[0])),
     Checked(-4, 4, 4, "mpmath.erf"),
     "Error function.",
+    cost=FUNCTION,
 )
 erfc_p, erfc = unary(
     "erfc",
@@ -145,6 +146,7 @@ erfc_p, erfc = unary(
     lambda t, y, x: times(-2 / math.sqrt(math.pi), mul(t, gauss_p.call(x)[0])),
     Checked(-9, 9, 5, "mpmath.erfc"),
     "Complement 1 - erf(x) of the error function, accurate where that is small.",
+    cost=FUNCTION,
 )
 
 
@@ -165,6 +167,7 @@ erf_inv_p, erf_inv = unary(
     lambda t, y, x: times(math.sqrt(math.pi) / 2, mul(t, exp(square(y)))),
     Checked(-0.99, 0.99, 16, "mpmath.erfinv"),
     "Inverse of the error function; infinite at -1 and 1, nan beyond.",
+    cost=FUNCTION,
 )
 
 # Gamma and zeta functions

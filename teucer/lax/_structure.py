@@ -17,7 +17,7 @@ from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
 from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import CHEAP, REDUCED, Cost
+from teucer._core.cost import CHEAP, CHEAP_MOVE, MOVE, REDUCED, Work
 from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Call, Primitive, Undefined
 from teucer._core.provided import provided
@@ -76,7 +76,7 @@ class BroadcastInDim(Linear):
 
     __slots__ = ()
     name = "broadcast_in_dim"
-    cost = CHEAP
+    cost = CHEAP_MOVE._replace(work=Work.BROADCAST)
     rearranges = True
 
     def types(
@@ -300,7 +300,7 @@ class Reshape(Linear):
 
     __slots__ = ()
     name = "reshape"
-    cost = CHEAP
+    cost = CHEAP_MOVE._replace(work=Work.RESHAPE)
     rearranges = True
 
     def types(
@@ -438,8 +438,8 @@ class Transpose(Linear):
 
     __slots__ = ()
     name = "transpose"
-    cost = Cost(
-        fuses=True,
+    cost = MOVE._replace(
+        work=Work.TRANSPOSE,
         moves=lambda x, *, permutation: 0 if permutation[-1] == x.ndim - 1 else int(x.size),
     )
     rearranges = True
@@ -488,7 +488,7 @@ class ConvertElementType(Primitive):
     __slots__ = ()
     name = "convert_element_type"
     linear_in = "sum"
-    cost = CHEAP
+    cost = CHEAP_MOVE
 
     def types(
         self, x: ShapedArray, *, new_dtype: DTypeLike, weak_type: bool, sharding: object = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.constants import ALIKE_LEAST, WAYS
@@ -42,12 +43,11 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_part(eqn: Eqn) -> bool:
-    name = eqn.primitive.name  # their modules are loaded by programs that have them
-    if name != "unstack" and name != "slice":
+    if eqn.primitive.cost.work is not Work.PART:
         return False
     if eqn.invars[0].aval.extended or not eqn.outvars or eqn.outvars[0].aval.size == 1:
         return False  # formulas of numbers are seldom alike
-    return name == "unstack" or _axis(eqn) is not None
+    return _axis(eqn) is not None
 
 
 def _kind(eqn: Eqn) -> Hashable:
@@ -55,8 +55,11 @@ def _kind(eqn: Eqn) -> Hashable:
     return eqn.primitive, eqn.invars[0], eqn.outvars[0].aval
 
 
-def _axis(eqn: Eqn) -> int | None:
-    """The axis along which a slice is a part without gaps, if it is whole along the others."""
+def _axis(eqn: Eqn) -> int | bool | None:
+    """The axis along which a slice is a part without gaps, if it is whole along the others; True
+    where the results are all parts of the array, which are so."""
+    if "strides" not in eqn.params:
+        return True
     strides, shape = eqn.params["strides"], eqn.outvars[0].aval.shape
     if strides is not None and any(n != 1 for n in strides):
         return None
@@ -65,8 +68,7 @@ def _axis(eqn: Eqn) -> int | None:
 
 
 def _alike(eqn: Eqn) -> Eqn:
-    how = _axis(eqn) if eqn.primitive.name == "slice" else True
-    return eqn.replace(params={**eqn.params, "alike": how})
+    return eqn.replace(params={**eqn.params, "alike": _axis(eqn)})
 
 
 def _loops(jaxpr: Jaxpr) -> dict[Atom, set[int]]:

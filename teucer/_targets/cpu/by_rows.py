@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import structure
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var, new_eqn
 from teucer._core.primitive import Primitive
 from teucer._optimize.passes import changed_once, map_jaxprs
@@ -64,7 +65,7 @@ def _changed(jaxpr: Jaxpr) -> Jaxpr:
     transposes = {
         eqn.outvars[0]: eqn.invars[0]
         for eqn in eqns
-        if eqn.primitive.name == "transpose" and eqn.invars[0].aval is eqn.outvars[0].aval
+        if eqn.primitive.cost.work is Work.TRANSPOSE and eqn.invars[0].aval is eqn.outvars[0].aval
     }
     if transposes:
         letters = _letters(eqns, {*transposes, *transposes.values()})

@@ -16,7 +16,7 @@ from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import dilated
 from teucer._lower import hlo
-from teucer._lower.contractions import inverse_permutation, taken
+from teucer._lower.contractions import inverse_permutation, spread, taken
 from teucer._targets.cpu.constants import (
     CONVOLUTION_PLANES,
     CONVOLUTION_TERMS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["by_eigen", "convolution", "eigen_rates", "spread"]
+__all__ = ["by_eigen", "convolution", "eigen_rates"]
 
 
 def convolution(
@@ -160,34 +160,6 @@ def _ordered(
         **window | {"dimension_numbers": numbers},
     )
     return hlo.transpose(ctx, found, inverse_permutation(out))
-
-
-def spread(
-    ctx: Context, lhs: Value, window: Params, pads: Sequence[tuple[int, int]]
-) -> tuple[Any, dict[str, Any]]:
-    """lhs dilated and padded by pads, and the window that is left."""
-    shape, rank = list(lhs.shape), len(lhs.shape)
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    for axis, pad, dilation in zip(
-        window["dimension_numbers"][0][2:], pads, window["lhs_dilation"], strict=True
-    ):
-        (low[axis], high[axis]), interior[axis] = pad, dilation - 1
-        shape[axis] = max(dilated(shape[axis], dilation) + sum(pad), 0)
-    if any((*low, *high, *interior)):
-        lhs = hlo.pad(
-            ctx,
-            lhs,
-            ctx.constant(0, lhs.dtype),
-            low,
-            high,
-            interior,
-            ShapedArray(tuple(shape), lhs.dtype),
-        )
-    padding = tuple(
-        (before - low, after - high)
-        for (before, after), (low, high) in zip(window["padding"], pads, strict=True)
-    )
-    return lhs, {**window, "padding": padding, "lhs_dilation": (1,) * len(padding)}
 
 
 def _by_group(

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from teucer._core.cost import Work
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.constants import EXPENSIVE_MOST, WAYS
@@ -163,7 +164,7 @@ def _evaluated(eqn: Eqn, operand: Atom) -> int:
     innermost loop is computed outside it."""
     size: int = operand.aval.size
     shape: tuple[int, ...] = eqn.outvars[0].aval.shape
-    if size == 1 or eqn.primitive.name != "broadcast_in_dim":
+    if size == 1 or eqn.primitive.cost.work is not Work.BROADCAST:
         return min(size, math.prod(shape))
     axes: tuple[int, ...] = eqn.params["broadcast_dimensions"]
     last = max([axis for n, axis in zip(operand.aval.shape, axes, strict=True) if n != 1])

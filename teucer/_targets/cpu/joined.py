@@ -19,6 +19,7 @@ from collections.abc import Hashable, Sequence
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
+from teucer._core.cost import Work
 from teucer._core.jaxpr import (
     Atom,
     ClosedJaxpr,
@@ -28,6 +29,7 @@ from teucer._core.jaxpr import (
     jaxprs_in_params,
     new_eqn,
 )
+from teucer._core.structure import is_loop
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._optimize.structure import params_key
 from teucer._targets.cpu.constants import (
@@ -39,7 +41,6 @@ from teucer._targets.cpu.constants import (
     WHOLE_CALL,
 )
 from teucer._targets.cpu.joined_call import joined_call_p
-from teucer._targets.cpu.switches import LOOPS
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.bytes import bytes_of
 from teucer._xla import client as xla
@@ -51,7 +52,7 @@ __all__ = ["joined"]
 
 # Primitives whose operands or results XLA lays out as suits it; their modules are loaded by
 # programs that have them.
-_REORDERING = ("transpose", "conv_general_dilated")
+_REORDERING = (Work.TRANSPOSE, Work.CONVOLUTION)
 
 
 def joined(jaxpr: Jaxpr) -> Jaxpr:
@@ -63,7 +64,9 @@ def joined(jaxpr: Jaxpr) -> Jaxpr:
 def _changed(jaxpr: Jaxpr) -> Jaxpr:
     eqns = [
         map_jaxprs(eqn, joined)
-        if eqn.primitive.name in LOOPS and not all(map(_fuses, jaxprs_in_params(eqn.params)))
+        if eqn.primitive.higher_order
+        and is_loop(eqn.primitive)
+        and not all(map(_fuses, jaxprs_in_params(eqn.params)))
         else eqn
         for eqn in jaxpr.eqns
     ]
@@ -86,18 +89,18 @@ def _fuses(jaxpr: Jaxpr) -> bool:
 def _computes_operands(eqn: Eqn) -> bool:
     """Whether the loop of an equation can compute its operands."""
     cost = eqn.primitive.cost
-    return cost.fuses or cost.reduces or eqn.primitive.name == "gather"
+    return cost.fuses or cost.reduces or cost.work is Work.GATHER
 
 
 def _reorders(eqn: Eqn) -> bool:
     """Whether the operands or the result of an equation may lie otherwise than by rows."""
-    return eqn.primitive.cost.reorders or eqn.primitive.name in _REORDERING
+    return eqn.primitive.cost.reorders or eqn.primitive.cost.work in _REORDERING
 
 
 def _is_product_of_vectors(eqn: Eqn) -> bool:
     """Whether an equation is a product of a vector, which is a loop; others are YNNPACK's or
     Eigen's."""
-    if eqn.primitive.name != "dot_general":
+    if eqn.primitive.cost.work is not Work.PRODUCT:
         return False
     avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
     vectors = 1 in [aval.ndim for aval in avals[:2]] and avals[2].ndim < 2
@@ -203,7 +206,7 @@ class _Program:
         """Whether what reads the result of an equation can read its operand as well."""
         return (
             self._is_reshape(i)
-            or self.eqns[i].primitive.name == "transpose"
+            or self.eqns[i].primitive.cost.work is Work.TRANSPOSE
             or all(type(v) is Literal for v in self.eqns[i].invars)
         )
 
@@ -220,7 +223,7 @@ class _Program:
         return any(j < 0 or not _computes_operands(self.eqns[j]) for j in self.readers[i])
 
     def _is_reshape(self, i: int) -> bool:
-        return self.eqns[i].primitive.name in ("reshape", "squeeze")
+        return self.eqns[i].primitive.cost.work is Work.RESHAPE
 
     def regions(self) -> list[list[int]]:
         """Sets of small equations, each in the order of the program.

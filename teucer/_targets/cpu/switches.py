@@ -17,11 +17,12 @@ Eigen, others a multiple (docs/convolutions.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from teucer._core import structure
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
-from teucer._core.rules_table import Rules
+from teucer._core.structure import is_loop
 from teucer._optimize.operations import operations
 from teucer._targets.cpu.constants import (
     EIGEN_CLEAR,
@@ -41,35 +42,13 @@ from teucer._targets.cpu.constants import (
     WHOLE_WORK,
 )
 from teucer._targets.extent import has_more
+from teucer._targets.outlined_call import outlined_call_p
 from teucer._xla import client as xla
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["by_eigen", "has_plain_loops", "gains_by_whole_loops", "suits_eigen"]
-
-# For primitives that YNNPACK or Eigen may compute: (*avals of operands and results, **params) ->
-# products, gain. `products` counts the multiplications; `gain` the part of them that Eigen saves,
-# negative where it takes longer.
-by_eigen: Rules[Callable[..., tuple[float, float]]] = Rules("switches of the CPU")
-
-
-# The primitives whose steps XLA's code runs one after the other.
-LOOPS = ("scan", "while")
-# Those whose steps compare pairs of a value and a place.
-EXTREMA = ("argmax", "argmin")
-# Those that take several instructions.
-# fmt: off
-ELEMENTARY = frozenset([
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "digamma",
-    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "logistic", "pow",
-    "sin", "sinh", "tan", "tanh",
-])
-# fmt: on
-# Those that are calls of the runtime.
-CALLED = ("fft", "sort")
-# Those of whose functions XLA may divide the last operation.
-DIVIDED = ("outlined_call", "while")
+__all__ = ["has_plain_loops", "gains_by_whole_loops", "suits_eigen"]
 
 
 class LoopCounts(NamedTuple):
@@ -148,23 +127,33 @@ def _any_of(steps: list[LoopSteps]) -> LoopSteps:
 
 
 def _loop_steps_of(eqn: Eqn) -> LoopSteps:
-    name = eqn.primitive.name
+    primitive, work = eqn.primitive, eqn.primitive.cost.work
     if True in [v.aval.symbolic for v in eqn.invars]:
         return LoopSteps()
-    if name == "dot_general":
+    if work is Work.PRODUCT:
         return _product(eqn)
-    if name in CALLED or eqn.primitive.cost.reorders:
+    if work is Work.LIBRARY or primitive.cost.reorders:
         return LoopSteps(by_library=True)
-    if name in EXTREMA:
+    if work is Work.EXTREMUM:
         aval = eqn.invars[0].aval
         stays = aval.ndim - 1 not in eqn.params["axes"]
         return LoopSteps(narrow=stays and _is_short(aval) and aval.size >= WHOLE_EXTREMA)
+    if not primitive.higher_order:
+        return LoopSteps()
     inner = list(jaxprs_in_params(eqn.params))
     steps = _any_of([_loop_steps(jaxpr) for jaxpr in inner])
-    # Where there are several results, a tuple is the last operation.
-    if name in DIVIDED and len(eqn.outvars) == 1 and eqn.outvars[0].aval.size >= WHOLE_CALL:
+    view = structure.of(eqn)
+    loops = isinstance(view, structure.Loop)
+    open_ended = isinstance(view, structure.Loop) and view.length is None
+    # XLA may divide the last operation of such a function. Where there are several results, that is
+    # a tuple.
+    if (
+        (primitive is outlined_call_p or open_ended)
+        and len(eqn.outvars) == 1
+        and eqn.outvars[0].aval.size >= WHOLE_CALL
+    ):
         steps = steps._replace(divided=xla.DIVIDES_CALLS)
-    if name in LOOPS:
+    if loops:
         lags = steps.narrow or steps.divided or True in [has_more(j, WHOLE_STEP) for j in inner]
         # Loops that outlining makes round as what they replace.
         kept = (
@@ -185,7 +174,8 @@ def _work(jaxpr: Jaxpr) -> float:
         [
             sum(map(_work, jaxprs_in_params(eqn.params)))
             if eqn.primitive.higher_order
-            else operations(eqn) * (ELEMENTARY_WORK if eqn.primitive.name in ELEMENTARY else 1)
+            else operations(eqn)
+            * (ELEMENTARY_WORK if eqn.primitive.cost.work is Work.FUNCTION else 1)
             for eqn in jaxpr.eqns
         ]
     )
@@ -198,7 +188,7 @@ def _length(jaxpr: Jaxpr) -> int:
             sum(map(_length, jaxprs_in_params(eqn.params)))
             if eqn.primitive.higher_order
             else PRODUCT_LENGTH
-            if eqn.primitive.name == "dot_general"
+            if eqn.primitive.cost.work is Work.PRODUCT
             else 1
             for eqn in jaxpr.eqns
         ]
@@ -238,12 +228,12 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
     if inner:
         counts = _sums(inner)
         # Loops that outlining makes come from no line. Unrolled, they would round otherwise.
-        of_user = eqn.primitive.name in LOOPS and eqn.source is not None
+        of_user = is_loop(eqn.primitive) and eqn.source is not None
         if of_user and 0 < _largest(eqn) <= counts.computed <= PLAIN_BODY:
             return counts._replace(moved=math.inf)
         return counts
     ins, outs = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    avals = ins + outs
+    avals, cost = ins + outs, eqn.primitive.cost
     if True in [aval.symbolic for aval in avals]:
         return LoopCounts(math.inf, 0, 0, 0)
     sizes = [aval.size / parts for aval in avals]
@@ -251,10 +241,17 @@ def _counts_of(eqn: Eqn, parts: int) -> LoopCounts:
     if max(sizes, default=0) < PLAIN_FEW:
         return LoopCounts(0, computed, 0, 0)
     narrow = sum([n for n, aval in zip(sizes, avals, strict=True) if _is_narrow(aval)])
-    moved = eqn.primitive.cost.moved(ins, eqn.params) / parts + narrow
-    products, eigen = (
-        by_eigen[eqn.primitive](*ins, *outs, **eqn.params) if eqn.primitive in by_eigen else (0, 0)
-    )
+    moved, work, products, eigen = cost.moved(ins, eqn.params), cost.work, 0.0, 0.0
+    if work is Work.PRODUCT:
+        from teucer._targets.cpu.products import gains_by_rows  # for programs that have some
+
+        lhs, rhs = ins
+        moved += lhs.size if gains_by_rows(lhs, rhs, eqn.params["dimension_numbers"]) else 0
+    elif work is Work.CONVOLUTION:
+        from teucer._targets.cpu.convolutions import by_eigen  # as above
+
+        products, eigen = by_eigen(*ins, *outs, **eqn.params)
+    moved = moved / parts + narrow
     return LoopCounts(moved if moved <= PLAIN_CACHED else math.inf, computed, products, eigen)
 
 

@@ -23,7 +23,7 @@ from teucer.experimental.roofline._results import (
     Rule,
 )
 from teucer.interpreters._primitive import LibraryPrimitive
-from teucer.lax import GatherScatterMode
+from teucer.lax import GatherScatterMode, cumlogsumexp_p, scatter_p
 from teucer.lax._varying import Collective
 
 __all__ = ["default", "rule_of"]
@@ -140,7 +140,7 @@ def cumulative(
 ) -> RooflineResult:
     """An operation for each place along the axis: those of other axes are done beside one
     another."""
-    each = 2 if ctx.primitive.name == "cumlogsumexp" else 1
+    each = 2 if ctx.primitive is cumlogsumexp_p else 1
     return _unfused(each * x.shape[axis], _moved(ctx, x))
 
 
@@ -173,7 +173,7 @@ def scatter(
     each = (
         sum(operations(eqn) for eqn in inner.eqns)
         if inner is not None
-        else ctx.primitive.name != "scatter"
+        else ctx.primitive is not scatter_p
     )
     return _unfused(int(each * updates.size), 3 * updates.bytes + indices.bytes)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import Cost
+from teucer._core.cost import Cost, Work
 from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
@@ -19,7 +19,6 @@ from teucer._core.typing import Array, DTypeLike
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
 from teucer._lower.contractions import inverse_permutation, taken
-from teucer._targets.cpu import convolutions, switches
 from teucer.lax._convolution.lowering import convolution
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,
@@ -35,7 +34,7 @@ from teucer.lax._window_shapes import moved_by_padding
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis
-    from teucer._core.typing import ArrayLike, Aval, Dims, Partition, Size
+    from teucer._core.typing import ArrayLike, Aval, Avals, Dims, Params, Partition, Size
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value
@@ -43,6 +42,13 @@ if TYPE_CHECKING:
 __all__ = ["conv", "conv_general_dilated", "conv_general_dilated_p", "conv_with_general_padding"]
 
 Pads = Sequence[tuple[int, int]]
+
+
+def _operations(avals: Avals, out: ShapedArray, params: Params) -> float:
+    """Two for each product, were there no padding."""
+    kernel = avals[1]
+    features = kernel.shape[params["dimension_numbers"].rhs_spec[0]]
+    return float(2 * out.size * kernel.size / max(features, 1))
 
 
 def _moved(lhs: Array, rhs: Array, *, dimension_numbers: Any, **params: object) -> float:
@@ -63,7 +69,7 @@ class ConvGeneralDilated(Primitive):
 
     __slots__ = ()
     name = "conv_general_dilated"
-    cost = Cost(separates=True, moves=_moved)
+    cost = Cost(separates=True, moves=_moved, work=Work.CONVOLUTION, operations=_operations)
 
     def types(
         self,
@@ -271,7 +277,6 @@ class ConvGeneralDilated(Primitive):
 
 
 conv_general_dilated_p = ConvGeneralDilated()
-switches.by_eigen.define(conv_general_dilated_p)(convolutions.by_eigen)
 
 
 def _check_window(

@@ -13,6 +13,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
+from teucer._core.cost import Cost, Work, nothing, of_operand
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -69,6 +70,7 @@ class Gather(Primitive):
 
     __slots__ = ()
     name = "gather"
+    cost = Cost(operations=nothing, work=Work.GATHER)
     linear_in = (0,)
 
     def types(
@@ -234,6 +236,7 @@ class Scatter(Primitive):
     """
 
     __slots__ = ()
+    cost = Cost(operations=of_operand)
 
     def __init__(self, name: str, op: str) -> None:
         self.name, self.op = name, op

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Tangents
@@ -87,6 +88,7 @@ class Eigh(MatrixPrimitive):
 
     __slots__ = ()
     name = "eigh"
+    cost = Cost(reorders=True, operations=cubes(9))
     multiple_results = True
 
     def types(
@@ -269,6 +271,7 @@ class Eig(MatrixPrimitive):
 
     __slots__ = ()
     name = "eig"
+    cost = Cost(reorders=True, operations=cubes(25))
     multiple_results = True
 
     def types(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._core import dialects
+from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -67,6 +68,7 @@ class Cholesky(MatrixPrimitive):
 
     __slots__ = ()
     name = "cholesky"
+    cost = Cost(reorders=True, operations=cubes(1 / 3))
 
     def types(self, x: ShapedArray) -> Any:
         check_rank("cholesky", (x, 2))
@@ -158,6 +160,7 @@ class Lu(MatrixPrimitive):
 
     __slots__ = ()
     name = "lu"
+    cost = Cost(reorders=True, operations=cubes(2 / 3))
     multiple_results = True
 
     def types(self, x: ShapedArray) -> Any:

@@ -66,6 +66,8 @@ class MatrixPrimitive(Primitive):
 
     __slots__ = ()
     rank: ClassVar[int] = 2
+    # Operations for a matrix of n rows, `cubes`: G. H. Golub, C. F. Van Loan, Matrix Computations
+    # (2013), chapters 3 to 5, 8.
     cost = Cost(reorders=True)
 
     def shard(self, *avals: ShapedArray, **params: object) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.cost import Cost, cubes
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
@@ -71,6 +72,7 @@ class Geqrf(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqrf"
+    cost = Cost(reorders=True, operations=cubes(4 / 3))
     multiple_results = True
 
     def types(self, x: Sequence[ShapedArray]) -> Any:
@@ -92,6 +94,7 @@ class Geqp3(MatrixPrimitive):
 
     __slots__ = ()
     name = "geqp3"
+    cost = Cost(reorders=True, operations=cubes(4 / 3))
     multiple_results = True
 
     def types(self, x: ShapedArray, *, use_magma: bool | None) -> Any:
@@ -130,6 +133,7 @@ class HouseholderProduct(MatrixPrimitive):
 
     __slots__ = ()
     name = "householder_product"
+    cost = Cost(reorders=True, operations=cubes(4 / 3))
 
     def types(self, a: ShapedArray, taus: ShapedArray) -> Any:
         check_rank("householder_product", (a, 2), (taus, 1))
@@ -209,6 +213,7 @@ class Qr(MatrixPrimitive):
 
     __slots__ = ()
     name = "qr"
+    cost = Cost(reorders=True, operations=cubes(8 / 3))
     multiple_results = True
 
     def types(

@@ -9,7 +9,7 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
-from teucer._core.cost import Cost
+from teucer._core.cost import Cost, cubes
 from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -73,7 +73,7 @@ class TriangularSolve(Primitive):
 
     __slots__ = ()
     name = "triangular_solve"
-    cost = Cost(reorders=True)
+    cost = Cost(reorders=True, operations=cubes(1))
 
     def types(
         self,
