@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "conformance.md"
+TOTAL = re.compile(r"\*\*Total\.\*\* \d+ of \d+, [\d.]+ ?%\.")
 ROW = re.compile(r"^\| ([\w/]+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 
 
@@ -95,12 +96,16 @@ def read() -> dict[str, tuple[int, int]]:
 
 
 def write(rows: dict[str, tuple[int, int]]) -> None:
-    """Put the counts into the page."""
+    """Put the counts, and their sum, into the page."""
     text = PAGE.read_text()
-    head = text[: text.index("| file |")]
+    start = text.index("| file |")
+    end = text.find("\n\n", start)
     table = (f"| {name} | {passed} | {of} |" for name, (passed, of) in sorted(rows.items()))
     lines = ["| file | passed | of |", "| --- | --- | --- |", *table]
-    PAGE.write_text(head + "\n".join(lines) + "\n")
+    passed, of = (sum(counts) for counts in zip(*rows.values(), strict=True))
+    total = f"**Total.** {passed} of {of}, {passed / of:.1%}."
+    rest = text[end:] if end >= 0 else "\n"
+    PAGE.write_text(TOTAL.sub(total, text[:start]) + "\n".join(lines) + rest)
 
 
 if __name__ == "__main__":
