@@ -544,8 +544,8 @@ def __dlpack__(
         raise TypeError(
             f"__dlpack__: max_version must be a pair of integers.\n    max_version: {max_version!r}"
         )
-    in_host_memory = provided.target(x.platform()).in_host_memory
-    if stream is not None and (in_host_memory or not isinstance(stream, int)):
+    on_host = provided.target(x.platform()).in_host_memory
+    if stream is not None and (on_host or not isinstance(stream, int)):
         raise ValueError(
             "__dlpack__: a stream must be None on the CPU, and an integer on a GPU.\n"
             f"    stream: {stream!r}\n    x is on {x.device}"

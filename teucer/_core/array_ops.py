@@ -14,7 +14,7 @@ from teucer._base.dtypes import issubdtype
 from teucer._core.provided import provided
 from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, Zero, summed
+from teucer._core.types import DEVICE, ShapedArray, Zero
 from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
                 for x, vma in zip(xs, of_each, strict=True)
             ]
         )
-    return _reduced_alike(xs) if summed else xs
+    return _reduced_alike(xs)
 
 
 def _reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from teucer._core.trace import Tracer, typeof
 from teucer._core.types import is_valid_type
 from teucer._trees import pytrees
 from teucer._trees.tree_errors import static_array
+from teucer._xla.arrays import ArrayImpl
 from teucer._xla.dispatcher import forget_calls
 from teucer._xla.pytree import meta_fields_of
 from teucer._xla.runtime_errors import Scope
@@ -116,8 +117,12 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
     """
     leaves, tree = pytrees.tree_flatten(out)
     info.out_tree = tree
+    refers = False
     for i, x in enumerate(leaves):
-        if not is_valid_type(x):
+        if isinstance(x, Tracer):
+            aval = x.aval
+            refers = refers or type(aval) is references.RefType or aval.has_qdd
+        elif not is_valid_type(x):
             path = pytrees.tree_flatten_with_path(out)[0][i][0]
             at = f" at output component {pytrees.keystr(path)}" if path else ""
             raise TypeError(
@@ -126,8 +131,10 @@ def flatten_results(out: object, what: str, info: DebugInfo) -> tuple[list[Any],
                 "  A transformed function returns arrays, numbers, and pytrees of them; None is "
                 "an empty pytree."
             )
+        elif type(x) is not ArrayImpl and references.may_alias((x,)):
+            refers = True
     # What vmap maps runs nothing later than it seems.
-    if what != "vmap" and references.may_alias(leaves):
+    if refers and what != "vmap":
         refuse_returned(leaves, tree, what, info)
     return leaves, tree
 

@@ -7,17 +7,22 @@ the other rules of the primitive, as a method marked with the table. `Primitive`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+
+from teucer._core.memory import MemorySpace
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Value
 
-__all__ = ["HIGH", "REFERENCES", "Table", "through"]
+__all__ = ["HIGH", "IN_HOST_MEMORY", "REFERENCES", "SUMS", "Table", "kinds_of", "through"]
 
 # The dialects that a pass removes from a jaxpr (`Jaxpr.dialects`).
 HIGH, REFERENCES = "high types", "references"
+# Of types that say where values lie: in the host's memory; sums that are still to be taken over
+# mesh axes, or whose cotangents are.
+IN_HOST_MEMORY, SUMS = "host memory", "sums"
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -82,6 +87,15 @@ class _Entry:
     def __set_name__(self, kind: type, name: str) -> None:
         self.table.own[kind] = self.method
         setattr(kind, name, self.method)
+
+
+def kinds_of(aval: Aval) -> Iterator[str]:
+    """What a type says of where values lie, besides mesh axes."""
+    aval = getattr(aval, "inner", aval)  # of a reference
+    if aval.memory_space is not MemorySpace.Device:
+        yield IN_HOST_MEMORY
+    if aval.unreduced or aval.reduced:
+        yield SUMS
 
 
 # Padded sizes (`_dynamic.padding`).

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
 from teucer._core import dialects, pictures, printer
-from teucer._core.dialects import HIGH, REFERENCES
+from teucer._core.dialects import HIGH, REFERENCES, kinds_of
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
 from teucer._core.references.types import RefEffect, RefType, at_inputs
@@ -35,6 +37,8 @@ __all__ = [
     "new_eqn",
     "subjaxprs",
 ]
+
+_outvars = attrgetter("outvars")
 
 
 class Var:
@@ -246,19 +250,16 @@ class Jaxpr:
             return known
         found: set[str] = set()
         # Plain loops: this runs for every program.
-        for v in (*self.constvars, *self.invars, *self.outvars):
+        for v in chain(self.constvars, self.invars, self.outvars, *map(_outvars, self.eqns)):
             if v.aval.is_high:
                 found.add(HIGH)
             if type(v.aval) is RefType:
                 found.add(REFERENCES)
+            if v.aval.placed:
+                found.update(kinds_of(v.aval))
         for eqn in self.eqns:
             if dialects.high[type(eqn.primitive)]:
                 found.add(HIGH)
-            for v in eqn.outvars:
-                if v.aval.is_high:
-                    found.add(HIGH)
-                if type(v.aval) is RefType:
-                    found.add(REFERENCES)
             if eqn.params:
                 for inner in jaxprs_in_params(eqn.params):
                     found |= inner.dialects

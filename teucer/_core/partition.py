@@ -20,7 +20,7 @@ from teucer._base.errors import NonlinearOnPartsError, ShardingTypeError
 from teucer._core import dialects
 from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, in_host_memory, summed, varying
+from teucer._core.types import DEVICE, ShapedArray
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
@@ -132,10 +132,7 @@ def laid_out(
     the result have that. Raises ShardingTypeError where partitions of operands do not go together,
     ValueError if they are over different meshes.
     """
-    if varying:
-        outs = _varied(primitive, avals, params, outs)
-    if in_host_memory:
-        outs = _in_memory(primitive, avals, outs)
+    outs = _in_memory(primitive, avals, _varied(primitive, avals, params, outs))
     sharding = None
     for aval in avals:
         own = getattr(aval, "partition", None)  # a token has none
@@ -151,7 +148,7 @@ def laid_out(
     rule = primitive.shard(*avals, **params)
     if rule is None:
         return outs
-    sums = of_sums(primitive, avals) if summed else WHOLE
+    sums = of_sums(primitive, avals)
     if (params.get("out_sharding") or params.get("sharding")) is not None:
         return outs
     entries = _entries(primitive, avals, rule)
@@ -261,13 +258,13 @@ def _entries(primitive: Primitive, avals: Sequence[Aval], rule: Labels) -> dict[
                         "jax.reshard."
                     )
             found[label] = entry
-    summed = [label for label in twice if not any(label in labels for labels in rule.results)]
-    if summed:
+    contracted = [label for label in twice if not any(label in labels for labels in rule.results)]
+    if contracted:
         raise ShardingTypeError(
             "Contracting dimensions are sharded and it is ambiguous how the output should be "
             "sharded. Please specify the output sharding via the `out_sharding` parameter.\n"
             f"  {primitive}: {_listed(avals)}, contracted over "
-            f"{', '.join(repr(found[label]) for label in summed)}"
+            f"{', '.join(repr(found[label]) for label in contracted)}"
         )
     return found
 

@@ -16,7 +16,6 @@ from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.missing import MissingRule, Undefined, no_rule
 from teucer._core.provided import provided
 from teucer._core.trace import EVAL
-from teucer._core.types import summed, varying
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Dims, Value
@@ -128,13 +127,13 @@ class Primitive(Unique):
     def call(self, *args: Value, **params: object) -> tuple[Any, ...]:
         """Apply the primitive under the current trace. This is what rules and functions of ours
         call."""
-        if (varying or summed) and not (
+        trace = _trace._current.trace
+        if trace.placed and not (
             self.higher_order  # libraries say the types of their operands
             or dialects.high[type(self)]
             or dialects.casts[type(self)]
         ):
             args = array_ops.alike(args)
-        trace = _trace._current.trace
         if trace is EVAL and self.standalone:
             return provided.runner(self, params)(*args)
         return trace.process(self, args, params)

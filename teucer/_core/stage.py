@@ -26,9 +26,6 @@ from teucer._core.types import (
     aval_of,
     aval_rules,
     float0,
-    in_host_memory,
-    partitioned,
-    varying,
 )
 from teucer._dimensions.dimensions import Dimension
 from teucer._xla.arrays import ArrayImpl
@@ -84,6 +81,8 @@ class StageTrace(Trace):
         """A new argument of the recorded program."""
         var = Var(aval)
         self.invars.append(var)
+        if aval.placed:
+            self.placed[:] = (True,)
         return self.stateful(var) if type(aval) is high.AvalQDD else StageTracer(self, var)
 
     def stateful(self, var: Var) -> StageTracer:
@@ -113,12 +112,15 @@ class StageTrace(Trace):
         invars: list[Atom] = []
         avals = []
         refers = False
+        placed = False
         for a in args:
             v = a._var if type(a) is StageTracer and a._trace is self else self.atom(a)
             invars.append(v)
             avals.append(v.aval)
             if type(v.aval) is RefType:
                 refers = True
+            if v.aval.placed:
+                placed = True
         if refers and not (primitive.higher_order or dialects.takes_references[type(primitive)]):
             references.refuse(primitive, avals)
         if self.states:
@@ -131,9 +133,16 @@ class StageTrace(Trace):
         outs = []
         changes = False
         types = primitive.types(*avals, **params)
-        if partitioned or varying or in_host_memory:
+        if not placed:
+            placed = dialects.varies[type(primitive)] is not None
+            for aval in types:
+                if aval.placed:
+                    placed = True
+        if placed:
             types = laid_out(primitive, avals, params, types)
         for aval in types:
+            if aval.placed:
+                self.placed[:] = (True,)
             var = Var(aval)
             outvars.append(var)
             outs.append(StageTracer(self, var))
@@ -185,6 +194,8 @@ class StageTrace(Trace):
             if aval.has_qdd and high.is_mutable(aval):
                 aval = high.AvalQDD(aval, high.state_in(self.parent, x))
             entry = self.consts[id(x)] = (Var(aval), x)
+            if aval.placed:
+                self.placed[:] = (True,)
             if type(aval) is high.AvalQDD:
                 self.states[entry[0]] = aval.qdd
         return entry[0]

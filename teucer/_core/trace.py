@@ -32,7 +32,7 @@ typeof = aval_of
 class Trace:
     """One interpretation of primitives: evaluation, staging, differentiation, batching."""
 
-    __slots__ = ("alive", "parent", "__weakref__")
+    __slots__ = ("alive", "parent", "placed", "__weakref__")
     # state(x): the state of a value that changes (`_core.high_types`), None where the trace knows
     # nothing of it.
     state: Any = None
@@ -40,6 +40,9 @@ class Trace:
     def __init__(self, parent: Trace | None) -> None:
         self.parent = parent
         self.alive = True
+        # Not empty once a value has a type that says where it lies: one list for the traces of a
+        # program. Evaluation has none, since programs of primitives see to it.
+        self.placed: list[bool] = [] if parent is None or parent.parent is None else parent.placed
 
     @property
     def main(self) -> Trace:

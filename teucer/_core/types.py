@@ -34,13 +34,9 @@ __all__ = [
     "aval_rules",
     "float0",
     "high_types",
-    "in_host_memory",
     "is_valid_type",
-    "partitioned",
     "register_aval_of",
     "shape_text",
-    "summed",
-    "varying",
 ]
 
 float0 = dtypes.float0
@@ -58,6 +54,8 @@ class Aval(Stated):
     # (`_core.high_types`).
     is_high: bool = False
     has_qdd: bool = False
+    # Whether it says where values lie: over mesh axes, or in the memory of the host.
+    placed: bool = False
     # How it lies over explicit mesh axes; None where nothing is said, as of all types but arrays'.
     partition: Any = None
     _zero: Zero
@@ -140,15 +138,6 @@ class Aval(Stated):
 
 
 _NOTHING: frozenset[Any] = frozenset()
-# Not empty once a type with a sharding was made: before, no equation is asked for its partition.
-partitioned: list[bool] = []
-# The same for types that vary over manual mesh axes.
-varying: list[bool] = []
-# And for types of sums that are still to be taken over mesh axes, or whose cotangents are such
-# sums.
-summed: list[bool] = []
-# The same for types of values in the host's memory.
-in_host_memory: list[bool] = []
 DEVICE = MemorySpace.Device
 # The classes of libraries whose objects are values of high types (`_core.high_types`).
 high_types: list[type] = []
@@ -191,6 +180,7 @@ class ShapedArray(Aval):
         "ndim",
         "extended",
         "symbolic",
+        "placed",
         "_carrier",
     )
     _interned: ClassVar[memo.Interned[ShapedArray]] = memo.Interned()
@@ -245,15 +235,8 @@ class ShapedArray(Aval):
             self.ndim = len(shape)
             self.extended = isinstance(dtype, dtypes.ExtendedDType)
             self.symbolic = not is_constant(shape)
+            self.placed = partition is not None or bool(vma) or memory_space is not DEVICE
             self = cls._interned.keep(full, self)
-            if partition is not None:
-                partitioned[:] = (True,)
-                if partition.spec.unreduced or partition.spec.reduced:
-                    summed[:] = (True,)
-            if vma:
-                varying[:] = (True,)
-            if memory_space is not DEVICE:
-                in_host_memory[:] = (True,)
         return self
 
     def __reduce__(self) -> Any:

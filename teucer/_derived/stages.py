@@ -43,9 +43,9 @@ from teucer._programs.references.programs import (
 )
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._transform.dispatching import method
-from teucer._transform.jit import jit, job_of, stage_call
+from teucer._transform.jit import jit, stage_call
 from teucer._transform.jit_options import JitOptions
-from teucer._transform.staged import Staged, prefixed
+from teucer._transform.staged import Staged, job_of, prefixed
 from teucer._trees import pytrees
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import FastPath, dispatcher

@@ -12,7 +12,7 @@ from teucer._base import config
 from teucer._core.provided import provided
 from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
-from teucer._core.types import ShapedArray, aval_of, in_host_memory, summed
+from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, shardings
 from teucer._devices.chosen import from_hlo
 from teucer._devices.meshes import AxisType, Mesh
@@ -96,8 +96,12 @@ class Placement(NamedTuple):
     ) -> Memories:
         """Where the arguments that a program takes and its results are; where some are elsewhere,
         of all it is said."""
-        if not in_host_memory and not self.in_kinds and not self.out_kinds:
-            return NOWHERE_ELSE
+        if not self.in_kinds and not self.out_kinds:
+            for aval in (*in_avals, *out_avals):
+                if aval.placed:
+                    break
+            else:
+                return NOWHERE_ELSE
         ins, outs = (
             [
                 kind or _kind_of(aval)
@@ -504,14 +508,16 @@ def _in_type(wanted: meshes.AbstractMesh, mesh: BaseMesh) -> Any:
     return Mesh(mesh.devices.reshape(wanted.axis_sizes), wanted.axis_names, wanted.axis_types)
 
 
-def pinned_arguments(placement: Placement, in_avals: Sequence[ShapedArray]) -> tuple[Any, ...]:
+def pinned_arguments(
+    placement: Placement, in_avals: Sequence[ShapedArray], has_sums: bool
+) -> tuple[Any, ...]:
     """The shardings of arguments that are said, or follow from their types where a program has sums
     that are still to be taken.
 
     Without them the compiler might have an argument come in parts of a sum.
     """
     mesh: Any = placement.mesh
-    if not summed or AxisType.Auto in mesh.axis_types:
+    if not has_sums or AxisType.Auto in mesh.axis_types:
         return placement.ins
     return tuple(
         [

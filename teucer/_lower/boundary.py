@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
 from teucer._core.specs import PartitionSpec
-from teucer._core.types import summed
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._lower import text
 from teucer._lower.value import Value
@@ -121,7 +120,7 @@ def finished(
     ctx: Context, results: Sequence[Value], outs: Sequence[Sharding], mesh: BaseMesh | None
 ) -> tuple[Value, ...]:
     """The results of a program over a mesh as their types, and the shardings `outs`, say."""
-    if summed:  # XLA wants an operation where values begin or cease to be parts of a sum
+    if mesh is not None:  # XLA wants an operation where values begin or cease to be parts of a sum
         results = [
             ctx.summed(v, s)
             if type(s) is NamedSharding and s.spec.unreduced != v.aval.unreduced

@@ -20,10 +20,6 @@ from teucer._core.types import (
     DEVICE,
     ShapedArray,
     aval_of,
-    in_host_memory,
-    partitioned,
-    summed,
-    varying,
 )
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
@@ -249,20 +245,21 @@ class Context:
                 self.callers = self.calls()
         env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        literal, several, has_partitions = self.literal, len(self.platforms) > 1, bool(partitioned)
-        has_sums = bool(summed)
+        literal, several = self.literal, len(self.platforms) > 1
         tagged, outer_tags = tagging(), self.tags
         try:
             for eqn in jaxpr.eqns:
                 # Plain loops: this runs for every equation of every program (benchmarks/).
-                operands, avals, extended = [], [], False
+                operands, avals, extended, placed = [], [], False, False
                 for u in eqn.invars:
                     value = literal(u.val, u.aval) if type(u) is Literal else env[u]
                     operands.append(value)
                     extended = extended or value.aval.extended
+                    placed = placed or value.aval.placed
                 for v in eqn.outvars:
                     avals.append(v.aval)
                     extended = extended or v.aval.extended
+                    placed = placed or v.aval.placed
                 self.avals_out = avals
                 primitive = eqn.primitive
                 self.source, self.label = eqn.source, primitive.name
@@ -271,13 +268,13 @@ class Context:
                     self.tags = outer_tags if own is None else own
                 if (extended and not primitive.higher_order) or several:
                     results = self.lower_by_rule(primitive, operands, eqn.params, extended)
-                elif has_sums and gives_parts(primitive, [v.aval for v in operands], avals):
+                elif placed and gives_parts(primitive, [v.aval for v in operands], avals):
                     results = self.on_parts(
                         operands, avals, functools.partial(primitive.lower, self, **eqn.params)
                     )
                 else:
                     results = primitive.lower(self, *operands, **eqn.params)
-                if has_partitions and (
+                if placed and (
                     not primitive.higher_order
                     or any(a.unreduced for a in avals if type(a) is ShapedArray)
                 ):
@@ -308,14 +305,12 @@ class Context:
 
     def staged(self, f: Callable[..., Sequence[object]], *args: Value) -> ClosedJaxpr:
         """What a function of arrays does, as a jaxpr."""
-        avals = [v.aval for v in args]
-        if partitioned or varying or in_host_memory:  # only the results of an equation are laid out
-            avals = [
-                a
-                if a.partition is None and not a.vma and a.memory_space is DEVICE
-                else a.update(sharding=None, vma=frozenset(), memory_space=DEVICE)
-                for a in avals
-            ]
+        avals = [  # only the results of an equation are laid out
+            v.aval.update(sharding=None, vma=frozenset(), memory_space=DEVICE)
+            if v.aval.placed
+            else v.aval
+            for v in args
+        ]
         with axes.extended(self.manual.sizes if self.manual is not None else {}):
             return ClosedJaxpr(*stage_flat(f, avals))
 

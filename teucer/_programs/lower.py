@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from teucer._arrays import formats
 from teucer._base import config
 from teucer._base.collection import rarely_collected
+from teucer._core.dialects import SUMS
 from teucer._core.jaxpr import Jaxpr, Literal
 from teucer._devices.placement import (
     Memories,
@@ -185,7 +186,9 @@ def _main(job: Job, consts: Sequence[Value], arg_names: Sequence[str]) -> _Main:
     ins: tuple[Any, ...] = (None,) * len(invars)
     outs: tuple[Any, ...] = ()
     if placement.mesh is not None:
-        pinned_ins = pinned_arguments(placement, [v.aval for v in jaxpr.invars[n:]])
+        pinned_ins = pinned_arguments(
+            placement, [v.aval for v in jaxpr.invars[n:]], SUMS in jaxpr.dialects
+        )
         given = dict(zip(jaxpr.invars[n:], placement.ins, strict=True))
         handed_on = [None if isinstance(v, Literal) else given.get(v) for v in jaxpr.outvars]
         ins, outs = (

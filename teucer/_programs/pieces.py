@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._arrays import transfer
 from teucer._base import config
-from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
-from teucer._core.types import DEVICE, ShapedArray, in_host_memory
+from teucer._core.dialects import IN_HOST_MEMORY
+from teucer._core.jaxpr import Jaxpr
 from teucer._devices import shardings
 from teucer._devices.placement import Placement
 from teucer._executables import compilations
@@ -56,7 +56,7 @@ def pieces_of(job: Job) -> Pieces | None:
         or not _is_plain(placement)
         or not job.target.divides(jaxpr, job.mode)
         or is_over_mesh(jaxpr)
-        or (in_host_memory and _uses_host_memory(jaxpr))
+        or IN_HOST_MEMORY in jaxpr.dialects
     ):
         return None
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
@@ -108,20 +108,6 @@ def _is_plain(placement: Placement) -> bool:
         or placement.out_layouts
         or any(placement.in_kinds)
         or any(placement.out_kinds)
-    )
-
-
-def _uses_host_memory(jaxpr: Jaxpr) -> bool:
-    """Whether a value of a program lies in the memory of the host."""
-    return any(
-        v.aval.memory_space is not DEVICE
-        for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars))
-        if isinstance(v.aval, ShapedArray)
-    ) or any(
-        map(
-            _uses_host_memory,
-            (inner for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params)),
-        )
     )
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
 from teucer._core.calls import FlatCall, check_leaves, flatten_call, leaf_names, stage_user
@@ -20,17 +19,19 @@ from teucer._executables import compilations, misses, preload
 from teucer._executables import compile as executables
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
-from teucer._programs.job import Job
 from teucer._transform.dispatching import dispatching, method
 from teucer._transform.jit_calls import Inline, execute_staged, hoist_consts, jit_p, merge_equal
 from teucer._transform.jit_options import JitOptions, donated_leaves, options_of
 from teucer._transform.staged import (
     Staged,
     check_in_shardings,
+    check_traced,
+    job_of,
     naming_arguments,
-    placement_for,
     prefixed,
     refuse_given_twice,
+    refuse_structs,
+    run_apart,
     unhashable,
 )
 from teucer._trees import pytrees
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._xla.dispatcher import FastPath
 
-__all__ = ["call_jitted", "jit", "job_of", "make_jit", "stage_call"]
+__all__ = ["call_jitted", "jit", "make_jit", "stage_call"]
 
 # By function, then by signature: alike jits of one function share their traces.
 _staged = memo.Memo()
@@ -196,7 +197,7 @@ def call_jitted(
         outs = call_sized(fun, call, staged, sizes, options)
     elif current_trace() is not EVAL:
         if options.compiler_options or staged.dialects:
-            _check_traced(fun, call, staged, options)
+            check_traced(fun, call, staged, options.compiler_options)
         leaves: Iterable[Any] = (*staged.consts, *call.leaves)
         told = options.in_shardings is not None or options.out_shardings is not None
         if told:
@@ -217,11 +218,12 @@ def call_jitted(
         leaves = (*staged.consts, *call.leaves)
         check_no_tracers(leaves)
         if staged.dialects:
-            outs, fast = _run_apart(fun, call, staged, options)
+            refuse_given_twice(fun, call, staged)
+            outs, fast = run_apart(staged, call, job_of(staged, call, options))
         if outs is None:
             if config.debug_key_reuse.value:
                 note_keys(staged.jaxpr.jaxpr, leaves, "jit-compiled function")
-            _refuse_structs(staged, call.leaves)
+            refuse_structs(staged, call.leaves)
             job = job_of(staged, call, options)
             try:
                 program = program_for(job)
@@ -229,58 +231,6 @@ def call_jitted(
                 raise naming_arguments(err, staged, leaves) from None
             outs, fast = execute_staged(program, staged, leaves)
     return pytrees.tree_unflatten(staged.out_tree, outs), fast
-
-
-def _check_traced(
-    fun: Callable[..., object], call: FlatCall, staged: Staged, options: JitOptions
-) -> None:
-    if options.compiler_options and current_trace().staging():
-        raise ValueError(
-            "`compiler_options` can only be passed to top-level `jax.jit`. Got "
-            f"compiler_options={dict(options.compiler_options)} specified on a nested jit "
-            f"with name: {staged.debug_info.name}.\n  A program is compiled as a whole: give "
-            "them to the jit that compiles it."
-        )
-    if staged.dialects:
-        refuse_given_twice(fun, call, staged)
-
-
-def _run_apart(
-    fun: Callable[..., object], call: FlatCall, staged: Staged, options: JitOptions
-) -> tuple[Any, FastPath | None]:
-    """The results of a call on references, or on values of high types; None if it has none."""
-    from teucer._programs.references import programs
-
-    refuse_given_twice(fun, call, staged)
-    return programs.run_jitted(
-        job_of(staged, call, options), staged.consts, call.leaves, staged.out_tree
-    )
-
-
-def _refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
-    """Raise TypeError for an argument that stands for an array, and has no value."""
-    for i, x in enumerate(leaves):
-        if type(x) is ShapeDtypeStruct:
-            name = (*staged.debug_info.arg_names, *[""] * len(leaves))[i]
-            raise TypeError(
-                f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not a valid "
-                "JAX type.\n  It stands for an array. Give an array, or use it with eval_shape, "
-                "export, and the methods lower and trace of jitted functions."
-            )
-
-
-def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
-    """What is to be compiled for a call of a jitted function."""
-    return Job(
-        staged.jaxpr.jaxpr,
-        staged.debug_info.name,
-        placement_for(staged, call, options),
-        staged.donated,
-        options.keep_unused,
-        options.compiler_options,
-        options.outline,
-        staged.forecast,
-    )
 
 
 def _stage_dynamic(

@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.formats import at_boundary, check_argument
 from teucer._arrays.prefixes import Prefix, check_fit
+from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.calls import FlatCall, fun_name, leaf_names
 from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.trace import current_trace
 from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
 from teucer._executables import preload
+from teucer._programs.job import Job
 from teucer._transform.jit_options import JitOptions
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
+    from teucer._xla.dispatcher import FastPath
 
 __all__ = [
     "Staged",
     "check_in_shardings",
+    "check_traced",
+    "job_of",
     "naming_arguments",
     "placement_for",
     "prefixed",
     "refuse_given_twice",
+    "refuse_structs",
+    "run_apart",
     "unhashable",
 ]
 
@@ -58,6 +66,57 @@ def refuse_given_twice(fun: Callable[..., object], call: FlatCall, staged: Stage
         "jit",
         lambda: info.arg_names,
     )
+
+
+def check_traced(
+    fun: Callable[..., object],
+    call: FlatCall,
+    staged: Staged,
+    compiler_options: tuple[tuple[str, object], ...],
+) -> None:
+    """Check what may not be in a call under a trace."""
+    if compiler_options and current_trace().staging():
+        raise ValueError(
+            "`compiler_options` can only be passed to top-level `jax.jit`. Got "
+            f"compiler_options={dict(compiler_options)} specified on a nested jit "
+            f"with name: {staged.debug_info.name}.\n  A program is compiled as a whole: give "
+            "them to the jit that compiles it."
+        )
+    if staged.dialects:
+        refuse_given_twice(fun, call, staged)
+
+
+def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
+    """What is to be compiled for a call of a jitted function."""
+    return Job(
+        staged.jaxpr.jaxpr,
+        staged.debug_info.name,
+        placement_for(staged, call, options),
+        staged.donated,
+        options.keep_unused,
+        options.compiler_options,
+        options.outline,
+        staged.forecast,
+    )
+
+
+def run_apart(staged: Staged, call: FlatCall, job: Job) -> tuple[list[Any] | None, FastPath | None]:
+    """The results of a call on references, or on values of high types; None if it has none."""
+    from teucer._programs.references import programs
+
+    return programs.run_jitted(job, staged.consts, call.leaves, staged.out_tree)
+
+
+def refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
+    """Raise TypeError for an argument that stands for an array, and has no value."""
+    for i, x in enumerate(leaves):
+        if type(x) is ShapeDtypeStruct:
+            name = (*staged.debug_info.arg_names, *[""] * len(leaves))[i]
+            raise TypeError(
+                f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not a valid "
+                "JAX type.\n  It stands for an array. Give an array, or use it with eval_shape, "
+                "export, and the methods lower and trace of jitted functions."
+            )
 
 
 def prefixed(

@@ -16,8 +16,9 @@ from teucer._core.places import NOWHERE
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
-from teucer._core.trace import current_trace
-from teucer._core.types import Zero, partitioned
+from teucer._core.trace import Tracer, current_trace
+from teucer._core.types import Zero
+from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.typing import Atom, Cotangent, Value
@@ -194,7 +195,8 @@ class Accumulator:
 def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
     if ct is None or type(ct) is Zero:
         return
-    if partitioned:
+    aval = ct._carried if type(ct) is ArrayImpl else ct.aval if isinstance(ct, Tracer) else v.aval
+    if v.aval.placed or aval.placed:
         ct = array_ops.as_primal(ct, v.aval)
     before = ct_of.get(v)
     ct_of[v] = ct if before is None else array_ops.add_cotangents(before, ct)

@@ -16,7 +16,7 @@ from teucer._core.primitive import Axis
 from teucer._core.references import types as references
 from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
-from teucer._core.types import is_valid_type, partitioned
+from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.meshes import left_out
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
@@ -28,6 +28,7 @@ from teucer._trees.containers import (
     spec_types,
     vmappables,
 )
+from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
     from teucer._core.typing import Dim, Partition, Size, Value
@@ -123,7 +124,11 @@ def vmap(
             else fun
         )
         f = FlatFunction(lambda a, k: one(*a, **k), tree, "vmap", named=fun)
-        explicit = _explicit(flat, dims, spmd_axis_name) if partitioned else None
+        explicit = None
+        for x in flat:
+            if type(x) is not ArrayImpl or type(x._carried) is not ShapedArray or x._carried.placed:
+                explicit = _explicit(flat, dims, spmd_axis_name)
+                break
         if explicit is not None:
             flat = [laid_over(x, d, explicit) for x, d in zip(flat, dims, strict=True)]
         spread = spmd_axis_name if explicit is None else explicit.spec[0]

@@ -647,7 +647,8 @@ def _debug_callback(
             "first argument to jax.debug.callback must be callable, but got an object of type "
             f"{type(callback)}"
         )
-    if ordered and partitioned:
+    both = ordered and partitioned
+    if both:
         raise ValueError("`ordered` and `partitioned` cannot be set to True at the same time.")
     leaves, tree = pytrees.tree_flatten((args, kwargs))
     is_array = [isinstance(x, Tracer) or is_valid_type(x) for x in leaves]

@@ -257,11 +257,11 @@ def _product(trace: _Diagonals, args: tuple[Any, ...], params: Params) -> Any:
     if batched[0]:
         return None
     diagonal, matrix = (x, trace.written(y)) if is_left else (y, trace.written(x))
-    summed, across = contracted if is_left else contracted[::-1]
-    if sorted([*summed, diagonal.axis]) != list(range(diagonal.ndim)):
+    over, across = contracted if is_left else contracted[::-1]
+    if sorted([*over, diagonal.axis]) != list(range(diagonal.ndim)):
         return None
     # The axes of the matrix in the order of the diagonal's.
-    _, inner = zip(*sorted(zip(summed, across, strict=True)), strict=True)
+    _, inner = zip(*sorted(zip(over, across, strict=True)), strict=True)
     (aval,) = dot_general_p.types(typeof(x), typeof(y), **params)
     scale = None if diagonal.is_unit else diagonal.value
     rows = _rows_of(matrix, inner, aval.dtype, scale)

@@ -462,8 +462,8 @@ def cotangent_sharding(
             over[0] if over[0] == over[1] and over[0] <= wanted.spec.reduced else frozenset[Any]()
         )
         return wanted.with_spec(wanted.spec.update(unreduced=parts, reduced=()))
-    partitioned = [s for s in (typeof(x).partition for x in operands) if s is not None]
-    return partitioned[0].with_spec(()) if partitioned else None
+    own = [s for s in (typeof(x).partition for x in operands) if s is not None]
+    return own[0].with_spec(()) if own else None
 
 
 def _as_operand(out: Any, aval: ShapedArray, axes: Sequence[int]) -> Any:

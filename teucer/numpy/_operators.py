@@ -15,7 +15,7 @@ from teucer._base import config, dtypes, memo, tracebacks
 from teucer._core import trace
 from teucer._core.high_types import as_array
 from teucer._core.trace import Tracer
-from teucer._core.types import high_types, is_valid_type
+from teucer._core.types import is_valid_type
 from teucer._programs.run import shard_arg_fallback
 from teucer._transform.jit import call_jitted
 from teucer._transform.jit_options import JitOptions
@@ -114,7 +114,7 @@ def _array_operator(function: Any, symbol: str) -> Any:
 
     @tracebacks.api_boundary
     def cache_miss(x: Array, y: Array) -> tuple[Any, Any]:
-        if high_types and y is not (y := as_array(y)):
+        if y is not (y := as_array(y)):
             return cache_miss(x, y)[0], None
         if not accepts(x, y, symbol, swapped):
             return NotImplemented, None
@@ -145,7 +145,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
     if row.primitive is None:
 
         def operator(x: Array, y: Array) -> Any:
-            y = as_array(y) if high_types else y
+            y = as_array(y)
             return plain(x, y) if accepts(x, y, symbol, swapped) else NotImplemented
 
         return operator
@@ -165,7 +165,7 @@ def _tracer_operator(function: Any, row: Row) -> Any:
                 return (bind(y, x) if swapped else bind(x, y))[0]
         elif (kind is type(x) or kind is ArrayImpl) and y.aval is aval and aval in known:
             return (bind(y, x) if swapped else bind(x, y))[0]
-        if high_types and y is not (y := as_array(y)):
+        if y is not (y := as_array(y)):
             return fast_operator(x, y)
         if not accepts(x, y, symbol, swapped):
             return NotImplemented

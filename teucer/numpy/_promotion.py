@@ -11,8 +11,8 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, errors, memo
 from teucer._base.source import warn
 from teucer._core import array_ops
-from teucer._core.trace import Tracer, typeof
-from teucer._core.types import aval_of, is_valid_type, varying
+from teucer._core.trace import Tracer, _current, typeof
+from teucer._core.types import aval_of, is_valid_type
 from teucer.lax import _structure
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
     if config.numpy_rank_promotion.value != "allow":
         _report_ranks(name, [np.shape(x) for x in xs])
     dtype, weak, steps = plan
-    if varying and any(target is not None for _, target in steps):
+    if _current.trace.placed and any(target is not None for _, target in steps):
         xs = alike_before_repeated(*map(as_value, xs))
     out = []
     for x, (converted, target) in zip(xs, steps, strict=True):
@@ -113,7 +113,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
 def alike_before_repeated(*xs: Array) -> tuple[Any, ...]:
     """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
     sum of their cotangents is then as small as they are."""
-    return array_ops.alike(xs) if varying else xs
+    return array_ops.alike(xs) if _current.trace.placed else xs
 
 
 def _aval(name: str, xs: Any, i: int, x: Any) -> Any:

@@ -120,6 +120,7 @@ class ShardMapTrace(Trace):
 
     def __init__(self, devices: Devices) -> None:
         super().__init__(EVAL)
+        self.placed[:] = (True,)
         self.devices = devices
 
     def process(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
+import numpy as np
+
 from teucer._base import memo
 from teucer._core.provided import provided
 from teucer._core.types import (
@@ -43,12 +45,16 @@ __all__ = [
 ]
 
 
+# What is never a reference. Its type may be refused, with an error of its own.
+_HOST = np.ndarray, np.generic, int, float, complex
+
+
 def may_alias(xs: Sequence[Value]) -> bool:
     """Whether a reference, or a value that changes, is among values: then one given twice is
     refused."""
     for x in xs:
         kind = type(x)
-        if kind is not ArrayImpl:
+        if not (kind is ArrayImpl or isinstance(x, _HOST)):
             rule = aval_rules.get(kind)
             if rule is not None:
                 aval = rule(x)
@@ -157,6 +163,10 @@ class RefType(Aval):
     @property
     def partition(self) -> Any:
         return self.inner.partition
+
+    @property
+    def placed(self) -> bool:
+        return self.inner.placed
 
     @property
     def sharding(self) -> Any:
