@@ -18,10 +18,11 @@ from teucer._core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, jaxp
 from teucer._core.names import TRANSPOSE
 from teucer._derived.remat import inline_calls
 from teucer._optimize.passes import optimize
+from teucer._targets.outlining.bytes import bytes_of
 from teucer._transform.jit_calls import hoist_consts
 
 if TYPE_CHECKING:
-    from teucer._core.types import ShapedArray
+    pass
 
 __all__ = ["Live", "Peak", "Saving", "bytes_of", "is_backward", "peak_of", "size_text"]
 
@@ -105,14 +106,6 @@ def size_text(size: float) -> str:
     while abs(size) >= 1024 and i < len(units) - 1:
         size, i = size / 1024, i + 1
     return f"{size:.0f} {units[i]}" if i == 0 else f"{size:.1f} {units[i]}"
-
-
-def bytes_of(aval: ShapedArray) -> int:
-    """The bytes of a value; 0 for what has no place in memory, or none that is known."""
-    physical = getattr(aval, "physical", None)
-    if physical is None or aval.symbolic:
-        return 0
-    return int(physical.size * physical.dtype.itemsize)
 
 
 def is_backward(eqn: Eqn | None) -> bool:

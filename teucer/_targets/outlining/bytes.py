@@ -13,7 +13,11 @@ __all__ = ["bytes_of", "carried"]
 
 
 def bytes_of(aval: ShapedArray) -> int:
-    return int(aval.physical.size * aval.physical.dtype.itemsize)
+    """The bytes of a value; 0 for what has no place in memory, or none that is known."""
+    physical = getattr(aval, "physical", None)
+    if physical is None or aval.symbolic:
+        return 0
+    return int(physical.size * physical.dtype.itemsize)
 
 
 def carried(jaxpr: Jaxpr) -> int:
