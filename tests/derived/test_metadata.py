@@ -261,7 +261,9 @@ def test_functions_computed_on_the_host():
         )
 
 
-@pytest.mark.parametrize("value", [object(), None, b"x", [1], (1,), {}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), None, b"x", [1], (1,), {}], ids=lambda x: type(x).__name__
+)
 def test_values_of_metadata_are_strings_and_numbers(value):
     expected = "metadata values must be str, bool, int, or float, got .* for key 'bad'"
     with pytest.raises(TypeError, match=expected):
