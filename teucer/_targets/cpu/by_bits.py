@@ -140,7 +140,7 @@ class _Known:
             self.normal.update(eqn.outvars)
 
     def is_zero(self, v: Atom) -> bool:
-        return v.val == 0 if type(v) is Literal else v in self.zeros
+        return not np.any(v.val) if type(v) is Literal else v in self.zeros
 
     def is_normal(self, v: Atom) -> bool:
         """Whether it holds no subnormal numbers."""
@@ -151,7 +151,7 @@ class _Known:
 
 def _is_subnormal(v: Literal) -> bool:
     value = abs(np.asarray(v.val, v.aval.dtype))
-    return bool((value > 0) & (value < dtypes.finfo(value.dtype).tiny))
+    return bool(np.any((value > 0) & (value < dtypes.finfo(value.dtype).tiny)))
 
 
 def _write(eqn: Eqn, known: _Known) -> Write | None:
@@ -179,7 +179,7 @@ def _write(eqn: Eqn, known: _Known) -> Write | None:
 
 def _decides(v: Atom) -> bool:
     """Whether it is a constant beside which subnormal numbers are as zeros."""
-    return type(v) is Literal and bool(v.val != 0) and not _is_subnormal(v)
+    return type(v) is Literal and bool(np.all(v.val != 0)) and not _is_subnormal(v)
 
 
 @final
