@@ -10,6 +10,7 @@
 #   make bench-corpus   the corpus of programs beside JAX
 #   make bench-ops      time of each operation beside JAX
 #   make accuracy       errors of functions in ulp
+#   make guard          known answers against the installed jaxlib: values, times, memory
 #   make conformance    JAX's published tests, where they are laid out
 #   make docs           the documentation site
 #   make mutants        changes to the library that tests must notice; drawn by chance in a package:
@@ -42,13 +43,13 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
 SETUP_INPUTS := pyproject.toml Makefile
 
 .PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
-    conformance docs mutants lint format clean
+    guard conformance docs mutants lint format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
 
 help:
-	@sed -n '4,18s/^#   //p' Makefile
+	@sed -n '4,19s/^#   //p' Makefile
 
 setup: .venv/.installed
 
@@ -128,6 +129,10 @@ accuracy: .venv/.installed .venv-jax/.installed
 # Time of each operation beside JAX's; ARGS="--sizes 10 100000 sort cumsum" for some.
 bench-ops: .venv/.installed .venv-jax/.installed
 	$(BIN)/python benchmarks/operations.py --jax .venv-jax/bin/python $(ARGS)
+
+# Known answers against the installed jaxlib; three minutes.
+guard: .venv/.installed
+	$(BIN)/teucer guard
 
 # JAX's published tests, where tools/conformance/get_tests.sh has laid them out; about an hour.
 JAX_TESTS ?= ../JAX_TESTS

@@ -18,6 +18,7 @@ from teucer._core.provided import provided
 from teucer._executables import disk_cache, preload, stored
 from teucer._executables.callbacks import Trampoline
 from teucer._xla import client as xla
+from teucer._xla import guard
 from teucer._xla.dispatcher import forget_calls
 
 __all__ = [
@@ -333,6 +334,10 @@ def compile_module(
     switches: what the target tells the compiler of this module.
     Raises the compiler's error if XLA refuses the module or an option.
     """
+    if not guard.TRIED:
+        from teucer._executables import untried  # with releases that are tried nothing is said
+
+        untried.warn_once()
     if config.locations.value:
         text = _named_by_content(text)
     module = _module(text, devices, num_replicas, use_shardy, overrides or {}, switches)

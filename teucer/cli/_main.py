@@ -144,6 +144,14 @@ def _parser() -> argparse.ArgumentParser:
     cache = commands.add_parser("cache", help="where the compilation cache is and how large")
     cache.add_argument("--clear", action="store_true", help="remove all of its entries")
     cache.set_defaults(command=lambda options: _cache.cache(clear=options.clear))
+    guard = commands.add_parser(
+        "guard", help="run known answers against the installed jaxlib: values, times, memory"
+    )
+    guard.add_argument(
+        "pattern", nargs="?", default="", help="a regular expression of the answers' names"
+    )
+    guard.add_argument("-o", "--output", type=Path, default=None, help="a file of JSON with all")
+    guard.set_defaults(command=_guard)
     tune = commands.add_parser(
         "tune", help="measure what compiling and running takes here, for later processes"
     )
@@ -262,6 +270,13 @@ def _build_wheel(options: argparse.Namespace) -> int:
 
     print(_wheel.build(options.output))
     return 0
+
+
+def _guard(options: argparse.Namespace) -> int:
+    # Late, because it loads SciPy and all of numpy.
+    from teucer.cli.guard import guard
+
+    return guard(options.pattern, options.output)
 
 
 def _check_alias(options: argparse.Namespace) -> int:

@@ -1,0 +1,50 @@
+"""The warning that Teucer was not tried on the installed release of jaxlib."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+from teucer._base import source
+from teucer._executables.disk_cache import users_folder
+from teucer._xla import guard
+from teucer._xla.client import jaxlib_version
+
+__all__ = ["found_path", "warn_once"]
+
+
+def found_path() -> Path | None:
+    """Where `teucer guard` keeps what it found of this release; None without a folder of the
+    user's."""
+    folder = users_folder()
+    return None if folder is None else folder / f"guard-{jaxlib_version}.json"
+
+
+@functools.cache
+def warn_once() -> None:
+    """Warn, with what `teucer guard` found; not where it found nothing wrong."""
+    wrong = _wrong_answers()
+    if wrong == []:
+        return
+    if wrong is None:
+        known = "`teucer guard` runs known answers against it."
+    else:
+        more = "; ..." if len(wrong) > 3 else "."
+        known = f"`teucer guard` found wrong answers ({len(wrong)}): {'; '.join(wrong[:3])}{more}"
+    source.warn(
+        f"Teucer was not tried on jaxlib {jaxlib_version} (on {guard.TESTED[0]} to "
+        f"{guard.TESTED[-1]} it was). {known}"
+    )
+
+
+def _wrong_answers() -> list[str] | None:
+    """What is wrong by the last run of the guard; None where it never ran here."""
+    path = found_path()
+    try:
+        if path is None:
+            return None
+        found = json.loads(path.read_text())["found"]
+        return [f"{one['name']}: {one['fault']}" for one in found if one["fault"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
