@@ -135,7 +135,7 @@ def test_the_core_is_read_in_an_afternoon():
     assert sum(len(code_lines_of(p)) for p in path) <= MAX_READING_LINES
 
 
-def test_design_says_how_long_the_floors_are():
+def test_design_says_how_long_the_layers_are():
     said = re.findall(
         r"`(_\w+)` \((\d+)(?: statements)?\)", (ROOT / "docs" / "design.md").read_text()
     )
