@@ -12,11 +12,12 @@ import pytest
 
 import teucer
 import teucer.numpy as jnp
-from teucer._xla import guard as table
+from teucer._xla import guard
 from teucer._xla.client import jaxlib_version
 from teucer.cli import main
-from teucer.cli.guard import answers, command
-from teucer.cli.guard.answers import Answer, all_answers, check_values
+from teucer.cli.guard import command, table
+from teucer.cli.guard.answer import Answer, check_values
+from teucer.cli.guard.table import all_answers
 
 EVERY = {answer.name: answer for answer in all_answers()}
 
@@ -58,12 +59,12 @@ def test_what_differs_is_said(wrong, says):
 
 PROGRAM = """
 import os, sys, time
-from teucer.cli.guard import answers, child
+from teucer.cli.guard import answer, child
 def dies(): os.kill(os.getpid(), 9)
 def hangs(): time.sleep(60)
 def raises(): raise ValueError("of the compiler")
 table = {"right": lambda: "", "dies": dies, "hangs": hangs, "raises": raises, "wrong": lambda: "no"}
-child.all_answers = lambda: [answers.Answer(n, f, 3.0) for n, f in table.items()]
+child.all_answers = lambda: [answer.Answer(n, f, 3.0) for n, f in table.items()]
 child.main()
 """
 
@@ -86,7 +87,7 @@ def test_the_command(capsys, tmp_path):
     assert main(["guard", "^bits of float32", "-o", str(tmp_path / "found.json")]) == 0
     printed = capsys.readouterr().out
     assert f"jaxlib {jaxlib_version}: 1 known answers" in printed and "1 right, 0 wrong" in printed
-    assert all(fault.what in printed for fault in table.known_faults())
+    assert all(fault.what in printed for fault in guard.known_faults())
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["jaxlib"] == jaxlib_version and found["found"][0]["fault"] == ""
 
@@ -140,7 +141,6 @@ def test_a_release_that_is_not_tried_is_named_once(kept, says, tmp_path):
 
 def test_names_are_unique(monkeypatch):
     one = Answer("one", lambda: "")
-    monkeypatch.setattr(answers, "_TABLES", ("loops",))
-    monkeypatch.setattr("teucer.cli.guard.loops.ANSWERS", [one, one])
+    monkeypatch.setattr(table.loops, "ANSWERS", [one, one])
     with pytest.raises(AssertionError, match="two answers have one name"):
         all_answers()

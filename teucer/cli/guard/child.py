@@ -11,7 +11,7 @@ import sys
 import time
 
 import teucer as jax
-from teucer.cli.guard.answers import all_answers
+from teucer.cli.guard.table import all_answers
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from teucer._executables import untried
 from teucer._xla import guard as table
 from teucer._xla.client import jaxlib_version
 from teucer.cli._errors import CommandError
-from teucer.cli.guard.answers import all_answers
+from teucer.cli.guard.table import all_answers
 
 # The command line of the process that runs answers.
 CHILD = [sys.executable, "-m", "teucer.cli.guard.child"]

@@ -14,7 +14,7 @@ import numpy as np
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer.cli.guard.answers import Answer
+from teucer.cli.guard.answer import Answer
 
 __all__ = ["ANSWERS"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer.cli.guard.answers import Answer, check_values
+from teucer.cli.guard.answer import Answer, check_values
 
 __all__ = ["ANSWERS"]
 

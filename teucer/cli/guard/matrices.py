@@ -10,7 +10,7 @@ import scipy.linalg
 
 import teucer as jax
 import teucer.numpy as jnp
-from teucer.cli.guard.answers import Answer, check_values
+from teucer.cli.guard.answer import Answer, check_values
 
 __all__ = ["ANSWERS"]
 

@@ -11,7 +11,7 @@ import scipy.special
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer.cli.guard.answers import Answer, check_values
+from teucer.cli.guard.answer import Answer, check_values
 
 __all__ = ["ANSWERS"]
 

@@ -1,8 +1,7 @@
-"""What a known answer is, and all of them by name."""
+"""What a known answer is."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,10 +9,7 @@ import numpy as np
 
 import teucer as jax
 
-__all__ = ["Answer", "all_answers", "check_values"]
-
-# Modules of this package with a table ANSWERS.
-_TABLES = ("elementwise", "reductions", "products", "moving", "loops", "matrices", "costs")
+__all__ = ["Answer", "check_values"]
 
 
 class Answer(NamedTuple):
@@ -26,17 +22,6 @@ class Answer(NamedTuple):
     name: str
     check: Callable[[], str]
     seconds: float = 60.0
-
-
-def all_answers() -> list[Answer]:
-    """Those of every table, in order. Names are unique."""
-    found = [
-        answer
-        for table in _TABLES
-        for answer in importlib.import_module(f"teucer.cli.guard.{table}").ANSWERS
-    ]
-    assert len({answer.name for answer in found}) == len(found), "two answers have one name"
-    return found
 
 
 def check_values(
