@@ -88,6 +88,70 @@ def test_sums_of_products_are_wrong_without(without):
     assert wrong_by_products()
 
 
+def ones(x, c):
+    return (x @ jnp.ones((3, 3))).sum(0), x.sum() * jnp.ones(3)
+
+
+def number(x, c):
+    return (x @ jnp.full((3, 3), c)).sum(0), c * x.sum() * jnp.ones(3)
+
+
+def computed(x, c):
+    return (x @ (jnp.ones((3, 4)).T[:3] * 2 + 1)[:, :3]).sum(0), 3 * x.sum() * jnp.ones(3)
+
+
+def padded(x, c):
+    return (jnp.pad(x, ((0, 0), (0, 2))) @ jnp.ones((5, 3))).sum(0), x.sum() * jnp.ones(3)
+
+
+def batched(x, c):
+    x = x.reshape(-1, 8, 3)
+    product = jnp.einsum("bij,bjk->bik", x, jnp.ones((x.shape[0], 3, 3)))
+    return product.sum(1), jnp.repeat(x.sum((1, 2))[:, None], 3, 1)
+
+
+def called(x, c):
+    return (x @ jax.jit(lambda: jnp.ones((3, 3)))()).sum(0), x.sum() * jnp.ones(3)
+
+
+def in_a_loop(x, c):
+    def step(total, _):
+        return total + (x @ jnp.ones((3, 3))).sum(0), None
+
+    return lax.scan(step, jnp.zeros(3), None, length=2)[0], 2 * x.sum() * jnp.ones(3)
+
+
+def in_a_branch(x, c):
+    k = jnp.ones((3, 3))
+    found = lax.cond(c > 0, lambda k: (x @ k).sum(0), lambda k: x.sum(0), k)
+    return found, x.sum() * jnp.ones(3)
+
+
+def squared(x, c):
+    difference = x - c
+    product = jnp.dot(difference, jnp.full((3, 3), 2.0))
+    return (product * difference).sum(), 2 * (difference.sum(1) ** 2).sum()
+
+
+EQUAL = [ones, number, computed, padded, batched, called, in_a_loop, in_a_branch, squared]
+
+
+@pytest.mark.parametrize("f", EQUAL)
+@pytest.mark.parametrize("n", [8192, 30_000])
+def test_products_with_equal_numbers(f, n, optimised):
+    x = np.random.default_rng(0).random((n, 3), np.float32)
+    found, expected = jax.jit(f)(x, 0.5)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("f", [ones, number, padded, batched, squared])
+def test_products_with_equal_numbers_are_wrong_without(f, optimised, without):
+    """In all releases so far; where this fails, `_xla/guard.py` is to say the last one."""
+    x = np.random.default_rng(0).random((30_000, 3), np.float32)
+    found, expected = jax.jit(f)(x, 0.5)
+    assert not np.allclose(found, expected, rtol=0.1)
+
+
 def test_reductions_of_seven_axes():
     assert run(SEVEN.format(setup="")) == 0
 
@@ -134,11 +198,29 @@ def test_what_meets_a_fault(f, args, expected, monkeypatch):
     assert faults.switches_around(jax.make_jaxpr(f)(*types).jaxpr) == expected
 
 
+@pytest.mark.parametrize(
+    ("f", "meets"),
+    [
+        *[(f, True) for f in EQUAL],
+        (lambda x, c: (x @ x.T).sum(), False),
+        (lambda x, c: (x @ jnp.eye(3)).sum(), False),
+        (lambda x, c: (x @ x.T).sum() + (jnp.ones((3, 3)) * 2).sum(), False),
+        (lambda x, c: x @ jnp.ones((3, 3)), False),
+    ],
+)
+def test_what_multiplies_equal_numbers(f, meets, monkeypatch):
+    for name in ("_FUSES_PRODUCTS", "_REDUCES_FEW_AXES", "_COPIES_IN_LOOPS"):
+        monkeypatch.setattr(faults, name, False)
+    jaxpr = jax.make_jaxpr(f)(np.ones((64, 3), np.float32), 0.5).jaxpr
+    assert faults.switches_around(jaxpr).overrides == (xla.ALONE if meets else {})
+
+
 def test_releases_have_the_faults_between_first_and_last():
     names = {v: {fault.name for fault in guard.known_faults(v)} for v in guard.TESTED}
     assert "products fused with sums" in names["0.10.2"] - names["0.11.0"]
     assert "reductions of seven axes" in (names["0.10.2"] & names["0.11.0"]) - names["0.11.1"]
     assert "loops that copy" in names["0.11.1"] - names["0.11.2"] - names["0.11.0"]
     assert "calls that miss copies" in names["0.12.0.1"] - names["0.11.2"]
-    assert all("maxima without NaN" in found for found in names.values())
+    everywhere = {"maxima without NaN", "products with equal numbers fused with sums"}
+    assert all(everywhere <= found for found in names.values())
     assert guard.known_faults("0.13.0.dev1") == guard.known_faults("0.12.0.1")

@@ -42,6 +42,15 @@ FAULTS = (
         "https://github.com/jax-ml/jax/issues/39103",
     ),
     Fault(
+        "products with equal numbers fused with sums",
+        "0.10.2",
+        None,
+        "A sum over eight thousand rows or more of a product with `ones`, `zeros` or `full` is a "
+        "fraction of what it should be, or garbage.",
+        "YNNPACK computes products alone, in programs that have such.",
+        "seen here: (x @ jnp.ones((3, 3))).sum(0), x of 10,000 rows; JAX has it",
+    ),
+    Fault(
         "reductions of seven axes",
         "0.10.2",
         "0.11.0",

@@ -45,6 +45,26 @@ def _sum_of_product(rows: int, n: int, axis: int, dtype: str) -> str:
     return check_values(g, [m, np.ascontiguousarray(x.T)], exact, 1e-6)
 
 
+def _equal_numbers(form: str) -> str:
+    """A product with `ones` or `full`, summed."""
+    x = np.random.default_rng(0).random((10_000, 3))
+    f, exact = {
+        "ones": (lambda x, c: (x @ jnp.ones((3, 3))).sum(0), x.sum()),
+        "full": (lambda x, c: (x @ jnp.full((3, 3), c)).sum(0), 2 * x.sum()),
+        "padded": (
+            lambda x, c: (jnp.pad(x, ((0, 0), (0, 2))) @ jnp.ones((5, 3))).sum(0),
+            x.sum(),
+        ),
+        "of a batch": (
+            lambda x, c: jnp.einsum(
+                "bij,bjk->bik", x.reshape(-1, 8, 3), jnp.ones((1250, 3, 3))
+            ).sum((0, 1)),
+            x.sum(),
+        ),
+    }[form]
+    return check_values(f, [x, 2.0], np.full(3, exact), 1e-9)
+
+
 def _mapped() -> str:
     """vmap of a product of a matrix and a vector, and a sum."""
     m, x = np.eye(3), np.zeros((16_385, 3))
@@ -134,6 +154,12 @@ ANSWERS = (
         for rows, n in ((3, 32_769), (3, 16_385), (8, 70_001))
         for axis in (0, 1)
         for dtype in ("float32", "float64")
+    ]
+    + [
+        Answer(
+            f"sum of a product with equal numbers, {form}", functools.partial(_equal_numbers, form)
+        )
+        for form in ("ones", "full", "padded", "of a batch")
     ]
     + [
         Answer("mapped products of vectors, summed", _mapped),
