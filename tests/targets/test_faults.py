@@ -133,7 +133,23 @@ def squared(x, c):
     return (product * difference).sum(), 2 * (difference.sum(1) ** 2).sum()
 
 
-EQUAL = [ones, number, computed, padded, batched, called, in_a_loop, in_a_branch, squared]
+def in_windows(x, c):
+    found = lax.reduce_window(x @ jnp.ones((3, 3)), 0.0, lax.add, (16, 3), (16, 3), "VALID")
+    return found[:, 0], 3 * x.sum(1)[: len(x) // 16 * 16].reshape(-1, 16).sum(1)
+
+
+EQUAL = [
+    in_windows,
+    ones,
+    number,
+    computed,
+    padded,
+    batched,
+    called,
+    in_a_loop,
+    in_a_branch,
+    squared,
+]
 
 
 @pytest.mark.parametrize("f", EQUAL)
@@ -144,7 +160,7 @@ def test_products_with_equal_numbers(f, n, optimised):
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
-@pytest.mark.parametrize("f", [ones, number, padded, batched, squared])
+@pytest.mark.parametrize("f", [in_windows, ones, number, padded, batched, squared])
 def test_products_with_equal_numbers_are_wrong_without(f, optimised, without):
     """In all releases so far; where this fails, `_xla/guard.py` is to say the last one."""
     x = np.random.default_rng(0).random((30_000, 3), np.float32)

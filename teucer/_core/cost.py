@@ -44,6 +44,7 @@ class Work(enum.Enum):
     TRANSPOSE = "elements in another order of axes"
     RESHAPE = "the same elements in the same order"
     PART = "parts of an array along an axis"
+    WINDOW = "elements of windows, combined"
 
 
 class Cost(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, final
 import numpy as np
 
 from teucer._core import array_ops, dialects, partition
-from teucer._core.cost import Cost, of_operand
+from teucer._core.cost import Cost, Work, of_operand
 from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -81,7 +81,7 @@ class _WindowReduction(Primitive):
     """
 
     __slots__ = ()
-    cost = Cost(moves=_visited, operations=of_operand)
+    cost = Cost(moves=_visited, work=Work.WINDOW, operations=of_operand)
 
     def __init__(self, name: str, op: str, accepts: Accepts) -> None:
         self.name, self.op, self.accepts = name, op, accepts
@@ -310,7 +310,7 @@ class ReduceWindow(Primitive):
 
     __slots__ = ()
     name = "reduce_window"
-    cost = Cost(operations=of_operand)
+    cost = Cost(work=Work.WINDOW, operations=of_operand)
     multiple_results = True
 
     def types(

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from teucer._core import structure
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._xla import client as xla
@@ -18,10 +19,6 @@ _FUSES_EQUAL_NUMBERS = guard.has("products with equal numbers fused with sums")
 _REDUCES_FEW_AXES = guard.has("reductions of seven axes")
 _COPIES_IN_LOOPS = guard.has("loops that copy")
 _ANY = _FUSES_PRODUCTS or _FUSES_EQUAL_NUMBERS or _REDUCES_FEW_AXES or _COPIES_IN_LOOPS
-_PRODUCTS = frozenset(["dot_general"])
-_REDUCTIONS = frozenset(
-    ["reduce", "reduce_max", "reduce_min", "reduce_prod", "reduce_sum", "reduce_window"]
-)
 
 
 class _Found(NamedTuple):
@@ -55,11 +52,11 @@ def _found(jaxpr: Jaxpr) -> _Found:
     if found is None:
         each = [_Found()]
         for eqn in jaxpr.eqns:
-            name = eqn.primitive.name
-            reduces = name in _REDUCTIONS
+            cost = eqn.primitive.cost
+            reduces = cost.reduces or cost.work is Work.WINDOW
             each.append(
                 _Found(
-                    name in _PRODUCTS,
+                    cost.work is Work.PRODUCT,
                     reduces,
                     reduces and eqn.invars[0].aval.ndim >= 7,
                     structure.is_loop(eqn.primitive),
@@ -97,7 +94,7 @@ def _equal_numbers(jaxpr: Jaxpr, places: Collection[int]) -> tuple[bool, list[in
         if not inner:
             if eqn.invars and len(which) == len(eqn.invars):
                 equal.update(eqn.outvars)
-            multiplied |= eqn.primitive.name in _PRODUCTS and any(
+            multiplied |= eqn.primitive.cost.work is Work.PRODUCT and any(
                 eqn.invars[i].aval.ndim for i in which
             )
         elif len(inner) == 1 and len(inner[0].invars) == len(eqn.invars):

@@ -158,7 +158,7 @@ ANSWERS = (
         for name, check in {
             "loops in loops": _nested,
             "loop until a number is small": _until,
-            "branches": _branches,
+            "one of three branches": _branches,
             "branches in a loop": _branch_in_loop,
             "gradient through a scan": _gradient,
             "mapped loops of different lengths": _mapped_loop,
