@@ -103,7 +103,14 @@ def tight(x):
     return f(x) + jax.nn.relu(x) + root
 
 
-@pytest.mark.parametrize("within", [jax.jit, jax.grad, lambda f: jax.jit(jax.grad(f))])
+@pytest.mark.parametrize(
+    "within",
+    [
+        jax.jit,
+        pytest.param(jax.grad, marks=pytest.mark.slow),  # half a minute: each trace is looked for
+        pytest.param(lambda f: jax.jit(jax.grad(f)), marks=pytest.mark.slow),
+    ],
+)
 def test_rules_of_users_do_not_keep_arguments(within):
     with jax.checking_leaks():
         within(lambda x: tight(x))(1.0)
