@@ -9,8 +9,8 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._targets import outlined_call
 from teucer._targets.outlined_call import _reorders
-from teucer._xla import client as xla
 from teucer.sharding import AxisType
 
 P = jax.P
@@ -90,7 +90,7 @@ def calls(step, args):
 @pytest.mark.parametrize("missed", [False, True], ids=["calls", "rows"])
 @pytest.mark.parametrize("mode", MODES)
 def test_outlined_over_a_mesh_is_as_on_one_device(mode, missed, monkeypatch):
-    monkeypatch.setattr(xla, "CALLS_MISS_COPIES", missed)
+    monkeypatch.setattr(outlined_call, "MISSES_COPIES", missed)
     expected = jax.jit(step_of(loss))(params(), rng(BATCH, 4, WIDTH))
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(MODES[mode],) * 2)
     with jax.set_mesh(mesh):
@@ -108,7 +108,7 @@ def test_outlined_over_a_mesh_is_as_on_one_device(mode, missed, monkeypatch):
 
 def test_kernels_that_reorder_are_written_in_place(monkeypatch):
     """Where XLA forgets to copy what passes between calls, and rows could not be divided."""
-    monkeypatch.setattr(xla, "CALLS_MISS_COPIES", True)
+    monkeypatch.setattr(outlined_call, "MISSES_COPIES", True)
     mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
 
     def network(a):

@@ -22,13 +22,13 @@ from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
+from teucer._targets import outlined_call
 from teucer._targets.cpu.rates import committed
 from teucer._targets.outlining.constants import FORCED_COSTS, Costs
 from teucer._targets.outlining.outline import _Program, outline
 from teucer._targets.outlining.repeats import Repeat, repeats
 from teucer._targets.table import target_of
 from teucer._transform.jit_calls import hoist_consts
-from teucer._xla import client as xla
 
 COSTS = committed().costs
 CALLS_ONLY = FORCED_COSTS._replace(steps=10**9)
@@ -714,7 +714,7 @@ def test_calls_carry_rows_where_copies_are_forgotten(monkeypatch):
     a, b = np.eye(4, dtype=np.float32) * 3 + rng(4, 4) / 8, rng(4)
     expected = jax.jit(network, outline=False)(a, b)
     for missed in (True, False):
-        monkeypatch.setattr(xla, "CALLS_MISS_COPIES", missed)
+        monkeypatch.setattr(outlined_call, "MISSES_COPIES", missed)
         f = jax.jit(lambda a, b: network(a, b), outline=True)
         for got, want in zip(f(a, b), expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["StayingCall", "outlined_call_p", "reshaped", "row"]
+__all__ = ["MISSES_COPIES", "StayingCall", "outlined_call_p", "reshaped", "row"]
 
-_MISS_COPIES = guard.has("calls that miss copies")
+# Whether the compiler may forget to copy an operand into the order that a call wants it in.
+MISSES_COPIES = guard.has("calls that miss copies")
 
 
 @structure.calls("jaxpr")
@@ -53,9 +54,9 @@ class OutlinedCall(StayingCall):
             return ctx.inline(jaxpr, *values)
         stays = 'mhlo.frontend_attributes = {inlineable = "false"}'
         divided = ctx.module.mesh is not None and not ctx.all_manual()
-        if divided and _MISS_COPIES and _reorders(jaxpr.jaxpr):
+        if divided and MISSES_COPIES and _reorders(jaxpr.jaxpr):
             return ctx.inline(jaxpr, *values)
-        if divided or not _MISS_COPIES:  # the compiler could not divide rows as it divides arrays
+        if divided or not MISSES_COPIES:  # the compiler could not divide rows as it divides arrays
             return ctx.call("outlined", jaxpr, *values, attributes=stays)
         # What crosses the call is rows of numbers, which have one layout only.
         key = (jaxpr.jaxpr, ctx.platforms, "rows")

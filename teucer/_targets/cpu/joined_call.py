@@ -14,8 +14,8 @@ import numpy as np
 from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._lower import text
+from teucer._targets import outlined_call
 from teucer._targets.outlined_call import StayingCall, reshaped, row
-from teucer._xla import guard
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -38,7 +38,7 @@ class JoinedCall(StayingCall):
         # XLA aborts the process where nothing in the called function reads one of its parameters,
         # as after a simplification. So it has one, a tuple, with a number that it gives back.
         number = ctx.constant(np.zeros((), np.int32))
-        carried = row if guard.has("calls that miss copies") else _as_it_is
+        carried = row if outlined_call.MISSES_COPIES else _as_it_is
         ins, outs = (
             [number.aval, *map(carried, avals)] for avals in (jaxpr.in_avals, jaxpr.out_avals)
         )
