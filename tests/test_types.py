@@ -82,16 +82,17 @@ CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
 # Parameters of these layers that may be anything: how many in which file, and why.
 UNTYPED = {
     "_core/calls.py": (2, "what users pass, which is checked there"),
+    "_core/dialects.py": (2, "padded sizes, defined on a layer above; keys of a dict"),
     "_core/high_types.py": (7, "values of libraries' types: only their class knows their members"),
     "_core/jaxpr.py": (3, "fields by name, options of the printer"),
     "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a layer above"),
     "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
-    "_core/primitive.py": (1, "padded sizes, defined on a layer above"),
     "_core/printer.py": (
         4,
         "parameters of any primitive; it knows classes by name, lest it import a circle",
     ),
     "_core/references/types.py": (2, "fields by name, a reference of a library's type"),
+    "_core/structure.py": (11, "values of any interpreter, or parameters of any primitive"),
     "_core/stand_ins.py": (1, "objects of users' classes"),
     "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
     "_lower/context.py": (1, "constants with hooks of their own"),
@@ -106,7 +107,7 @@ UNTYPED = {
     "_programs/run.py": (1, "arrays of XLA, whose classes are untyped"),
     "_transform/jit_options.py": (1, "what users pass, which is checked there"),
     "_transform/jit_calls.py": (1, "padded sizes"),
-    "_transform/transpose.py": (3, "cotangents, accumulators and references by variable"),
+    "_transform/transpose.py": (2, "cotangents, accumulators and references by variable"),
     "_transform/vmap.py": (2, "an axis, or the specification of a library's type"),
 }
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["index_in_dim", "of_window", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
+__all__ = ["index_in_dim", "pad", "pad_p", "slice", "slice_in_dim", "slice_p"]
 
 
 def of_window(rule: Labels, shape: Sequence[Size]) -> Labels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._core import structure
 from teucer._core.cost import Work
@@ -11,6 +11,9 @@ from teucer._core.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._xla import client as xla
 from teucer._xla import guard
+
+if TYPE_CHECKING:
+    from teucer._core.jaxpr import Atom
 
 __all__ = ["switches_around"]
 
@@ -82,10 +85,10 @@ def _equal_numbers(jaxpr: Jaxpr, places: Collection[int]) -> tuple[bool, list[in
     known: tuple[bool, list[int]] | None = jaxpr.cache.get(key)
     if known is not None:
         return known
-    equal: set[Any] = {v for i, v in enumerate(jaxpr.invars) if i in places}
+    equal: set[Atom] = {v for i, v in enumerate(jaxpr.invars) if i in places}
     multiplied = False
 
-    def is_equal(v: Any) -> bool:
+    def is_equal(v: Atom) -> bool:
         return type(v) is Literal or v.aval.ndim == 0 or v in equal
 
     for eqn in jaxpr.eqns:
