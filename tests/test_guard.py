@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +145,16 @@ def test_names_are_unique(monkeypatch):
     monkeypatch.setattr(table.loops, "ANSWERS", [one, one])
     with pytest.raises(AssertionError, match="two answers have one name"):
         all_answers()
+
+
+def test_the_page_says_what_the_table_says():
+    page = (Path(__file__).parent.parent / "docs" / "guard.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    for fault in guard.FAULTS:
+        (row,) = [line for line in rows if line.startswith(f"| {fault.name}: ")]
+        until = "" if fault.last == fault.first else f" to {fault.last}" if fault.last else " on"
+        assert fault.what[1:] in row and fault.remedy in row
+        assert f"| {fault.first}{until} |" in row
+    for release in guard.TESTED:
+        assert any(line.startswith(f"| {release} | ") for line in rows), release
+    assert f"{len(EVERY)} known answers" in page
