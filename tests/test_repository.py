@@ -400,3 +400,29 @@ def test_nobody_but_targets_asks_for_a_platform():
         ]
 
     assert not offenders(MODULES, fault)
+
+
+def test_private_modules_list_names_only_where_they_hand_them_on():
+    """`lax` and `numpy` hand on what their modules list; others need an underscore alone."""
+
+    def fault(path):
+        parts = path.relative_to(ROOT / "teucer").parts
+        private = any(part.startswith("_") and part != "__init__.py" for part in parts)
+        if not private or parts[0] in ("lax", "numpy"):
+            return None
+        body = tree_of(path).body
+        imported = {
+            alias.asname or alias.name
+            for node in body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        return [
+            node.lineno
+            for node in body
+            if isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "__all__"
+            and not imported.intersection(ast.literal_eval(node.value))
+        ]
+
+    assert not offenders(MODULES, fault)

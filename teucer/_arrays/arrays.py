@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from teucer._base.dtypes import ExtendedDType
     from teucer._core.typing import DTypeLike, HostArray, Value
 
-__all__ = ["DLPACK_KINDS", "Array", "ArrayImpl", "Shard", "check_live", "retyped", "to_numpy"]
 
 Array = xla.Array
 ArrayImpl = xla.ArrayImpl

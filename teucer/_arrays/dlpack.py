@@ -15,8 +15,6 @@ import numpy as np
 
 from teucer._base import dtypes
 
-__all__ = ["HOST_KINDS", "host_view"]
-
 # DLPack's numbers of kinds of devices whose memory the host reads: the CPU, and memory pinned for
 # CUDA and ROCm.
 HOST_KINDS = frozenset({1, 3, 11})

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Size
     from teucer._xla.arrays import ArrayImpl
 
-__all__ = [
-    "Format",
-    "Layout",
-    "at_boundary",
-    "check_argument",
-    "mode",
-    "order_by",
-    "order_in",
-    "order_of",
-]
 
 # By layout as the runtime has it.
 _orders: dict[Any, tuple[int, ...] | None] = {}

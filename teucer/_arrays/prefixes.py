@@ -19,8 +19,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._trees.pytrees import PyTreeDef
 
-__all__ = ["Prefix", "check_fit", "everywhere", "place_of", "prefixes"]
-
 
 class Prefix(NamedTuple):
     """Shardings or layouts of arguments or results: a tree prefix, hashable."""

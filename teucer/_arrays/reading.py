@@ -17,8 +17,6 @@ from teucer._xla import arrays as xla
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["raise_ended", "replace_buffers", "wait", "was_ended"]
-
 
 class _Ended(threading.local):
     """What ended the last wait of a thread for an array that NumPy asked for: NumPy takes no

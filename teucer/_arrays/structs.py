@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike, Value
     from teucer._devices.shardings import Sharding
 
-__all__ = ["ShapeDtypeStruct", "as_struct", "described", "typeof"]
-
 
 @final
 class ShapeDtypeStruct:

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from teucer._devices.shardings import Sharding
     from teucer._xla.client import Device
 
-__all__ = [
-    "as_sharding",
-    "from_parts",
-    "host_rules",
-    "host_value",
-    "put",
-    "put_array",
-    "put_view",
-    "same_cut",
-    "to_sharding",
-]
-
 
 def _canonical(x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(x, aval_of(np.asarray(x)).dtype)

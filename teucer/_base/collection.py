@@ -8,8 +8,6 @@ import gc
 import threading
 from typing import Any, final
 
-__all__ = ["rarely_collected"]
-
 # Containers that are made, less those that are freed, between searches; Python's own number is 700
 # to 2000.
 RARELY = 100_000

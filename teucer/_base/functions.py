@@ -10,9 +10,6 @@ from typing import Any
 
 from teucer._base.source import is_internal, known_files
 
-__all__ = ["UNKNOWN", "definition", "fun_name", "fun_text", "is_own", "of_code", "where"]
-
-
 UNKNOWN = "<unknown>"
 """The place of what is not defined in Python."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["IDLE"]
-
 # The kind of a default is that of its values; None stands for options of text or of ints.
 IDLE: dict[str, dict[str, Any]] = {
     "it belongs to a converter or a kernel library that Teucer does not have": {

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["lazy_module", "listing"]
-
 # on_handing(module, name, value): what is done with a name that a public module hands on for the
 # first time
 # (`teucer.compat`).

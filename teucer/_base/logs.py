@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["set_debug_modules", "set_level"]
-
 _logged: list[str] = []
 
 

@@ -8,8 +8,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Generic, Self, TypeVar, final
 
-__all__ = ["RECENT", "Interned", "Memo", "Unique", "forget", "remember"]
-
 T = TypeVar("T")
 
 LIMIT = 4096  # of what took a compilation to make

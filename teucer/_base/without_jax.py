@@ -9,8 +9,6 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, NoReturn, final
 
-__all__ = ["exclude_jax"]
-
 
 def exclude_jax() -> None:
     """Let jax not be imported from now on, where it is installed.

@@ -20,8 +20,6 @@ from teucer._xla.arrays import ArrayImpl
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Cotangent, Dim, DType, Size, Value
 
-__all__ = ["add_cotangents", "alike", "broadcast", "instantiate", "moveaxis", "vary", "zeros"]
-
 
 def zeros(aval: Aval) -> Any:
     """An array of zeros of type `aval`, or the zero among the values of a high type."""

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["axis_key", "axis_size", "extended", "known_place", "manual_axes"]
-
 
 class _Axes(threading.local):
     sizes: Mapping[Any, Any] = {}

@@ -23,8 +23,6 @@ from teucer._core.jaxpr import (
 from teucer._core.partition import laid_out
 from teucer._core.types import aval_of
 
-__all__ = ["check_jaxpr"]
-
 
 def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Raise JaxprTypeError unless the jaxpr, and every jaxpr in it, is well formed.

@@ -11,25 +11,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Aval, Avals, Params
 
-__all__ = [
-    "CHEAP",
-    "CHEAP_MOVE",
-    "EXPENSIVE",
-    "FUNCTION",
-    "FUSED",
-    "LONG",
-    "MOVE",
-    "REDUCED",
-    "SEVERAL",
-    "STILL",
-    "UNKNOWN",
-    "Cost",
-    "Work",
-    "cubes",
-    "nothing",
-    "of_operand",
-]
-
 
 class Work(enum.Enum):
     """What compilers have code of its own for, or see through."""

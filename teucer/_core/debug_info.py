@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from teucer._core.stage import StageTrace
     from teucer._core.typing import Atom
 
-__all__ = ["DebugInfo", "origin_of", "reason_for"]
-
 
 class DebugInfo:
     """For messages: what is being traced, and how its flat arguments are called. Looked up when a

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Value
 
-__all__ = ["HIGH", "IN_HOST_MEMORY", "REFERENCES", "SUMS", "Table", "kinds_of", "through"]
 
 # The dialects that a pass removes from a jaxpr (`Jaxpr.dialects`).
 HIGH, REFERENCES = "high types", "references"

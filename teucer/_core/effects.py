@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DCE_SINK", "Effect", "EffectTypes"]
-
 
 class Effect(NamedTuple):
     """An effect: its kind ('debug', 'io'; 'library' for those of libraries), and whether such

@@ -18,31 +18,6 @@ from teucer._xla.arrays import ArrayImpl
 if TYPE_CHECKING:
     from teucer._core.typing import Size, Value
 
-__all__ = [
-    "AvalMutableQDD",
-    "AvalQDD",
-    "HighSpec",
-    "HighType",
-    "MappingSpec",
-    "MutableHighType",
-    "MutableQDD",
-    "StateEffect",
-    "as_array",
-    "aval_mapping_handlers",
-    "aval_method",
-    "aval_property",
-    "cur_qdd",
-    "fits",
-    "is_high",
-    "is_mutable",
-    "low_types",
-    "low_values",
-    "member_of",
-    "refuse_high",
-    "register_hitype",
-    "stated",
-]
-
 
 class MappingSpec:
     """What `vmap` is told of the axes of a value of a high type. Each type has specs of its own."""

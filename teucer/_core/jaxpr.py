@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Source, Value
 
-__all__ = [
-    "Atom",
-    "ClosedJaxpr",
-    "DropVar",
-    "Eqn",
-    "Jaxpr",
-    "Literal",
-    "Var",
-    "eval_jaxpr",
-    "interpret",
-    "join_effects",
-    "jaxprs_in_params",
-    "new_eqn",
-    "subjaxprs",
-]
 
 _outvars = attrgetter("outvars")
 

@@ -12,8 +12,6 @@ from teucer._core.trace import Trace, Tracer
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["check_alive", "check_leaks", "leak_message"]
-
 
 def check_alive(x: Value) -> None:
     """Raise UnexpectedTracerError if `x` is a tracer whose trace has ended."""

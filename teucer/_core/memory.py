@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["HOST_KIND", "MemorySpace", "space_of"]
-
 # The memory of the host that devices can read.
 HOST_KIND = "pinned_host"
 

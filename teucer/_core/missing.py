@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval
 
-__all__ = ["MissingRule", "NotLinear", "Undefined", "no_rule"]
 
 _REMEDIES = {
     "jvp": "{name} has no derivative. Keep derivatives away from it, jax.lax.stop_gradient, or "

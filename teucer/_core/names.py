@@ -19,27 +19,6 @@ from teucer._base.functions import is_own
 if TYPE_CHECKING:
     from teucer._core.typing import Source, Value
 
-__all__ = [
-    "JVP",
-    "NO_SCOPES",
-    "TRANSPOSE",
-    "VMAP",
-    "Tagged",
-    "Transform",
-    "Used",
-    "apart",
-    "called",
-    "extended",
-    "joined",
-    "scope",
-    "stack_text",
-    "tagged",
-    "tagging",
-    "tags_of",
-    "within",
-    "without",
-]
-
 
 @final
 class Transform(str):

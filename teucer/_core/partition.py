@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
     from teucer._core.typing import Aval, Dims, Params, Partition, Size, Value
 
-__all__ = [
-    "Labels",
-    "aligned",
-    "alike",
-    "batched",
-    "called",
-    "check_parts",
-    "check_same_parts",
-    "every",
-    "gives_parts",
-    "kept",
-    "laid_out",
-    "leading",
-    "parts_of_sum",
-    "reshaped",
-    "varies_over",
-    "whole",
-]
 
 Axes = tuple[Any, ...]
 NOTHING: frozenset[Any] = frozenset()

@@ -13,7 +13,6 @@ from teucer._xla import pretty as pp
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn, Jaxpr
 
-__all__ = ["STYLE", "Rows", "fragment", "notebook"]
 
 STYLE = """
 .tj { font: 13px/1.45 ui-monospace, monospace; }

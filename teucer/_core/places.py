@@ -15,7 +15,6 @@ from teucer._core.names import NO_SCOPES, Transform, stack_text
 if TYPE_CHECKING:
     from teucer._core.typing import Source
 
-__all__ = ["NOWHERE", "NameStack", "SourceInfo", "source_info", "source_of", "where"]
 
 NOWHERE: tuple[Place | None, tuple[str, ...]] = (None, NO_SCOPES)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn, Jaxpr, Literal
     from teucer._core.typing import Atom
 
-__all__ = ["eqn_text", "jaxpr_text", "literal_text"]
 
 _WIDTH = 80
 _LARGE = 10  # equations of a jaxpr that is written in place

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
-__all__ = ["Buffers", "Loops", "Provided", "Quotients", "References", "provided"]
-
 Operation = Callable[..., Any]
 
 

@@ -15,7 +15,6 @@ from teucer._core.primitive import MissingRule, Primitive
 if TYPE_CHECKING:
     from teucer._core.typing import Params
 
-__all__ = ["Rules"]
 
 Rule = TypeVar("Rule", bound=Callable[..., object])
 Key: TypeAlias = Primitive | structure.Kind

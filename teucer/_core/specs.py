@@ -6,8 +6,6 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, final
 
-__all__ = ["DuplicateSpecError", "PartitionSpec", "UnreducedKind", "UNCONSTRAINED", "entry_names"]
-
 
 class DuplicateSpecError(Exception):
     """A mesh axis partitions two axes of an array."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["StageTrace", "StageTracer", "stage_flat", "stage_jaxpr"]
 
 _LITERAL_TYPES = frozenset({int, float, complex, bool})
 

@@ -9,8 +9,6 @@ import numpy as np
 from teucer._core.types import aval_rules
 from teucer._xla.arrays import ArrayImpl
 
-__all__ = ["has_stand_in", "plain_classes", "stood_in"]
-
 # Classes whose objects stand for themselves as operands. Others are asked each time: users' classes
 # come and go.
 plain_classes: set[type] = {

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Params
 
-__all__ = [
-    "Branch",
-    "Call",
-    "Loop",
-    "Mapped",
-    "Structure",
-    "calls",
-    "internal",
-    "is_internal",
-    "is_loop",
-    "kind_of",
-    "of",
-    "of_call",
-    "params_of",
-    "presumed",
-    "structured",
-    "times",
-]
-
 
 class Call(NamedTuple):
     """The results are those of `body` on the operands.

@@ -13,8 +13,6 @@ from teucer._core.high_types import HighType, register_hitype
 from teucer._core.types import ShapedArray, float0
 from teucer._core.typing import Array
 
-__all__ = ["TOKEN", "Token", "TokenType"]
-
 LOW = ShapedArray((), np.dtype(bool))
 
 

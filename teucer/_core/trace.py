@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["EVAL", "EvalTrace", "Trace", "Tracer", "current_trace", "end", "typeof", "using"]
 
 typeof = aval_of
 

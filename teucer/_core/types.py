@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 else:
     Stated = object
 
-__all__ = [
-    "Aval",
-    "KeyCarrier",
-    "ShapedArray",
-    "Zero",
-    "aval_of",
-    "aval_rules",
-    "float0",
-    "high_types",
-    "is_valid_type",
-    "register_aval_of",
-    "shape_text",
-]
 
 float0 = dtypes.float0
 

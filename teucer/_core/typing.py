@@ -22,33 +22,6 @@ if TYPE_CHECKING:
 else:
     from teucer._xla.arrays import Array
 
-__all__ = [
-    "Array",
-    "ArrayLike",
-    "Arrays",
-    "Avals",
-    "Axes",
-    "Axis",
-    "AxisName",
-    "Binary",
-    "Cotangent",
-    "DType",
-    "DTypeLike",
-    "Dim",
-    "Dims",
-    "Groups",
-    "HostArray",
-    "OutSharding",
-    "Params",
-    "Partition",
-    "Shape",
-    "Size",
-    "Source",
-    "Stated",
-    "Tangents",
-    "Unary",
-    "Value",
-]
 
 # A value of a program: an array, a traced value, a number, a reference, or a value of a library's
 # type. `typeof` says which.

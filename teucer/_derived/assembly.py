@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike, Value
     from teucer._devices.shardings import Sharding
 
-__all__ = [
-    "make_array_from_callback",
-    "make_array_from_process_local_data",
-    "make_array_from_single_device_arrays",
-]
-
 
 def make_array_from_single_device_arrays(
     shape: Sequence[int],

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from teucer._transform.partial import PartialTrace
     from teucer._trees.pytrees import PyTreeDef
 
-__all__ = ["custom_vmap", "custom_vmap_call_p"]
-
 
 @structure.calls("call")
 @final

@@ -41,21 +41,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "CustomCall",
-    "CustomFunction",
-    "CustomVJPException",
-    "OutDims",
-    "OutTypes",
-    "SymbolicZero",
-    "batched",
-    "batched_aval",
-    "closed_over",
-    "resolve_kwargs",
-    "to_jaxpr",
-    "unbatched_zero",
-]
-
 
 RULE_SETTERS = ("def_vmap", "defjvp", "defjvps", "defvjp")
 

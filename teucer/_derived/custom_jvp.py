@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, Arrays, Cotangent, Dims, Params, Tangents, Value
 
-__all__ = ["CustomJVPCall", "custom_jvp", "custom_jvp_call_p"]
-
 
 @final
 class CustomJVPCall(CustomCall):

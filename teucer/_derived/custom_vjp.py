@@ -43,14 +43,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Params, Tangents, Value
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "CustomVJPPrimal",
-    "custom_gradient",
-    "custom_vjp",
-    "custom_vjp_call_p",
-    "custom_vjp_primal_tree_values",
-]
-
 
 class CustomVJPPrimal:
     """In a forward rule with symbolic_zeros=True: an argument's `value`, and whether it is

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from teucer._devices.shardings import Sharding
     from teucer._xla.client import Device
 
-__all__ = ["exchanged"]
 
 Bounds = tuple[tuple[int, int], ...]
 """Where a part begins and ends along each axis."""

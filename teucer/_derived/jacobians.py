@@ -27,7 +27,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
 
-__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 boundary = tracebacks.api_boundary
 

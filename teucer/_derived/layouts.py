@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
-__all__ = ["layout_constraint_p", "with_layout_constraint"]
-
 
 @final
 class LayoutConstraint(Primitive):

@@ -14,7 +14,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["with_stages"]
 
 # Parameters whose numbers are a part of the program, though they have no default.
 _STATIC = frozenset(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Avals, AxisName, Cotangent, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["closure_convert", "fwd_and_bwd", "linear_transpose", "saved_input_vjp"]
 
 boundary = tracebacks.api_boundary
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._trees.pytrees import PyTreeDef
 
-__all__ = ["linear_call", "linear_call_p"]
-
 
 @final
 class LinearCall(Primitive):

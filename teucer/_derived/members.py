@@ -16,8 +16,6 @@ from teucer._core.trace import Trace, using
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Avals, Params, Value
 
-__all__ = ["Members", "member"]
-
 
 class Members:
     """Members of primitives that Teucer does without."""

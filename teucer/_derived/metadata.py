@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
-__all__ = [
-    "compute_on",
-    "compute_on2",
-    "fuse_limit",
-    "must_fuse_call",
-    "scheduling_group",
-    "set_xla_metadata",
-    "xla_metadata_call",
-    "xla_metadata_call2",
-    "xla_metadata_call_p",
-    "xla_metadata_value_p",
-]
 
 Tags = tuple[tuple[str, str], ...]
 

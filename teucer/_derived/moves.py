@@ -47,17 +47,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
-__all__ = [
-    "block_until_ready",
-    "copy_to_host_async",
-    "device_get",
-    "device_put",
-    "device_put_p",
-    "filled_at",
-    "in_layout",
-    "live_arrays",
-]
-
 
 @dialects.relocates.mark
 @final

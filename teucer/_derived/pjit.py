@@ -17,7 +17,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["pjit"]
 
 _UNSAID: Any = object()
 

@@ -46,20 +46,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._transform.partial import PartialTrace
 
-__all__ = [
-    "BodyCut",
-    "CutBody",
-    "Offloadable",
-    "Recompute",
-    "Saveable",
-    "Saving",
-    "checkpoint",
-    "checkpoint_name",
-    "checkpoint_name_fwd",
-    "name_p",
-    "remat",
-    "remat_p",
-]
 
 Policy = Callable[..., Any]
 

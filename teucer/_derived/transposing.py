@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.typing import Cotangent, Value
 
-__all__ = ["almost_everywhere", "transposed_program", "transposed_rule"]
 
 # What a question about a linear value answers but for isolated values, which a linear function
 # cannot tell from their neighbours. rule(same): whether all operands are one value.

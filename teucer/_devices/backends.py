@@ -12,27 +12,6 @@ from teucer._core.provided import provided
 from teucer._devices import processes
 from teucer._xla import client as xla
 
-__all__ = [
-    "Factory",
-    "backends",
-    "clear_backends",
-    "client_of",
-    "default_backend",
-    "device_count",
-    "devices",
-    "host_count",
-    "host_id",
-    "host_ids",
-    "local_device_count",
-    "local_devices",
-    "platforms_called",
-    "process_count",
-    "process_index",
-    "process_indices",
-    "register_factory",
-    "target_device",
-]
-
 # Platforms by their public names; a name on the left also answers to those on the right.
 _ALIASES = {"gpu": ("cuda", "rocm")}
 # The default platform is the first of these that there is.

@@ -13,8 +13,6 @@ from teucer._devices.shardings import DeviceSharding, NamedSharding
 from teucer._xla.arrays import HloSharding
 from teucer._xla.client import DeviceList
 
-__all__ = ["GSPMDSharding", "from_hlo"]
-
 
 @final
 class GSPMDSharding(DeviceSharding):

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-__all__ = ["METHODS", "Cluster", "find"]
-
 # Below the ephemeral ports of Linux; jobs that share a node get ports of their own by their number.
 _FIRST_PORT, _PORTS = 61440, 4096
 

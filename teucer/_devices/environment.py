@@ -10,8 +10,6 @@ import numpy as np
 from teucer._devices import backends
 from teucer._xla.client import jaxlib_version
 
-__all__ = ["print_environment_info"]
-
 
 def print_environment_info(return_string: bool = False) -> str | None:
     """Print versions, devices and the platform; or return them as text.

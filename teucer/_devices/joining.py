@@ -18,8 +18,6 @@ from teucer._devices.processes import state
 from teucer._xla.client import XlaRuntimeError, errors_only
 from teucer._xla.processes import runtime
 
-__all__ = ["initialize", "is_initialized", "shutdown"]
-
 
 def initialize(
     coordinator_address: str | None = None,

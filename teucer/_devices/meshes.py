@@ -18,26 +18,6 @@ from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._devices import backends
 from teucer._xla.client import DeviceList
 
-__all__ = [
-    "AbstractDevice",
-    "AbstractMesh",
-    "AxisType",
-    "BaseMesh",
-    "Mesh",
-    "NO_MESH",
-    "check_spec",
-    "get_abstract_mesh",
-    "get_mesh",
-    "innermost_block",
-    "left_out",
-    "make_mesh",
-    "mesh_in_force",
-    "mesh_of_block",
-    "mesh_of_specs",
-    "set_mesh",
-    "use_abstract_mesh",
-]
-
 
 @final
 class AxisType(enum.Enum):

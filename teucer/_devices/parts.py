@@ -15,8 +15,6 @@ from teucer._devices.shardings import NamedSharding
 if TYPE_CHECKING:
     from teucer._core.types import Aval
 
-__all__ = ["low_specs", "named_here", "names_of_spec", "part_aval", "whole_aval"]
-
 
 def low_specs(spec: Any, aval: Any) -> Sequence[PartitionSpec]:
     """The specs of the arrays of which a value is made, from its own; a PartitionSpec is that of

@@ -24,26 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._devices.meshes import BaseMesh
 
-__all__ = [
-    "COMMITTED",
-    "IncompatibleDevices",
-    "Memories",
-    "Named",
-    "Placement",
-    "UNKNOWN",
-    "assigned",
-    "chosen_by_compiler",
-    "on_assigned",
-    "on_device",
-    "over_mesh",
-    "pinned",
-    "pinned_arguments",
-    "placement_of",
-    "spread",
-    "to_be_lowered",
-    "with_devices",
-]
-
 
 class Memories(NamedTuple):
     """The kinds of memory of a program's arguments and results; empty where all are in that of the

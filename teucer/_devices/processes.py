@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from teucer._devices.watch import Watch
 
-__all__ = ["ProcessFailure", "State", "explained", "state"]
-
 
 class ProcessFailure(RuntimeError):
     """Another process of the program has failed, stopped, or does something else.

@@ -28,8 +28,6 @@ from teucer._base import config, source
 from teucer._devices.processes import ProcessFailure
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["ROOT", "Call", "Watch"]
-
 ROOT = "teucer"  # of the keys in the coordination service
 _REMEMBERED = 32  # calls that a process tells others of
 _SUSPICIOUS = 3.0  # seconds a call runs before it is compared with what the others do

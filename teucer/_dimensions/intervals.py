@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Fact", "Factor", "Interval", "Monomial", "divided", "range_of"]
-
 # How many inequalities may be combined to decide one comparison.
 _DEPTH = 4
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from teucer._dimensions.intervals import Factor, Monomial, divided
 
-__all__ = ["Polynomial", "order", "product", "quotient", "remainder", "terms_of", "total"]
-
 # A polynomial: the coefficient of each monomial, that of () the constant.
 Polynomial = dict[Monomial, int]
 

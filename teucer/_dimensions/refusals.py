@@ -8,8 +8,6 @@ from teucer._base import errors, source
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._dimensions.intervals import range_of
 
-__all__ = ["differs", "inconclusive", "may_be_negative", "mixed", "not_a_shape", "unsatisfiable"]
-
 
 def inconclusive(x: Any, what: str) -> NoReturn:
     if x.scope.strict:

@@ -44,23 +44,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "Ranges",
-    "Symbolic",
-    "finds_sizes",
-    "found_sizes",
-    "new_size",
-    "ranges_of",
-    "results_allowed",
-    "scope_key",
-    "sizes_of_results",
-    "specialize",
-    "specialized",
-    "symbolic_call",
-    "to_buffers",
-    "true_arrays",
-    "using_scope",
-]
 
 POWER_OF_TWO = "power of two"
 # Of an argument, by position or name: the ranges of its axes.

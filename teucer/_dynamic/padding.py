@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from teucer._core.types import Aval
     from teucer._core.typing import ArrayLike, Size, Value
 
-__all__ = [
-    "Padded",
-    "Sizes",
-    "bound_of",
-    "bounded_aval",
-    "cut",
-    "extend",
-    "is_dynamic",
-    "pad_jaxpr",
-]
 
 SIZE = ShapedArray((), np.dtype(np.int32))
 

@@ -31,8 +31,6 @@ from teucer._lower.text import quoted
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Size
 
-__all__ = ["in_module", "on_shapes"]
-
 
 _MISFIT = "polymorphic shapes specification."
 _PAGE = "https://docs.jax.dev/en/latest/export/shape_poly.html"

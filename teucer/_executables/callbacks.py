@@ -13,8 +13,6 @@ from teucer._base import config, errors
 from teucer._base.source import is_internal
 from teucer._xla.runtime_errors import reword
 
-__all__ = ["Trampoline", "explained", "note_failure", "was_told"]
-
 _MOST = 64
 # The runtime quotes the traceback of a function, with all calls around it.
 _OWN_LINES = re.compile(r'  File "([^"]+)", line \d+, in [^\n]*\n')

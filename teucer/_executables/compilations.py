@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = [
-    "Compilation",
-    "Compilations",
-    "compilations",
-    "dump",
-    "log",
-    "log_begin",
-    "log_lowered",
-    "log_residuals",
-    "log_traced",
-    "record",
-    "warn_of_constants",
-]
 
 LIMIT = 1000  # rows kept; the oldest go
 _DUMPED = ("stablehlo", "jaxpr")

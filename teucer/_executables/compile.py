@@ -21,20 +21,6 @@ from teucer._xla import client as xla
 from teucer._xla import guard
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = [
-    "Executable",
-    "LoadedCode",
-    "OnDemand",
-    "Source",
-    "clear_memory",
-    "compile_module",
-    "compile_together",
-    "fingerprint",
-    "forget",
-    "loaded",
-    "named_as_written",
-]
-
 Source: TypeAlias = Literal["memory", "disk", "compiled"]
 """Where machine code came from."""
 

@@ -9,8 +9,6 @@ import functools
 import os
 import platform
 
-__all__ = ["host", "model"]
-
 
 @functools.cache
 def host() -> str:

@@ -19,20 +19,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = [
-    "LeafNames",
-    "Signature",
-    "context_text",
-    "cut",
-    "differences",
-    "leaves_of",
-    "option_text",
-    "program_differences",
-    "shorts",
-    "static_values",
-    "tree_differences",
-    "type_text",
-]
 
 _WEAK_TYPES = "https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _CONTEXT = 20  # characters that two long values have in common, which are shown before they differ

@@ -31,22 +31,6 @@ try:
 except ImportError:  # Windows: processes that end at the same moment may lose each other's counts
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "UseCounts",
-    "cache_dir",
-    "clear",
-    "count",
-    "counts",
-    "entries",
-    "kept_by_compilers",
-    "limit",
-    "make_folder",
-    "read",
-    "user_passes",
-    "users_folder",
-    "write",
-    "write_whole",
-]
 
 SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
 # How the folders begin in which compilers keep what they find out (`xla_caches`).

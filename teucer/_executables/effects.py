@@ -9,8 +9,6 @@ from typing import Any
 
 from teucer._executables.callbacks import explained, was_told
 
-__all__ = ["effects_barrier", "watch"]
-
 _lock = threading.Lock()
 _running: collections.deque[tuple[Any, Any]] = collections.deque()
 _MANY = 64

@@ -7,21 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "BACKEND_COMPILE",
-    "LOWERING",
-    "TRACING",
-    "clear",
-    "duration",
-    "event",
-    "listeners",
-    "register",
-    "scalar",
-    "span",
-    "took",
-    "unregister",
-]
-
 TRACING = "/jax/core/compile/jaxpr_trace_duration"
 LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 BACKEND_COMPILE = "/jax/core/compile/backend_compile_duration"

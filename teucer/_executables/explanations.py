@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from teucer._executables.misses import Count
 
-__all__ = ["call_site", "of_another", "of_the_first", "program", "summary"]
 
 _logger = logging.getLogger("teucer")
 _CLOSEST_OF = 64  # earlier signatures that are compared

@@ -19,7 +19,6 @@ from teucer._base.functions import definition, fun_name, where
 if TYPE_CHECKING:
     from teucer._executables.differences import LeafNames
 
-__all__ = ["Count", "forget", "note", "one_of_several"]
 
 _logger = logging.getLogger("teucer")
 _KEPT = 64  # types of arguments that are remembered of functions made at one place

@@ -30,7 +30,6 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["Entry", "Forecast", "Foreseen", "Loaded", "forecast", "take"]
 
 # Bytes of executables that are worth a forecast: some ten milliseconds of loading.
 LEAST = 1 << 16

@@ -12,8 +12,6 @@ from typing import Any, final
 
 from teucer._base import config, source
 
-__all__ = ["watched"]
-
 _logger = logging.getLogger("teucer")
 _SHOWN = 5  # types of arguments
 

@@ -11,8 +11,6 @@ from typing import Any
 from teucer._core.provided import provided
 from teucer._xla import client as xla
 
-__all__ = ["load", "pack", "whole"]
-
 _HEADER = 8
 
 

@@ -23,7 +23,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["turn"]
 
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.1  # seconds between looks at a lock, at first and at most
 

@@ -11,8 +11,6 @@ from teucer._executables.disk_cache import users_folder
 from teucer._xla import guard
 from teucer._xla.client import jaxlib_version
 
-__all__ = ["found_path", "warn_once"]
-
 
 def found_path() -> Path | None:
     """Where `teucer guard` keeps what it found of this release; None without a folder of the

@@ -14,8 +14,6 @@ from teucer._core.provided import provided
 from teucer._executables import disk_cache
 from teucer._xla import client as xla
 
-__all__ = ["options"]
-
 
 def options(client: xla.Client, chosen: set[str]) -> dict[str, object]:
     """Debug options with which the compiler keeps what it finds out; none where the cache is off.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
-__all__ = ["call_exported_p"]
-
 
 @final
 class CallExported(Primitive):

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from teucer._xla.client import Client, Device
     from teucer._xla.pytree import PyTree, PyTreeDef
 
-__all__ = ["deserialize_and_load", "serialize"]
-
 
 def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     """A compiled function as (bytes, tree of its arguments, tree of its results), for

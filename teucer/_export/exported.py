@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from teucer._devices.shardings import Sharding
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "DisabledSafetyCheck",
-    "Exported",
-    "default_export_platform",
-    "deserialize",
-    "export",
-    "maximum_supported_calling_convention_version",
-    "minimum_supported_calling_convention_version",
-]
 
 # 9: the first argument is the platform's number where there are several. 10: Shardy is the dialect
 # of shardings.

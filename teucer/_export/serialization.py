@@ -39,20 +39,6 @@ if TYPE_CHECKING:
     from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "aval_of",
-    "aval_text",
-    "pack",
-    "read",
-    "read_tree",
-    "register_namedtuple_serialization",
-    "register_pytree_node_serialization",
-    "sharding_of",
-    "sharding_text",
-    "tree_text",
-    "unpack",
-    "write",
-]
 
 _MAGIC = b"\x93teucer:"
 _OPEN = {"open": True}  # an entry of a PartitionSpec that leaves it to the compiler

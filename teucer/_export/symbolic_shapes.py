@@ -20,14 +20,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.typing import Size, Value
 
-__all__ = [
-    "SymbolicScope",
-    "is_symbolic_dim",
-    "symbolic_args_specs",
-    "symbolic_dim_bounds",
-    "symbolic_shape",
-]
-
 
 def is_symbolic_dim(p: Value) -> bool:
     """Whether a size is not a constant.

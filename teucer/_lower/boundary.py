@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Sharding = NamedSharding | GSPMDSharding | None
 
-__all__ = ["Argument", "argument", "boundary", "donated_to", "finished", "returned"]
-
 
 class Argument(NamedTuple):
     """An argument of the main function: its type, and what is known of its buffer. buffer: its

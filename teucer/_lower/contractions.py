@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["Roles", "inverse_permutation", "remaining", "roles_of", "spread", "taken"]
-
 
 class Roles(NamedTuple):
     """Axes of one operand of dot_general by what happens to them."""

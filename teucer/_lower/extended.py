@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Params
     from teucer._lower.context import Context
 
-__all__ = ["lower_by_batching"]
-
 
 def lower_by_batching(
     ctx: Context, primitive: Primitive, operands: list[Value], params: Params

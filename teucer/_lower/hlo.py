@@ -27,47 +27,6 @@ from teucer._lower.text import i64s
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, DType, Size
 
-__all__ = [
-    "bitcast_convert",
-    "broadcast_in_dim",
-    "case",
-    "cholesky",
-    "clamp",
-    "compare",
-    "concatenate",
-    "convert",
-    "convolution",
-    "custom_call",
-    "dot_general",
-    "dynamic_slice",
-    "dynamic_update_slice",
-    "elementwise",
-    "extreme",
-    "extreme_of_windows",
-    "fft",
-    "gather",
-    "iota",
-    "optimization_barrier",
-    "pad",
-    "reduce",
-    "reduce_window",
-    "reshape",
-    "reverse",
-    "rng_bit_generator",
-    "scatter",
-    "select",
-    "select_and_scatter",
-    "size",
-    "sizes",
-    "slice",
-    "slice_at",
-    "sort",
-    "splat",
-    "top_k",
-    "transpose",
-    "triangular_solve",
-    "while_",
-]
 
 Shape: TypeAlias = "Sequence[Size]"
 Operands = ParamSpec("Operands")

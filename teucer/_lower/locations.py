@@ -16,8 +16,6 @@ from teucer._lower import text
 if TYPE_CHECKING:
     from teucer._lower.context import Context
 
-__all__ = ["Locations"]
-
 
 @final
 class Locations:

@@ -13,8 +13,6 @@ from teucer._devices.placement import COMMITTED, UNKNOWN, IncompatibleDevices, N
 from teucer._devices.shardings import NamedSharding
 from teucer._lower import text
 
-__all__ = ["Module"]
-
 RESULT = Named("a result", "")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 DType: TypeAlias = "np.dtype[Any]"
 
-__all__ = ["bits", "infinity", "integers", "keys", "most", "ordered"]
-
 
 def integers(dtype: DType, kind: Literal["int", "uint"] = "int") -> DType:
     """The integers as wide as floats of a dtype."""

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, DType, Size
     from teucer._devices.shardings import NamedSharding
 
-__all__ = [
-    "AUTO",
-    "POLYMORPHIC",
-    "array",
-    "buffer",
-    "dense",
-    "dtype_of",
-    "element_type",
-    "i64s",
-    "mesh",
-    "partition",
-    "quoted",
-    "tensor_type",
-    "with_metadata",
-]
 
 # The attribute of modules with symbolic dimensions, which are refined to static shapes before they
 # are compiled.

@@ -8,8 +8,6 @@ from typing import Protocol, final
 from teucer._lower.context import Context
 from teucer._lower.value import Value
 
-__all__ = ["TextRule"]
-
 
 class Bound(Protocol):
     """The context of a rule that builds with MLIR's bindings."""

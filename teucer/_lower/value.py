@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, final
 if TYPE_CHECKING:
     from teucer._core.typing import Aval
 
-__all__ = ["Value"]
-
 
 @final
 class Value:

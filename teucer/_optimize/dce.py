@@ -13,8 +13,6 @@ from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["dce_closed", "dce_jaxpr", "filtered", "narrowed", "remove_dead"]
-
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     """The jaxpr that computes only the outputs marked, and which of its inputs are left in use.

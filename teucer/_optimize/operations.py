@@ -12,8 +12,6 @@ from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
 if TYPE_CHECKING:
     pass
 
-__all__ = ["is_product", "operations", "total_operations"]
-
 
 def is_product(eqn: Eqn) -> bool:
     """Whether an equation is a matrix product or a convolution."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, DTypeLike, Params, Value
 
-__all__ = ["PASSES", "Known", "Pass", "Rule", "optimize", "rewrite", "share"]
-
 
 class Pass(NamedTuple):
     """A named pass. parts: passes that each do a part of it, to be looked at one by one."""

@@ -14,8 +14,6 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 if TYPE_CHECKING:
     from teucer._core.typing import Params
 
-__all__ = ["Structure", "literal_key", "params_key", "structural_key"]
-
 
 @final
 class Structure:

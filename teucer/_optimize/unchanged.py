@@ -10,8 +10,6 @@ from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal
 
-__all__ = ["forward_call", "unchanged"]
-
 
 def unchanged(jaxpr: Jaxpr) -> list[int | Literal | None]:
     """For each output the number of the input, or the literal, that it is; None where it is

@@ -15,8 +15,6 @@ from teucer._base import config, source
 from teucer._devices import processes
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["Agreement", "agree"]
-
 _SHOWN = 200  # characters of a line of a program that a message shows
 _LONGEST = 4 << 20  # bytes of a program's text that processes show each other
 _counts: collections.Counter[tuple[int, ...]] = collections.Counter()

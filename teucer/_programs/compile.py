@@ -16,8 +16,6 @@ from teucer._programs.pieces import compile_pieces, pieces_of
 from teucer._programs.prepare import finished, prepared
 from teucer._programs.program import Program
 
-__all__ = ["compile_job", "program_for"]
-
 _MOST = 256  # programs of one jaxpr: for other devices, shardings, options
 
 

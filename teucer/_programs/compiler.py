@@ -11,8 +11,6 @@ from teucer._programs.lower import Lowering, lower
 from teucer._programs.prepare import finished, prepared
 from teucer._targets.table import target_of
 
-__all__ = ["compiler", "located", "prepared_executable", "whole_executable"]
-
 
 def located(job: Job) -> tuple[Lowering, Executable]:
     """A job lowered, and compiled as one executable, whose instructions say where in the user's

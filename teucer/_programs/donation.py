@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._programs.program import Program
 
-__all__ = ["checked"]
-
 
 def checked(
     program: Program,

@@ -24,7 +24,6 @@ from teucer._xla.dispatcher import dispatcher
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Value
 
-__all__ = ["check_no_tracers", "dispatcher_of", "forget", "note_keys", "runner"]
 
 _dispatchers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
 

@@ -14,8 +14,6 @@ from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower
 from teucer._programs.program import Program
 
-__all__ = ["AsWritten", "foreseen_program"]
-
 
 @final
 class AsWritten:

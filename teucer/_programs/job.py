@@ -12,8 +12,6 @@ from teucer._executables.preload import Forecast
 from teucer._targets.interface import Mode, Target
 from teucer._targets.table import target_of
 
-__all__ = ["Job"]
-
 
 class Job(NamedTuple):
     """A jaxpr without constants that is to run on devices.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._lower.module import Module
 
-__all__ = ["Lowering", "lower", "trace_time"]
-
 
 class Lowering(NamedTuple):
     """A jaxpr as StableHLO text for platforms; `kept` says which arguments the text takes.

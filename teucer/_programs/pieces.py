@@ -29,8 +29,6 @@ from teucer._programs.program import Program, Step, Steps
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
 
-__all__ = ["compile_pieces", "overwritten", "pieces_of"]
-
 
 class Pieces(NamedTuple):
     """The pieces of a prepared job, each lowered.

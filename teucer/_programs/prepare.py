@@ -11,8 +11,6 @@ from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._programs.job import Job
 
-__all__ = ["finished", "is_over_mesh", "prepared", "without_dialects"]
-
 
 def prepared(job: Job) -> Job:
     """The job with its jaxpr optimised, and rewritten for the compiler of its platform.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = ["Program", "Step", "Steps"]
-
 
 class Step(NamedTuple):
     """A piece of a program: which values it reads, which are dead after it, and which of those

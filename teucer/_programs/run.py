@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["check_finite", "execute", "fast_path", "in_order", "shard_arg_fallback"]
-
 
 def execute(program: Program, args: Sequence[Value], *, checked: bool = True) -> list[Any]:
     """Run a program on all of its jaxpr's arguments, on host or device."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from teucer._core.jaxpr import Jaxpr, jaxprs_in_params
 
-__all__ = ["has_more", "has_symbolic_sizes"]
-
 
 def has_symbolic_sizes(jaxpr: Jaxpr) -> bool:
     """Whether arguments have sizes that are not known: then there is no telling which is larger."""

@@ -13,8 +13,6 @@ import functools
 import os
 from collections.abc import Iterator
 
-__all__ = ["give_back_if_scarce", "joining", "keep_freed_pages", "keep_heaps"]
-
 # Of malloc.h.
 _MXFAST, _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = 1, -1, -2, -3
 _LARGEST = 1 << 25  # the greatest threshold that glibc takes

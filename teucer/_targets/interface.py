@@ -20,7 +20,6 @@ from teucer._targets.outlined_call import outlined_call_p
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
 
-__all__ = ["Mode", "Target"]
 
 Mode: TypeAlias = Literal["off", "auto", "force"]
 """Whether equations that repeat become functions: nowhere, where it pays, wherever they can."""

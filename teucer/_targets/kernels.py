@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-__all__ = ["Kernels"]
-
 
 class Kernels(NamedTuple):
     """The kernels of a platform.

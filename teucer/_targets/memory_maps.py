@@ -12,8 +12,6 @@ from pathlib import Path
 
 from teucer._base import config, errors
 
-__all__ = ["count", "make_room"]
-
 _MAPS_A_LOAD = 128  # Small executables take 3, large ones a hundred and more.
 # between two counts: large executables must not use up the last quarter, and others make maps too
 _MOST_LOADS = 100

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["MISSES_COPIES", "StayingCall", "outlined_call_p", "reshaped", "row"]
 
 # Whether the compiler may forget to copy an operand into the order that a call wants it in.
 MISSES_COPIES = guard.has("calls that miss copies")

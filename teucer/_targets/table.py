@@ -7,8 +7,6 @@ import functools
 from teucer._core.provided import provided
 from teucer._targets.interface import Target
 
-__all__ = ["target_of"]
-
 
 @functools.cache
 def target_of(platform: str) -> Target:

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Partition, Size, Value
 
-__all__ = [
-    "BatchTrace",
-    "BatchTracer",
-    "batch_flat",
-    "batch_jaxpr",
-    "laid_over",
-    "mapped_aval",
-    "unmapped_aval",
-]
-
 
 @functools.lru_cache(memo.RECENT)  # types are interned; tracers ask at every look at their shape
 def mapped_aval(aval: Aval, dim: int | None) -> Any:

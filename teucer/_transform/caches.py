@@ -11,8 +11,6 @@ from teucer._programs import eager
 from teucer._transform import linearize
 from teucer._xla.dispatcher import forget_calls
 
-__all__ = ["clear_backends", "clear_caches", "register"]
-
 _users: list[Callable[[], object]] = []
 
 

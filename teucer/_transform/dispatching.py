@@ -11,9 +11,6 @@ from teucer._programs.run import shard_arg_fallback
 from teucer._transform.jit_options import JitOptions
 from teucer._xla.dispatcher import PjitFunction, dispatcher
 
-__all__ = ["dispatching", "method"]
-
-
 # What library functions have of jitted ones (`_derived.library_stages`).
 LIBRARY_MEMBERS = ("lower", "trace", "eval_shape", "clear_cache")
 

@@ -26,7 +26,6 @@ from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 if TYPE_CHECKING:
     from teucer._core.typing import DType, Value
 
-__all__ = ["jvp", "known_part", "linearize"]
 
 boundary = tracebacks.api_boundary
 

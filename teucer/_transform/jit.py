@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._xla.dispatcher import FastPath
 
-__all__ = ["call_jitted", "jit", "make_jit", "stage_call"]
 
 # By function, then by signature: alike jits of one function share their traces.
 _staged = memo.Memo()

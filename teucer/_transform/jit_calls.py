@@ -46,19 +46,6 @@ if TYPE_CHECKING:
     from teucer._transform.staged import Staged
     from teucer._xla.dispatcher import FastPath
 
-__all__ = [
-    "Inline",
-    "JaxprCall",
-    "execute",
-    "execute_staged",
-    "hoist_consts",
-    "hoisted",
-    "jaxpr_uses_axis",
-    "jit_p",
-    "merge_equal",
-    "sized_call_p",
-]
-
 
 class Inline(enum.Enum):
     """Where a jitted function that is called within another is inlined: the argument `inline` of

@@ -19,8 +19,6 @@ from teucer._dynamic import dynamic
 from teucer._transform.jit_calls import Inline
 from teucer._trees import pytrees
 
-__all__ = ["JitOptions", "donated_leaves", "options_of"]
-
 
 class JitOptions(NamedTuple):
     """The arguments of `jit`, as positions and names."""

@@ -12,8 +12,6 @@ from teucer._transform.jit_calls import sized_call_p
 from teucer._transform.jit_options import JitOptions
 from teucer._transform.staged import Staged, refuse_given_twice
 
-__all__ = ["call_sized"]
-
 
 def call_sized(
     fun: Callable[..., object],

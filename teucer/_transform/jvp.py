@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Params, Value
 
-__all__ = ["JVPTrace", "JVPTracer", "jvp_flat", "jvp_jaxpr", "split_tangents"]
-
 
 @final
 class JVPTracer(Tracer):

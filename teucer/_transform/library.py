@@ -18,8 +18,6 @@ from teucer._transform.jit import call_jitted
 from teucer._transform.jit_options import JitOptions
 from teucer._transform.templates import Templates
 
-__all__ = ["library"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

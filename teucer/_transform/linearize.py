@@ -34,8 +34,6 @@ from teucer._transform.partial import PartialTrace
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["Linearized", "Whole", "forget", "linearize_flat", "without_dead"]
-
 
 class Linearized(NamedTuple):
     """Results, and the linear map of tangents as a jaxpr over residuals."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = ["PartialTrace", "Split", "split_jaxpr"]
-
 
 @final
 class PartialTrace(StageTrace):

@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = [
-    "Pullback",
-    "check_grad_input",
-    "fix_other_arguments",
-    "grad",
-    "positions_of",
-    "refuse_reduce_axes",
-    "value_and_grad",
-]
-
 
 class Static(NamedTuple):
     """What a backward map is but for values."""

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._xla.dispatcher import FastPath
 
-__all__ = [
-    "Staged",
-    "check_in_shardings",
-    "check_traced",
-    "job_of",
-    "naming_arguments",
-    "placement_for",
-    "prefixed",
-    "refuse_given_twice",
-    "refuse_structs",
-    "run_apart",
-    "unhashable",
-]
-
 
 class Staged(NamedTuple):
     """A function traced for a signature: a jaxpr whose constants are its first inputs, their

@@ -29,15 +29,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = [
-    "disable_jit",
-    "ensure_compile_time_eval",
-    "eval_shape",
-    "make_jaxpr",
-    "named_call",
-    "named_scope",
-]
-
 
 def make_jaxpr(
     fun: Callable[..., object],

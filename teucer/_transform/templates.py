@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval, Params, Value
     from teucer._transform.linearize import Whole
 
-__all__ = ["Templates"]
 
 _MOST = 256  # templates of one function
 # Kinds of values that are part of the key themselves.

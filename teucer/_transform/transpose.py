@@ -23,8 +23,6 @@ from teucer._xla.arrays import ArrayImpl
 if TYPE_CHECKING:
     from teucer._core.typing import Atom, Cotangent, Value
 
-__all__ = ["backward_pass", "transpose_jaxpr"]
-
 
 def backward_pass(
     jaxpr: Jaxpr,

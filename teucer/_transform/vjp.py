@@ -25,16 +25,6 @@ from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = [
-    "VJP",
-    "DidntWant",
-    "DontWant",
-    "GradRef",
-    "GradValue",
-    "NotNeeded",
-    "NotSaveable",
-    "vjp",
-]
 
 boundary = tracebacks.api_boundary
 

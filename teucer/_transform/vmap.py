@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Dim, Partition, Size, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["vmap"]
 
 boundary = tracebacks.api_boundary
 

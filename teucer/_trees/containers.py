@@ -10,18 +10,6 @@ from typing import Any, NamedTuple
 
 from teucer._trees import pytrees
 
-__all__ = [
-    "Container",
-    "Vmappable",
-    "batched",
-    "containers",
-    "has_container",
-    "has_vmappable",
-    "of_elements",
-    "spec_types",
-    "vmappables",
-]
-
 
 class Container(NamedTuple):
     """What is known of a class of such nodes.

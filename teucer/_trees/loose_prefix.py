@@ -10,8 +10,6 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._trees.pytrees import PyTreeDef
 
-__all__ = ["spread_bools", "tree_of_bools"]
-
 
 def spread_bools(prefix: Any, tree: PyTreeDef, name: str, op: str) -> list[bool]:
     """One bool for each leaf of a tree.

@@ -13,8 +13,6 @@ from typing import Any, final
 from teucer._trees import pytrees
 from teucer._trees.containers import Vmappable, vmappables
 
-__all__ = ["Mark", "batches", "marks"]
-
 
 @final
 class Mark:

@@ -9,30 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlib import _hlo, _jax
 
-__all__ = [
-    "Array",
-    "ArrayImpl",
-    "assemble",
-    "HloSharding",
-    "HostBufferSemantics",
-    "NamedShardingBase",
-    "OpSharding",
-    "Sharding",
-    "SingleDeviceShardingBase",
-    "block_until_ready",
-    "copy_to_devices",
-    "execute",
-    "execute_with_token",
-    "first_named_sharding",
-    "from_cuda_interface",
-    "from_dlpack",
-    "is_ready",
-    "put",
-    "result_handler",
-    "shard_arrays",
-    "to_dlpack",
-]
-
 Array = _jax.Array
 if TYPE_CHECKING:
 

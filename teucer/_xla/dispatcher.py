@@ -12,8 +12,6 @@ from jaxlib import _jax
 
 from teucer._xla import pytree
 
-__all__ = ["FastPath", "PjitFunction", "dispatcher", "forget_calls", "set_tracer_class"]
-
 PjitFunction = _jax.PjitFunction
 set_tracer_class = _jax.set_tracer_class
 # Programs of dispatchers with a key, by function and key.

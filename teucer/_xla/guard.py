@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from jaxlib.version import __version__ as jaxlib_version
 
-__all__ = ["FAULTS", "TESTED", "TRIED", "Fault", "has", "known_faults", "release"]
-
 # The releases that `teucer guard` was run on.
 TESTED = ("0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1")
 

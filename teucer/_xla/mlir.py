@@ -19,24 +19,6 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
 
-__all__ = [
-    "JaxIrContext",
-    "annotate",
-    "custom_call_targets",
-    "functions",
-    "hlo_text",
-    "mesh_of",
-    "oldest",
-    "parse",
-    "portable",
-    "pretty",
-    "read_portable",
-    "readable",
-    "upstream_dialects",
-    "xla_computation",
-]
-
-
 # The dialects of MLIR itself that jaxlib brings.
 upstream_dialects = ir.DialectRegistry()
 _jax_mlir_ext.register_dialects(upstream_dialects)

@@ -7,8 +7,6 @@ from typing import Any
 
 from jaxlib import _pretty_printer as pp
 
-__all__ = ["brk", "concat", "group", "join", "layout", "nest", "text"]
-
 brk, concat, group, nest, text = pp.brk, pp.concat, pp.group, pp.nest, pp.text
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from jaxlib import _jax
 
-__all__ = ["JaxRuntimeError", "Scope", "Traceback", "reword"]
-
 JaxRuntimeError: type[RuntimeError] = _jax.JaxRuntimeError
 Traceback = _jax.Traceback
 # Within it tracebacks begin after the function that entered it.

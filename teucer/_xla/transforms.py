@@ -7,8 +7,6 @@ from typing import Any
 
 from jaxlib import _jax, _xla
 
-__all__ = ["give", "take_back"]
-
 
 def give(client: Any, name: str, stage: int, callback: Callable[[bytes], bytes | None]) -> None:
     """Have the compiler of a client's platform run a pass."""

@@ -19,8 +19,6 @@ from teucer._base import lazy
 from teucer.compat import _classes, _pickles, _private
 from teucer.compat._version import __version__, __version_info__
 
-__all__ = ["STARTUP", "install"]
-
 STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 # Modules of JAX that Teucer has for the sake of the alias only.
 _OWN = {"jax.version": "teucer.compat._version", "jax.lib": "teucer.compat._lib"}

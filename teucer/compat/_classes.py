@@ -14,8 +14,6 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import final
 
-__all__ = ["Finder", "own", "say_jax"]
-
 _HIDDEN = ("teucer.cli", "teucer.compat")
 
 

@@ -18,8 +18,6 @@ from teucer.numpy._einsum_products import products
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
 
-__all__ = ["_default_poly_einsum_handler", "_einsum"]
-
 
 def _default_poly_einsum_handler(*operands: object, **options: object) -> tuple[list[Any], Any]:
     """The operands, and the products as opt_einsum orders them (with `einsum_call=True`)."""

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array
 
-__all__ = [
-    "KeyTy",
-    "PRNGImpl",
-    "PRNGKeyArray",
-    "_get_default_unconstrained",
-    "_reconstruct_array",
-    "_unpickle_named_sharding",
-    "install",
-]
 
 # JAX's names of the fields of a ShapeDtypeStruct, where they are others.
 _FIELDS = {"_dll": "_layout", "_sharding": "sharding"}

@@ -15,8 +15,6 @@ from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import Any, final
 
-__all__ = ["LIST", "module"]
-
 _ADAPTERS, _EINSUM, _PICKLES, _PROCESSES = (
     "teucer.compat._adapters",
     "teucer.compat._einsum",

@@ -14,18 +14,6 @@ from teucer._devices import clusters
 if TYPE_CHECKING:
     from teucer._devices.shardings import Sharding
 
-__all__ = [
-    "ClusterEnv",
-    "GceTpuCluster",
-    "Index",
-    "K8sCluster",
-    "NonUniformShardingError",
-    "OmpiCluster",
-    "Shape",
-    "SlurmCluster",
-    "get_process_index_and_count",
-    "local_to_global_shape",
-]
 
 Index = tuple[slice, ...]
 Shape = tuple[int, ...]

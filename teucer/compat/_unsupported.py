@@ -13,8 +13,6 @@ from types import ModuleType
 
 from teucer.experimental._unbuilt import unbuilt
 
-__all__ = ["LISTED", "module"]
-
 _PACKAGE = "jax.experimental.colocated_python"
 LISTED = {
     f"{_PACKAGE}.func": "_make_prng_wrapped_fun",

@@ -7,8 +7,6 @@ import re
 
 from teucer._xla.client import jaxlib_version
 
-__all__ = ["__version__", "__version_info__"]
-
 # A build of jaxlib between releases says so after the release; JAX's version then is the release.
 _release = re.match(r"\d+(?:\.\d+)*", jaxlib_version)
 if _release is None:

@@ -14,8 +14,6 @@ from teucer._xla.client import jaxlib_version
 from teucer.compat._alias import STARTUP
 from teucer.compat._version import __version__
 
-__all__ = ["build"]
-
 _WHEEL = "Wheel-Version: 1.0\nGenerator: teucer\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 

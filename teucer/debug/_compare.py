@@ -20,7 +20,6 @@ from teucer.debug._walk import line_of, shown
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["Difference", "first_difference"]
 
 _ROUNDINGS = 1000
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from teucer._executables.compilations import Compilations, compilations
 
-__all__ = ["compiles"]
-
 
 def compiles() -> Compilations:
     """The programs that this process has made, as a table. A row says the function, the types of

@@ -5,8 +5,6 @@ from __future__ import annotations
 from teucer._core.jaxpr import Eqn
 from teucer._derived.liveness import bytes_of
 
-__all__ = ["bytes_moved", "count_text"]
-
 
 def bytes_moved(eqn: Eqn) -> int:
     """Bytes of operands and results."""

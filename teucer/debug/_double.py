@@ -16,7 +16,6 @@ from teucer._core.types import ShapedArray
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, Params, Value
 
-__all__ = ["in_double", "is_inexact", "widened"]
 
 # What these do depends on the bits of a format, so that there is nothing to compare.
 _OF_BITS = frozenset({"bitcast_convert_type", "reduce_precision", "nextafter"})

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from teucer._core.effects import Effect
 
-__all__ = ["DebugEffect", "OrderedDebugEffect"]
-
 
 class _Kind(type):
     """A class of one effect, which is a record: a call gives it, and isinstance finds it."""

@@ -25,8 +25,6 @@ from teucer.debug._walk import Equal, Fault, Loss, Walk
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["Explanation", "Line", "explain"]
-
 
 class Line(NamedTuple):
     """A line of the user's program that loses digits.

@@ -9,8 +9,6 @@ import math
 import re
 from typing import NamedTuple
 
-__all__ = ["Instruction", "frames", "instructions"]
-
 _ROW = re.compile(r"^(\d+) (.*)$")
 _FIELD = re.compile(r"(\w+)=(\d+)")
 _SHAPE = re.compile(r"\b(pred|bf16|[a-z]\d+(?:e\d\w*)?|c\d+)\[([\d,]*)\]")

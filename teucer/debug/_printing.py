@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Value
 
-__all__ = ["log", "print"]
-
 
 def _print_line(text: str) -> None:
     """Print in one piece: devices may print at the same time."""

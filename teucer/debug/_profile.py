@@ -24,8 +24,6 @@ from teucer._executables.compile import loaded
 from teucer.debug._costs import count_text
 from teucer.debug._hlo import Instruction, instructions
 
-__all__ = ["Profile", "ProfileLine", "Recording"]
-
 _ROWS = 25
 
 

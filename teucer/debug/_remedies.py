@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Made", "remedy"]
-
 
 class Made(NamedTuple):
     """How a value came about: an operation and what it was of. A constant is its own `value`."""

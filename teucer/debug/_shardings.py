@@ -14,8 +14,6 @@ from teucer.sharding._inspection import inspect_sharding_p
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"]
-
 
 def inspect_array_sharding(value: Value, *, callback: Callable[[Any], None]) -> None:
     """Call `callback` with the sharding of each array of a pytree.

@@ -19,8 +19,6 @@ from teucer._derived.stages import jit
 from teucer._optimize.operations import operations, total_operations
 from teucer.debug._costs import bytes_moved, count_text
 
-__all__ = ["Picture", "show"]
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Picture:

@@ -25,8 +25,6 @@ from teucer._executables.effects import effects_barrier
 from teucer.lax._breakpoints import Frame, Prompt, frame_of, frames_from, lift
 from teucer.lax._callbacks import debug_callback
 
-__all__ = ["Stepper"]
-
 _PROMPTING = threading.Lock()
 
 

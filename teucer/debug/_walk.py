@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = ["Equal", "Fault", "Loss", "Walk", "line_of", "shown"]
 
 # Which result of a decomposition are the values, of which equal ones share a space.
 _VALUES = {eigh_p: 1, eig_p: 0, svd_p: 0}

@@ -24,23 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
     from teucer._lower.context import Context
 
-__all__ = [
-    "EFFECTS",
-    "PASSED",
-    "CheckifyError",
-    "DivisionByZeroError",
-    "Error",
-    "FailedCheckError",
-    "JaxRuntimeError",
-    "NaNError",
-    "OOBError",
-    "Site",
-    "State",
-    "check_error",
-    "check_p",
-    "state_of",
-]
-
 
 class JaxRuntimeError(ValueError):
     """A check failed, outside `checkify` or in an Error that is thrown."""

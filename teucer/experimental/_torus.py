@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["in_torus"]
-
 # Rings through a board: the places, in the order of the devices, that follow each other.
 _TRAY = (0, 1, 2, 3, 6, 7, 4, 5)
 _SQUARE = (0, 1, 3, 2)

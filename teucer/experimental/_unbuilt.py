@@ -16,8 +16,6 @@ from typing import Any
 
 from teucer._base.lazy import listing
 
-__all__ = ["unbuilt", "unbuilt_modules", "unbuilt_names"]
-
 
 class _Unbuilt(type):
     """The class of such names."""

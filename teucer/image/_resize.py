@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, DTypeLike
     from teucer.lax._precision import PrecisionLike
 
-__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
-
 
 class ResizeMethod(enum.Enum):
     """How new elements follow from old ones.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
 
-__all__ = ["GradAccum", "NullAccum", "RefAccum", "ValAccum"]
-
 
 class GradAccum:
     """What a backward rule gives cotangents of an argument of type `aval` to, with `accum`.

@@ -21,16 +21,6 @@ from teucer._devices import backends
 from teucer._lower import text
 from teucer._lower.context import PLATFORM, Context, Value
 
-__all__ = [
-    "LoweringParameters",
-    "LoweringRuleContext",
-    "ModuleContext",
-    "SPMDAxisContext",
-    "ShardingContext",
-    "TokenSet",
-    "lowered_by",
-]
-
 # What rules ask to be kept: an executable may be loaded again as long as the process lives.
 _kept: list[Any] = []
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Dims, Params, Value
     from teucer._lower.context import Context
 
-__all__ = ["LibraryPrimitive", "Rules", "as_tuple"]
 
 Rule = Callable[..., Any]
 

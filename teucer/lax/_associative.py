@@ -18,7 +18,6 @@ from teucer.lax._slicing import slice_in_dim
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["prefixes", "total"]
 
 # A function of two lists of arrays of like sizes.
 Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]

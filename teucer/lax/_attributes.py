@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
     from teucer._lower.value import Value
 
-__all__ = ["attribute", "dictionary", "quoted"]
 
 _ESCAPED = b'"\\'
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")

@@ -20,8 +20,6 @@ from teucer._core.types import ShapedArray
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
 
-__all__ = ["blame", "mapped_values"]
-
 
 def blame(closed: ClosedJaxpr, args: Sequence[Array]) -> None:
     """Raise FloatingPointError with the operation, its line and its operands; return if all results

@@ -26,7 +26,6 @@ from teucer.lax._callbacks import debug_callback, pure_callback
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["Frame", "Lifted", "Prompt", "breakpoint", "frame_of", "frames_from", "lift"]
 
 # One prompt at a time: several threads of the runtime may come to one.
 _prompting = threading.Lock()

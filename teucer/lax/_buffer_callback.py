@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = ["buffer_callback", "buffer_callback_p"]
-
 
 @final
 class BufferCallback(Primitive):

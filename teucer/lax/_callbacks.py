@@ -45,14 +45,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = [
-    "debug_callback",
-    "debug_callback_p",
-    "io_callback",
-    "io_callback_p",
-    "pure_callback",
-    "pure_callback_p",
-]
 
 _VMAP_METHODS = (
     "sequential",

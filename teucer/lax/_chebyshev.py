@@ -6,24 +6,6 @@ precision.
 
 from __future__ import annotations
 
-__all__ = [
-    "DIGAMMA_NEAR_1_5",
-    "DIGAMMA_SLOPE",
-    "DIGAMMA_ZERO",
-    "ERF_INV_FAR",
-    "ERF_INV_NEAR",
-    "ERF_TO_HALF",
-    "GAMMA_NEAR_1_5",
-    "I0E_FROM_8",
-    "I0E_TO_8",
-    "I1E_FROM_8",
-    "I1E_TO_8",
-    "LGAMMA_NEAR_1_5",
-    "SCALED_ERFC",
-    "SINE_OF_HALF_TURN",
-    "TWICE_ATANH",
-]
-
 # e^-x I0(x) for 0 <= x <= 8, in t = x / 4 - 1.
 I0E_TO_8 = (
     0.33839763720473804,

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["Elementary", "lower"]
 
 Function = Callable[..., Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Params, Value
 
-__all__ = ["on_basis"]
-
 
 def on_basis(
     f: Callable[[Value], Sequence[Value]], aval: ShapedArray

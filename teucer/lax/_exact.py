@@ -17,7 +17,6 @@ from teucer._base import dtypes
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike
 
-__all__ = ["ALL_BITS", "by_kind", "convert", "divide", "involution", "remainder", "shift", "unit"]
 
 # As a unit: the number all of whose bits are set.
 ALL_BITS = -1

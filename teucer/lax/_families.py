@@ -31,37 +31,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = [
-    "ANY",
-    "BOOL_OR_INT",
-    "COMPLEX",
-    "ELEMENTWISE",
-    "FLOAT",
-    "FLOATS",
-    "INEXACT",
-    "INT",
-    "NUMERIC",
-    "REAL",
-    "SIGNED",
-    "Accepts",
-    "AccuracyMode",
-    "Elementwise",
-    "Checked",
-    "Tolerance",
-    "batch_elementwise",
-    "binary",
-    "check_arrays",
-    "check_dtypes",
-    "check_same",
-    "describe",
-    "published",
-    "not_broadcast",
-    "operands",
-    "or_series",
-    "scalar_like",
-    "unary",
-]
-
 
 class Accepts(NamedTuple):
     """A set of dtypes: the subtypes of the given NumPy kinds."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Dims
     from teucer._lower.context import Context
 
-__all__ = ["ffi_call", "ffi_call_p", "paired"]
-
 
 @final
 class FFICall(Primitive):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._lower.context import Context
 
-__all__ = ["TYPED", "custom_call", "ffi_lowering"]
 
 # From this version of the call on, functions are typed and take attributes.
 TYPED = 4

@@ -49,16 +49,6 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
-__all__ = [
-    "digamma_of",
-    "gamma_of",
-    "is_turned",
-    "log_gamma",
-    "sine_of_half_turn",
-    "sine_of_turns",
-    "stirling_rest",
-]
-
 
 def far_from(x: Array) -> float:
     """From where Stirling's series has the precision of x's dtype."""

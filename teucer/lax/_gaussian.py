@@ -17,8 +17,6 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
-__all__ = ["erf_near", "erf_inv_of", "erfc_of", "exp_of_square", "scaled_erfc"]
-
 
 def exp_of_square(x: Array, scale: float) -> Any:
     """e^(-scale x^2) for scale 1 or 1/2. The square is rounded, and the exponential makes its error

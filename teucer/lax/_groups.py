@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._lower.context import Context
 
-__all__ = [
-    "all_gathered",
-    "all_reduced",
-    "all_to_all",
-    "along",
-    "device_index",
-    "permuted",
-    "reduce_scattered",
-]
 
 _CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 

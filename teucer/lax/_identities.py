@@ -15,8 +15,6 @@ from teucer._base import dtypes
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
 
-__all__ = ["highest", "identity_of", "lowest"]
-
 
 def lowest(dtype: DTypeLike) -> Any:
     """The identity of max: nothing of the dtype is less."""

@@ -20,8 +20,6 @@ from teucer.lax._varying import names_of, size_of
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size
 
-__all__ = ["group_size", "groups_of", "number_within", "on_groups", "taken"]
-
 
 def groups_of(
     axis_name: object, axis_index_groups: Sequence[Sequence[int]] | None

@@ -16,17 +16,6 @@ from teucer.lax._control.iteration import scan
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Dims
 
-__all__ = [
-    "VMAP_METHODS",
-    "FrozenDict",
-    "HashableArray",
-    "batch_of_call",
-    "check_aliases",
-    "check_vmap_method",
-    "hashable",
-    "plain",
-    "results_of",
-]
 
 VMAP_METHODS = (
     "sequential",

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Dim, Dims, DTypeLike
     from teucer._dynamic.padding import Sizes
 
-__all__ = ["dynamic_size", "dynamic_size_p"]
 
 INT = np.dtype(np.int32)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["traced", "until_converged", "widened"]
 
 Function = Callable[..., Any]
 # A loop that has not converged after so many steps stops there.

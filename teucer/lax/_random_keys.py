@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Dims, Params, Size
     from teucer._lower.context import Context
 
-__all__ = [
-    "as_drawn",
-    "Generator",
-    "KeyDType",
-    "key_dtype_of",
-    "random_bits_p",
-    "random_clone_p",
-    "random_fold_in_p",
-    "random_seed_p",
-    "random_split_p",
-    "random_unwrap_p",
-    "random_wrap_p",
-]
 
 UINT32 = np.dtype("uint32")
 

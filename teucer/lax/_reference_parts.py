@@ -16,20 +16,6 @@ from teucer._core.types import ShapedArray
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Aval
 
-__all__ = [
-    "Views",
-    "add_part",
-    "by_parts",
-    "by_types",
-    "checked_value",
-    "install",
-    "part_aval",
-    "parts_of",
-    "read_part",
-    "refuse_array",
-    "set_part",
-    "swap_part",
-]
 
 Views = tuple[Any, ...]
 parts_of: dict[str, Callable[..., Any]] = {}

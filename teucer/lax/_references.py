@@ -43,17 +43,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, ArrayLike, Dims, Params
 
-__all__ = [
-    "addupdate_p",
-    "empty_ref_p",
-    "free_ref_p",
-    "freeze_p",
-    "get_p",
-    "new_ref_p",
-    "swap_p",
-    "tangent_ref_p",
-]
-
 
 def _copy(x: ArrayLike) -> Any:
     return _conversion.copy_p.call(x)[0]

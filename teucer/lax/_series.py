@@ -45,22 +45,6 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import less, plus, quotient, times
 
-__all__ = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "cosh",
-    "log10",
-    "log1p",
-    "log2",
-    "sinh",
-    "tanh",
-]
-
 Function = Callable[..., Any]
 
 

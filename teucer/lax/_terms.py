@@ -15,8 +15,6 @@ from teucer.lax._conversion import reduce_precision_p
 from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 
-__all__ = ["chebyshev", "chosen", "chosen_not", "eps_of", "less", "plus", "quotient", "times"]
-
 
 def plus(x: Array, value: float) -> Any:
     """x + value."""

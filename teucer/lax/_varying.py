@@ -30,23 +30,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Axes, AxisName, Dims, Params, Value
     from teucer._lower.context import Context
 
-__all__ = [
-    "Cast",
-    "Collective",
-    "cast",
-    "names_of",
-    "one_state",
-    "preduced_p",
-    "psum_invariant_p",
-    "pvary_p",
-    "reduced_vary_cast_p",
-    "size_of",
-    "state_of",
-    "unreduced_psum_p",
-    "vary_unreduced_cast_p",
-    "with_sums",
-]
-
 
 def names_of(axis_name: AxisName) -> tuple[Any, ...]:
     """One or several names of axes as a tuple."""

@@ -41,8 +41,6 @@ from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
 from teucer.lax._terms import plus, quotient, times
 
-__all__ = ["angle", "atanh_of_parts", "exponential", "log_of_size", "turn"]
-
 INTEGER = np.dtype(np.int64)
 # Whose sum with a small whole number has that number in its last bits.
 SHIFTER = 1.5 * 2.0**52

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Params, Size
     from teucer._dynamic.padding import Sizes
 
-__all__ = ["Windows", "check_batch_only", "moved_by_padding", "padded_windows"]
-
 
 class PlainWindowParams(TypedDict):
     """Parameters of a primitive whose windows have no holes: fields of `Windows`."""

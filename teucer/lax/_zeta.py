@@ -35,7 +35,6 @@ from teucer.lax._selection import where_else
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["zeta_of_parts", "zeta_places", "zeta_slope"]
 
 # Terms of the sum that are added as they are, and Bernoulli numbers B2, B4, ... of the rest: exact
 # in float64 for q > 0.

@@ -12,8 +12,6 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.nn._normalizations import logsumexp, softmax
 
-__all__ = ["dot_product_attention", "scaled_matmul"]
-
 
 @overload
 def dot_product_attention(

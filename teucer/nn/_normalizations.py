@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import DTypeLike, OutSharding, Tangents
 
-__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
-
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 

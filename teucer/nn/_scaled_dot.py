@@ -21,8 +21,6 @@ from teucer.nn._attention import scaled_matmul
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, DTypeLike
 
-__all__ = ["get_scaled_dot_general_config", "scaled_dot_general"]
-
 
 @dataclass(frozen=True)
 class BlockScaleConfig:

@@ -24,7 +24,6 @@ from teucer.numpy import _indexing, _interchange, _operators, _ufuncs
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
 
-__all__ = ["attach"]
 
 # Methods that are the function of the same name, by the module that defines it; loaded on first
 # use.

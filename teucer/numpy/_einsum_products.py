@@ -15,8 +15,6 @@ from teucer.numpy._reductions import sum as total
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
 
-__all__ = ["products"]
-
 
 def products(
     operands: Sequence[Any],

@@ -33,24 +33,6 @@ from teucer.numpy._operands import is_unknown
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size, Value
 
-__all__ = [
-    "ARRAY",
-    "FULL",
-    "INT",
-    "Item",
-    "Key",
-    "NEW",
-    "SCALAR",
-    "Slice",
-    "ds",
-    "is_basic",
-    "layout",
-    "may_lie_outside",
-    "needs_places",
-    "out_of_bounds",
-    "parse",
-    "starts_of",
-]
 
 # What a key does to an axis. "window" (size) and "steps" (start, size, step) are slices; the place
 # of a window is an operand, so that x[0:2] and x[2:4] are one program. ("window", size, "anywhere")

@@ -20,7 +20,6 @@ from teucer.numpy._reading import Options
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["ATTACH", "getitem"]
 
 _DEFAULT = Options()
 

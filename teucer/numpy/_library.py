@@ -15,9 +15,6 @@ from teucer._core.types import high_types
 from teucer._transform.library import library
 from teucer._transform.templates import Templates
 
-__all__ = ["LibraryFunction", "at_once", "converting", "fast"]
-
-
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 

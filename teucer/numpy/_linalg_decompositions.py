@@ -23,22 +23,6 @@ from teucer.numpy._ufuncs import is_kind
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "cholesky",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "matrices",
-    "qr",
-    "svd",
-    "svdvals",
-]
-
 
 class EigResult(NamedTuple):
     """Eigenvalues and right eigenvectors, in columns."""

@@ -32,8 +32,6 @@ from teucer.numpy._ufuncs import is_kind
 if TYPE_CHECKING:
     from teucer._core.typing import Axis
 
-__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
-
 
 def _operand(name: str, x: Array) -> Any:
     check_arraylike(f"jnp.linalg.{name}", x)

@@ -46,18 +46,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import DTypeLike, Tangents, Value
 
-__all__ = [
-    "SlogdetResult",
-    "det",
-    "inv",
-    "lstsq",
-    "pinv",
-    "slogdet",
-    "solve",
-    "tensorinv",
-    "tensorsolve",
-]
-
 
 class SlogdetResult(NamedTuple):
     """The sign of a determinant, or its phase, and the logarithm of its absolute value."""

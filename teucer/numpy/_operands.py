@@ -18,18 +18,6 @@ from teucer.numpy._promotion import broadcast_axes, check_arraylike, promote_dty
 if TYPE_CHECKING:
     from teucer._core.typing import Axis, DTypeLike, Size, Value
 
-__all__ = [
-    "axis_of",
-    "axes_of",
-    "broadcast_value",
-    "concrete",
-    "index_dtype",
-    "is_unknown",
-    "operand",
-    "operands",
-    "positions",
-    "promoted",
-]
 
 canonical_axis = _structure.canonical_axis
 

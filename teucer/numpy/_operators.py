@@ -26,7 +26,6 @@ from teucer.numpy import _arithmetic, _linear, _ufuncs
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = ["OPERATORS", "array_operators", "tracer_operators"]
 
 _OPTIONS = JitOptions(inline=True)
 _NUMBERS = dtypes.ALL_SET - {dtypes.bool_}

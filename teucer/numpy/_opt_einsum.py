@@ -12,8 +12,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, final
 
-__all__ = ["tell"]
-
 _DISPATCH = "opt_einsum.backends.dispatch"
 
 

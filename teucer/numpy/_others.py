@@ -18,8 +18,6 @@ from teucer.lax import _conversion
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
-__all__ = ["from_dlpack", "is_foreign", "of_other_library"]
-
 
 def is_foreign(x: ArrayLike) -> bool:
     """Whether `of_other_library` may know how to read x."""

@@ -18,23 +18,6 @@ from teucer.lax import _structure
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike, Size, Value
 
-__all__ = [
-    "ANY",
-    "COMPLEX",
-    "FLOATING",
-    "INEXACT",
-    "NUMERIC",
-    "alike_before_repeated",
-    "as_value",
-    "broadcast_shapes",
-    "broadcast_to",
-    "check_arraylike",
-    "convert",
-    "promote",
-    "promote_dtypes",
-    "promote_shapes",
-    "refuse_out",
-]
 
 # What becomes of the dtype in which operands meet: nothing, numbers (bool to int), floats or
 # complex, ...

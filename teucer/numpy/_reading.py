@@ -39,8 +39,6 @@ from teucer.numpy._operands import size_as
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Size
 
-__all__ = ["Access", "Options", "access", "basic_windows", "is_static", "read", "with_fresh_axes"]
-
 
 class Options(NamedTuple):
     """The keyword arguments of `.at[].get` and the updates; mode None is the default of reads or of

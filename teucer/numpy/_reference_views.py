@@ -17,17 +17,6 @@ from teucer.numpy._writing import write
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Size, Value
 
-__all__ = [
-    "Bitcast",
-    "Index",
-    "Reshape",
-    "Transpose",
-    "bitcast_shape",
-    "parts_text",
-    "read_views",
-    "write_views",
-]
-
 
 class Index(NamedTuple):
     """The elements that a key names; its places are operands."""

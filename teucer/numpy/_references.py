@@ -37,19 +37,6 @@ from teucer.numpy._reference_views import (
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Size
 
-__all__ = [
-    "At",
-    "View",
-    "addupdate",
-    "empty_ref",
-    "free_ref",
-    "freeze",
-    "get",
-    "new_ref",
-    "set",
-    "swap",
-]
-
 
 # --- References and views -------------------------------------------------------------------------
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array, ArrayLike, OutSharding, Value
 
-__all__ = ["At", "Place", "at", "check_cast", "fill_scalar", "get"]
-
 
 @library(static=("plan", "options"))
 def _read(plan: Key, options: Options, x: ArrayLike, *operands: Value) -> Any:

@@ -32,7 +32,6 @@ from teucer.numpy._reading import (
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Size
 
-__all__ = ["OPERATIONS", "write"]
 
 Function = Callable[..., Any]
 

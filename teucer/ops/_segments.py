@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import DTypeLike, OutSharding, Size
 
-__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 _REDUCE: dict[str, Callable[..., Any]] = {
     "add": jnp.sum,

@@ -21,20 +21,6 @@ from teucer.lax._shapes import broadcast_shapes
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, OutSharding
 
-__all__ = [
-    "exact_only",
-    "aligned",
-    "as_shape",
-    "broadcast_shape",
-    "cast",
-    "float_dtype",
-    "int_dtype",
-    "parameter",
-    "place",
-    "scalar",
-    "spread",
-]
-
 
 def as_shape(op: str, shape: Any) -> tuple[Any, ...]:
     """A shape, or the size of one axis, as a tuple.

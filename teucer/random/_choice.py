@@ -36,7 +36,6 @@ from teucer.random._uniform import between, raw_bits, split_key, whole_numbers
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike, OutSharding, Value
 
-__all__ = ["categorical", "choice", "permutation"]
 
 _MOST = np.iinfo(np.uint32).max
 

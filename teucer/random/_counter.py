@@ -32,7 +32,6 @@ from teucer.random._threefry import counters, joined, once, seed_words
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["philox2", "philox4", "threefry4"]
 
 ZERO = np.uint32(0)
 # Increments of the key from round to round: the golden ratio and sqrt(3) - 1, of 2**32.

@@ -58,8 +58,6 @@ from teucer.random._arguments import (
 from teucer.random._keys import one_key
 from teucer.random._uniform import between, split_key
 
-__all__ = ["binomial", "multinomial", "poisson"]
-
 
 def _any(x: Any) -> Any:
     return reduce_or(x, tuple(range(np.ndim(x))))

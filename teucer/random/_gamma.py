@@ -61,19 +61,6 @@ from teucer.random._uniform import between, signs, split_key
 if TYPE_CHECKING:
     from teucer._core.typing import OutSharding, Value
 
-__all__ = [
-    "ball",
-    "beta",
-    "chisquare",
-    "dirichlet",
-    "f",
-    "gamma",
-    "generalized_normal",
-    "loggamma",
-    "random_gamma_p",
-    "t",
-]
-
 
 @final
 class RandomGamma(Primitive):

@@ -33,21 +33,6 @@ from teucer.random._uniform import between
 if TYPE_CHECKING:
     from teucer._core.typing import OutSharding
 
-__all__ = [
-    "cauchy",
-    "exponential",
-    "geometric",
-    "gumbel",
-    "laplace",
-    "logistic",
-    "pareto",
-    "rayleigh",
-    "standard_exponential",
-    "standard_gumbel",
-    "triangular",
-    "weibull_min",
-]
-
 
 def _minus_log(u: Array) -> Any:
     """-log(1 - u)."""

@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Jaxpr
     from teucer._core.typing import DTypeLike, Value
 
-__all__ = [
-    "Key",
-    "PRNGKey",
-    "as_keys",
-    "clone",
-    "define",
-    "fold_in",
-    "key",
-    "key_data",
-    "key_dtype",
-    "key_impl",
-    "one_key",
-    "split",
-    "wrap_key_data",
-]
 
 # The type of typed keys, for annotations.
 Key = NewType("Key", ArrayImpl)

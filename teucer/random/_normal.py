@@ -52,18 +52,6 @@ from teucer.random._uniform import between, signs, split_key
 if TYPE_CHECKING:
     from teucer._core.typing import OutSharding, Value
 
-__all__ = [
-    "double_sided_maxwell",
-    "lognormal",
-    "maxwell",
-    "multivariate_normal",
-    "normal",
-    "orthogonal",
-    "standard_normal",
-    "truncated_normal",
-    "wald",
-]
-
 
 @library(static=("shape", "dtype"))
 def standard_normal(key: Array, *, shape: tuple[int, ...], dtype: DTypeLike) -> Any:

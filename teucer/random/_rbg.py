@@ -23,7 +23,6 @@ from teucer.random import _threefry
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["rbg", "unsafe_rbg"]
 
 _STEP = 10  # rows of bits for one derived key of `unsafe_rbg`
 

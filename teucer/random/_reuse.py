@@ -31,7 +31,6 @@ from teucer.lax._sharding import reshard_p, sharding_constraint_p
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size, Value
 
-__all__ = ["RULES", "Keys", "Use", "is_key", "is_used", "note_use", "use_of"]
 
 # Numbers of the elements of an array of keys.
 Numbers = np.ndarray[Any, np.dtype[np.int64]]

@@ -38,7 +38,6 @@ from teucer.lax._structure import convert_element_type, expand, full, reshape, t
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike, Value
 
-__all__ = ["counters", "fold_in", "joined", "once", "seed_words", "split", "threefry"]
 
 UINT32 = np.dtype("uint32")
 UINT64 = np.dtype("uint64")

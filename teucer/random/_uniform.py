@@ -47,20 +47,6 @@ from teucer.random._keys import one_key
 if TYPE_CHECKING:
     from teucer._core.typing import OutSharding, Value
 
-__all__ = [
-    "bernoulli",
-    "between",
-    "bits",
-    "rademacher",
-    "randint",
-    "raw_bits",
-    "signs",
-    "split_key",
-    "toss",
-    "uniform",
-    "whole_numbers",
-]
-
 
 def raw_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Unsigned integers of `bit_width` bits from a typed key."""

@@ -18,19 +18,6 @@ from teucer._core.typing import Array, ArrayLike
 from teucer.numpy._library import fast
 from teucer.scipy._operands import along_last, as_complex, identity, matrices, product
 
-__all__ = [
-    "cho_factor",
-    "cho_solve",
-    "cholesky",
-    "eigh",
-    "lu",
-    "lu_factor",
-    "lu_solve",
-    "qr",
-    "schur",
-    "svd",
-]
-
 
 def adjoint(x: Any) -> Any:
     """The conjugate transpose of matrices."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents
 
-__all__ = ["eigh_tridiagonal", "hessenberg", "polar", "qr_multiply", "rsf2csf"]
-
 
 @overload
 def hessenberg(

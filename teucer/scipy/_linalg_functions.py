@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents, Value
 
-__all__ = ["expm_frechet", "funm", "solve_sylvester", "sqrtm"]
-
 
 @overload
 def expm_frechet(

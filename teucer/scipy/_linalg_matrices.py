@@ -17,17 +17,6 @@ from teucer.numpy._operands import positions
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import matrices
 
-__all__ = [
-    "block_diag",
-    "circulant",
-    "companion",
-    "dft",
-    "hadamard",
-    "hankel",
-    "hilbert",
-    "toeplitz",
-]
-
 
 @fast
 def block_diag(*arrs: ArrayLike) -> Array:

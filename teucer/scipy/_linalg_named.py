@@ -14,17 +14,6 @@ from teucer.numpy._library import fast
 from teucer.scipy._linalg_matrices import toeplitz
 from teucer.scipy._operands import matrices
 
-__all__ = [
-    "convolution_matrix",
-    "fiedler",
-    "fiedler_companion",
-    "helmert",
-    "invhilbert",
-    "invpascal",
-    "leslie",
-    "pascal",
-]
-
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector v of n elements is convolve(a, v, mode).

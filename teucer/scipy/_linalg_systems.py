@@ -14,8 +14,6 @@ from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import cho_factor, cho_solve, triangular, warn_of_vectors
 from teucer.scipy._operands import identity, matrices, product
 
-__all__ = ["det", "expm", "inv", "solve", "solve_triangular"]
-
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinant.

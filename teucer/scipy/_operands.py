@@ -13,19 +13,6 @@ from teucer.numpy._promotion import INEXACT, check_arraylike, promote, promote_d
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value
 
-__all__ = [
-    "along_last",
-    "as_complex",
-    "floating",
-    "inexact",
-    "identity",
-    "matrices",
-    "of_one_rank",
-    "product",
-    "real",
-    "strong",
-]
-
 
 def inexact(name: str, *xs: Any) -> list[Any]:
     """Operands in one inexact dtype and one shape; numbers become arrays, since Python's division

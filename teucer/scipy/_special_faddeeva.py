@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents
 
-__all__ = ["dawsn", "erfcx", "fresnel", "sici", "wofz"]
 
 _SQRT_PI = math.sqrt(math.pi)
 

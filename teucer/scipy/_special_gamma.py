@@ -25,26 +25,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents
 
-__all__ = [
-    "bernoulli",
-    "beta",
-    "betainc",
-    "betaln",
-    "comb",
-    "digamma",
-    "factorial",
-    "gamma",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "gammasgn",
-    "loggamma",
-    "multigammaln",
-    "poch",
-    "polygamma",
-    "zeta",
-]
-
 
 @fast
 def gammaln(x: ArrayLike) -> Array:

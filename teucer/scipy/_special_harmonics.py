@@ -18,8 +18,6 @@ from teucer.scipy._operands import strong
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
-__all__ = ["sph_harm_y"]
-
 
 def sph_harm_y(
     n: ArrayLike,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Value
 
-__all__ = ["hyp1f1", "hyp2f1"]
 
 _TERMS = 2000
 

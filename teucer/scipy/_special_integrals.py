@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents
 
-__all__ = [
-    "bessel_jn",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp1",
-    "expi",
-    "expn",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "spence",
-]
-
 
 @fast
 def erf(x: ArrayLike) -> Array:

@@ -16,8 +16,6 @@ from teucer.numpy._library import fast
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
-__all__ = ["lpmn", "lpmn_values"]
-
 
 def lpmn(m: int, n: int, z: ArrayLike) -> tuple[Array, Array]:
     """The associated Legendre functions of orders 0 to m and degrees 0 to n, and their derivatives

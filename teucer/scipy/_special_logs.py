@@ -23,23 +23,6 @@ from teucer.scipy._operands import floating, inexact, real
 if TYPE_CHECKING:
     from teucer._core.typing import Tangents
 
-__all__ = [
-    "boxcox",
-    "boxcox1p",
-    "entr",
-    "expit",
-    "kl_div",
-    "log_ndtr",
-    "log_softmax",
-    "logit",
-    "ndtr",
-    "ndtri",
-    "rel_entr",
-    "softmax",
-    "xlog1py",
-    "xlogy",
-]
-
 
 @custom_jvp
 def _xlogy(x: Array, y: Array) -> Any:

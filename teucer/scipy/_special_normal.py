@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Tangents
 
-__all__ = ["erfcinv", "owens_t"]
-
 
 @fast
 def erfcinv(y: ArrayLike) -> Array:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._xla.pytree import PyTree
 
-__all__ = ["custom_partitioning", "custom_partitioning_p"]
-
 
 class _Call(NamedTuple):
     """What the partitioner needs to know of a call.

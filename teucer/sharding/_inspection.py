@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._xla.arrays import HloSharding
 
-__all__ = ["inspect_sharding_p"]
 
 # By what Python is told: the functions that texts of programs name, which live as long as the
 # process.

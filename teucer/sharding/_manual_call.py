@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._transform.partial import PartialTrace
 
-__all__ = ["as_said", "inside", "named_over", "shard_map_p", "stacked", "stacked_aval", "unstacked"]
 
 Params = dict[str, Any]
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray
     from teucer._core.typing import Params, Value
 
-__all__ = ["run_eagerly"]
-
 
 class Devices(NamedTuple):
     """For which devices a function runs: a mesh, its manual axes, and whether types say over which

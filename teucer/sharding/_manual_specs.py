@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from teucer._devices.meshes import BaseMesh
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "Infer",
-    "Names",
-    "check_are_specs",
-    "check_names",
-    "check_ranks_and_sizes",
-    "in_specs_of",
-    "out_specs_of",
-]
-
 
 @final
 class _Infer:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
 
-__all__ = ["pmap"]
 
 _UNNAMED = "_internal_pmap_axis_name"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
 
-__all__ = ["shard_alike", "shard_alike_p"]
-
 
 @final
 class ShardAlike(Primitive):

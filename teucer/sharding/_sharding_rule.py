@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "parse_rule"]
 
 BATCHING = "…"
 """Leading axes of any number, in a mapping. Digits behind it tell several such groups apart."""

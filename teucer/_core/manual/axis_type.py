@@ -8,8 +8,6 @@ from typing import Any, ClassVar, NoReturn, final
 from teucer._base import memo
 from teucer._core.provided import provided
 
-__all__ = ["ManualAxisType"]
-
 
 @final
 class ManualAxisType:

@@ -11,8 +11,6 @@ from teucer._core.trace import typeof
 if TYPE_CHECKING:
     from teucer._core.typing import Aval, Value
 
-__all__ = ["refuse_aliases"]
-
 
 def refuse_aliases(
     avals: Sequence[Aval | None],

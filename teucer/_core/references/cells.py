@@ -16,8 +16,6 @@ from teucer._xla.pytree import register_argument
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["Ref", "forget_given", "write_given"]
-
 
 class _RefMeta(type):
     """Traced references are instances too."""

@@ -25,25 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = [
-    "AccumEffect",
-    "HighRef",
-    "ReadEffect",
-    "RefEffect",
-    "RefType",
-    "Touched",
-    "WriteEffect",
-    "at_inputs",
-    "at_operands",
-    "is_part",
-    "is_reference",
-    "may_alias",
-    "parts_in",
-    "refuse",
-    "refuse_parts",
-    "touched",
-]
-
 
 # What is never a reference. Its type may be refused, with an error of its own.
 _HOST = np.ndarray, np.generic, int, float, complex

@@ -19,7 +19,6 @@ from teucer._programs.compiler import located
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["communication"]
 
 # Of n devices, each with b bytes, what one sends if they send in a ring.
 _SENT: dict[str, Callable[[int, int], float]] = {

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Computation", "Instruction", "Module", "bytes_of", "device_groups", "pairs_of"]
-
 _HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(r"(ROOT )?%([\w.\-]+) = (.*)$")
 _ARRAY = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,<= ]*)\]")

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final, overload
 
-__all__ = ["Collective", "Communication"]
-
 
 class Collective(NamedTuple):
     """One collective of a compiled program.

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Aval, Params, Value
 
-__all__ = [
-    "Low",
-    "Operands",
-    "evaluate_high",
-    "has_high_boundary",
-    "lower_high",
-    "lowered",
-    "put_back",
-    "refuse_mutable",
-    "refuse_other_state",
-    "taken_apart",
-]
-
 
 def has_high_boundary(jaxpr: Jaxpr) -> bool:
     """Whether inputs or results of a jaxpr have high types."""

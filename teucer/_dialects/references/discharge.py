@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from teucer._core.trace import Trace
     from teucer._core.typing import Params, Source, Value
 
-__all__ = [
-    "Cell",
-    "Discharged",
-    "discharge",
-    "discharged",
-    "makes_references",
-    "uses_references",
-    "with_literals",
-    "without_references",
-]
-
 
 @final
 class Cell:

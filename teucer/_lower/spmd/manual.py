@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Aval
     from teucer._lower.context import Context
 
-__all__ = ["Manual", "manual_computation", "on_parts"]
-
 
 class Manual(NamedTuple):
     """The mesh of the manual computation that is being written, and those of its axes that are

@@ -30,23 +30,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
     from teucer._xla.pytree import PyTreeDef
 
-__all__ = [
-    "OnArrays",
-    "OnLow",
-    "OnValues",
-    "arrays",
-    "needs_low",
-    "on_arrays",
-    "on_low",
-    "on_values",
-    "run",
-    "run_apart",
-    "run_fast",
-    "run_high",
-    "run_jitted",
-    "takes_references",
-]
-
 
 def takes_references(args: Sequence[Value]) -> bool:
     """Whether a reference is among the arguments of a program that is to run."""

@@ -15,8 +15,6 @@ from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.constants import ALIKE_LEAST, WAYS
 from teucer._targets.outlined_call import outlined_call_p
 
-__all__ = ["with_like_parts"]
-
 
 def with_like_parts(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with like parts for those that are many; in functions too, but not in loops, whose

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["by_bits"]
 
 # (ctx, the primitive, *operands, **params)
 Write: TypeAlias = Callable[..., "Value"]

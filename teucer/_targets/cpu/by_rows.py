@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["by_rows", "by_rows_p"]
-
 
 @structure.internal
 @final

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["COMMITTED", "Rates"]
-
-
 # --- Outlining (docs/outlining.md); the other constants of it: `outlining.constants` -------------
 
 # Programs with so many equations for each at which fusion ends. Measured: outlining.md,

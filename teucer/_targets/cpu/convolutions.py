@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["by_eigen", "convolution", "eigen_rates"]
-
 
 def convolution(
     ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, **window: object

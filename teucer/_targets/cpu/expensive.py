@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from teucer._core.cost import Cost
     from teucer._core.jaxpr import Atom
 
-__all__ = ["keep_expensive"]
-
 
 def keep_expensive(jaxpr: Jaxpr, found: Thresholds) -> Jaxpr:
     """The jaxpr with calls of its long equations and series, and of expensive ones that would be

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["extreme", "extreme_of_windows"]
 
 # Types of floats that YNNPACK reduces.
 _TAKEN = frozenset(["float16", "bfloat16", "float32", "float64"])

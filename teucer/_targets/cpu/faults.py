@@ -15,7 +15,6 @@ from teucer._xla import guard
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom
 
-__all__ = ["switches_around"]
 
 _FUSES_PRODUCTS = guard.has("products fused with sums")
 _FUSES_EQUAL_NUMBERS = guard.has("products with equal numbers fused with sums")

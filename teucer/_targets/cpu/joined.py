@@ -48,7 +48,6 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["joined"]
 
 # Primitives whose operands or results XLA lays out as suits it; their modules are loaded by
 # programs that have them.

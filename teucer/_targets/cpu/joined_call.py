@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["joined_call_p"]
-
 
 @structure.internal
 @final

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["dot_general", "gains_by_rows"]
 
 # Axes of the left and of the right operand, which go together.
 Pairs: TypeAlias = "tuple[Axes, Axes]"

@@ -34,15 +34,6 @@ from teucer._targets.outlining.constants import (
 )
 from teucer._xla.client import jaxlib_version
 
-__all__ = [
-    "Thresholds",
-    "committed",
-    "committed_for",
-    "committed_rates",
-    "of_release",
-    "thresholds",
-]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from teucer._core.provided import provided
 from teucer._optimize.passes import changed_once, map_jaxprs
 from teucer._targets.cpu.constants import DIVIDED_LEAST
 
-__all__ = ["by_reciprocals"]
-
 
 def by_reciprocals(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with products for quotients by broadcasts that several equations read; inner ones

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
-__all__ = ["without_bodies"]
-
 # Number, value and place of a field. The value is an integer, or the place of what has a length.
 _Field: TypeAlias = tuple[int, int | tuple[int, int], int, int]
 

@@ -48,8 +48,6 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["has_plain_loops", "gains_by_whole_loops", "suits_eigen"]
-
 
 class LoopCounts(NamedTuple):
     """Of an equation or a jaxpr. moved: elements that are transposed, in short loops or in windows,

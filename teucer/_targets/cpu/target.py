@@ -28,7 +28,6 @@ from teucer._xla import client as xla
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
 
-__all__ = ["CPU"]
 
 _written = functools.cache(str)  # asked for at each compilation
 

@@ -19,8 +19,6 @@ from teucer._targets.cpu.constants import Rates
 from teucer._targets.cpu.rates import Thresholds, committed, thresholds
 from teucer._xla.client import jaxlib_version
 
-__all__ = ["COMMITTED", "current", "path", "read", "thresholds_of", "write"]
-
 COMMITTED = "committed"  # the option's word for no file
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from teucer._targets.outlining.constants import Costs
 
-__all__ = ["COSTS"]
-
 # --- Compilation. Measured: gpu.md, "Compile times" -----------------------------------------------
 
 # What an executable takes, whatever is in it; an equation that the program has not had yet, of

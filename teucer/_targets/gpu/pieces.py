@@ -33,8 +33,6 @@ from teucer._targets.outlining.bytes import bytes_of
 from teucer._targets.outlining.outline import outlined
 from teucer._targets.outlining.pieces import CutProgram, cut
 
-__all__ = ["Launches", "busy", "compiles_in", "in_pieces", "may_pay"]
-
 
 def may_pay(jaxpr: Jaxpr) -> bool:
     """Whether a program is long enough to be searched for pieces, and can have some."""

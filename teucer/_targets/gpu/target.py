@@ -15,7 +15,6 @@ from teucer._targets.kernels import Kernels
 if TYPE_CHECKING:
     from teucer._targets.outlining.pieces import CutProgram
 
-__all__ = ["CUDA", "GPU", "ROCm"]
 
 # Debug options that name what XLA keeps: a folder and a file.
 _AUTOTUNED, _KERNELS = "xla_gpu_per_fusion_autotune_cache_dir", "xla_gpu_kernel_cache_file"

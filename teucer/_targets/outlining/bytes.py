@@ -9,8 +9,6 @@ from teucer._core.jaxpr import Jaxpr
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["bytes_of", "carried"]
-
 
 def bytes_of(aval: ShapedArray) -> int:
     """The bytes of a value; 0 for what has no place in memory, or none that is known."""

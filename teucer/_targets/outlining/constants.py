@@ -12,8 +12,6 @@ from typing import NamedTuple
 from teucer._core.jaxpr import Eqn, Jaxpr
 from teucer._targets.outlining.bytes import carried
 
-__all__ = ["FORCED_COSTS", "FORCED_LIMITS", "Costs", "Limits"]
-
 
 class Costs(NamedTuple):
     """When a repeat is outlined: break-even points (of the CPU: `_targets.cpu.rates`).

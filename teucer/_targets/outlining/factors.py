@@ -14,8 +14,6 @@ from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._optimize.structure import literal_key
 
-__all__ = ["with_factors"]
-
 
 def with_factors(
     jaxpr: Jaxpr, function_of: Callable[[Eqn], Jaxpr | None]

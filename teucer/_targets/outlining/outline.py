@@ -33,8 +33,6 @@ from teucer._targets.outlining.updates import advance_updates
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray, Source
 
-__all__ = ["outline", "outlined"]
-
 
 def outlined(jaxpr: Jaxpr, costs: Costs) -> Jaxpr:
     """A program's jaxpr, of known sizes, with what repeats as functions and loops, where that

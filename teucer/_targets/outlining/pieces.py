@@ -21,8 +21,6 @@ from teucer._optimize.structure import literal_key, structural_key
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.factors import with_factors
 
-__all__ = ["CutProgram", "Cutting", "Piece", "cut"]
-
 
 class Cutting(Protocol):
     """When a target cuts programs.

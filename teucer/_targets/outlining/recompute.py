@@ -16,8 +16,6 @@ from teucer._targets.outlining.bytes import bytes_of
 from teucer._targets.outlining.constants import RECOMPUTE_FAR, RECOMPUTE_MOST, RECOMPUTE_SMALLER
 from teucer._targets.outlining.updates import updates_of
 
-__all__ = ["recompute"]
-
 
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with what is cheap computed again before uses that are far from where it was

@@ -17,8 +17,6 @@ from teucer._targets.outlining.constants import PERIODS
 if TYPE_CHECKING:
     from teucer._core.typing import HostArray
 
-__all__ = ["Repeat", "repeats"]
-
 
 class Repeat(NamedTuple):
     """A substring that occurs at several places, which do not overlap."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
 
-__all__ = ["Calls", "Roller"]
-
 
 class Calls(NamedTuple):
     """Calls of one function, one after the other.

@@ -11,8 +11,6 @@ from typing import Any
 
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr
 
-__all__ = ["advance_updates", "updates_of"]
-
 
 def advance_updates(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with each update right after the last of its operands; the bits are the same.

@@ -7,8 +7,6 @@ from typing import ClassVar, final
 from teucer._targets.interface import Target
 from teucer._targets.kernels import Kernels
 
-__all__ = ["TPU"]
-
 
 @final
 class TPU(Target):

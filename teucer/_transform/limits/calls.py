@@ -18,8 +18,6 @@ from teucer._transform.limits.tangents import Limits, limits_of
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["jvp_of_call", "jvp_of_part"]
-
 
 def jvp_of_part(
     f: Callable[..., Sequence[object]],

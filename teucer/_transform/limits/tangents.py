@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Cotangent, Params, Value
 
-__all__ = ["Limit", "Limits", "derivative", "limits_of"]
-
 
 class Limit(NamedTuple):
     """A tangent that is a series, and the direction of its value; parts may be Zero."""

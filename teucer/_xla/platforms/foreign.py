@@ -9,17 +9,6 @@ from typing import Any, TypeAlias
 import jaxlib
 from jaxlib import _jax, xla_client
 
-__all__ = [
-    "Buffer",
-    "ExecutionContext",
-    "ExecutionStage",
-    "capsule",
-    "include_dir",
-    "register_batch_partitionable",
-    "register_target",
-    "register_type",
-]
-
 Buffer: TypeAlias = _jax.ffi.Buffer
 ExecutionContext: TypeAlias = _jax.ffi.ExecutionContext
 ExecutionStage: TypeAlias = _jax.ffi.ExecutionStage

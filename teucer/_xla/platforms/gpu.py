@@ -7,8 +7,6 @@ from typing import Any
 
 from jaxlib import gpu_linalg, gpu_solver, gpu_sparse, plugin_support, xla_client
 
-__all__ = ["register", "start_lapack"]
-
 
 def register(platform: str, plugin: Any) -> None:
     """Make the kernels for a platform, 'cuda' or 'rocm', known to XLA; `plugin` is its PJRT plugin,

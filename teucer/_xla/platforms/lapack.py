@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from jaxlib import lapack, xla_client
 
-__all__ = ["register", "start_if_called"]
-
 
 def register() -> None:
     """Make the kernels known to XLA."""

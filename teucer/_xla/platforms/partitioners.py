@@ -9,8 +9,6 @@ from jaxlib import _jax
 
 from teucer._xla.client import loaded_plugins, plugin_listeners, raised_while_compiling
 
-__all__ = ["inspection", "register_partitioner"]
-
 _partitioners: dict[str, tuple[Any, ...]] = {}
 _inspections: list[Any] = []
 

@@ -8,8 +8,6 @@ import os
 import pkgutil
 import sys
 
-__all__ = ["plugin_libraries"]
-
 
 def plugin_libraries() -> dict[str, str]:
     """Names of the PJRT plugins that are installed, with the paths of their shared libraries.

@@ -7,19 +7,6 @@ from typing import Any, TypeAlias
 
 from jaxlib import _profile_data, _profiler
 
-__all__ = [
-    "ProfileData",
-    "ProfileEvent",
-    "ProfileLine",
-    "ProfileOptions",
-    "ProfilePlane",
-    "TraceMe",
-    "heap_profile",
-    "register_subprocess",
-    "session",
-    "start_server",
-]
-
 ProfileData: TypeAlias = _profile_data.ProfileData
 ProfileEvent: TypeAlias = _profile_data.ProfileEvent
 ProfileLine: TypeAlias = _profile_data.ProfileLine

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 
-__all__ = ["CSR_PRODUCT", "register_if_called"]
-
 # data, starts of rows, columns, dense vector or matrix -> product.
 CSR_PRODUCT = "cpu_csr_sparse_dense_ffi"
 

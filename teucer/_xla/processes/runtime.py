@@ -15,8 +15,6 @@ from jaxlib import _jax
 
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["Client", "Service", "connect", "cpu_collectives", "preemption_manager"]
-
 Client = _jax.DistributedRuntimeClient
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Value
 
-__all__ = ["Box", "BoxType", "BoxTypeState", "box_effect", "box_get", "box_set", "new_box"]
 
 box_effect = Effect("box")
 

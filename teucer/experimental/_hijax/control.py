@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from teucer._core.effects import EffectTypes
 
-__all__ = ["control_flow_allowed_effects"]
-
-
 # Loops and branches take the effects of all high primitives; libraries say it of theirs all the
 # same.
 control_flow_allowed_effects = EffectTypes()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray
     from teucer._core.typing import Params, Value
 
-__all__ = ["HiPrimitive"]
-
 
 class HiPrimitive:
     """A primitive on high types. A library derives a class, and makes one object of it, with the

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Tangents, Value
 
-__all__ = ["HiPrim", "call_hi_primitive_p", "call_linearized_p"]
-
 
 class HiPrim:
     """A primitive on high types and low ones. A library derives a class, and makes an object for

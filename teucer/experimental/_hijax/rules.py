@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Tangents, Value
 
-__all__ = [
-    "bdims_at_front",
-    "jvp_from_lin",
-    "linearize_from_jvp",
-    "unmap_avals",
-    "vjp_from_jvp",
-    "vjp_from_lin",
-    "vmap_rule",
-]
 
 Rule = Callable[..., Any]
 

@@ -14,8 +14,6 @@ from teucer._base import config
 from teucer._devices.processes import state
 from teucer._xla.client import XlaRuntimeError
 
-__all__ = ["BarrierTimeoutError", "Save", "patience"]
-
 _saves: collections.Counter[str] = collections.Counter()
 _TURN = 1000  # ms after which a process that waits looks whether another has failed
 

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
     from teucer._xla.pytree import PyTree
 
-__all__ = [
-    "Parts",
-    "Wanted",
-    "is_array",
-    "nothing",
-    "parts_of",
-    "read",
-    "save",
-    "start_of",
-    "wanted",
-]
 
 _THREADS = 8
 

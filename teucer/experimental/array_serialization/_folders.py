@@ -15,23 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from teucer._core.typing import Params
 
-__all__ = [
-    "MANIFEST",
-    "Manifest",
-    "Piece",
-    "Stored",
-    "cut",
-    "is_folder",
-    "others",
-    "read_manifest",
-    "read_piece",
-    "remove_unnamed",
-    "total",
-    "write_list",
-    "write_manifest",
-    "write_piece",
-    "written_list",
-]
 
 MANIFEST = "manifest.json"
 LARGEST = 256 << 20  # bytes of a piece

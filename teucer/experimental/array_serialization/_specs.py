@@ -16,17 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Params
 
-__all__ = [
-    "DRIVERS",
-    "get_tensorstore_spec",
-    "has_metadata",
-    "is_remote_storage",
-    "is_tensorstore_spec_leaf",
-    "local_path",
-    "merge_nested_ts_specs",
-    "metadata_of",
-    "named",
-]
 
 _CLOUD = {"gs": "gcs", "s3": "s3"}
 _REMOTE_DRIVERS = ("gcs", "s3", "gfile", "http")

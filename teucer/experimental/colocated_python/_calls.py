@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array
     from teucer._xla.pytree import PyTree
 
-__all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
-
 
 def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
     """The CPU devices on the hosts of devices, in the same order; of a mesh, the mesh of them.

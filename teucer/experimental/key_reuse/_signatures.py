@@ -21,16 +21,6 @@ from teucer.random._reuse import RULES, Keys, is_key, use_of
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn, Jaxpr
 
-__all__ = [
-    "Forward",
-    "KeyReuseSignature",
-    "Sink",
-    "Source",
-    "function_type_signature",
-    "jaxpr_type_signature",
-    "key_reuse_signatures",
-]
-
 
 class _Frozen:
     """A value that is compared by its parts."""

@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Value
 
-__all__ = [
-    "COMBINE",
-    "Spread",
-    "atomic_cas_p",
-    "atomic_rmw_p",
-    "masked_load_p",
-    "masked_swap_p",
-    "names_places",
-    "spread_out",
-]
 
 # What atomic operations make of the element that is there and the value.
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {

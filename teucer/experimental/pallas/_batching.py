@@ -15,8 +15,6 @@ from teucer._core.types import ShapedArray
 from teucer.experimental.pallas._records import Block, Kernel
 from teucer.experimental.pallas._specs import Dim
 
-__all__ = ["batched"]
-
 _INT = ShapedArray((), np.dtype(np.int32))
 
 

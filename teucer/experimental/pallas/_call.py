@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTree
 
-__all__ = ["pallas_call", "pallas_call_p"]
 
 _INT = ShapedArray((), np.dtype(np.int32))
 

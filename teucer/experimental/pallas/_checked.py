@@ -28,8 +28,6 @@ from teucer.numpy._index_keys import ARRAY, NEW, starts_of
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Size, Value
 
-__all__ = ["InterpretParams", "KernelError", "run_checked"]
-
 
 @dataclasses.dataclass(frozen=True)
 class InterpretParams:

@@ -20,8 +20,6 @@ from teucer.numpy._references import empty_ref, freeze, new_ref
 if TYPE_CHECKING:
     from teucer._devices.meshes import BaseMesh
 
-__all__ = ["core_map", "kernel"]
-
 
 class Cores(Protocol):
     """A mesh of cores: its `shape` is the size of each axis."""

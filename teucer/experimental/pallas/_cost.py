@@ -21,7 +21,6 @@ from teucer.lax._families import Elementwise
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["estimate_cost"]
 
 _TRANSCENDENTAL = frozenset(
     {

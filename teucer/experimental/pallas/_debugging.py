@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value
     from teucer._lower.context import Context
 
-__all__ = [
-    "debug_check",
-    "debug_checks_enabled",
-    "debug_print",
-    "debug_print_p",
-    "enable_debug_checks",
-    "enable_poison_buffers",
-]
 
 enable_debug_checks = config.pallas_enable_debug_checks
 # `with pl.enable_poison_buffers(True):`, memory of pl.run_scoped begins with NaN, so that results

@@ -12,7 +12,6 @@ from teucer._base import errors
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["einshape"]
 
 _GROUP = re.compile(r"\(([A-Za-z]+)\)|([A-Za-z])")
 

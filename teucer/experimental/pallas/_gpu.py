@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Dims, Value
     from teucer._lower.context import Context
 
-__all__ = [
-    "approx_tanh",
-    "approx_tanh_p",
-    "debug_barrier",
-    "debug_barrier_p",
-    "elementwise_inline_asm",
-    "elementwise_inline_asm_p",
-    "max_contiguous",
-]
-
 
 @final
 class ApproxTanh(Primitive):

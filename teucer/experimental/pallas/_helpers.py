@@ -14,21 +14,6 @@ from teucer.experimental.pallas._kernel import _scratch
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, DTypeLike, OutSharding, Value
 
-__all__ = [
-    "align_to",
-    "broadcast_to",
-    "cdiv",
-    "delay",
-    "empty",
-    "empty_like",
-    "empty_ref_like",
-    "multiple_of",
-    "next_power_of_2",
-    "reciprocal",
-    "select_ref",
-    "strides_from_shape",
-]
-
 
 def cdiv(a: Any, b: Any) -> Any:
     """a / b, rounded up.

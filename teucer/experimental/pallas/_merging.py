@@ -26,7 +26,6 @@ from teucer.experimental.pallas._records import Block, Kernel
 if TYPE_CHECKING:
     from teucer._core.typing import Size, Value
 
-__all__ = ["Lanes", "ONE_BY_ONE", "Parts", "body_of", "lanes_of", "over_lanes", "parts_of"]
 
 # Steps are merged until their blocks have so many elements: benchmarks/notes/kernels.md.
 _ENOUGH = 2**22

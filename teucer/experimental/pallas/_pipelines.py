@@ -20,8 +20,6 @@ from teucer.numpy._references import View
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
-__all__ = ["emit_pipeline"]
-
 
 def emit_pipeline(
     body: Callable[..., None],

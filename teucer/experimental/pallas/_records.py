@@ -13,8 +13,6 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.types import ShapedArray
 from teucer.experimental.pallas._specs import Dim
 
-__all__ = ["Block", "Kernel", "Operands"]
-
 
 class Block(NamedTuple):
     """Which part of an array a step sees.

@@ -33,8 +33,6 @@ from teucer.experimental.pallas._records import Block, Kernel, Operands
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
 
-__all__ = ["run_grid", "run_with_checks", "unwritten"]
-
 
 def run_grid(kernel: Kernel, *operands: Value, lanes: Lanes = ONE_BY_ONE) -> Sequence[Any]:
     """The results of a kernel: a loop over the grid. lanes: which neighbouring steps are done

@@ -20,20 +20,6 @@ from teucer._trees import pytrees
 from teucer.experimental.pallas._specs import MemoryRef
 from teucer.numpy._references import View
 
-__all__ = [
-    "AsyncCopy",
-    "DeviceIdType",
-    "SemaphoreType",
-    "async_copy",
-    "make_async_copy",
-    "only_on_devices",
-    "semaphore",
-    "semaphore_read",
-    "semaphore_signal",
-    "semaphore_wait",
-    "sync_copy",
-]
-
 
 class DeviceIdType(enum.Enum):
     """How the number of a device is meant: by its place in the mesh, or as its number in a

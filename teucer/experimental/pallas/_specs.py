@@ -12,28 +12,6 @@ from teucer._base import dtypes
 from teucer._core.references.types import RefType
 from teucer._core.types import ShapedArray
 
-__all__ = [
-    "ANY",
-    "HOST",
-    "BlockDim",
-    "BlockSpec",
-    "Blocked",
-    "BoundedSlice",
-    "Buffered",
-    "CompilerParams",
-    "CostEstimate",
-    "Element",
-    "GridSpec",
-    "MemoryRef",
-    "MemorySpace",
-    "PrefetchScalarGridSpec",
-    "RevisitMode",
-    "Squeezed",
-    "dim_of",
-    "no_block_spec",
-    "squeezed",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRef:

@@ -16,8 +16,6 @@ from teucer.experimental.pallas._records import Block, Kernel
 from teucer.lax import _references
 from teucer.numpy._references import Index
 
-__all__ = ["Access", "Order", "accesses", "axes_of", "order_of"]
-
 _ACCESSES = (
     _references.get_p,
     _references.swap_p,

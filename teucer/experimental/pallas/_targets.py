@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Value
     from teucer._lower.context import Context
 
-__all__ = ["TARGETS", "Target", "kernel_primitives", "lower_kernel"]
-
 
 class Target(NamedTuple):
     """One way to run kernels.

@@ -22,8 +22,6 @@ from teucer.experimental.roofline._results import (
 if TYPE_CHECKING:
     from teucer._core.typing import Axes, AxisName
 
-__all__ = ["RULES"]
-
 
 def _rings(ctx: RooflineRuleContext, names: Any) -> dict[str, int]:
     """The sizes of those of the axes that the mesh has. Others are of `vmap`, along which nothing

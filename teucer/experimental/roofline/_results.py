@@ -16,8 +16,6 @@ from teucer._derived.liveness import bytes_of
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["RooflineResult", "RooflineRuleContext", "RooflineShape", "Rule"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RooflineResult:

@@ -10,8 +10,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["MappingsGenerator", "SourceMap"]
-
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Size, Value
 
-__all__ = ["JAXSparse"]
-
 
 class JAXSparse(abc.ABC):
     """A sparse array: buffers of what is stored, and a shape. A pytree whose leaves are the

@@ -28,8 +28,6 @@ from teucer.experimental.sparse.util import SparseInfo, nfold_vmap
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["bcoo_dot_general", "bcoo_multiply_dense", "bcoo_multiply_sparse", "bcoo_reduce_sum"]
-
 
 @tracebacks.api_boundary
 def bcoo_dot_general(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array, Axes, DTypeLike, Size
 
-__all__ = ["BCOO"]
-
 
 @register_pytree_node_class
 class BCOO(JAXSparse):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike, OutSharding
     from teucer.lax._precision import PrecisionLike
 
-__all__ = ["bcoo_conv_general_dilated"]
-
 
 @tracebacks.api_boundary
 def bcoo_conv_general_dilated(

@@ -20,15 +20,6 @@ from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike
 
-__all__ = [
-    "bcoo_extract",
-    "bcoo_extract_p",
-    "bcoo_fromdense",
-    "bcoo_fromdense_p",
-    "bcoo_todense",
-    "bcoo_todense_p",
-]
-
 
 def columns(indices: Any) -> tuple[Any, ...]:
     """The components of index vectors: int[nse, n] -> n arrays int[nse]."""

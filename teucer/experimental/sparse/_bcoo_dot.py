@@ -26,7 +26,6 @@ from teucer.experimental.sparse.util import SparseInfo, broadcasting_vmap
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DTypeLike
 
-__all__ = ["bcoo_dot_general_p", "bcoo_dot_general_sampled", "bcoo_dot_general_sampled_p"]
 
 Role = tuple[str, int]
 

@@ -25,8 +25,6 @@ from teucer.experimental.sparse.util import SparseEfficiencyError, SparseEfficie
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DTypeLike
 
-__all__ = ["bcoo_update_layout"]
-
 
 @tracebacks.api_boundary
 def bcoo_update_layout(

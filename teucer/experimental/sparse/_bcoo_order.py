@@ -20,16 +20,6 @@ from teucer.experimental.sparse.util import SparseInfo, nfold_vmap, split_shape
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = [
-    "bcoo_eliminate_zeros",
-    "bcoo_sort_indices",
-    "bcoo_sort_indices_p",
-    "bcoo_sum_duplicates",
-    "bcoo_sum_duplicates_p",
-    "bcoo_transpose",
-    "bcoo_transpose_p",
-]
-
 
 @defined("bcoo_transpose", several=True)
 def bcoo_transpose_p(

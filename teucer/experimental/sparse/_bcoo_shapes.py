@@ -19,8 +19,6 @@ from teucer.experimental.sparse._bcoo_order import bcoo_transpose
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = ["bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_reshape", "bcoo_rev", "bcoo_squeeze"]
-
 
 def full_batch(mat: BCOO) -> tuple[Any, Any]:
     """The buffers, with batch axes that all elements share repeated."""

@@ -23,8 +23,6 @@ from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMo
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value
 
-__all__ = ["bcoo_dynamic_slice", "bcoo_gather", "bcoo_slice"]
-
 
 @tracebacks.api_boundary
 def bcoo_slice(

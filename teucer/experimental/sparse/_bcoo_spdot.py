@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array, DTypeLike
 
-__all__ = ["bcoo_spdot_general_p", "spdot_general"]
 
 # Up to so many pairs of elements all are looked at; beyond, those that meet are found on the host
 # if indices are known.

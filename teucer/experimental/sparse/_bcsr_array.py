@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array, ArrayLike, Axes, DTypeLike, Size
 
-__all__ = ["BCSR"]
-
 
 @register_pytree_node_class
 class BCSR(JAXSparse):

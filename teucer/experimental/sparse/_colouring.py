@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["colouring"]
-
 
 def colouring(pattern: Any, shape: Sequence[int] = ()) -> Any:
     """The group of each column of a pattern in the format CSR: int[columns].

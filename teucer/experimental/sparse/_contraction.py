@@ -17,7 +17,6 @@ from teucer._base import dtypes
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Axes
 
-__all__ = ["Contraction", "as_numbers", "contraction", "moved_to_front", "product_dtype"]
 
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Params, Value
     from teucer._lower.context import Context
 
-__all__ = ["Defined", "defined"]
-
 
 @functools.lru_cache(4096)
 def _staged(primitive: Defined, avals: tuple[Any, ...], params: tuple[Any, ...]) -> ClosedJaxpr:

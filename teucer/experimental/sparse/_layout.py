@@ -12,8 +12,6 @@ from teucer._base import dtypes
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["BCOOProperties", "BCSRProperties", "validate_bcoo", "validate_bcsr"]
-
 
 class BCOOProperties(NamedTuple):
     """Numbers of dimensions by kind, and of stored elements."""

@@ -21,8 +21,6 @@ from teucer._transform.staging import eval_shape
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value
 
-__all__ = ["lobpcg_standard"]
-
 
 @tracebacks.api_boundary
 def lobpcg_standard(

@@ -23,7 +23,6 @@ from teucer.experimental.sparse.transform import sparsify
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["BINARY"]
 
 # name -> the function, and whether it may be compiled as one program: where it need not look at
 # numbers.

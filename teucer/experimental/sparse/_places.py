@@ -16,19 +16,6 @@ from teucer import numpy as jnp
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = [
-    "NOWHERE",
-    "Groups",
-    "first_of_each",
-    "groups",
-    "inside",
-    "kept",
-    "keys",
-    "order",
-    "row",
-    "sums_at",
-    "wide",
-]
 
 NOWHERE = np.iinfo(np.int32).max  # a number that no place has
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Params, Value
     from teucer._xla.pytree import PyTree
 
-__all__ = ["CALLS"]
 
 Evaluate = Callable[..., list[SparsifyValue]]
 Values = Sequence[SparsifyValue]

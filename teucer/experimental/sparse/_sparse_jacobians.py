@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Value
 
-__all__ = ["Plan", "sparse_hessian", "sparse_jacobian"]
-
 
 class Plan(NamedTuple):
     """How a Jacobian is computed. pattern: bool[m, n], in the format CSR; colours: of its columns,

@@ -31,7 +31,6 @@ from teucer.lax._structure import add_any_p
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Params
 
-__all__ = ["DENSE_RESULT", "elementwise", "sparse_rules_bcoo", "sparse_rules_bcsr"]
 
 Rule = Callable[..., Sequence[SparsifyValue]]
 DENSE_RESULT = (

@@ -26,8 +26,6 @@ from teucer.lax._structure import add_any_p
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
-__all__ = ["sparsity"]
-
 
 class Dependence(NamedTuple):
     """Of a value: the pattern (None where it depends on nothing) and the number (None where it is

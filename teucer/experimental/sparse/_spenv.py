@@ -19,16 +19,6 @@ from teucer.experimental.sparse.util import Shape
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value
 
-__all__ = [
-    "SparsifyEnv",
-    "SparsifyValue",
-    "array_of",
-    "arrays_to_spvalues",
-    "spvalue_of",
-    "spvalues_to_arrays",
-    "spvalues_to_avals",
-]
-
 
 class SparsifyValue(NamedTuple):
     """A value of `sparsify`: its shape, and the numbers of its buffers in a SparsifyEnv."""

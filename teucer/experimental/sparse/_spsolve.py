@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Value
 
-__all__ = ["spsolve", "spsolve_p"]
-
 
 @final
 class _Spsolve(Defined):

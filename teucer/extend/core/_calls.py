@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Params, Value
 
-__all__ = [
-    "CallPrimitive",
-    "call_impl",
-    "create_call_primitive",
-    "eval_jaxpr_transpose",
-    "register_call_primitive_rules",
-]
 
 TransposeRule = Callable[..., Any]
 

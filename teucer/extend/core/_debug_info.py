@@ -10,8 +10,6 @@ from typing import final
 
 from teucer._core import debug_info
 
-__all__ = ["DebugInfo"]
-
 
 class _EveryDebugInfo(type):
     """Makes every DebugInfo of Teucer's an instance of the class under which libraries know

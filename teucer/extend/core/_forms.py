@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.typing import Params, Value
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "new_jaxpr_eqn"]
 
 # Whether JAX of this release has one class of jaxprs.
 JOINED = tuple(map(int, re.findall(r"\d+", jaxlib_version)[:2])) >= (0, 12)

@@ -21,22 +21,6 @@ from teucer.lax._control.scan import scan_p
 if TYPE_CHECKING:
     from teucer._core.typing import Params, Value
 
-__all__ = [
-    "LibraryTrace",
-    "OpaqueTraceState",
-    "TraceTag",
-    "concrete_or_error",
-    "find_top_trace",
-    "gensym",
-    "get_opaque_trace_state",
-    "nonempty_axis_env_DO_NOT_USE",
-    "set_current_trace",
-    "take_current_trace",
-    "unsafe_am_i_under_a_jit_DO_NOT_USE",
-    "unsafe_am_i_under_a_vmap_DO_NOT_USE",
-    "unsafe_get_axis_names_DO_NOT_USE",
-]
-
 
 @final
 class OpaqueTraceState:

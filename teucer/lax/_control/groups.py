@@ -16,7 +16,6 @@ from teucer._xla.client import jaxlib_version
 if TYPE_CHECKING:
     from teucer._core.typing import Params
 
-__all__ = ["FlatTree", "GroupedParams", "by_count", "by_group", "flatten", "nones", "pack"]
 
 # Whether JAX of this release says them so.
 GROUPED = tuple(map(int, re.findall(r"\d+", jaxlib_version)[:2])) >= (0, 11)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Size
     from teucer._lower.context import Context
 
-__all__ = ["lower_scan"]
 
 Step = Callable[[Any, Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from teucer._lower.context import Context
     from teucer._lower.value import Value
 
-__all__ = ["convolution"]
-
 
 def convolution(
     ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, window: Any

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context, Value
 
-__all__ = ["bounds", "gather", "inside", "scatter", "wide"]
 
 _CLIP, _FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 

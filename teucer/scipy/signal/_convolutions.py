@@ -19,7 +19,6 @@ from teucer.scipy._operands import matrices
 if TYPE_CHECKING:
     from teucer.lax._precision import PrecisionLike
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
 _MODES = ("full", "same", "valid")
 _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}

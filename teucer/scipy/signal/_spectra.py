@@ -18,8 +18,6 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import along_last, matrices
 
-__all__ = ["csd", "detrend", "istft", "stft", "welch"]
-
 # What the argument boundary says -> the mode of jnp.pad and its arguments.
 _EXTENSIONS: dict[str | None, tuple[str, dict[str, str]]] = {
     "even": ("reflect", {}),

@@ -16,26 +16,6 @@ from teucer.scipy.stats._standard import Continuous, complement
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = [
-    "BETA",
-    "CAUCHY",
-    "CHI2",
-    "EXPON",
-    "GAMMA",
-    "GENNORM",
-    "GUMBEL_L",
-    "GUMBEL_R",
-    "LAPLACE",
-    "LOGISTIC",
-    "NORM",
-    "PARETO",
-    "T",
-    "TRUNCNORM",
-    "UNIFORM",
-    "VONMISES",
-    "WRAPCAUCHY",
-]
-
 
 def _tangent(q: Array) -> Any:
     """tan(pi (q - 1/2)): 0 in the middle, and infinite at 0 and 1, where it is written as a

@@ -11,8 +11,6 @@ from teucer.scipy.stats._standard import Discrete, complement
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["BERNOULLI", "BETABINOM", "BINOM", "GEOM", "NBINOM", "POISSON"]
-
 
 def _log_ways(n: Array, k: Array) -> Any:
     """The logarithm of the number of ways to choose k of n."""

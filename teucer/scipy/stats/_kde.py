@@ -15,8 +15,6 @@ from teucer.scipy._operands import along_last, matrices
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Value
 
-__all__ = ["gaussian_kde"]
-
 
 @register_pytree_node_class
 class gaussian_kde:

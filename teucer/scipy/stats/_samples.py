@@ -14,8 +14,6 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import check_arraylike
 from teucer.scipy._operands import along_last, matrices
 
-__all__ = ["mode", "rankdata", "sem"]
-
 _RANKS = ("average", "min", "max", "dense", "ordinal")
 
 

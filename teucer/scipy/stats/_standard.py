@@ -16,7 +16,6 @@ from teucer.scipy._operands import inexact, real
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike
 
-__all__ = ["Continuous", "Discrete", "complement"]
 
 Function = Callable[..., Any]
 # What a row says of a point: a number, or a function of the shape parameters.

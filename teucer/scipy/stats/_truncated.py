@@ -14,8 +14,6 @@ from teucer.scipy import special
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
 
-__all__ = ["log_cdf", "log_density"]
-
 
 def log_density(z: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """The logarithm of the density at z within (a, b)."""

@@ -25,8 +25,6 @@ from teucer.experimental.pallas._specs import BlockSpec, no_block_spec
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["make_scalar_prefetch_handler", "pull_block_spec", "push_block_spec"]
-
 
 def make_scalar_prefetch_handler(*args: object) -> Callable[..., Any]:
     """What finds the scalars of one fusion among those that a kernel is given before it runs.

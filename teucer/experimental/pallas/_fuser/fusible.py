@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Params, Value
 
-__all__ = ["Fused", "Fusion", "custom_fusion", "custom_fusion_p", "fusible", "fusible_p"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Fusion:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from teucer._core.typing import Array, Params, Value
     from teucer._xla.pytree import PyTree
 
-__all__ = ["Values", "fuse", "get_fusion_values", "traced", "without_calls"]
-
 
 @tracebacks.api_boundary
 def fuse(

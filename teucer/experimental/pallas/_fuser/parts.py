@@ -11,17 +11,6 @@ from teucer import lax
 from teucer._core.jaxpr import Atom
 from teucer.experimental.pallas._specs import BlockSpec, dim_of, no_block_spec
 
-__all__ = [
-    "Given",
-    "Numbers",
-    "Part",
-    "Parts",
-    "begin_at",
-    "parts_of_spec",
-    "spec_of_parts",
-    "whole",
-]
-
 
 class Number(NamedTuple):
     """The block number that the index map of spec `spec` gives along an axis."""

@@ -29,7 +29,6 @@ from teucer.lax._families import Elementwise
 if TYPE_CHECKING:
     from teucer._core.typing import Value
 
-__all__ = ["Rule", "rule_of"]
 
 # The part of each operand, None for operands that are not needed in the kernel; or None, where no
 # blocks do.

@@ -29,7 +29,6 @@ from teucer.lax import _conversion, _elementwise, _special, _structure
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DType, DTypeLike
 
-__all__ = ["convert"]
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NARROW = 4  # bytes: functions of narrower floats are computed in float32

@@ -29,8 +29,6 @@ from teucer.lax import _references
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
 
-__all__ = ["for_loop"]
-
 
 @TRITON.define(structure.Call)
 def _call(w: Writer, eqn: Eqn, *operands: Any) -> Any:

@@ -36,7 +36,6 @@ from teucer.lax._foreign_lowering import custom_call
 if TYPE_CHECKING:
     from teucer._lower.context import Context
 
-__all__ = ["TARGET_NAME", "Module", "lower", "module_of"]
 
 TARGET_NAME = "__gpu$xla.gpu.triton"
 _RULES = (arithmetic, control, instructions, random, shapes)  # loaded, so that the table is full

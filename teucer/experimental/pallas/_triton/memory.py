@@ -27,7 +27,6 @@ from teucer.numpy._index_keys import ARRAY, FULL, NEW, layout, starts_of
 if TYPE_CHECKING:
     from teucer._core.typing import DTypeLike
 
-__all__ = ["Axis", "Pointer", "Spot", "atomic", "compare_and_swap", "load", "store"]
 
 _LARGEST = 2**31 - 1
 

@@ -14,8 +14,6 @@ from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray
 from teucer.experimental.pallas._triton.text import Refused, Value, Writer
 
-__all__ = ["REMEDIES", "TRITON", "at_line", "by_program", "refusal", "run"]
-
 # A rule is (writer, equation, *operands) -> results. Operands are values, and pointers where the
 # equation has references.
 Rule = Callable[..., Sequence[Any]]

@@ -15,20 +15,6 @@ from teucer._core.primitive import MissingRule
 if TYPE_CHECKING:
     from teucer._core.typing import DType, DTypeLike
 
-__all__ = [
-    "BOOL",
-    "I32",
-    "I64",
-    "Bounds",
-    "Refused",
-    "Value",
-    "Writer",
-    "element",
-    "exact",
-    "is_float",
-    "is_signed",
-    "type_text",
-]
 
 BOOL, I32, I64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
 Bounds = tuple[int, int]
