@@ -63,7 +63,7 @@ def fits(value: Any, kind: Any, module: str) -> bool:
         parsed = ast.parse(text, mode="eval").body
         if isinstance(parsed, ast.BinOp):  # of parts that are strings themselves, maybe
             return any(fits(value, ast.unparse(k), module) for k in (parsed.left, parsed.right))
-        for place in (module, "teucer._core.typing"):
+        for place in (module, "teucer._core.typing", "teucer._devices.specs"):
             with contextlib.suppress(Unknown):
                 return fits(value, resolved(text, place), place)
         raise Unknown(text)

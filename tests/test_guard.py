@@ -13,7 +13,7 @@ import pytest
 
 import teucer
 import teucer.numpy as jnp
-from teucer._xla import guard
+from teucer._executables import guard
 from teucer._xla.client import jaxlib_version
 from teucer.cli import main
 from teucer.cli.guard import command, table

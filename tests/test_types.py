@@ -85,9 +85,9 @@ UNTYPED = {
     "_core/dialects.py": (2, "padded sizes, defined on a layer above; keys of a dict"),
     "_core/high_types.py": (7, "values of libraries' types: only their class knows their members"),
     "_core/jaxpr.py": (3, "fields by name, options of the printer"),
-    "_core/manual/axis_type.py": (1, "a mesh of either kind, defined on a layer above"),
-    "_core/partition.py": (1, "`linear_in` is a string, a tuple or None"),
-    "_core/printer.py": (
+    "_devices/axis_type.py": (1, "a mesh of either kind, defined on a layer above"),
+    "_devices/partition.py": (1, "`linear_in` is a string, a tuple or None"),
+    "_printing/printer.py": (
         4,
         "parameters of any primitive; it knows classes by name, lest it import a circle",
     ),
@@ -96,7 +96,7 @@ UNTYPED = {
     "_core/stand_ins.py": (1, "objects of users' classes"),
     "_core/stage.py": (1, "narrowed by the class of the value, which type checkers do not follow"),
     "_lower/context.py": (1, "constants with hooks of their own"),
-    "_lower/contractions.py": (1, "dimension numbers, defined on a layer above"),
+    "_targets/contractions.py": (1, "dimension numbers, defined on a layer above"),
     "_lower/hlo.py": (3, "dimension numbers, defined on a layer above; sizes of either kind"),
     "_lower/module.py": (1, "meshes of either kind"),
     "_lower/text.py": (1, "scalars of NumPy"),

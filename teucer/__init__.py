@@ -38,7 +38,7 @@ _SOURCES = {
     "teucer.numpy._index_keys": "ds",
     "teucer._devices.meshes": "get_abstract_mesh get_mesh make_mesh set_mesh use_abstract_mesh",
     "teucer._devices.shardings": "NamedSharding",
-    "teucer._core.specs": "P=PartitionSpec",
+    "teucer._devices.specs": "P=PartitionSpec",
     "teucer._derived.assembly": (
         "make_array_from_callback make_array_from_process_local_data "
         "make_array_from_single_device_arrays"
@@ -65,7 +65,7 @@ _SOURCES = {
     "teucer._derived.remat": "checkpoint remat",
     "teucer.ad_checkpoint": "checkpoint_policies",
     "teucer._arrays.structs": "ShapeDtypeStruct typeof",
-    "teucer._transform.staging": (
+    "teucer._derived.staging": (
         "disable_jit ensure_compile_time_eval eval_shape make_jaxpr named_call named_scope"
     ),
     "teucer.lax._callbacks": "pure_callback",
@@ -73,7 +73,7 @@ _SOURCES = {
     "teucer._devices.environment": "print_environment_info",
     "teucer._core.types": "float0",
     "teucer._executables.effects": "effects_barrier",
-    "teucer._transform.caches": "clear_backends clear_caches",
+    "teucer._derived.caches": "clear_backends clear_caches",
     "teucer._xla.client": "CompilerEffortLevel Device",
 }
 _ABSENT = {

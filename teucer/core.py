@@ -12,8 +12,8 @@ from teucer._core.jaxpr import Atom, eval_jaxpr
 from teucer._core.trace import Tracer
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray
+from teucer._derived.staging import ensure_compile_time_eval
 from teucer._dimensions.dimensions import max_dim, min_dim
-from teucer._transform.staging import ensure_compile_time_eval
 from teucer.extend.core._traces import LibraryTrace as Trace
 
 __all__ = [
@@ -80,7 +80,7 @@ _DEPRECATED: dict[str, tuple[str, str, str]] = {
         "jax.errors",
     ),
     "JaxprTypeError": ("teucer.errors", "JaxprTypeError", "jax.errors"),
-    "abstract_token": ("teucer._core.tokens", "TOKEN", ""),
+    "abstract_token": ("teucer._dialects.high.tokens", "TOKEN", ""),
     "is_constant_shape": (_SIZES, "is_constant", ""),
     "pytype_aval_mappings": (_TYPES, "aval_rules", ""),
 }

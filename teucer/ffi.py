@@ -32,7 +32,7 @@ build_ffi_lowering_function = ffi_lowering
 
 def __getattr__(name: str) -> Any:
     if name == "abstract_token":
-        from teucer._core.tokens import (
+        from teucer._dialects.high.tokens import (
             TOKEN,
         )  # makes the language of jaxprs larger, which costs a little everywhere
 

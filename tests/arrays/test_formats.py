@@ -13,7 +13,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._arrays import formats
-from teucer._core.checker import check_jaxpr
+from teucer._optimize.checker import check_jaxpr
 from teucer._programs import run
 from teucer.experimental import serialize_executable
 from teucer.experimental.layout import Format, Layout, with_layout_constraint

@@ -10,12 +10,12 @@ import pytest
 from teucer import lax
 from teucer._base import config
 from teucer._base.errors import JaxprTypeError
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr, Literal, Var, new_eqn
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._derived.staging import make_jaxpr
+from teucer._optimize.checker import check_jaxpr
 from teucer._transform.jit import jit
-from teucer._transform.staging import make_jaxpr
 
 F32 = ShapedArray((2,), np.dtype(np.float32))
 I32 = ShapedArray((2,), np.dtype(np.int32))

@@ -15,7 +15,7 @@ from teucer import numpy as jnp
 from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, interpret
 from teucer._core.primitive import Primitive
-from teucer._core.rules_table import Rules
+from teucer._derived.rules_table import Rules
 from teucer._targets.outlined_call import outlined_call_p
 
 # What carries programs and does something else with them than to call, choose or repeat them.

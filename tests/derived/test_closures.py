@@ -286,7 +286,7 @@ def test_what_custom_vjp_may_not_close_over() -> None:
 def test_a_strong_tangent_of_a_weak_value(rare: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule may give a tangent of another weakness than the value: the record is well formed,
     worked out once or each time."""
-    from teucer._core.checker import check_jaxpr
+    from teucer._optimize.checker import check_jaxpr
     from teucer._transform import linearize
 
     monkeypatch.setattr(linearize, "RARE", rare)

@@ -24,8 +24,8 @@ import teucer
 from teucer._base import dtypes
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._core import dialects
+from teucer._derived.staging import eval_shape
 from teucer._transform.jit import jit
-from teucer._transform.staging import eval_shape
 from teucer._transform.vjp import vjp
 from teucer._transform.vmap import vmap
 

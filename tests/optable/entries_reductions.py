@@ -9,7 +9,7 @@ import numpy as np
 from optable.table import Draw, Op, Sample, bad, sample
 
 from teucer import lax
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 from teucer.lax._windows import select_and_scatter_p
 
 F = np.float32

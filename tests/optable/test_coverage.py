@@ -16,8 +16,8 @@ from optable.trees import along, flat_call, is_inexact, moving
 from teucer._base import config
 from teucer._core.jaxpr import Eqn, Jaxpr, subjaxprs
 from teucer._core.primitive import Primitive
+from teucer._derived.staging import make_jaxpr
 from teucer._transform.forward import jvp
-from teucer._transform.staging import make_jaxpr
 from teucer._transform.vjp import vjp
 
 # Primitives tested elsewhere, with the reason.

@@ -11,7 +11,7 @@ import pytest
 from optable.table import Bad, Op, Sample, all_ops
 from optable.trees import flat_call
 
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 
 # A line of its own that says `operand: float32[2,3]`.
 LONG = r"\n\s+\w+: (float|int|uint|complex)\d+\["

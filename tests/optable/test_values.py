@@ -16,10 +16,10 @@ from optable.table import Op, all_ops, numpy_dtype, precision_of
 from optable.trees import flat_call, strided, widened
 
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import eval_jaxpr
+from teucer._derived.staging import eval_shape, make_jaxpr
+from teucer._optimize.checker import check_jaxpr
 from teucer._transform.jit import jit
-from teucer._transform.staging import eval_shape, make_jaxpr
 from teucer._trees.pytrees import tree_leaves
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 from teucer._core.trace import EVAL, typeof
+from teucer._optimize.checker import check_jaxpr
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import PASSES, Pass, optimize, share
 from teucer._programs.lower import lower

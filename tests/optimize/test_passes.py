@@ -18,9 +18,9 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr, Literal, subjaxprs
 from teucer._optimize import passes
+from teucer._optimize.checker import check_jaxpr
 from teucer._optimize.dce import dce_jaxpr, remove_dead
 from teucer._optimize.passes import PASSES, Rule, optimize, rewrite, share
 from teucer._optimize.structure import structural_key

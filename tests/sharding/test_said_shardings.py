@@ -12,8 +12,8 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base.errors import ShardingTypeError
-from teucer._core.specs import DuplicateSpecError
 from teucer._devices import meshes
+from teucer._devices.specs import DuplicateSpecError
 from teucer.experimental.pjit import pjit
 from teucer.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
 

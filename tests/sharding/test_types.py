@@ -13,7 +13,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base.errors import ShardingTypeError
-from teucer._core.specs import DuplicateSpecError
+from teucer._devices.specs import DuplicateSpecError
 from teucer.lax._structure import reshape_p
 from teucer.sharding import AxisType, NamedSharding
 

@@ -11,9 +11,9 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._executables import compile as compiling
+from teucer._executables import guard
 from teucer._targets.cpu import faults
 from teucer._xla import client as xla
-from teucer._xla import guard
 
 N = 32769
 
@@ -162,7 +162,7 @@ def test_products_with_equal_numbers(f, n, optimised):
 
 @pytest.mark.parametrize("f", [in_windows, ones, number, padded, batched, squared])
 def test_products_with_equal_numbers_are_wrong_without(f, optimised, without):
-    """In all releases so far; where this fails, `_xla/guard.py` is to say the last one."""
+    """In all releases so far; where this fails, `_executables/guard.py` is to say the last one."""
     x = np.random.default_rng(0).random((30_000, 3), np.float32)
     found, expected = jax.jit(f)(x, 0.5)
     assert not np.allclose(found, expected, rtol=0.1)

@@ -28,8 +28,8 @@ from targets.test_outline import (
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import Jaxpr
+from teucer._optimize.checker import check_jaxpr
 from teucer._targets.outlining.recompute import recompute
 from teucer._targets.outlining.updates import advance_updates
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._arrays.formats import Format
-from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._core.types import ShapedArray
 from teucer._devices import backends, placement, shardings
 from teucer._devices.shardings import Sharding
+from teucer._devices.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from teucer._base import dtypes
 from teucer._core.calls import FlatCall
 from teucer._core.memory import space_of
 from teucer._core.references.types import RefType
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof as aval_of_value
 from teucer._core.types import ShapedArray, register_aval_of
 from teucer._devices.shardings import NamedSharding, as_named, typed
+from teucer._devices.specs import PartitionSpec
 from teucer._xla.arrays import Sharding as ShardingBase
 
 if TYPE_CHECKING:
-    from teucer._core.manual.axis_type import ManualAxisType
     from teucer._core.types import Aval
     from teucer._core.typing import Array, DTypeLike, Value
+    from teucer._devices.axis_type import ManualAxisType
     from teucer._devices.shardings import Sharding
 
 

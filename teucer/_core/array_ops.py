@@ -8,13 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from teucer._base.dtypes import issubdtype
 from teucer._core.provided import provided
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
-from teucer._core.types import DEVICE, ShapedArray, Zero
+from teucer._core.types import DEVICE, Zero
 from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
@@ -117,18 +113,6 @@ def new_reference(x: Value) -> Any:
     return provided.references().new(x)
 
 
-def as_primal(ct: Value, aval: ShapedArray) -> Any:
-    """A cotangent laid out as the value whose cotangent it is."""
-    own, wanted = typeof(ct).partition, aval.cotangent_aval().partition
-    if own is wanted:
-        return ct
-    if wanted is None:
-        # What is not said to be divided may be: the compiler need not gather a cotangent that is
-        # summed next.
-        wanted = own.with_spec(() if own.spec.unreduced else (UNCONSTRAINED,) * typeof(ct).ndim)
-    return lay_out(ct, wanted)
-
-
 def lay_out(x: Value, sharding: object) -> Any:
     """`x` laid out by a sharding, or in another memory; None leaves it."""
     return x if sharding is None else provided.lay_out(x, sharding)
@@ -140,42 +124,3 @@ def vary(x: Value, axes: frozenset[object]) -> Any:
         return x
     missing = axes - typeof(x).vma
     return provided.vary(x, missing) if missing else x
-
-
-def alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
-    """Values, each cast to vary over the manual mesh axes over which some of them does.
-
-    Numbers that go with arrays whose cotangents are sums over mesh axes are cast to have such
-    cotangents too.
-    """
-    of_each = [aval.vma if isinstance(aval := typeof(x), ShapedArray) else None for x in xs]
-    known = [vma for vma in of_each if vma is not None]
-    if any(known):
-        union = frozenset().union(*known)
-        xs = tuple(
-            [
-                x if vma is None or vma == union else provided.vary(x, union - vma)
-                for x, vma in zip(xs, of_each, strict=True)
-            ]
-        )
-    return _reduced_alike(xs)
-
-
-def _reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
-    avals = [typeof(x) for x in xs]
-    model = next((a.partition for a in avals if isinstance(a, ShapedArray) and a.reduced), None)
-    if model is None or any(isinstance(a, ShapedArray) and a.unreduced for a in avals):
-        return xs
-    reduced = PartitionSpec(reduced=model.spec.reduced)
-    return tuple(
-        [
-            provided.reduce_cotangents(x, model.with_spec(reduced))
-            if isinstance(a, ShapedArray)
-            and not a.ndim
-            and not a.reduced
-            and not a.vma
-            and issubdtype(a.dtype, np.inexact)
-            else x
-            for x, a in zip(xs, avals, strict=True)
-        ]
-    )

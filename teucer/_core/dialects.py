@@ -144,7 +144,7 @@ deferred = Table()
 # results need not be linear (running statistics, say).
 pulls_zeros = Table()
 
-# Types that say where an array lies (`_core.partition`).
+# Types that say where an array lies (`_devices.partition`).
 # varies(vma, *avals, **params) -> the manual mesh axes over which results vary, where these are not
 # `vma`, the union of those of the operands.
 varies = Table()

@@ -9,10 +9,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base.source import Place
-from teucer._core import dialects, pictures, printer
+from teucer._core import dialects
 from teucer._core.dialects import HIGH, REFERENCES, kinds_of
 from teucer._core.names import NO_SCOPES, _names, joined, tagged, tags_of
 from teucer._core.places import NOWHERE, SourceInfo, source_info, source_of, where
+from teucer._core.provided import provided
 from teucer._core.references.types import RefEffect, RefType, at_inputs
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import aval_of
@@ -67,7 +68,7 @@ class Literal:
         return self.val if typeof(self.val) is self.aval else self.val.item()
 
     def __repr__(self) -> str:
-        return printer.literal_text(self)
+        return provided.printing().literal_text(self)
 
 
 Atom = Var | Literal
@@ -135,7 +136,7 @@ class Eqn:
         return Eqn(**({name: getattr(self, name) for name in Eqn.__slots__} | changes))
 
     def __repr__(self) -> str:
-        return printer.eqn_text(self)
+        return provided.printing().eqn_text(self)
 
 
 def new_eqn(
@@ -257,15 +258,15 @@ class Jaxpr:
 
     def pretty_print(self, **options: Any) -> str:
         """The jaxpr as text."""
-        return printer.jaxpr_text(self, **options)
+        return provided.printing().jaxpr_text(self, **options)
 
     def __str__(self) -> str:
-        return printer.jaxpr_text(self)
+        return provided.printing().jaxpr_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return pictures.notebook(self)
+        return provided.printing().notebook(self)
 
 
 @final
@@ -371,19 +372,19 @@ class ClosedJaxpr:
 
     def pretty_print(self, **options: Any) -> str:
         """The jaxpr as text."""
-        return printer.jaxpr_text(self.jaxpr, **options)
+        return provided.printing().jaxpr_text(self.jaxpr, **options)
 
     def __call__(self, *args: Value) -> list[Any]:
         """Evaluate on flat arguments under the current trace."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
     def __str__(self) -> str:
-        return printer.jaxpr_text(self.jaxpr)
+        return provided.printing().jaxpr_text(self.jaxpr)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return pictures.notebook(self.jaxpr)
+        return provided.printing().notebook(self.jaxpr)
 
 
 def _constants(made: object) -> Iterator[Any]:

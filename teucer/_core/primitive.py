@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from teucer._base.memo import Unique
-from teucer._core import array_ops, dialects
+from teucer._core import dialects
 from teucer._core import trace as _trace
 from teucer._core.cost import UNKNOWN, Cost
 from teucer._core.missing import MissingRule, Undefined, no_rule
@@ -133,7 +133,7 @@ class Primitive(Unique):
             or dialects.high[type(self)]
             or dialects.casts[type(self)]
         ):
-            args = array_ops.alike(args)
+            args = provided.alike(args)
         if trace is EVAL and self.standalone:
             return provided.runner(self, params)(*args)
         return trace.process(self, args, params)

@@ -59,6 +59,15 @@ class References(NamedTuple):
     new: Operation  # (x)
 
 
+class Printing(NamedTuple):
+    """What shows jaxprs, equations and literals as text, and jaxprs in notebooks."""
+
+    jaxpr_text: Callable[..., str]
+    eqn_text: Callable[[Any], str]
+    literal_text: Callable[[Any], str]
+    notebook: Callable[[Any], str]
+
+
 @final
 class Provided:
     """What each layer above the core has said of itself."""
@@ -76,6 +85,15 @@ class Provided:
     # _devices: parts(), the module of the types of parts (`_devices.parts`); loaded with the first
     # such type that a library asks for.
     parts: Callable[[], Any]
+    # _devices, for types that are placed: laid_out(primitive, avals, params, types of results) are
+    # these with what operands say of meshes and memories; alike(values) casts values to vary over
+    # the same mesh axes.
+    laid_out: Callable[[Any, Sequence[Any], dict[str, Any], tuple[Any, ...]], tuple[Any, ...]]
+    alike: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    # _printing: printing(), what shows jaxprs; loaded with the first that is shown.
+    printing: Callable[[], Printing]
+    # _optimize: check_jaxpr(jaxpr), for the option jax_enable_checks.
+    check_jaxpr: Callable[[Any], None]
     # lax: the array operations that transformations use (`array_ops`).
     zeros: Operation  # (aval)
     ones: Operation  # (aval)

@@ -12,13 +12,12 @@ from teucer._base import config
 from teucer._base.source import here
 from teucer._core import dialects
 from teucer._core import high_types as high
-from teucer._core.checker import check_jaxpr
 from teucer._core.debug_info import DebugInfo, origin_of, reason_for
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.names import NO_SCOPES, _names, apart
-from teucer._core.partition import laid_out
 from teucer._core.primitive import NO_EFFECTS
+from teucer._core.provided import provided
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Trace, Tracer, current_trace, end, using
@@ -138,7 +137,7 @@ class StageTrace(Trace):
                 if aval.placed:
                     placed = True
         if placed:
-            types = laid_out(primitive, avals, params, types)
+            types = provided.laid_out(primitive, avals, params, types)
         for aval in types:
             if aval.placed:
                 self.placed[:] = (True,)
@@ -212,7 +211,7 @@ class StageTrace(Trace):
         jaxpr = Jaxpr(constvars, self.invars, outvars, self.eqns, None, self.debug_info)
         end(self)
         if config.enable_checks.value:
-            check_jaxpr(jaxpr)
+            provided.check_jaxpr(jaxpr)
         return jaxpr, consts
 
     def __repr__(self) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes, memo
-from teucer._core.manual.axis_type import ManualAxisType
 from teucer._core.memory import MemorySpace
 from teucer._core.provided import provided
 from teucer._dimensions.dimensions import Dimension, is_constant, is_symbolic
@@ -190,7 +189,7 @@ class ShapedArray(Aval):
         sharding: object = None,
         vma: frozenset[str] = frozenset(),
         memory_space: MemorySpace = DEVICE,
-        manual_axis_type: ManualAxisType | None = None,
+        manual_axis_type: Any = None,
         layout: object = None,
     ) -> ShapedArray:
         if layout is not None and type(layout) is not type:
@@ -271,7 +270,7 @@ class ShapedArray(Aval):
         """The type, weak or not."""
         return self.update(weak_type=weak_type)
 
-    def update_manual_axis_type(self, manual_axis_type: ManualAxisType) -> ShapedArray:
+    def update_manual_axis_type(self, manual_axis_type: object) -> ShapedArray:
         """The type of a value that varies over the manual mesh axes which are named."""
         return self.update(manual_axis_type=manual_axis_type)
 
@@ -375,14 +374,9 @@ class ShapedArray(Aval):
         return f"{name}{space}[{sizes}]{self._manual_text()}"
 
     @property
-    def mat(self) -> ManualAxisType:
+    def mat(self) -> Any:
         """What the type says of manual mesh axes."""
-        manual = frozenset() if self.partition is None else self.partition.mesh.manual_axes
-        return ManualAxisType(
-            varying=self.vma,
-            unreduced=self.unreduced.intersection(manual),
-            reduced=self.reduced.intersection(manual),
-        )
+        return provided.parts().manual_type(self)
 
     manual_axis_type = mat
 

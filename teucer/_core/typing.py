@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from teucer._base.source import Place
     from teucer._core.array_type import Array as Array
     from teucer._core.jaxpr import Atom as Atom
-    from teucer._core.specs import PartitionSpec
     from teucer._core.types import Aval as Aval
     from teucer._core.types import ShapedArray, Zero
     from teucer._dimensions.dimensions import Dimension
@@ -69,9 +68,6 @@ Axis: TypeAlias = int | Sequence[int] | None
 AxisName: TypeAlias = Hashable | Sequence[Hashable]
 # The groups of indices among which a collective works, each apart; None for one group of all.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
-# How a result lies over a mesh: a sharding, or its spec over the mesh in force. None leaves it to
-# the operands.
-OutSharding: TypeAlias = "Partition | PartitionSpec | None"
 
 
 class Stated:

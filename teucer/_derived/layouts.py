@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from teucer._arrays.formats import Layout, at_boundary, order_in
 from teucer._base import tracebacks
-from teucer._core import dialects, partition
+from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.types import Zero
 from teucer._derived.moves import device_put, in_layout
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._trees import pytrees
 

@@ -16,10 +16,10 @@ from teucer._core import array_ops, axes, dialects, names
 from teucer._core.array_ops import moveaxis
 from teucer._core.calls import check_callable, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
-from teucer._core.partition import aligned
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._devices.partition import aligned
 from teucer._lower import text
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._optimize.unchanged import forward_call

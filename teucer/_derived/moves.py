@@ -18,7 +18,6 @@ from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._devices import backends
@@ -32,6 +31,7 @@ from teucer._devices.shardings import (
     is_of_no_mesh,
     sharded_aval,
 )
+from teucer._devices.specs import PartitionSpec
 from teucer._executables.callbacks import explained
 from teucer._lower import hlo
 from teucer._programs.run import in_order

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from teucer._base import tracebacks
-from teucer._core.specs import DuplicateSpecError, PartitionSpec
 from teucer._devices import meshes
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import DuplicateSpecError, PartitionSpec
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from teucer._core import array_ops
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from teucer._core.primitive import FunctionCall, Undefined
-from teucer._core.rules_table import Rules
 from teucer._core.stage import stage_jaxpr
 from teucer._core.types import Zero
+from teucer._derived.rules_table import Rules
 from teucer._optimize.dce import dce_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 

@@ -7,9 +7,9 @@ from typing import Any, final
 
 import numpy as np
 
-from teucer._core.specs import PartitionSpec
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import DeviceSharding, NamedSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._xla.arrays import HloSharding
 from teucer._xla.client import DeviceList
 

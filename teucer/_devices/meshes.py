@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, memo
-from teucer._core.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._devices import backends
+from teucer._devices.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._xla.client import DeviceList
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.high_types import HighType
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec, entry_names
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval

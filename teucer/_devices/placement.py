@@ -10,13 +10,13 @@ import numpy as np
 
 from teucer._base import config
 from teucer._core.provided import provided
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
 from teucer._devices import backends, meshes, shardings
 from teucer._devices.chosen import from_hlo
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._xla.arrays import ArrayImpl, HloSharding
 from teucer._xla.client import platform_of
 

@@ -12,9 +12,9 @@ import numpy as np
 from teucer._base import config, memo
 from teucer._core.memory import space_of
 from teucer._core.provided import provided
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices import meshes
 from teucer._devices.meshes import AbstractMesh, AxisType, BaseMesh, Mesh
+from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._xla.arrays import (
     HloSharding,
     NamedShardingBase,

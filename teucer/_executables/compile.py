@@ -15,10 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config
 from teucer._core.provided import provided
-from teucer._executables import disk_cache, preload, stored
+from teucer._executables import disk_cache, guard, preload, stored
 from teucer._executables.callbacks import Trampoline
 from teucer._xla import client as xla
-from teucer._xla import guard
 from teucer._xla.dispatcher import forget_calls
 
 Source: TypeAlias = Literal["memory", "disk", "compiled"]

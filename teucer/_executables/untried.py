@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from teucer._base import source
+from teucer._executables import guard
 from teucer._executables.disk_cache import users_folder
-from teucer._xla import guard
 from teucer._xla.client import jaxlib_version
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.types import ShapedArray
 from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
 from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, typed
+from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._dimensions.dimensions import is_symbolic, substitute
 from teucer._dynamic import sizes
 from teucer._lower.context import Value

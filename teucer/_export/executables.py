@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._derived.stages import ArgInfo, Compiled
 from teucer._devices import backends
 from teucer._devices.chosen import GSPMDSharding
 from teucer._devices.placement import Placement
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._executables.compile import LoadedCode
 from teucer._export.serialization import (
     aval_of,

@@ -13,13 +13,13 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config, tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import fun_name
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh, Mesh
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
 from teucer._programs.eager import dispatcher_of

@@ -20,10 +20,10 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.memory import MemorySpace
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.types import ShapedArray, float0
 from teucer._devices.meshes import AbstractDevice, AbstractMesh, AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._export.symbolic_shapes import SymbolicScope, symbolic_shape
 from teucer._trees import pytrees

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._base import source
-from teucer._core.specs import PartitionSpec
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._lower import text
 from teucer._lower.value import Value
 

@@ -12,9 +12,7 @@ from teucer._base import dtypes, errors, source
 from teucer._core import axes, dialects, places
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from teucer._core.names import stack_text, tagging, tags_of
-from teucer._core.partition import gives_parts
 from teucer._core.provided import provided
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.types import (
     DEVICE,
@@ -23,8 +21,10 @@ from teucer._core.types import (
 )
 from teucer._devices import meshes
 from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.partition import gives_parts
 from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
 from teucer._lower import text
 from teucer._lower.boundary import Argument, argument, boundary, donated_to, finished, returned
 from teucer._lower.extended import lower_by_batching

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.specs import UNCONSTRAINED, entry_names
 from teucer._core.types import ShapedArray
+from teucer._devices.specs import UNCONSTRAINED, entry_names
 from teucer._dimensions.dimensions import is_symbolic
 
 if TYPE_CHECKING:

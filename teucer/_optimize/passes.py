@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._core.checker import check_jaxpr
 from teucer._core.jaxpr import (
     Atom,
     ClosedJaxpr,
@@ -30,6 +29,7 @@ from teucer._core.jaxpr import (
 from teucer._core.names import joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
+from teucer._optimize.checker import check_jaxpr
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.structure import Structure, literal_key, params_key, structural_key
 

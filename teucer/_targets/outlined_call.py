@@ -12,8 +12,8 @@ from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._executables import guard
 from teucer._lower import hlo
-from teucer._xla import guard
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval

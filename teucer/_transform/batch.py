@@ -11,10 +11,10 @@ from teucer._core import array_ops, axes, dialects
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr, refers
 from teucer._core.leaks import check_alive, check_leaks
 from teucer._core.primitive import Axis
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
 from teucer._core.types import ShapedArray, float0
+from teucer._devices.specs import PartitionSpec, entry_names
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive

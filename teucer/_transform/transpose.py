@@ -18,6 +18,7 @@ from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, current_trace
 from teucer._core.types import Zero
+from teucer._devices.partition import as_primal
 from teucer._xla.arrays import ArrayImpl
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _accumulate(ct_of: dict[Any, Any], v: Atom, ct: Cotangent) -> None:
         return
     aval = ct._carried if type(ct) is ArrayImpl else ct.aval if isinstance(ct, Tracer) else v.aval
     if v.aval.placed or aval.placed:
-        ct = array_ops.as_primal(ct, v.aval)
+        ct = as_primal(ct, v.aval)
     before = ct_of.get(v)
     ct_of[v] = ct if before is None else array_ops.add_cotangents(before, ct)
 

@@ -14,10 +14,10 @@ from teucer._core.high_types import MappingSpec
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._devices.meshes import left_out
+from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._transform.batch import batch_flat, laid_over
 from teucer._trees import pytrees
 from teucer._trees.containers import (

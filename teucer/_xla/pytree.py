@@ -67,6 +67,7 @@ else:
     GetAttrKey = _pytree.GetAttrKey
     FlattenedIndexKey = _pytree.FlattenedIndexKey
 
+Registry: Any = _pytree.PyTreeRegistry
 default_registry: Any = _pytree.default_registry()
 # A treedef is pickled with its registry, and the registry by reference to these two names.
 default_registry.__module__ = __name__
@@ -74,7 +75,7 @@ default_registry.__name__ = "default_registry"
 
 # By this registry the C++ dispatcher takes arguments apart. It has all nodes of the other one, and
 # such classes as are leaves elsewhere, of which a program is given parts.
-call_registry: Any = _pytree.PyTreeRegistry(
+call_registry: Any = Registry(
     enable_none=True, enable_tuple=True, enable_namedtuple=True, enable_list=True, enable_dict=True
 )
 

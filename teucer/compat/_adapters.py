@@ -22,9 +22,9 @@ from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
 
 if TYPE_CHECKING:
-    from teucer._core.specs import PartitionSpec
     from teucer._core.typing import ArrayLike, Aval, Value
     from teucer._devices.shardings import NamedSharding
+    from teucer._devices.specs import PartitionSpec
     from teucer._trees.pytrees import PyTree
 
 __all__ = [

@@ -30,7 +30,7 @@ _UNSUPPORTED = (
 _HIDDEN = ("teucer.cli", "teucer.compat")
 # The modules that JAX gives as the home of what several of them hand on.
 _HOMES = {
-    "teucer._core.specs": "jax.sharding",
+    "teucer._devices.specs": "jax.sharding",
     "teucer._base.errors": "jax.errors",
     "teucer._devices.shardings": "jax.sharding",
     "teucer._devices.meshes": "jax.sharding",

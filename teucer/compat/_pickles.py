@@ -20,12 +20,12 @@ import numpy as np
 from teucer._arrays.arrays import KeyCarrier, _unpickle
 from teucer._arrays.formats import Format
 from teucer._arrays.structs import ShapeDtypeStruct
-from teucer._core.manual.axis_type import ManualAxisType
 from teucer._core.memory import MemorySpace
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec
 from teucer._core.types import ShapedArray
+from teucer._devices.axis_type import ManualAxisType
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
 from teucer._xla.arrays import ArrayImpl
 from teucer._xla.pytree import default_registry
 from teucer.lax._random_keys import KeyDType

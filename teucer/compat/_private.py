@@ -104,7 +104,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         {
             _ADAPTERS: "full_lower physical_aval safe_map safe_zip trace_state_clean",
             "teucer._core.effects": "Effect",
-            "teucer._core.manual.axis_type": "ManualAxisType",
+            "teucer._devices.axis_type": "ManualAxisType",
             "teucer._core.memory": "MemorySpace",
             "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
             "teucer._core.types": "get_aval=aval_of pytype_aval_mappings=aval_rules",
@@ -156,7 +156,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "mpi4jax, jax-triton",
         {
             "teucer.interpreters.mlir": "*",
-            "teucer._xla.platforms.mlir_building": "custom_call",
+            "teucer.interpreters._building": "custom_call",
         },
     ),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),

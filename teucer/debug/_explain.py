@@ -16,7 +16,7 @@ import ml_dtypes
 from teucer._base import config, source, tracebacks
 from teucer._core.jaxpr import Eqn
 from teucer._derived.stages import jit
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 from teucer._trees import pytrees
 from teucer.debug._compare import Difference, first_difference
 from teucer.debug._double import is_inexact

@@ -13,10 +13,10 @@ from teucer._base import source, tracebacks
 from teucer._core import structure
 from teucer._core.calls import fun_name
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, jaxprs_in_params
-from teucer._core.pictures import STYLE, Rows
 from teucer._derived.liveness import Peak, bytes_of, is_backward, peak_of, size_text
 from teucer._derived.stages import jit
 from teucer._optimize.operations import operations, total_operations
+from teucer._printing.pictures import STYLE, Rows
 from teucer.debug._costs import bytes_moved, count_text
 
 

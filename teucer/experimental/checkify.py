@@ -24,8 +24,6 @@ from teucer._core import structure
 from teucer._core.debug_info import DebugInfo
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
 from teucer._core.primitive import Primitive
-from teucer._core.rules_table import Rules
-from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
@@ -35,7 +33,9 @@ from teucer._derived.custom_vjp import custom_vjp_call_p
 from teucer._derived.linear_call import linear_call_p
 from teucer._derived.metadata import xla_metadata_call2, xla_metadata_call_p
 from teucer._derived.remat import checkpoint, remat_p
+from teucer._derived.rules_table import Rules
 from teucer._derived.stages import jit
+from teucer._devices.specs import PartitionSpec
 from teucer._transform.jit_calls import jit_p
 from teucer._trees import pytrees
 from teucer.experimental._checks import (

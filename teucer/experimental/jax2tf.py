@@ -22,8 +22,8 @@ from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.stages import jit
+from teucer._derived.staging import eval_shape
 from teucer._dimensions.dimensions import is_symbolic
-from teucer._transform.staging import eval_shape
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer.export import DisabledSafetyCheck

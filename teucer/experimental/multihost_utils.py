@@ -16,7 +16,6 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import tracebacks
 from teucer._base.lazy import listing
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer
 from teucer._derived.assembly import (
     make_array_from_process_local_data,
@@ -27,6 +26,7 @@ from teucer._devices import backends, processes
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.processes import ProcessFailure
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from teucer._base.lazy import listing
+from teucer._derived.caches import clear_backends, register
 from teucer._devices import backends as _backends
 from teucer._executables.compile import clear_memory as _clear_memory
-from teucer._transform.caches import clear_backends, register
 from teucer._xla import client as _xla
 
 __all__ = [

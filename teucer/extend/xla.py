@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from teucer._base.lazy import listing
+from teucer._derived.caches import clear_caches
 from teucer._devices import backends as _backends
 from teucer._executables import disk_cache as _disk_cache
-from teucer._transform.caches import clear_caches
 from teucer._xla import transforms as _transforms
 from teucer._xla.client import PLATFORMS as _PLATFORMS
 

@@ -21,7 +21,6 @@ from teucer._devices.backends import platforms_called
 from teucer._dialects.references.discharge import discharged
 from teucer._lower import text
 from teucer._lower.context import Context
-from teucer._lower.text_rule import TextRule
 from teucer._xla.client import PLATFORMS
 from teucer.interpreters._module_context import (
     LoweringParameters,
@@ -34,6 +33,7 @@ from teucer.interpreters._module_context import (
 )
 from teucer.lax._attributes import attribute as attribute_text
 from teucer.lax._callbacks import pure_callback_p
+from teucer.lax._text_rule import TextRule
 
 __all__ = [
     "AxisContext",
@@ -427,9 +427,9 @@ def module_to_bytecode(module: object) -> bytes:
 
 
 def _operations() -> ModuleType:
-    from teucer._xla.platforms import (
-        mlir_building as operations,
-    )  # jaxlib's bindings of MLIR, which take 0.15 s to load
+    from teucer.interpreters import (
+        _building as operations,  # jaxlib's bindings of MLIR, which take 0.15 s to load
+    )
 
     return operations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import CHEAP, FUSED, MOVE
 from teucer._core.primitive import Primitive
 from teucer._core.provided import Quotients, provided
@@ -21,6 +21,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.transposing import almost_everywhere
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure

@@ -13,9 +13,9 @@ import numpy as np
 from teucer._base import config, dtypes, source
 from teucer._core import array_ops, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, interpret
-from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_jaxpr
 from teucer._core.types import ShapedArray
+from teucer._devices.specs import PartitionSpec
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value

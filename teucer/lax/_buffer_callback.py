@@ -9,10 +9,10 @@ from teucer._base import dtypes, tracebacks
 from teucer._core import dialects
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices.partition import Labels
 from teucer._lower import hlo
 from teucer._lower.value import Value
 from teucer._trees import pytrees

@@ -18,12 +18,11 @@ from teucer._base import dtypes, errors, tracebacks
 from teucer._core import array_ops, dialects, places
 from teucer._core.calls import check_callable, fun_name
 from teucer._core.effects import Effect
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._devices import backends
+from teucer._devices.partition import Labels
 from teucer._devices.placement import (
     COMMITTED,
     IncompatibleDevices,
@@ -33,6 +32,7 @@ from teucer._devices.placement import (
     placement_of,
 )
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._executables.callbacks import note_failure
 from teucer._lower import hlo
 from teucer._lower.context import Value

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core import axes as named
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._core.typing import Array
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees

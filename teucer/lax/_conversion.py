@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core import dialects, partition
+from teucer._core import dialects
 from teucer._core.cost import FUSED, MOVE
 from teucer._core.high_types import low_values
-from teucer._core.partition import Labels, every, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._devices import partition
+from teucer._devices.partition import Labels, every, whole
 from teucer._dimensions.dimensions import Dimension
 from teucer._lower import hlo
 from teucer._trees import pytrees

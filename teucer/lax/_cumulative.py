@@ -10,10 +10,10 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import dialects
-from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
+from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer.lax import _elementwise, _structure

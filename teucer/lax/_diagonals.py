@@ -20,8 +20,8 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.leaks import check_leaks
 from teucer._core.primitive import Axis
-from teucer._core.rules_table import Rules
 from teucer._core.trace import Trace, Tracer, current_trace, end, typeof, using
+from teucer._derived.rules_table import Rules
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.library import library
 from teucer.lax import _arithmetic as ops

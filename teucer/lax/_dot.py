@@ -14,15 +14,15 @@ from teucer._base import dtypes
 from teucer._base.errors import ShardingTypeError
 from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, Work
-from teucer._core.partition import Labels, batched, every
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.specs import entry_names
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._devices.partition import Labels, batched, every
 from teucer._devices.shardings import explicit_sharding, typed
+from teucer._devices.specs import entry_names
 from teucer._lower import hlo
-from teucer._lower.contractions import roles_of
+from teucer._targets.contractions import roles_of
 from teucer.lax._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import EXPENSIVE, FUNCTION, SEVERAL
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer.lax import _arithmetic, _conversion, _selection, _structure
 from teucer.lax._arithmetic import *  # noqa: F403  handed on under this name, see __all__

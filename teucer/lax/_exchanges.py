@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core import axes as named
 from teucer._core.cost import STILL, of_operand
-from teucer._core.partition import Labels
 from teucer._core.trace import typeof
+from teucer._devices import partition
+from teucer._devices.partition import Labels
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees

@@ -11,11 +11,11 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core import dialects
 from teucer._core.cost import Cost, Work, of_operand
-from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike
+from teucer._devices.partition import Labels, every, kept
 from teucer._lower import hlo
 from teucer.lax._identities import highest, lowest
 from teucer.lax._shapes import bumped

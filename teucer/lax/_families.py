@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 import numpy as np
 
 from teucer._base import dtypes, errors, memo
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import CHEAP, EXPENSIVE, FUSED, Cost
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._core.typing import Binary, Unary
+from teucer._devices import partition
 from teucer._lower import hlo
 from teucer.lax import _structure
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, Work
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
+from teucer._devices import partition
 from teucer._dimensions.dimensions import as_size, is_constant
 from teucer._lower import hlo
 from teucer.lax._arithmetic import conj, mul, real

@@ -11,10 +11,10 @@ from teucer._core import dialects
 from teucer._core.cost import Cost
 from teucer._core.effects import Effect
 from teucer._core.high_types import is_high
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices.partition import Labels
 from teucer._dialects.high.lowering import taken_apart
 from teucer._lower.value import Value
 from teucer.lax._foreign_lowering import TYPED, custom_call

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._arrays.formats import Layout
 from teucer._lower import hlo
-from teucer._lower.text_rule import TextRule
 from teucer._lower.value import Value
 from teucer.lax._attributes import dictionary, quoted
+from teucer.lax._text_rule import TextRule
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

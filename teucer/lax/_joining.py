@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._arrays import transfer
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import MOVE, Work
-from teucer._core.partition import Labels, every, kept, whole
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices import partition
+from teucer._devices.partition import Labels, every, kept, whole
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
 from teucer.lax import _structure

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core.provided import Loops, provided
+from teucer._core.provided import Loops, Printing, provided
 
 if TYPE_CHECKING:
-    from teucer._core.jaxpr import ClosedJaxpr
+    from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
     from teucer._core.primitive import Primitive
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Value
@@ -25,6 +25,21 @@ def _loops() -> Loops:
     from teucer.lax._slicing import slice_p
 
     return Loops(scan_p, stack_p, unstack_p, slice_p)
+
+
+def _printing() -> Printing:
+    # For jaxprs that are shown.
+    from teucer._printing.pictures import notebook
+    from teucer._printing.printer import eqn_text, jaxpr_text, literal_text
+
+    return Printing(jaxpr_text, eqn_text, literal_text, notebook)
+
+
+def _check_jaxpr(jaxpr: Jaxpr) -> None:
+    # For programs that are checked.
+    from teucer._optimize.checker import check_jaxpr
+
+    check_jaxpr(jaxpr)
 
 
 def _lay_out(x: ArrayLike, sharding: object) -> Any:
@@ -69,6 +84,8 @@ def _member(primitive: Primitive, name: str) -> Any:
 
 provided.fill(
     loops=_loops,
+    printing=_printing,
+    check_jaxpr=_check_jaxpr,
     on_basis=_on_basis,
     lay_out=_lay_out,
     vary=_vary,

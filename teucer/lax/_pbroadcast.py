@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from teucer._core import partition
 from teucer._core.trace import typeof
+from teucer._devices import partition
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._arithmetic import eq

@@ -9,11 +9,11 @@ import numpy as np
 
 from teucer._core import array_ops, dialects
 from teucer._core.cost import FUSED
-from teucer._core.partition import aligned
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices.partition import aligned
 from teucer.lax import _arithmetic as arithmetic
 from teucer.lax import _elementwise as elementwise
 from teucer.lax import _structure

@@ -10,13 +10,13 @@ import numpy as np
 
 from teucer._base import dtypes, element_types
 from teucer._core import array_ops
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, DTypeLike
-from teucer._lower.contractions import remaining
+from teucer._devices.partition import Labels
+from teucer._targets.contractions import remaining
 from teucer._transform.batch import batch_flat
 from teucer._transform.transpose import backward_pass
 from teucer.lax._arithmetic import bitwise_and, le, lt, mul, sub

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import LONG
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array
+from teucer._devices import partition
+from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
 from teucer.lax._dynamic import dynamic_update_index_in_dim

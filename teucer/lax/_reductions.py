@@ -13,12 +13,12 @@ from teucer._base import dtypes
 from teucer._core import array_ops, dialects
 from teucer._core.cost import REDUCED, Cost, of_operand
 from teucer._core.jaxpr import ClosedJaxpr, eval_jaxpr
-from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices.partition import Labels, every, kept
 from teucer._devices.shardings import explicit_sharding
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.axes import manual_axes
-from teucer._core.tokens import LOW, TOKEN, Token, TokenType
 from teucer._core.types import ShapedArray
+from teucer._dialects.high.tokens import LOW, TOKEN, Token, TokenType
 from teucer._trees import pytrees
 from teucer.lax import _groups
 from teucer.lax._collectives import checked, varying_over

@@ -14,16 +14,17 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.transfer import put_array
 from teucer._base import dtypes
-from teucer._core import array_ops, axes, dialects, partition
+from teucer._core import array_ops, axes, dialects
 from teucer._core.cost import CHEAP_MOVE, FUSED, MOVE, Work
-from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Primitive
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
 from teucer._derived.moves import filled_at
+from teucer._devices import partition
 from teucer._devices.meshes import AbstractMesh, Mesh
+from teucer._devices.partition import Labels, every, kept
 from teucer._devices.shardings import NamedSharding, Sharding, explicit_sharding, typed
 from teucer._dimensions.dimensions import is_constant, is_symbolic
 from teucer._lower import hlo

@@ -16,18 +16,17 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._arrays.formats import Format, Layout
 from teucer._arrays.transfer import put_array
 from teucer._base import tracebacks
-from teucer._core import partition
 from teucer._core.cost import STILL
 from teucer._core.high_types import refuse_high
 from teucer._core.memory import MemorySpace
-from teucer._core.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint
 from teucer._derived.moves import device_put_p
-from teucer._devices import meshes, shardings
+from teucer._devices import meshes, partition, shardings
 from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
 from teucer._devices.placement import assigned
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
+from teucer._devices.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
@@ -39,7 +38,8 @@ from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray
-    from teucer._core.typing import Array, ArrayLike, Axes, Dims, OutSharding, Value
+    from teucer._core.typing import Array, ArrayLike, Axes, Dims, Value
+    from teucer._devices.specs import OutSharding
     from teucer._lower.context import Context
 
 __all__ = ["sharding_constraint_p", "with_sharding_constraint"]

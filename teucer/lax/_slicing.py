@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import MOVE, Work
 from teucer._core.primitive import Primitive, Undefined
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices import partition
+from teucer._devices.specs import PartitionSpec
 from teucer._dimensions.dimensions import (
     as_size,
     bounds,
@@ -31,9 +32,9 @@ from teucer.lax._shapes import is_array, squeeze
 from teucer.lax._structure import Linear, canonical_axis
 
 if TYPE_CHECKING:
-    from teucer._core.partition import Labels
     from teucer._core.primitive import Axis
     from teucer._core.typing import Dims, DTypeLike, Size
+    from teucer._devices.partition import Labels
     from teucer._dynamic.padding import Sizes
     from teucer._lower.context import Context
     from teucer._lower.value import Value

@@ -11,13 +11,14 @@ import numpy as np
 from teucer._base import dtypes, errors
 from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, Work
-from teucer._core.partition import Labels, whole
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import as_size, bounds
-from teucer._lower import hlo, order
+from teucer._lower import hlo
+from teucer._targets import order
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
 from teucer.lax._identities import lowest

@@ -16,13 +16,14 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._base import config, dtypes, errors
 from teucer._base.errors import ShardingTypeError
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import CHEAP, CHEAP_MOVE, MOVE, REDUCED, Work
-from teucer._core.partition import Labels, every, kept
 from teucer._core.primitive import Axis, Call, Primitive, Undefined
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices import partition
+from teucer._devices.partition import Labels, every, kept
 from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import as_size, check_not_negative, is_constant, is_symbolic
 from teucer._dimensions.refusals import not_a_shape

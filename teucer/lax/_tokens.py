@@ -8,9 +8,9 @@ from typing import final
 from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
-from teucer._core.tokens import TOKEN, Token, TokenType
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._dialects.high.tokens import TOKEN, Token, TokenType
 from teucer.lax import _structure
 from teucer.lax._control import misc
 

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from teucer._core import axes as named
-from teucer._core import dialects, partition
+from teucer._core import dialects
 from teucer._core.cost import CHEAP, STILL
 from teucer._core.primitive import Primitive
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
-from teucer._devices import meshes
+from teucer._devices import meshes, partition
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec
 from teucer.lax import _groups
 from teucer.lax._structure import Linear
 

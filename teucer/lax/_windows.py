@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, Work, of_operand
-from teucer._core.partition import Labels, every
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
+from teucer._devices import partition
+from teucer._devices.partition import Labels, every
 from teucer._dimensions.dimensions import as_size, ceil_div, dilated, max_dim
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat

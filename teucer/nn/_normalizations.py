@@ -22,7 +22,8 @@ from teucer.numpy._reductions import axis_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from teucer._core.typing import DTypeLike, OutSharding, Tangents
+    from teucer._core.typing import DTypeLike, Tangents
+    from teucer._devices.specs import OutSharding
 
 
 _F = TypeVar("_F", bound="Callable[..., Any]")

@@ -20,7 +20,7 @@ from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer.lax._sharding import laid_out
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding
+    from teucer._devices.specs import OutSharding
 
 __all__ = [
     "Initializer",

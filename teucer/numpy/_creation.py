@@ -30,7 +30,8 @@ from teucer.numpy._library import fast
 from teucer.numpy._promotion import as_value, broadcast_to, check_arraylike, convert
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding, Shape
+    from teucer._core.typing import Shape
+    from teucer._devices.specs import OutSharding
 
 __all__ = [
     "arange",

@@ -22,7 +22,8 @@ from teucer.numpy._linear import product
 from teucer.numpy._promotion import ANY, as_value, check_arraylike, promote_dtypes, refuse_out
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, DTypeLike, OutSharding
+    from teucer._core.typing import ArrayLike, DTypeLike
+    from teucer._devices.specs import OutSharding
     from teucer.lax._precision import PrecisionLike
 
 __all__ = ["einsum", "einsum_path"]

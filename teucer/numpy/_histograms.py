@@ -34,7 +34,8 @@ from teucer.numpy._ranges import linspace
 from teucer.numpy._sorting import searchsorted
 
 if TYPE_CHECKING:
-    from teucer._core.typing import DType, DTypeLike, OutSharding
+    from teucer._core.typing import DType, DTypeLike
+    from teucer._devices.specs import OutSharding
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 

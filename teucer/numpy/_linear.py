@@ -27,7 +27,8 @@ from teucer.numpy._promotion import (
 from teucer.numpy._ufuncs import is_kind
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Axes, OutSharding
+    from teucer._core.typing import Axes
+    from teucer._devices.specs import OutSharding
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [

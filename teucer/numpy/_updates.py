@@ -23,7 +23,8 @@ from teucer.numpy._writing import write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import Array, ArrayLike, OutSharding, Value
+    from teucer._core.typing import Array, ArrayLike, Value
+    from teucer._devices.specs import OutSharding
 
 
 @library(static=("plan", "options"))

@@ -20,7 +20,8 @@ from teucer.numpy._promotion import check_arraylike
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from teucer._core.typing import DTypeLike, OutSharding, Size
+    from teucer._core.typing import DTypeLike, Size
+    from teucer._devices.specs import OutSharding
 
 
 _REDUCE: dict[str, Callable[..., Any]] = {

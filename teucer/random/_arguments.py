@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._base import dtypes, errors
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import typeof
 from teucer._core.types import is_valid_type
 from teucer._derived.moves import device_put
 from teucer._devices.shardings import NamedSharding, explicit_sharding
+from teucer._devices.specs import PartitionSpec
 from teucer.lax import _structure
 from teucer.lax._shapes import broadcast_shapes
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, OutSharding
+    from teucer._core.typing import ArrayLike
+    from teucer._devices.specs import OutSharding
 
 
 def as_shape(op: str, shape: Any) -> tuple[Any, ...]:

@@ -34,7 +34,8 @@ from teucer.random._keys import one_key
 from teucer.random._uniform import between, raw_bits, split_key, whole_numbers
 
 if TYPE_CHECKING:
-    from teucer._core.typing import DTypeLike, OutSharding, Value
+    from teucer._core.typing import DTypeLike, Value
+    from teucer._devices.specs import OutSharding
 
 
 _MOST = np.iinfo(np.uint32).max

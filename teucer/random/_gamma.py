@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import config, dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike, Shape
+from teucer._devices import partition
 from teucer._transform.library import library
 from teucer._transform.vmap import vmap
 from teucer.lax import map, while_loop
@@ -59,7 +60,8 @@ from teucer.random._rbg import rbg, unsafe_rbg
 from teucer.random._uniform import between, signs, split_key
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding, Value
+    from teucer._core.typing import Value
+    from teucer._devices.specs import OutSharding
 
 
 @final

@@ -31,7 +31,7 @@ from teucer.random._keys import one_key
 from teucer.random._uniform import between
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding
+    from teucer._devices.specs import OutSharding
 
 
 def _minus_log(u: Array) -> Any:

@@ -50,7 +50,8 @@ from teucer.random._keys import one_key
 from teucer.random._uniform import between, signs, split_key
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding, Value
+    from teucer._core.typing import Value
+    from teucer._devices.specs import OutSharding
 
 
 @library(static=("shape", "dtype"))

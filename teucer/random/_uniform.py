@@ -45,7 +45,8 @@ from teucer.random._arguments import (
 from teucer.random._keys import one_key
 
 if TYPE_CHECKING:
-    from teucer._core.typing import OutSharding, Value
+    from teucer._core.typing import Value
+    from teucer._devices.specs import OutSharding
 
 
 def raw_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Any:

@@ -12,8 +12,8 @@ _SOURCES = {
     "teucer._devices.shardings": (
         "NamedSharding Sharding SingleDeviceSharding make_single_device_sharding"
     ),
-    "teucer._core.manual.axis_type": "ManualAxisType",
-    "teucer._core.specs": "PartitionSpec UnreducedKind",
+    "teucer._devices.axis_type": "ManualAxisType",
+    "teucer._devices.specs": "PartitionSpec UnreducedKind",
     "teucer.sharding._shard_map": "Infer",
     "teucer.lax._sharding": "auto_axes explicit_axes reshard",
 }

@@ -1,7 +1,7 @@
 # Made by tools/stubs.py from the tables of this module.
-from teucer._core.manual.axis_type import ManualAxisType as ManualAxisType
-from teucer._core.specs import PartitionSpec as PartitionSpec
-from teucer._core.specs import UnreducedKind as UnreducedKind
+from teucer._devices.axis_type import ManualAxisType as ManualAxisType
+from teucer._devices.specs import PartitionSpec as PartitionSpec
+from teucer._devices.specs import UnreducedKind as UnreducedKind
 from teucer._devices.meshes import AbstractDevice as AbstractDevice
 from teucer._devices.meshes import AbstractMesh as AbstractMesh
 from teucer._devices.meshes import AxisType as AxisType

@@ -19,13 +19,13 @@ from teucer._core.axes import extended
 from teucer._core.calls import StagedCall, as_indices, check_leaves, flatten_call, stage_user
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
-from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, Tracer, using
 from teucer._core.types import ShapedArray
 from teucer._devices.chosen import GSPMDSharding, from_hlo
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import NamedSharding, check_shape
+from teucer._devices.specs import PartitionSpec
 from teucer._lower import hlo
 from teucer._lower.context import Argument, lower_module
 from teucer._lower.spmd.manual import Manual

@@ -16,7 +16,6 @@ from teucer._core import array_ops, axes, dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
@@ -24,6 +23,7 @@ from teucer._devices import meshes
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.parts import low_specs, names_of_spec, whole_aval
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._dialects.high.lowering import lowered, refuse_mutable, taken_apart
 from teucer._dialects.references.discharge import discharged
 from teucer._lower.spmd.manual import manual_computation

@@ -14,9 +14,9 @@ from teucer._base import memo
 from teucer._core import dialects
 from teucer._core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from teucer._core.leaks import check_alive
-from teucer._core.specs import PartitionSpec
 from teucer._core.stage import stage_flat, stage_jaxpr
 from teucer._core.trace import EVAL, Trace, Tracer, end, typeof, using
+from teucer._devices.specs import PartitionSpec
 from teucer._transform.jit_calls import hoist_consts
 from teucer.sharding._manual_call import (
     inside,

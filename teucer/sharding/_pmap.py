@@ -16,13 +16,13 @@ from teucer._core import array_ops
 from teucer._core import axes as in_force
 from teucer._core.calls import as_indices, check_callable
 from teucer._core.high_types import refuse_high
-from teucer._core.specs import PartitionSpec
 from teucer._core.trace import Tracer, typeof
 from teucer._derived.moves import device_put
 from teucer._derived.stages import jit
 from teucer._devices import backends
 from teucer._devices.meshes import AxisType, Mesh
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec
 from teucer._executables import misses
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from teucer._core.specs import PartitionSpec, entry_names
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import NamedSharding
+from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._lower import text
 from teucer._lower.value import Value
 

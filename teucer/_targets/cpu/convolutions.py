@@ -16,7 +16,7 @@ from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import dilated
 from teucer._lower import hlo
-from teucer._lower.contractions import inverse_permutation, spread, taken
+from teucer._targets.contractions import inverse_permutation, spread, taken
 from teucer._targets.cpu.constants import (
     CONVOLUTION_PLANES,
     CONVOLUTION_TERMS,

@@ -1,4 +1,4 @@
-"""What the CPU compiler is told because the installed jaxlib has a fault (`_xla/guard.py`)."""
+"""What the CPU compiler is told because of a fault of jaxlib (`_executables/guard.py`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from teucer._core import structure
 from teucer._core.cost import Work
 from teucer._core.jaxpr import Jaxpr, Literal, jaxprs_in_params
+from teucer._executables import guard
 from teucer._executables.compile import NO_SWITCHES, Switches
 from teucer._xla import client as xla
-from teucer._xla import guard
 
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom

@@ -13,7 +13,7 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
-from teucer._lower.contractions import roles_of
+from teucer._targets.contractions import roles_of
 from teucer._targets.cpu.constants import (
     ROWS_LARGE,
     ROWS_LEAST,

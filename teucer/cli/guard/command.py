@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from teucer._executables import guard as table
 from teucer._executables import untried
-from teucer._xla import guard as table
 from teucer._xla.client import jaxlib_version
 from teucer.cli._errors import CommandError
 from teucer.cli.guard.table import all_answers

@@ -12,7 +12,7 @@ import numpy as np
 
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 from teucer.experimental.key_reuse._signatures import (
     Forward,
     KeyReuseSignature,

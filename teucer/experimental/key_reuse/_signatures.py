@@ -13,7 +13,7 @@ import numpy as np
 
 from teucer import lax
 from teucer._core.primitive import Primitive
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 from teucer.lax import _random_keys as keys
 from teucer.random._gamma import random_gamma_p
 from teucer.random._reuse import RULES, Keys, is_key, use_of

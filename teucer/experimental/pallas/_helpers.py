@@ -12,7 +12,8 @@ from teucer import numpy as jnp
 from teucer.experimental.pallas._kernel import _scratch
 
 if TYPE_CHECKING:
-    from teucer._core.typing import ArrayLike, DTypeLike, OutSharding, Value
+    from teucer._core.typing import ArrayLike, DTypeLike, Value
+    from teucer._devices.specs import OutSharding
 
 
 def cdiv(a: Any, b: Any) -> Any:

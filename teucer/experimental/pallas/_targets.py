@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer import lax
 from teucer._core.primitive import Primitive
-from teucer._core.rules_table import Rules
+from teucer._derived.rules_table import Rules
 from teucer.experimental.pallas import _accesses, _gpu
 from teucer.experimental.pallas._merging import lanes_of
 from teucer.experimental.pallas._records import Kernel

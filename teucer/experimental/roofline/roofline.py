@@ -15,10 +15,10 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base.lazy import listing
 from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
-from teucer._core.specs import PartitionSpec
 from teucer._derived.liveness import bytes_of
+from teucer._derived.staging import eval_shape, make_jaxpr
 from teucer._devices.shardings import NamedSharding
-from teucer._transform.staging import eval_shape, make_jaxpr
+from teucer._devices.specs import PartitionSpec
 from teucer._transform.vjp import vjp as _vjp
 from teucer._trees import pytrees
 from teucer.experimental.roofline import rooflines

@@ -8,7 +8,7 @@ from typing import Any
 from teucer._base import source
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, subjaxprs
-from teucer._transform.staging import make_jaxpr
+from teucer._derived.staging import make_jaxpr
 from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import (
     Pass,

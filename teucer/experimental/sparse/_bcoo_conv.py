@@ -12,7 +12,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import tracebacks
-from teucer._transform.staging import eval_shape
+from teucer._derived.staging import eval_shape
 from teucer.experimental.sparse import _places
 from teucer.experimental.sparse._bcoo_array import BCOO
 from teucer.experimental.sparse._bcoo_dense import bcoo_fromdense
@@ -22,7 +22,8 @@ from teucer.experimental.sparse._contraction import product_dtype
 from teucer.lax._convolution.shapes import canonical_padding, conv_dimension_numbers
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, DTypeLike, OutSharding
+    from teucer._core.typing import Array, DTypeLike
+    from teucer._devices.specs import OutSharding
     from teucer.lax._precision import PrecisionLike
 
 

@@ -16,7 +16,7 @@ from teucer import numpy as jnp
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, tracebacks
 from teucer._derived.stages import jit
-from teucer._transform.staging import eval_shape
+from teucer._derived.staging import eval_shape
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, Value

@@ -16,9 +16,9 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.primitive import Primitive
-from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, Tracer, typeof, using
 from teucer._derived.linear_call import linear_call_p
+from teucer._derived.rules_table import Rules
 from teucer.experimental.sparse import bcoo, bcsr
 from teucer.experimental.sparse._bcoo_arith import dense_at
 from teucer.experimental.sparse._bcoo_array import BCOO

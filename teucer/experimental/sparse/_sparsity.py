@@ -18,8 +18,8 @@ from teucer import lax
 from teucer._base import dtypes
 from teucer._core import structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
-from teucer._core.rules_table import Rules
 from teucer._core.trace import EVAL, using
+from teucer._derived.rules_table import Rules
 from teucer.lax._families import Elementwise
 from teucer.lax._structure import add_any_p
 

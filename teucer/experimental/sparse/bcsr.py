@@ -27,7 +27,8 @@ from teucer.experimental.sparse.util import SparseInfo
 from teucer.lax._foreign import ffi_call
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, DType, DTypeLike, OutSharding, Params
+    from teucer._core.typing import Array, ArrayLike, DType, DTypeLike, Params
+    from teucer._devices.specs import OutSharding
     from teucer.lax._precision import PrecisionLike
 
 __all__ = [

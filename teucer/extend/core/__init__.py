@@ -10,7 +10,6 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._base.errors import JaxprTypeError
 from teucer._base.lazy import listing
-from teucer._core.checker import check_jaxpr
 from teucer._core.effects import Effect
 from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
 from teucer._core.jaxpr import DropVar, Literal, Var, jaxprs_in_params, subjaxprs
@@ -18,6 +17,7 @@ from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._dimensions.dimensions import is_symbolic
+from teucer._optimize.checker import check_jaxpr
 from teucer._transform import batch
 from teucer.errors import InconclusiveDimensionOperation
 from teucer.extend.core import primitives
@@ -102,9 +102,9 @@ no_effects: Effects = frozenset()
 
 def __getattr__(name: str) -> Any:
     if name in ("AbstractToken", "Token"):
-        from teucer._core import (
-            tokens,
-        )  # makes the language of jaxprs larger, which costs a little everywhere
+        from teucer._dialects.high import (
+            tokens,  # makes the language of jaxprs larger, which costs a little everywhere
+        )
 
         return tokens.TokenType if name == "AbstractToken" else tokens.Token
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,12 +13,12 @@ from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.effects import DCE_SINK, Effect
 from teucer._core.high_types import low_types, low_values
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
 from teucer._core.typing import Array
+from teucer._devices.partition import Labels
 from teucer._devices.placement import placement_of
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo

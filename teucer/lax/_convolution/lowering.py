@@ -8,7 +8,7 @@ import numpy as np
 
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
-from teucer._lower.contractions import spread
+from teucer._targets.contractions import spread
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core import array_ops, dialects, partition
+from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, Work
-from teucer._core.partition import Labels
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray
 from teucer._core.typing import Array, DTypeLike
+from teucer._devices import partition
+from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._dimensions.dimensions import dilated, is_constant, is_symbolic
-from teucer._lower.contractions import inverse_permutation, taken
+from teucer._targets.contractions import inverse_permutation, taken
 from teucer.lax._convolution.lowering import convolution
 from teucer.lax._convolution.shapes import (
     ConvDimensionNumbers,

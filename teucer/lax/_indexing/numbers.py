@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._base import dtypes
-from teucer._core.partition import Labels
 from teucer._devices import meshes
+from teucer._devices.partition import Labels
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

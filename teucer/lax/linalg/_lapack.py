@@ -13,9 +13,9 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost
-from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
+from teucer._devices.partition import leading
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
 

@@ -10,11 +10,11 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost, cubes
-from teucer._core.partition import leading
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
 from teucer._core.typing import Array, ArrayLike
+from teucer._devices.partition import leading
 from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
 from teucer.lax._arithmetic import add, mul, neg

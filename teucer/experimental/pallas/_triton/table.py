@@ -9,9 +9,9 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal
-from teucer._core.rules_table import Rules
 from teucer._core.stage import stage_flat
 from teucer._core.types import ShapedArray
+from teucer._derived.rules_table import Rules
 from teucer.experimental.pallas._triton.text import Refused, Value, Writer
 
 # A rule is (writer, equation, *operands) -> results. Operands are values, and pointers where the

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Partition
 
 
 class DuplicateSpecError(Exception):
@@ -234,3 +237,8 @@ def _check_kind(unreduced: Iterable[object], kind: UnreducedKind) -> None:
             f"PartitionSpec: arrays that are still to be combined by {kind.name} are not supported."
             "\n  Take the reduction over the mesh axis first (lax.pmax, lax.pmin)."
         )
+
+
+# How a result lies over a mesh: a sharding, or its spec over the mesh in force. None leaves it to
+# the operands.
+OutSharding: TypeAlias = "Partition | PartitionSpec | None"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn, final
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, final
 
 from teucer._base import memo
 from teucer._core.provided import provided
+
+if TYPE_CHECKING:
+    from teucer._core.types import ShapedArray
 
 
 @final
@@ -114,3 +117,13 @@ def _remake(
     varying: Iterable[object], unreduced: Iterable[object], reduced: Iterable[object]
 ) -> ManualAxisType:
     return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)
+
+
+def manual_type(aval: ShapedArray) -> ManualAxisType:
+    """What the type of an array says of manual mesh axes."""
+    manual = frozenset() if aval.partition is None else aval.partition.mesh.manual_axes
+    return ManualAxisType(
+        varying=aval.vma,
+        unreduced=aval.unreduced.intersection(manual),
+        reduced=aval.reduced.intersection(manual),
+    )

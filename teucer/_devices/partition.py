@@ -17,10 +17,11 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._base.errors import NonlinearOnPartsError, ShardingTypeError
-from teucer._core import dialects
-from teucer._core.specs import DuplicateSpecError, PartitionSpec, entry_names
+from teucer._core import array_ops, dialects
+from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import DEVICE, ShapedArray
+from teucer._devices.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec, entry_names
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
@@ -531,3 +532,57 @@ def batched(
         if own is not None and dim is not None:
             entry = own.spec[dim]
     return sharding.inserted(ndim, at, entry)
+
+
+def as_primal(ct: Value, aval: ShapedArray) -> Any:
+    """A cotangent laid out as the value whose cotangent it is."""
+    own, wanted = typeof(ct).partition, aval.cotangent_aval().partition
+    if own is wanted:
+        return ct
+    if wanted is None:
+        # What is not said to be divided may be: the compiler need not gather a cotangent that is
+        # summed next.
+        wanted = own.with_spec(() if own.spec.unreduced else (UNCONSTRAINED,) * typeof(ct).ndim)
+    return array_ops.lay_out(ct, wanted)
+
+
+def cast_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
+    """Values, each cast to vary over the manual mesh axes over which some of them does.
+
+    Numbers that go with arrays whose cotangents are sums over mesh axes are cast to have such
+    cotangents too.
+    """
+    of_each = [aval.vma if isinstance(aval := typeof(x), ShapedArray) else None for x in xs]
+    known = [vma for vma in of_each if vma is not None]
+    if any(known):
+        union = frozenset().union(*known)
+        xs = tuple(
+            [
+                x if vma is None or vma == union else provided.vary(x, union - vma)
+                for x, vma in zip(xs, of_each, strict=True)
+            ]
+        )
+    return _reduced_alike(xs)
+
+
+def _reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
+    avals = [typeof(x) for x in xs]
+    model = next((a.partition for a in avals if isinstance(a, ShapedArray) and a.reduced), None)
+    if model is None or any(isinstance(a, ShapedArray) and a.unreduced for a in avals):
+        return xs
+    reduced = PartitionSpec(reduced=model.spec.reduced)
+    return tuple(
+        [
+            provided.reduce_cotangents(x, model.with_spec(reduced))
+            if isinstance(a, ShapedArray)
+            and not a.ndim
+            and not a.reduced
+            and not a.vma
+            and dtypes.issubdtype(a.dtype, np.inexact)
+            else x
+            for x, a in zip(xs, avals, strict=True)
+        ]
+    )
+
+
+provided.fill(laid_out=laid_out, alike=cast_alike)

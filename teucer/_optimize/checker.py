@@ -20,8 +20,8 @@ from teucer._core.jaxpr import (
     jaxprs_in_params,
     join_effects,
 )
-from teucer._core.partition import laid_out
 from teucer._core.types import aval_of
+from teucer._devices.partition import laid_out
 
 
 def check_jaxpr(jaxpr: Jaxpr) -> None:

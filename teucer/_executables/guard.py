@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jaxlib.version import __version__ as jaxlib_version
+from teucer._xla.client import jaxlib_version
 
 # The releases that `teucer guard` was run on.
 TESTED = ("0.10.2", "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from teucer._core.names import stack_text
-from teucer._core.printer import _Printer
+from teucer._printing.printer import _Printer
 from teucer._xla import pretty as pp
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxlib import _jax
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import func as func_dialect
-from jaxlib.mlir.dialects import stablehlo as hlo
 
-from teucer._xla.mlir import JaxIrContext
+from teucer._xla.mlir import JaxIrContext, ir
+from teucer._xla.mlir import func as func_dialect
+from teucer._xla.mlir import stablehlo as hlo
+from teucer._xla.pytree import Registry
 
 __all__ = [
     "Draft",
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 # Trees of values: the tuples and lists that rules return.
-registry = _jax.pytree.PyTreeRegistry(
+registry = Registry(
     enable_none=False,
     enable_tuple=True,
     enable_namedtuple=False,

@@ -1,1 +1,0 @@
-"""Programs written for each device of a mesh: what types say of them."""

@@ -1,0 +1,1 @@
+"""Jaxprs as people read them: as text, and in notebooks."""
