@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.high_types import HighType
+from teucer._devices.axis_type import manual_type as manual_type
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec, entry_names

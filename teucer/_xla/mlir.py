@@ -15,9 +15,11 @@ from typing import Any, final
 
 from jaxlib import _jax
 from jaxlib._hlo import HloPrintOptions
-from jaxlib.mlir import ir
+from jaxlib.mlir import ir as ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
+from jaxlib.mlir.dialects import chlo, sdy
+from jaxlib.mlir.dialects import func as func
+from jaxlib.mlir.dialects import stablehlo as stablehlo
 
 # The dialects of MLIR itself that jaxlib brings.
 upstream_dialects = ir.DialectRegistry()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from teucer._arrays.formats import Layout
 from teucer._lower import hlo
+from teucer._lower.context import Context
 from teucer._lower.value import Value
 from teucer.lax._attributes import dictionary, quoted
-from teucer.lax._text_rule import TextRule
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
-    from teucer._lower.context import Context
 
 
 # From this version of the call on, functions are typed and take attributes.
@@ -120,3 +119,31 @@ def _minor_first(layouts: Sequence[Any] | None, avals: Sequence[ShapedArray], gi
             layouts if layouts is not None else [None] * len(avals), avals, strict=True
         )
     ]
+
+
+class Bound(Protocol):
+    """The context of a rule that builds with MLIR's bindings."""
+
+    def through(
+        self, write: Callable[..., Sequence[Value]], *values: object, **params: object
+    ) -> Sequence[object]:
+        """Call what a rule for `Context` writes, on values of MLIR."""
+
+
+@final
+class TextRule:
+    """A lowering rule that is written for `Context`.
+
+    A rule that builds operations with MLIR's bindings may call it too: its context has `through`,
+    which puts what the rule writes into a function and calls it.
+    """
+
+    __slots__ = ("__weakref__", "write")
+
+    def __init__(self, write: Callable[..., Sequence[Value]]) -> None:
+        self.write = write
+
+    def __call__(self, ctx: Context | Bound, *values: object, **params: object) -> Sequence[object]:
+        if isinstance(ctx, Context):
+            return tuple(self.write(ctx, *values, **params))
+        return ctx.through(self.write, *values, **params)
