@@ -272,7 +272,7 @@ def test_vmap_of_a_convolution_with_out_sharding(mesh, in_axes, spec):
             ShardingTypeError,
             (
                 "dot_general requires lhs batch dimensions and rhs batch dimensions to have the "
-                "consistent sharding"
+                "same sharding"
             ),
         ),
         (

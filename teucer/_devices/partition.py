@@ -405,8 +405,8 @@ def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) ->
     )
     if not wanted <= x.unreduced.union(over):
         raise ShardingTypeError(
-            "out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
-            f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
+            "out_sharding's unreduced axes should be in operand's specs that were reduce_sum over. "
+            f"Got operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
         )
 
 
@@ -562,10 +562,12 @@ def cast_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
                 for x, vma in zip(xs, of_each, strict=True)
             ]
         )
-    return _reduced_alike(xs)
+    return reduced_alike(xs)
 
 
-def _reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
+def reduced_alike(xs: tuple[Value, ...]) -> tuple[Any, ...]:
+    """Values; numbers beside arrays whose cotangents are sums over mesh axes are cast to have such
+    cotangents too."""
     avals = [typeof(x) for x in xs]
     model = next((a.partition for a in avals if isinstance(a, ShapedArray) and a.reduced), None)
     if model is None or any(isinstance(a, ShapedArray) and a.unreduced for a in avals):

@@ -463,8 +463,9 @@ class NamedSharding(NamedShardingBase):  # type: ignore[misc]  # jaxlib's classe
         if len(self.spec) > len(aval_shape):
             scalar = " For scalars the PartitionSpec should be P()" if not aval_shape else ""
             raise ValueError(
-                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but "
-                f"was applied to a value of rank {len(aval_shape)}.{scalar}"
+                f"Length of sharding.spec ({len(self.spec)}) is more than aval's ndim "
+                f"({len(aval_shape)}). Sharding {self} is only valid for values of rank at least "
+                f"{len(self.spec)}, but was applied to a value of rank {len(aval_shape)}.{scalar}"
             )
 
     def __reduce__(self) -> Any:

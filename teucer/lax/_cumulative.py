@@ -21,6 +21,7 @@ from teucer.lax._associative import prefixes
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
 from teucer.lax._identities import identity_of
 from teucer.lax._reductions import scalar_body
+from teucer.lax._selection import where_else
 from teucer.lax._shapes import rev
 
 if TYPE_CHECKING:
@@ -179,12 +180,12 @@ def _weighted(y: Array, a: Array, b: Array, weight: Callable[[Any], Any]) -> Any
     """The tangent of y, made of a and b: each one's by its weight; if both are equal to y, by
     half."""
     eq, full = _elementwise.eq, _structure.full
-    shape, kind = np.shape(y), typeof(a[1]).dtype
-    one, half = full(shape, 1, kind), full(shape, 0.5, kind)
+    kind = typeof(a[1]).dtype
+    one, half = full((), 1, kind), full((), 0.5, kind)
 
     def part(p: Array, q: Array) -> Any:
-        whole = _elementwise.select(eq(q[0], y), half, one)
-        return _elementwise.mul(p[1], _elementwise.select(eq(p[0], y), whole, weight(p[0])))
+        whole = where_else(eq(q[0], y), half, one)
+        return _elementwise.mul(p[1], where_else(eq(p[0], y), whole, weight(p[0])))
 
     return _elementwise.add(part(a, b), part(b, a))
 
@@ -194,7 +195,7 @@ def _extreme_tangent(name: str) -> Callable[..., Any]:
         y = getattr(_elementwise, name)(a[0], b[0])
         return [
             y,
-            _weighted(y, a, b, lambda p: _structure.full(np.shape(y), 0, typeof(a[1]).dtype)),
+            _weighted(y, a, b, lambda p: _structure.full((), 0, typeof(a[1]).dtype)),
         ]
 
     return combine

@@ -381,9 +381,12 @@ def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[
         if any(a != b and None not in (a, b) for a, b in batches):
             return (
                 "dot_general requires lhs batch dimensions and rhs batch dimensions to have the "
-                "consistent sharding"
+                "same sharding"
             )
-    return "dot_general requires contracting dimensions to have consistent sharding"
+    return (
+        "Contracting dimensions are sharded and it is ambiguous how the output should be sharded. "
+        "dot_general requires contracting dimensions to have consistent sharding"
+    )
 
 
 def _check_sums(lhs: Any, rhs: Any, dimension_numbers: Any, out_sharding: Partition | None) -> None:

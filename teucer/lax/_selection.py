@@ -173,10 +173,10 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 
 def where_else(pred: ArrayLike, on_true: object, on_false: object) -> Any:
     """`select` for rules, in which a scalar goes with any shape."""
-    shape = max((typeof(x).shape for x in (pred, on_true, on_false)), key=len)
+    pred, *cases = partition.reduced_alike((pred, on_false, on_true))
+    shape = max((typeof(x).shape for x in (pred, *cases)), key=len)
     cases = [
-        _structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x
-        for x in (on_false, on_true)
+        _structure.broadcast_to(x, shape, ()) if typeof(x).shape != shape else x for x in cases
     ]
     return select_n_p.call(pred, *cases)[0]
 

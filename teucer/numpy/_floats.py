@@ -22,6 +22,7 @@ from teucer.numpy._library import at_once, fast
 from teucer.numpy._promotion import (
     ANY,
     INEXACT,
+    alike_before_repeated,
     as_value,
     check_arraylike,
     convert,
@@ -436,6 +437,7 @@ def _logaddexp_tangent(primals: Sequence[Value], tangents: Sequence[Array]) -> A
 def _full_operands(x: Array, y: Array) -> tuple[Any, ...]:
     """Two operands in one shape: a scalar among them repeated."""
     shape = np.shape(x) or np.shape(y)
+    x, y = alike_before_repeated(x, y)
     return tuple(
         v if np.shape(v) == shape else _structure.broadcast_to(v, shape, ()) for v in (x, y)
     )

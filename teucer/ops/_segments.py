@@ -173,6 +173,7 @@ def _segment(
 ) -> Any:
     check_arraylike(name, data, ids)
     if out_sharding is not None:
+        _check_parts(name, operation, out_sharding)
         return laid_out(
             name,
             out_sharding,
@@ -206,6 +207,17 @@ def _segment(
     if size is not None and size <= 0:
         raise ValueError(f"{name}: bucket_size must be positive, got {size}.")
     return _scattered(data, ids, operation, count, bool(is_sorted), bool(unique), size, is_clipped)
+
+
+def _check_parts(name: str, operation: str, out_sharding: OutSharding) -> None:
+    """Refuse parts that are still to be combined, but by sums."""
+    spec: Any = getattr(out_sharding, "spec", out_sharding)
+    if operation != "add" and spec.unreduced:
+        raise NotImplementedError(
+            f"unreduced for {name.removeprefix('segment_')} is not yet supported.\n  {name}: parts "
+            f"over mesh axes {set(spec.unreduced)} would be summed. Give an out_sharding without "
+            "unreduced axes."
+        )
 
 
 def _fits(shape: Sequence[Size], target: Sequence[object]) -> bool:
