@@ -10,9 +10,9 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, errors, memo
 from teucer._base.source import warn
-from teucer._core import array_ops
 from teucer._core.trace import Tracer, _current, typeof
 from teucer._core.types import aval_of, is_valid_type
+from teucer._devices import partition
 from teucer.lax import _structure
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def promote(name: str, kind: str, *xs: Any) -> Sequence[Any]:
 def alike_before_repeated(*xs: Array) -> tuple[Any, ...]:
     """Operands that are about to be broadcast, cast to vary over the same mesh axes: what devices
     sum of their cotangents is then as small as they are."""
-    return array_ops.alike(xs) if _current.trace.placed else xs
+    return partition.cast_alike(xs) if _current.trace.placed else xs
 
 
 def _aval(name: str, xs: Any, i: int, x: Any) -> Any:
