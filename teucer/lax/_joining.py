@@ -19,7 +19,7 @@ from teucer._devices import partition
 from teucer._devices.partition import Labels, every, kept, whole
 from teucer._dimensions.dimensions import as_size, is_constant, is_symbolic
 from teucer._lower import hlo
-from teucer.lax import _structure
+from teucer.lax import _many, _structure
 from teucer.lax._families import check_same
 from teucer.lax._shapes import broadcast_in_dim, is_array
 from teucer.lax._slicing import slice_in_dim
@@ -63,6 +63,9 @@ class _Joins(Primitive):
         if all(type(t) is Zero for t in tangents):
             return outs, (typeof(outs[0]).zero,)
         return outs, self.call(*map(array_ops.instantiate, tangents), **params)
+
+    def evaluate(self, *xs: Array, **params: int) -> tuple[Any, ...]:
+        return _many.join(xs, self, params, concatenate_p)
 
 
 @final

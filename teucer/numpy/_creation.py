@@ -14,7 +14,7 @@ from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
 from teucer._core.high_types import as_array
-from teucer._core.trace import Tracer, current_trace
+from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._derived.moves import device_put, filled_at
@@ -279,6 +279,8 @@ def _stacked(x: Array, dtype: DTypeLike) -> Any:
             else convert(value if isinstance(value, _PYTHON) else np.asarray(value), dtype)
         )
     parts = [_stacked(item, dtype) for item in x]
+    if current_trace() is EVAL:  # one operation for all
+        return _joining.stack([_structure.convert_element_type(p, dtype) for p in parts])
     rows = [
         _structure.reshape(_structure.convert_element_type(p, dtype), (1, *np.shape(p)))
         for p in parts

@@ -1,0 +1,104 @@
+"""Many arrays joined eagerly are what NumPy joins, and compile nothing that grows with them."""
+
+import numpy as np
+import pytest
+
+import teucer as jax
+import teucer.numpy as jnp
+from teucer import lax
+from teucer.lax import _many
+
+N = 3 * _many.SEVERAL + 5
+
+
+@pytest.fixture(params=["host memory", "programs"])
+def way(request, monkeypatch):
+    """As on a CPU, and as where NumPy cannot read arrays."""
+    if request.param == "programs":
+        monkeypatch.setattr(_many, "_in_host_memory", lambda xs, where: False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4", "uint8", "bool", "complex64"])
+def test_joins_are_those_of_numpy(way, dtype):
+    values = [np.full((2, 3), i % 7).astype(jnp.dtype(dtype)) for i in range(N)]
+    xs = [jnp.asarray(x) for x in values]
+    for axis in (0, 1):
+        for mine, numpys in (
+            (jnp.concatenate(xs, axis), np.concatenate(values, axis)),
+            (jnp.stack(xs, axis), np.stack(values, axis)),
+            (jnp.stack(xs, -1), np.stack(values, -1)),
+            (jnp.array(xs), np.array(values)),
+        ):
+            assert mine.dtype == dtype and not mine.weak_type
+            np.testing.assert_array_equal(np.asarray(mine), numpys)
+
+
+def test_scalars_and_nested_lists(way):
+    xs = [jnp.float32(i) for i in range(N)]
+    np.testing.assert_array_equal(jnp.array(xs), np.arange(N, dtype="f4"))
+    np.testing.assert_array_equal(jnp.hstack([*xs, 1.5]), [*np.arange(N), 1.5])
+    pairs = jnp.asarray([[x, 2 * x] for x in xs])
+    np.testing.assert_array_equal(pairs, np.stack([np.arange(N), 2 * np.arange(N)], 1))
+    weak = [jnp.asarray(1.0) for _ in range(N)]
+    assert jnp.stack(weak).weak_type and not jnp.array(weak).weak_type
+    assert jnp.array([1, np.int8(2), *xs]).dtype == "float32"
+
+
+def test_keys_are_joined_as_keys(way):
+    keys = list(jax.random.split(jax.random.key(0), N))
+    np.testing.assert_array_equal(
+        jax.random.key_data(jnp.stack(keys)), [jax.random.key_data(k) for k in keys]
+    )
+
+
+def test_the_result_lies_where_the_operands_do(way):
+    first, second = jax.devices()[:2]
+    xs = [jax.device_put(np.float32(i), second) for i in range(N)]
+    out = jnp.stack([*xs, jnp.float32(1)])
+    assert out.devices() == {second} and out.committed
+    assert not jnp.stack([jnp.float32(i) for i in range(N)]).committed
+    with pytest.raises(ValueError, match="incompatible devices"):
+        jnp.stack([*xs, jax.device_put(np.float32(1), first)])
+
+
+def test_arrays_over_a_mesh():
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    where = jax.NamedSharding(mesh, jax.P("x"))
+    xs = [jax.device_put(np.full(4, i, "f4"), where) for i in range(N)]
+    out = jnp.stack(xs)
+    assert out.sharding.device_set == where.device_set
+    np.testing.assert_array_equal(out, np.stack([np.full(4, i, "f4") for i in range(N)]))
+
+
+def test_transformations_join_many_too(way):
+    xs = [jnp.float32(i) for i in range(N)]
+    slopes = jax.grad(lambda xs: (jnp.stack(xs) ** 2).sum())(xs)
+    np.testing.assert_array_equal(jnp.stack(slopes), 2 * np.arange(N))
+    rows = jax.vmap(lambda x: jnp.concatenate([x] * N))(jnp.ones((2, 1)))
+    assert rows.shape == (2, N)
+
+
+def test_no_guard_of_transfers_is_met():
+    xs = [jnp.float32(i) for i in range(N)]
+    with jax.transfer_guard("disallow_explicit"):
+        jnp.stack(xs)
+
+
+def test_operands_that_do_not_fit():
+    xs = [jnp.zeros((2, 3))] * N
+    with pytest.raises(ValueError, match="same shape"):
+        jnp.stack([*xs, jnp.zeros((2, 4))])
+    with pytest.raises(TypeError, match="differ in dimensions other than"):
+        lax.concatenate([*xs, jnp.zeros((2, 4))], 0)
+    with pytest.raises((TypeError, ValueError), match="shape"):
+        jnp.array([*xs, jnp.zeros((2, 4))])
+
+
+def test_nothing_compiles_for_another_number():
+    xs = [jnp.float32(i) for i in range(N + 9)]
+    jnp.array(xs)
+    jax.debug.compiles().clear()
+    for n in range(N, N + 9):
+        jnp.array(xs[:n])
+        jnp.hstack([x[None] for x in xs[:n]])
+    assert len(jax.debug.compiles()) <= 2  # x[None]
