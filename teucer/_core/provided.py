@@ -119,6 +119,8 @@ class Provided:
     # _derived: member(primitive, name) is what libraries written for JAX ask of a primitive; loaded
     # with the first such question.
     member: Callable[[Any, str], Any]
+    # _derived: pull_with_logs(a Pullback, cotangents) gives cotangents, and what rules log.
+    pull_with_logs: Callable[[Any, Any], tuple[Any, dict[Any, Any]]]
     buffers: Buffers
     quotients: Quotients
     # lax: on_basis(f, aval) is what a linear function gives for the standard basis of a type, and

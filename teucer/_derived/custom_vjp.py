@@ -31,6 +31,7 @@ from teucer._derived.custom_calls import (
     closed_over,
     unbatched_zero,
 )
+from teucer._derived.logged import Logged, check_leaves, encoded, marked, pair_of
 from teucer._derived.transposing import transposed_rule
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._trees import pytrees
@@ -91,8 +92,11 @@ class CustomVJPCall(CustomCall):
             return fwd(*values[k:], moving=moving[k:])
 
         def bwd_wider(*values: Value) -> Any:
-            return [None] * k + list(bwd(*values))
+            cts = bwd(*values)
+            more = [*[None] * k, *cts]
+            return Logged(more, cts.logs) if isinstance(cts, Logged) else more
 
+        marked(bwd_wider, bwd)
         return {"fwd_jaxpr_thunk": fwd_wider, "bwd": bwd_wider}
 
     def jvp(
@@ -212,20 +216,25 @@ def _batched_bwd(
         given = [unbatched_zero(x, d) for x, d in zip(values, in_dims, strict=True)]
         live = [None if type(x) is Zero else d for x, d in zip(values, in_dims, strict=True)]
         masks: list[bool] = []
+        trees: list[Any] = []
 
         def flat(*xs: Value) -> list[Any]:
             cts = bwd(*xs)
             masks[:] = [ct is not None and type(ct) is not Zero for ct in cts]
-            return [ct for ct, m in zip(cts, masks, strict=True) if m]
+            logs, tree = pytrees.tree_flatten(cts.logs if isinstance(cts, Logged) else None)
+            trees[:] = [tree]
+            return [*(ct for ct, m in zip(cts, masks, strict=True) if m), *logs]
 
         results, found = batch_flat(flat, axis, given, live)
         pairs = iter(zip(results, found, strict=True))
-        return [
+        cts = [
             _match_dim(*next(pairs), d, axis) if m else None
             for m, d in zip(masks, arg_dims, strict=True)
         ]
+        logs = trees[0].unflatten([array_ops.to_axis(x, d, axis.size, 0) for x, d in pairs])
+        return cts if logs is None else Logged(cts, logs)
 
-    return on_batch
+    return marked(on_batch, bwd)
 
 
 def _match_dim(ct: Cotangent, dim: int | None, wanted: int | None, axis: Axis) -> Any:
@@ -274,12 +283,17 @@ class CustomLin(Primitive):
         in_avals: Avals,
         out_avals: Avals,
         symbolic_zeros: bool,
+        logs: str | None = None,
         **params: object,
     ) -> Any:
+        # logs: the function whose rule logs, where the last operands are inputs for that (`logs`).
         residuals = args[:num_res]
         given = list(cts) if symbolic_zeros else [array_ops.instantiate(ct) for ct in cts]
         in_cts = bwd(*residuals, *given)
         found = [ct for ct, m in zip(in_cts, moving, strict=True) if m]
+        if logs is not None:
+            ran = np.ones((), np.float32)
+            found += [ran, *(p for x in pytrees.tree_leaves(in_cts.logs) for p in encoded(x))]
         return (None,) * num_res + tuple(found)
 
     def batch(
@@ -347,6 +361,7 @@ class custom_vjp(CustomFunction):
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
+        self.logs = False
 
     def defvjp(
         self,
@@ -367,6 +382,32 @@ class custom_vjp(CustomFunction):
             symbolic_zeros,
             optimize_remat,
         )
+
+    def defvjp_with_logs(
+        self,
+        fwd: Callable[..., object],
+        bwd: Callable[..., object],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+        generic_batching: bool = False,
+    ) -> None:
+        """As `defvjp`, with a rule that logs: bwd returns (cotangents, logs). logs is a dict of
+        named pytrees of arrays, or None.
+
+        `jax.vjp(f, x)[1].with_logs(ct)` returns them; otherwise they are not computed when the
+        backward pass is compiled. Names must differ within one backward pass. generic_batching
+        changes no result.
+
+        >>> import teucer as jax, teucer.numpy as jnp
+        >>> @jax.custom_vjp
+        ... def f(x):
+        ...     return jnp.sin(x)
+        >>> f.defvjp_with_logs(lambda x: (f(x), x), lambda x, ct: ((ct * x,), {"ct": ct}))
+        >>> jax.vjp(f, 2.)[1].with_logs(1.)[1]
+        {'ct': Array(1., dtype=float32, weak_type=True)}
+        """
+        self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
+        self.logs = True
 
     @tracebacks.api_boundary
     def __call__(self, *args: Value, **kwargs: object) -> Any:
@@ -399,11 +440,14 @@ class custom_vjp(CustomFunction):
                 "custom_vjp",
                 lambda: leaf_names(self.fun, call.tree, [i for i, _ in call.statics[0]]),
             )
+        backward = _named(rule.backward, self.bwd)
+        if self.logs:
+            backward.logs = name  # type: ignore[attr-defined]
         outs = custom_vjp_call_p.call(
             *call.leaves,
             call_jaxpr=rule.call,
             fwd_jaxpr_thunk=_named(rule.forward, self.fwd),
-            bwd=_named(rule.backward, self.bwd),
+            bwd=backward,
             num_consts=0,
             name=name,
             symbolic_zeros=self.symbolic_zeros,
@@ -504,7 +548,19 @@ class _VJPRule:
         bwd = self.custom.bwd
         assert bwd is not None
         result = called(bwd, *self.nondiff, residuals, pytrees.tree_unflatten(self.out_tree, cts))
-        return self._check(result, bwd)
+        if not self.custom.logs:
+            return self._check(result, bwd)
+        result, logs = pair_of(
+            result,
+            (
+                "Custom VJP bwd rule was registered with defvjp_with_logs and so must produce a "
+                f"pair (in_cts, logs), but {fun_name(bwd)}, of {self.name}, gave",
+                "Custom VJP bwd rule was registered with defvjp_with_logs, and so the second "
+                "element of the pair it returns",
+            ),
+        )
+        check_leaves(logs, self.name)
+        return Logged(self._check(result, bwd), logs)
 
     def _check(self, result: object, bwd: Callable[..., Any]) -> list[Any]:
         tree = self.flat_call.tree
@@ -578,8 +634,10 @@ def custom_gradient(
 
     vjp_fun takes a cotangent of the output and returns that of the argument, or a tuple of them for
     several arguments. Without `fun` it is a decorator.
-    with_logs, remat, with_accums: forms of vjp_fun that JAX 0.12 has; they are not supported and
-    raise NotImplementedError.
+    with_logs: vjp_fun returns (cotangents, logs), as for `custom_vjp.defvjp_with_logs`.
+    remat: `fun` returns (output, rem), and rem of the same arguments (output, vjp_fun). It is
+    called after `fun`; `checkpoint` computes both again.
+    with_accums: vjp_fun takes accumulators of gradients; it raises NotImplementedError.
 
     >>> import teucer as jax
     >>> @jax.custom_gradient
@@ -589,18 +647,13 @@ def custom_gradient(
     Array(3., dtype=float32, weak_type=True)
     """
 
-    for name, given in (
-        ("with_logs", with_logs),
-        ("remat", remat),
-        ("with_accums", with_accums is not None),
-    ):
-        if given:
-            raise NotImplementedError(
-                f"custom_gradient: {name} is not supported.\n  Write the rule with custom_vjp, "
-                "whose forward function says what is saved."
-            )
+    if with_accums is not None:
+        raise NotImplementedError(
+            "custom_gradient: with_accums is not supported.\n  Return the cotangents; "
+            "jax.vjp(f, x)[1].with_refs(ref) adds them to references."
+        )
     if fun is None:
-        return custom_gradient
+        return functools.partial(custom_gradient, with_logs=with_logs, remat=remat)
     rule_of = fun
 
     @functools.wraps(rule_of)
@@ -611,13 +664,18 @@ def custom_gradient(
 
     def fwd(*args: Value, **kwargs: object) -> Any:
         out, rule = rule_of(*args, **kwargs)
+        if remat:
+            out, rule = rule(*args, **kwargs)
         ct_avals, ct_tree = pytrees.tree_flatten(
             pytrees.tree_map(lambda y: typeof(y).cotangent_aval(), out)
         )
         trees: list[Any] = []
 
         def flat(*cts: Cotangent) -> list[Any]:
-            leaves, tree = pytrees.tree_flatten(rule(pytrees.tree_unflatten(ct_tree, cts)))
+            result = rule(pytrees.tree_unflatten(ct_tree, cts))
+            if with_logs:
+                result = pair_of(result, _SAID_OF_LOGS)
+            leaves, tree = pytrees.tree_flatten(result)
             trees[:] = [tree]
             return leaves
 
@@ -627,10 +685,20 @@ def custom_gradient(
     def bwd(rule: _Rule, ct: Cotangent) -> Any:
         leaves = ClosedJaxpr(rule.jaxpr, rule.consts)(*pytrees.tree_leaves(ct))
         result = pytrees.tree_unflatten(rule.tree, leaves)
-        return result if isinstance(result, tuple) else (result,)
+        result, *logs = result if with_logs else (result,)
+        cts = result if isinstance(result, tuple) else (result,)
+        return (cts, *logs) if with_logs else cts
 
-    custom.defvjp(fwd, bwd)
+    (custom.defvjp_with_logs if with_logs else custom.defvjp)(fwd, bwd)
     return custom
+
+
+_SAID_OF_LOGS = (
+    "custom_gradient function used with with_logs=True must return a VJP function producing a pair "
+    "(in_cts, logs), but the VJP function returned",
+    "custom_gradient function used with with_logs=True must return a VJP function whose second "
+    "output",
+)
 
 
 class _Rule:

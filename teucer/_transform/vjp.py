@@ -13,6 +13,7 @@ from teucer._arrays.arrays import Array
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names
+from teucer._core.provided import provided
 from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, typeof
@@ -227,8 +228,26 @@ class VJP:
         """
         return pytrees.Partial(_pull_into, self, refs)
 
+    @property
+    def with_logs(self) -> Any:
+        """The same function, which returns (cotangents, logs): what rules of
+        `custom_vjp.defvjp_with_logs` log, by name. Other functions log nothing.
+
+        In a loop a log has an axis of its steps in front. Of branches it is a record of the index
+        of the one that ran and what each logs. Raises ValueError where two rules log under one
+        name.
+        """
+        return pytrees.Partial(_pull_with_logs, self)
+
     @boundary
     def __call__(self, *cts: Value) -> Any:
+        return self.ready(cts)(*cts)
+
+    def ready(self, cts: Sequence[Value]) -> Pullback:
+        """The pullback, for a call with `cts` that gives cotangents as values.
+
+        Raises TypeError for several, ValueError where arguments are references.
+        """
         if len(cts) != 1:
             name = self._pullback.name
             raise TypeError(
@@ -238,7 +257,7 @@ class VJP:
             )
         if self._refs:
             raise self._no_value(self._refs[0], "no gradient ref was provided")
-        return self.restored()(*cts)
+        return self.restored()
 
     def _no_value(self, leaf: int, what: str) -> ValueError:
         ((_, path),) = self._paths([leaf])
@@ -340,6 +359,12 @@ class DidntWant:
 
 registry.register_static(GradRef)
 registry.register_static(DidntWant)
+
+
+@boundary
+def _pull_with_logs(pull: VJP, *cts: Value) -> tuple[Any, dict[Any, Any]]:
+    pullback = pull.ready(cts)
+    return provided.pull_with_logs(pullback, *cts)
 
 
 @boundary

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Value
     from teucer._devices.shardings import NamedSharding
+    from teucer._transform.reverse import Pullback
 
 __all__: list[str] = []
 
@@ -75,6 +76,13 @@ def _on_basis(f: Callable[[Value], Sequence[Value]], aval: ShapedArray) -> Any:
     return on_basis(f, aval)
 
 
+def _pull_with_logs(pullback: Pullback, ct: Value) -> tuple[Any, dict[Any, Any]]:
+    # For rules that log.
+    from teucer._derived.logs import pull_with_logs
+
+    return pull_with_logs(pullback, ct)
+
+
 def _member(primitive: Primitive, name: str) -> Any:
     # For interpreters of jaxprs written for JAX.
     from teucer._derived.members import member
@@ -92,4 +100,5 @@ provided.fill(
     reduce_cotangents=_reduce_cotangents,
     blame=_blame,
     member=_member,
+    pull_with_logs=_pull_with_logs,
 )

@@ -1,0 +1,168 @@
+"""What a backward rule gives beside cotangents: named arrays, its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from teucer._base import dtypes
+from teucer._core import array_ops
+from teucer._core.trace import typeof
+from teucer._core.types import ShapedArray, is_valid_type
+from teucer._trees import pytrees
+
+__all__ = [
+    "CondSum",
+    "Leaf",
+    "Logged",
+    "Ran",
+    "check_leaves",
+    "decoded",
+    "encoded",
+    "logs_of",
+    "marked",
+    "pair_of",
+    "parts_of",
+]
+
+# Integers travel as floats, since only floats are cotangents: each 16 bits as a float32, exactly.
+_BITS = 16
+
+
+class Logged(list[Any]):
+    """Cotangents of the arguments of a rule that logs, and its logs by name."""
+
+    def __init__(self, cts: Sequence[Any], logs: dict[Any, Any]) -> None:
+        super().__init__(cts)
+        self.logs = logs
+
+
+@dataclass
+class CondSum:
+    """What the branches of a `cond` log under one name: `index` says which of them ran, and
+    `branches` has what each logs, zeros for those that did not run, None for those that log nothing
+    of that name.
+
+    Where several branches log nothing of the name, the index may be that of the first of these.
+    """
+
+    index: Any
+    branches: list[Any]
+
+
+pytrees.register_pytree_node(
+    CondSum, lambda c: ((c.index, c.branches), None), lambda _, parts: CondSum(*parts)
+)
+
+
+class Leaf(NamedTuple):
+    """An array of a log: of the type `aval`, and where its parts begin among those of all."""
+
+    place: int
+    aval: ShapedArray
+
+
+class Ran(NamedTuple):
+    """Which branch ran: for each the place of a part that is 1 if it did, None where there is none;
+    and how many axes that part has of its own."""
+
+    places: tuple[tuple[int, int] | None, ...]
+
+
+def pair_of(result: object, said: tuple[str, str]) -> tuple[Any, dict[Any, Any]]:
+    """The cotangents and the logs that a rule returns. said: what is said of a result that is no
+    pair, and of a second element that is no dict."""
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(f"{said[0]} {result!r:.200}.\n  Return (cotangents, None) to log nothing.")
+    cts, logs = result
+    if logs is not None and not isinstance(logs, dict):
+        raise TypeError(
+            f"{said[1]} must be None or a dict of backward-pass log entries, but got "
+            f"{type(logs).__name__}."
+        )
+    return cts, {} if logs is None else logs
+
+
+def check_leaves(logs: dict[Any, Any], name: str) -> None:
+    """Raises TypeError for what is no array of numbers."""
+    for path, x in pytrees.tree_flatten_with_path(logs)[0]:
+        aval = typeof(x) if is_valid_type(x) else None
+        if type(aval) is not ShapedArray or dtypes.is_extended(aval.dtype):
+            raise TypeError(
+                f"the backward rule of {name} logs {x!r:.100} at {pytrees.keystr(path)}.\n"
+                "  Logs are arrays of numbers: of keys log jax.random.key_data(key)."
+            )
+
+
+def _chunks(aval: Any) -> int:
+    return max(1, int(aval.dtype.itemsize) * 8 // _BITS)
+
+
+def _is_float(aval: Any) -> bool:
+    return dtypes.issubdtype(aval.dtype, np.inexact)
+
+
+def parts_of(aval: Any) -> list[Any]:
+    """The types of the inputs whose cotangents an array of a log is."""
+    if _is_float(aval):
+        return [aval.cotangent_aval()]
+    return [aval.update(dtype=np.dtype(np.float32), weak_type=False).cotangent_aval()] * _chunks(
+        aval
+    )
+
+
+def encoded(x: Any) -> list[Any]:
+    """An array of a log as such cotangents."""
+    aval: Any = typeof(x)
+    if _is_float(aval):
+        return [x]
+    to = aval.update(dtype=np.dtype(np.float32), weak_type=False)
+    n = _chunks(aval)
+    x = np.asarray(x, aval.dtype) if isinstance(x, bool | int) else x
+    pieces = [x] if n == 1 else [(x >> _BITS * i) & (1 << _BITS) - 1 for i in range(n)]
+    return [array_ops.convert(piece, to) for piece in pieces]
+
+
+def decoded(template: Any, parts: Sequence[Any]) -> Any:
+    """The logs, of the form of `template`, whose arrays have these parts."""
+
+    def value(leaf: Any) -> Any:
+        if isinstance(leaf, Ran):
+            return _index(leaf, parts)
+        own = parts[leaf.place : leaf.place + len(parts_of(leaf.aval))]
+        if _is_float(leaf.aval):
+            return own[0]
+        to = typeof(own[0]).update(dtype=leaf.aval.dtype, weak_type=leaf.aval.weak_type)
+        pieces = [array_ops.convert(p, to) for p in own]
+        total = pieces[0]
+        for i, piece in enumerate(pieces[1:], 1):
+            total = total | piece << _BITS * i
+        return total
+
+    return pytrees.tree_map(value, template, is_leaf=lambda x: isinstance(x, Leaf | Ran))
+
+
+def _index(ran: Ran, parts: Sequence[Any]) -> Any:
+    """Which branch ran."""
+    default = next((b for b, place in enumerate(ran.places) if place is None), 0)
+    total: Any = default
+    for b, place in enumerate(ran.places):
+        if place is not None:
+            flag = parts[place[0]]
+            flag = flag.max(axis=tuple(range(flag.ndim - place[1], flag.ndim)))
+            total = total + (b - default) * flag
+    return total.astype(np.int32)
+
+
+def marked(rule: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward rule that logs if another one does."""
+    rule.logs = logs_of(of)  # type: ignore[attr-defined]
+    return rule
+
+
+def logs_of(rule: Callable[..., Any]) -> str | None:
+    """The name of the function whose backward rule logs; None for other rules."""
+    return getattr(rule, "logs", None)
