@@ -184,6 +184,12 @@ def test_compute_on(kind, said):
 
 def test_compute_on_the_host_runs():
     assert jax.jit(compute_on("device_host")(jnp.cos))(0.0) == 1
+    assert jax.jit(compute_on(compute_type="device_host")(jnp.cos))(0.0) == 1
+    options = {"compute_type": "device_host", "out_memory_spaces": jax.memory.Space.Device}
+    for cos in (compute_on(**options)(jnp.cos), compute_on(jnp.cos, **options)):
+        assert jax.jit(cos)(0.0) == 1
+    with pytest.raises(TypeError, match="with a function out_memory_spaces too"):
+        compute_on(jnp.cos, compute_type="device_host")
     with pytest.raises(ValueError, match="Invalid compute type elsewhere"):
         compute_on("elsewhere")
 

@@ -117,7 +117,7 @@ COLLECTIVES = {  # bytes and latency over a ring of 4
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives(name):
     f, sent, latency = COLLECTIVES[name]
-    mesh = jax.sharding.AbstractMesh((4,), ("x",))
+    mesh = jax.sharding.AbstractMesh((4,), ("x",), (jax.sharding.AxisType.Auto,))
     run = jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
     _, found = roofline.roofline(run)(jax.ShapeDtypeStruct((16, 8), jnp.float32))
     assert (found.ici_bytes, found.ici_latency) == ({"x": sent}, {"x": latency})

@@ -156,7 +156,7 @@ def test_types_that_the_program_speaks_of():
             jax.ShapeDtypeStruct((8, 4), np.float32)
         )
     assert exported.nr_devices == 8 and str(exported.out_avals[0]) == "float32[8@x,4]"
-    mesh = AbstractMesh((8,), ("x",))
+    mesh = AbstractMesh((8,), ("x",), (AxisType.Auto,))
     total = jax.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
     exported = export.export(jax.jit(total))(jax.ShapeDtypeStruct((8, 4), np.float32))
     assert exported.nr_devices == 8

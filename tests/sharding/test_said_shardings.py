@@ -177,7 +177,8 @@ def test_out_sharding_is_over_the_mesh_in_force(mesh, f):
 
 
 def test_programs_run_over_the_axes_of_use_abstract_mesh(mesh):
-    with jax.set_mesh(mesh), use_abstract_mesh(jax.sharding.AbstractMesh((4,), ("z",))):
+    flat = jax.sharding.AbstractMesh((4,), ("z",), (jax.sharding.AxisType.Auto,))
+    with jax.set_mesh(mesh), use_abstract_mesh(flat):
         assert jnp.arange(8).sharding == NamedSharding(Mesh(mesh.devices.reshape(4), ("z",)), P())
 
 

@@ -360,18 +360,45 @@ def scheduling_group(name: str) -> Callable[..., Any]:
 _COMPUTE = {"device_host": "host", "device": None, "tpu_sparsecore": "sparse"}
 
 
-def compute_on(compute_type: str) -> Metadata:
+def compute_on(
+    f: Callable[..., object] | str | None = None,
+    *,
+    compute_type: str | None = None,
+    out_memory_spaces: object = None,
+    compiler_options: Params | None = None,
+) -> Any:
     """Where the operations in a `with` block, or of a function that it decorates, are to be
     computed.
 
     compute_type: 'device', 'device_host', the host of the device; 'tpu_sparsecore'; 'gpu_stream:N'.
-    Raises ValueError for another.
+    It may be the first argument, as before JAX 0.11.
+    f, out_memory_spaces, compiler_options: as of `compute_on2`, of which this is another name where
+    out_memory_spaces is given.
+    Raises TypeError where no compute_type is given, ValueError for one that is not known.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> from teucer.experimental.compute_on import compute_on
     >>> jax.jit(compute_on("device_host")(jnp.sin))(0.)
     Array(0., dtype=float32, weak_type=True)
     """
+    if isinstance(f, str) and compute_type is None:
+        f, compute_type = None, f
+    if compute_type is None or (f is not None and out_memory_spaces is None):
+        raise TypeError(
+            "compute_on: give compute_type, and with a function out_memory_spaces too.\n"
+            '  compute_on("device_host") is a decorator.'
+        )
+    if out_memory_spaces is not None:
+        return compute_on2(
+            f,  # type: ignore[arg-type]  # no str: see above
+            compute_type=compute_type,
+            out_memory_spaces=out_memory_spaces,
+            compiler_options=compiler_options,
+        )
+    return _computed_on(compute_type)
+
+
+def _computed_on(compute_type: str) -> Metadata:
     stream = re.fullmatch(r"gpu_stream:(\d+)", compute_type)
     if stream is not None:
         return Metadata({"_xla_stream_annotation": stream[1], "inlineable": "false"})
@@ -415,7 +442,7 @@ def compute_on2(
             f"compute_on2: compiler_options are of compilers of TPUs, got {compiler_options}.\n"
             "  Leave them out; options of the whole program are those of `jax.jit`."
         )
-    called = _metadata_call(f, meta=compute_on(compute_type).said)
+    called = _metadata_call(f, meta=_computed_on(compute_type).said)
 
     @tracebacks.boundary_of(f)
     def wrapped(*args: Value, **kwargs: object) -> Any:

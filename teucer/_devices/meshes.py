@@ -15,7 +15,7 @@ import numpy as np
 
 from teucer._base import config, memo
 from teucer._devices import backends
-from teucer._devices.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec
+from teucer._devices.specs import AS_IN_0_12, UNCONSTRAINED, DuplicateSpecError, PartitionSpec
 from teucer._xla.client import DeviceList
 
 
@@ -49,6 +49,10 @@ class AbstractDevice:
         return (
             f"device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform}"
         )
+
+
+# The types of the axes of an AbstractMesh that says none.
+_ABSTRACT = AxisType.Explicit if AS_IN_0_12 else AxisType.Auto
 
 
 class BaseMesh(memo.Unique):
@@ -159,6 +163,9 @@ def _canonical_names(names: Any) -> tuple[Any, ...]:
 class AbstractMesh(BaseMesh):
     """A mesh without devices: what types and traced programs know of one.
 
+    axis_types: by default all Explicit; all Auto beside jaxlib before 0.12, as in JAX of that
+    release.
+
     >>> AbstractMesh((4, 2), ("x", "y")).size
     8
     """
@@ -180,7 +187,7 @@ class AbstractMesh(BaseMesh):
             raise ValueError(
                 f"AbstractMesh: one size an axis, got axis_sizes={sizes} and axis_names={names}."
             )
-        key = (sizes, names, _canonical_types(names, axis_types, AxisType.Auto), abstract_device)
+        key = (sizes, names, _canonical_types(names, axis_types, _ABSTRACT), abstract_device)
         found = cls._made.get(key)
         if found is None:
             found = super().__new__(cls)

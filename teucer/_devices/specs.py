@@ -6,8 +6,13 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 
+from teucer._xla.client import jaxlib_version
+
 if TYPE_CHECKING:
     from teucer._core.typing import Partition
+
+# Whether specs and meshes have the forms of JAX 0.12.
+AS_IN_0_12 = tuple(map(int, jaxlib_version.split(".")[:2])) >= (0, 12)
 
 
 class DuplicateSpecError(Exception):
@@ -177,6 +182,8 @@ class PartitionSpec:
             for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced))
             if axes
         ]
+        if self.unreduced and AS_IN_0_12:
+            sets.append("unreduced_kind=sum")
         return f"P({', '.join(filter(None, [inner.rstrip(',') if sets else inner, *sets]))})"
 
 

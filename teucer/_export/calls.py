@@ -12,7 +12,7 @@ import numpy as np
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
-from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
+from teucer._devices.meshes import AbstractMesh, AxisType, get_abstract_mesh
 from teucer._devices.placement import Named
 from teucer._devices.shardings import NamedSharding, typed
 from teucer._devices.specs import PartitionSpec, entry_names
@@ -172,7 +172,11 @@ def _functions(ctx: Context, exported: Exported, prefix: str) -> str:
         if exported.nr_devices == 1 and n_devices > 1:
             axes = (*axes, ("__devices__", n_devices))  # along which nothing is split
         symbol = ctx.module.mesh_symbol(
-            AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes)),
+            AbstractMesh(
+                tuple(size for _, size in axes),
+                tuple(name for name, _ in axes),
+                (AxisType.Auto,) * len(axes),
+            ),
             Named(exported.fun_name, ""),
         )
         text = text.replace(mlir.mesh_of(_PREFIX, i), symbol)

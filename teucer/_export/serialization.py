@@ -316,7 +316,7 @@ def sharding_of(text: Mapping[str, Any] | None, devices: Sequence[Device] = ()) 
         unreduced=frozenset(text.get("unreduced", ())),
         reduced=frozenset(text.get("reduced", ())),
     )
-    types = tuple([AxisType[name] for name in text["types"]]) if "types" in text else None
+    types = tuple([AxisType[name] for name in text.get("types", ["Auto"] * len(names))])
     if "devices" not in text:
         device = AbstractDevice(**text["device"]) if "device" in text else None
         abstract = AbstractMesh(sizes, names, types, abstract_device=device)

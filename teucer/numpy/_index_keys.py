@@ -76,7 +76,7 @@ def ds(start: Any, size: int | None = None, stride: Any = None) -> Any:
 
     start: an integer, which may be traced. size: an int. stride: an int of at least 0, by default
     1. A slice that reaches beyond an array that is read is moved inside; a change of such a slice
-    is dropped. With one argument, it is an ordinary slice: `ds(None)` is `:`, `ds(j)` is `:j`.
+    is dropped. With one argument that is the size, from 0; `ds(None)` is `:`.
     Raises TypeError for a size that is traced, ValueError for a negative stride.
 
     >>> import teucer as jax, teucer.numpy as jnp
@@ -84,7 +84,9 @@ def ds(start: Any, size: int | None = None, stride: Any = None) -> Any:
     Array([4, 5], dtype=int32)
     """
     if size is None:
-        return slice(start) if stride is None else slice(start, None, stride)
+        if start is None:
+            return slice(None, None, stride)
+        start, size = 0, start
     if stride is not None and not isinstance(stride, Tracer) and stride < 0:
         raise ValueError(f"`stride` must be >= 0, got {stride}")
     if isinstance(size, Tracer):
