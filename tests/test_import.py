@@ -38,7 +38,7 @@ RARE = (
     "_xla.platforms",
     "lax._collectives",
     "lax._control",
-    "_transform.jit_sized",
+    "_derived.jit_sized",
     "lax._references",
     "lax._sharding",
     "numpy._references",

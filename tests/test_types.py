@@ -83,7 +83,10 @@ CORE = ("_core", "_transform", "_programs", "_lower", "_optimize")
 UNTYPED = {
     "_core/calls.py": (2, "what users pass, which is checked there"),
     "_core/dialects.py": (2, "padded sizes, defined on a layer above; keys of a dict"),
-    "_core/high_types.py": (7, "values of libraries' types: only their class knows their members"),
+    "_dialects/high/types.py": (
+        7,
+        "values of libraries' types: only their class knows their members",
+    ),
     "_core/jaxpr.py": (3, "fields by name, options of the printer"),
     "_devices/axis_type.py": (1, "a mesh of either kind, defined on a layer above"),
     "_devices/partition.py": (1, "`linear_in` is a string, a tuple or None"),
@@ -103,7 +106,7 @@ UNTYPED = {
     "_optimize/passes.py": (2, "scalars of NumPy"),
     "_optimize/structure.py": (1, "parameters of any primitive"),
     "_programs/agreement.py": (3, "devices and clients of XLA, whose classes are untyped"),
-    "_programs/references/programs.py": (1, "references, which are arrays to their readers"),
+    "_derived/references/programs.py": (1, "references, which are arrays to their readers"),
     "_programs/run.py": (1, "arrays of XLA, whose classes are untyped"),
     "_transform/jit_options.py": (1, "what users pass, which is checked there"),
     "_transform/jit_calls.py": (1, "padded sizes"),

@@ -55,7 +55,7 @@ _SOURCES = {
     "teucer._derived.jacobians": "hessian jacfwd jacobian jacrev",
     "teucer._derived.linear": "closure_convert fwd_and_bwd linear_transpose saved_input_vjp",
     "teucer._transform.reverse": "grad value_and_grad",
-    "teucer._transform.vjp": "vjp",
+    "teucer._derived.vjp": "vjp",
     "teucer._transform.vmap": "vmap",
     "teucer._derived.custom_jvp": "custom_jvp",
     "teucer._derived.custom_vjp": "custom_gradient custom_vjp",

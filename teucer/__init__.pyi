@@ -126,7 +126,7 @@ from teucer._derived.staging import eval_shape as eval_shape
 from teucer._derived.staging import make_jaxpr as make_jaxpr
 from teucer._derived.staging import named_call as named_call
 from teucer._derived.staging import named_scope as named_scope
-from teucer._transform.vjp import vjp as vjp
+from teucer._derived.vjp import vjp as vjp
 from teucer._transform.vmap import vmap as vmap
 from teucer._xla.client import CompilerEffortLevel as CompilerEffortLevel
 from teucer._xla.client import Device as Device

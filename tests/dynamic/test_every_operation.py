@@ -25,8 +25,8 @@ from teucer._base import dtypes
 from teucer._base.errors import InconclusiveDimensionOperation
 from teucer._core import dialects
 from teucer._derived.staging import eval_shape
+from teucer._derived.vjp import vjp
 from teucer._transform.jit import jit
-from teucer._transform.vjp import vjp
 from teucer._transform.vmap import vmap
 
 # How a program that cannot be done with a dynamic dimension is refused while it is traced.

@@ -17,8 +17,8 @@ from teucer._base import config
 from teucer._core.jaxpr import Eqn, Jaxpr, subjaxprs
 from teucer._core.primitive import Primitive
 from teucer._derived.staging import make_jaxpr
+from teucer._derived.vjp import vjp
 from teucer._transform.forward import jvp
-from teucer._transform.vjp import vjp
 
 # Primitives tested elsewhere, with the reason.
 ELSEWHERE: dict[str, str] = {

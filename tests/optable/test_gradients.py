@@ -24,10 +24,10 @@ from optable.trees import along, flat_call, moving
 from teucer import lax
 from teucer._base import config
 from teucer._derived.staging import eval_shape, make_jaxpr
+from teucer._derived.vjp import vjp
 from teucer._transform import linearize
 from teucer._transform.forward import jvp
 from teucer._transform.jit import jit
-from teucer._transform.vjp import vjp
 
 CASES = [
     pytest.param(op, dtype, id=f"{op}-{dtype}", marks=op.marks())

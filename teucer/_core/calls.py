@@ -14,7 +14,7 @@ from teucer._base import errors
 from teucer._base.collection import rarely_collected
 from teucer._base.functions import fun_name, fun_text, is_own, where
 from teucer._core.debug_info import DebugInfo
-from teucer._core.high_types import is_mutable, stated
+from teucer._core.high import is_mutable, stated
 from teucer._core.jaxpr import Jaxpr
 from teucer._core.names import called
 from teucer._core.references import types as references

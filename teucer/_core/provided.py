@@ -90,6 +90,14 @@ class Provided:
     # the same mesh axes.
     laid_out: Callable[[Any, Sequence[Any], dict[str, Any], tuple[Any, ...]], tuple[Any, ...]]
     alike: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    # _dialects: on_parts(ctx, operands, types of results, body) writes a body on each device by
+    # itself, where its results are parts of sums that are still to be taken over mesh axes.
+    on_parts: Callable[..., Sequence[Any]]
+    # _derived: on_arrays(), the module that runs programs on references and high values; loaded
+    # with the first.
+    on_arrays: Callable[[], Any]
+    # _derived: call_sized(fun, call, staged, sizes, options), for dynamic sizes.
+    call_sized: Callable[..., Sequence[Any]]
     # _printing: printing(), what shows jaxprs; loaded with the first that is shown.
     printing: Callable[[], Printing]
     # _optimize: check_jaxpr(jaxpr), for the option jax_enable_checks.

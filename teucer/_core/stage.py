@@ -10,8 +10,7 @@ import numpy as np
 
 from teucer._base import config
 from teucer._base.source import here
-from teucer._core import dialects
-from teucer._core import high_types as high
+from teucer._core import dialects, high
 from teucer._core.debug_info import DebugInfo, origin_of, reason_for
 from teucer._core.jaxpr import Atom, ClosedJaxpr, DropVar, Eqn, Jaxpr, Literal, Var
 from teucer._core.leaks import check_alive, check_leaks

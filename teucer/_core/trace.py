@@ -32,7 +32,7 @@ class Trace:
     """One interpretation of primitives: evaluation, staging, differentiation, batching."""
 
     __slots__ = ("alive", "parent", "placed", "__weakref__")
-    # state(x): the state of a value that changes (`_core.high_types`), None where the trace knows
+    # state(x): the state of a value that changes (`_core.high`), None where the trace knows
     # nothing of it.
     state: Any = None
 

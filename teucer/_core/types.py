@@ -37,7 +37,7 @@ class Aval(Stated):
     # Whether sizes are symbolic dimensions.
     symbolic: bool = False
     # Whether it is a type of a library, made of others, and whether its values change
-    # (`_core.high_types`).
+    # (`_core.high`).
     is_high: bool = False
     has_qdd: bool = False
     # Whether it says where values lie: over mesh axes, or in the memory of the host.
@@ -125,7 +125,7 @@ class Aval(Stated):
 
 _NOTHING: frozenset[Any] = frozenset()
 DEVICE = MemorySpace.Device
-# The classes of libraries whose objects are values of high types (`_core.high_types`).
+# The classes of libraries whose objects are values of high types (`_core.high`).
 high_types: list[type] = []
 
 

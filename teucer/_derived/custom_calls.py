@@ -20,7 +20,7 @@ from teucer._core.calls import (
     flatten_call,
     fun_name,
 )
-from teucer._core.high_types import stated
+from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import at_operands

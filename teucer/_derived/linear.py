@@ -18,10 +18,10 @@ from teucer._core.primitive import Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._derived.vjp import vjp
 from teucer._transform.jit import jit
 from teucer._transform.reverse import fix_other_arguments, positions_of, refuse_reduce_axes
 from teucer._transform.transpose import backward_pass
-from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
 from teucer._base import dtypes, tracebacks
 from teucer._core import dialects
-from teucer._core.high_types import refuse_high
+from teucer._core.high import refuse_high
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.memory import MemorySpace, space_of
 from teucer._core.primitive import Primitive

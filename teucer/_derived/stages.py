@@ -17,11 +17,20 @@ from teucer._arrays.structs import ShapeDtypeStruct, as_struct, described
 from teucer._base import tracebacks
 from teucer._core.calls import FlatCall, flatten_call
 from teucer._core.debug_info import DebugInfo
-from teucer._core.high_types import stated
+from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.references.types import is_reference
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Aval
+from teucer._derived.references.programs import (
+    OnArrays,
+    OnLow,
+    arrays,
+    needs_low,
+    on_arrays,
+    on_low,
+    takes_references,
+)
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import on_assigned, to_be_lowered
@@ -32,15 +41,6 @@ from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
 from teucer._programs.program import Program
-from teucer._programs.references.programs import (
-    OnArrays,
-    OnLow,
-    arrays,
-    needs_low,
-    on_arrays,
-    on_low,
-    takes_references,
-)
 from teucer._programs.run import execute, fast_path, shard_arg_fallback
 from teucer._transform.dispatching import method
 from teucer._transform.jit import jit, stage_call

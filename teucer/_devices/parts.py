@@ -7,14 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from teucer._core.high_types import HighType
 from teucer._devices.axis_type import manual_type as manual_type
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec, entry_names
 
 if TYPE_CHECKING:
-    from teucer._core.types import Aval
+    pass
 
 
 def low_specs(spec: Any, aval: Any) -> Sequence[PartitionSpec]:
@@ -42,9 +41,9 @@ def _sizes(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
     return [math.prod(mesh.sizes[name] for name in entry_names(entry)) for entry in entries]
 
 
-def part_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
+def part_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[Any], check_vma: bool) -> Any:
     """The type of each device's part of a value."""
-    if isinstance(aval, HighType):
+    if aval.is_high:
         return aval if _is_whole(spec) else aval.shard(mesh, manual, check_vma, spec)
     shape = tuple(d // n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     own = PartitionSpec(*[None] * aval.ndim) if aval.partition is None else aval.partition.spec
@@ -65,10 +64,10 @@ def part_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[Any], check_vm
     return aval.update(shape=shape, sharding=sharding, vma=aval.vma | over)
 
 
-def whole_aval(aval: Aval, spec: Any, mesh: Any, manual: frozenset[object], check_vma: bool) -> Any:
+def whole_aval(aval: Any, spec: Any, mesh: Any, manual: frozenset[object], check_vma: bool) -> Any:
     """The type of the value whose parts are of type `aval`. check_vma: whether types say over which
     axes parts differ."""
-    if isinstance(aval, HighType):
+    if aval.is_high:
         return aval if _is_whole(spec) else aval.unshard(mesh, check_vma, spec)
     shape = tuple(d * n for d, n in zip(aval.shape, _sizes(spec, mesh, aval.ndim), strict=True))
     abstract = mesh.abstract_mesh

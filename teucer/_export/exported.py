@@ -16,6 +16,7 @@ from teucer._core.calls import fun_name
 from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._derived.custom_vjp import custom_vjp
+from teucer._derived.vjp import vjp
 from teucer._devices import backends
 from teucer._devices.meshes import AbstractMesh, Mesh
 from teucer._devices.shardings import NamedSharding
@@ -24,7 +25,6 @@ from teucer._dimensions.dimensions import is_symbolic
 from teucer._export import calls, serialization
 from teucer._programs.eager import dispatcher_of
 from teucer._transform.jit import jit
-from teucer._transform.vjp import vjp
 from teucer._trees import pytrees
 from teucer._xla import mlir
 from teucer._xla.client import PLATFORMS, platform_of

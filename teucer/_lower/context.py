@@ -83,7 +83,7 @@ class Context:
         self.place: Any = None
         # What the compiler is told of the operations of the equation being written.
         self.tags: tuple[tuple[str, str], ...] = ()
-        # The manual computation being written (`teucer._lower.spmd.manual`).
+        # The manual computation being written (`teucer._dialects.meshes.manual`).
         self.manual: Any = None
 
     @property
@@ -416,9 +416,7 @@ class Context:
         still to be taken."""
         if not any(a.unreduced for a in avals):
             return body(*args)
-        from teucer._lower.spmd.manual import on_parts  # for programs with such sums
-
-        return on_parts(self, args, avals, body)
+        return provided.on_parts(self, args, avals, body)
 
     def call(
         self, name: str, closed: ClosedJaxpr, *args: Value, attributes: str = ""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from teucer._base import config, memo, tracebacks
 from teucer._core import array_ops, axes
 from teucer._core.calls import FlatCall, check_leaves, flatten_call, leaf_names, stage_user
-from teucer._core.high_types import fits
+from teucer._core.high import fits
+from teucer._core.provided import provided
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
@@ -191,9 +192,7 @@ def call_jitted(
         staged = stage_call(fun, call, options)
     # Written out here: each call of a function costs depth to those who nest jits deeply.
     if sizes is not None and padding.is_dynamic(staged.jaxpr.jaxpr):
-        from teucer._transform.jit_sized import call_sized  # for dynamic sizes
-
-        outs = call_sized(fun, call, staged, sizes, options)
+        outs = provided.call_sized(fun, call, staged, sizes, options)
     elif current_trace() is not EVAL:
         if options.compiler_options or staged.dialects:
             check_traced(fun, call, staged, options.compiler_options)

@@ -381,7 +381,7 @@ class Jit(ProgramCall, FunctionCall):
         check_no_tracers(args)
         apart = bool(jaxpr.jaxpr.dialects)
         if apart:
-            from teucer._programs.references import programs  # for references and high types
+            programs = provided.on_arrays()
         job = Job(
             jaxpr.jaxpr,
             name,

@@ -11,6 +11,7 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core.calls import FlatCall, fun_name, leaf_names
 from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr
+from teucer._core.provided import provided
 from teucer._core.trace import current_trace
 from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
 from teucer._executables import preload
@@ -88,9 +89,9 @@ def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
 
 def run_apart(staged: Staged, call: FlatCall, job: Job) -> tuple[list[Any] | None, FastPath | None]:
     """The results of a call on references, or on values of high types; None if it has none."""
-    from teucer._programs.references import programs
-
-    return programs.run_jitted(job, staged.consts, call.leaves, staged.out_tree)
+    return provided.on_arrays().run_jitted(  # type: ignore[no-any-return]
+        job, staged.consts, call.leaves, staged.out_tree
+    )
 
 
 def refuse_structs(staged: Staged, leaves: Sequence[object]) -> None:
@@ -129,10 +130,8 @@ def placement_for(staged: Staged, call: FlatCall, options: JitOptions) -> Placem
     """Where a call of a jitted function runs, and how its arguments and results lie in memory."""
     leaves: Sequence[Any] = (*staged.consts, *call.leaves)
     if staged.dialects:
-        from teucer._programs.references.programs import arrays, needs_low
-
-        leaves = arrays(leaves)
-    if HIGH in staged.dialects and needs_low(staged.jaxpr.jaxpr):
+        leaves = provided.on_arrays().arrays(leaves)
+    if HIGH in staged.dialects and provided.on_arrays().needs_low(staged.jaxpr.jaxpr):
         if options.in_shardings is not None or options.out_shardings is not None:
             raise NotImplementedError(
                 f"jit of {staged.debug_info.name}: in_shardings and out_shardings are not known "

@@ -10,7 +10,7 @@ import numpy as np
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import FlatFunction, check_callable, fun_name, leaf_names, where
-from teucer._core.high_types import MappingSpec
+from teucer._core.high import MappingSpec
 from teucer._core.names import VMAP, within
 from teucer._core.primitive import Axis
 from teucer._core.references import types as references

@@ -5,7 +5,7 @@ more.
 """
 
 from teucer._base.lazy import lazy_module, listing
-from teucer._core.high_types import cur_qdd
+from teucer._core.high import cur_qdd
 from teucer.experimental import compilation_cache
 from teucer.lax._callbacks import io_callback
 

@@ -25,22 +25,15 @@ Values that are made of arrays, primitives on them, and values that change (docs
 
 from teucer._base.lazy import listing
 from teucer._core.array_ops import instantiate as instantiate_zeros
-from teucer._core.high_types import (
-    AvalMutableQDD,
-    AvalQDD,
-    MappingSpec,
-    aval_method,
-    aval_property,
-    cur_qdd,
-    register_hitype,
-)
-from teucer._core.high_types import HighSpec as HiPspec
-from teucer._core.high_types import HighType as HiType
-from teucer._core.high_types import MutableHighType as MutableHiType
+from teucer._core.high import AvalQDD, MappingSpec, cur_qdd
 from teucer._core.references.types import RefType as AbstractRef
 from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray, Zero
 from teucer._derived.custom_vjp import custom_vjp
+from teucer._dialects.high.types import AvalMutableQDD, aval_method, aval_property, register_hitype
+from teucer._dialects.high.types import HighSpec as HiPspec
+from teucer._dialects.high.types import HighType as HiType
+from teucer._dialects.high.types import MutableHighType as MutableHiType
 from teucer.experimental._hijax.box import Box, box_effect, box_get, box_set, new_box
 from teucer.experimental._hijax.control import control_flow_allowed_effects
 from teucer.experimental._hijax.operation import HiPrimitive

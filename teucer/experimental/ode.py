@@ -13,7 +13,7 @@ from teucer import numpy as jnp
 from teucer._base.lazy import listing
 from teucer._derived.custom_vjp import custom_vjp
 from teucer._derived.linear import closure_convert
-from teucer._transform.vjp import vjp
+from teucer._derived.vjp import vjp
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.flatten_util import ravel_pytree

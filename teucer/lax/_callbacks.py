@@ -197,7 +197,7 @@ class _Callback(Primitive):
         if ctx.manual is not None and not ctx.all_manual():
             # Each device along the manual axes calls; along the others too, since XLA divides
             # nothing that has effects.
-            from teucer._lower.spmd.manual import (
+            from teucer._dialects.meshes.manual import (
                 manual_computation,
             )  # loaded already, with `shard_map`
 

@@ -16,7 +16,7 @@ import numpy as np
 from teucer._base import dtypes, errors
 from teucer._core import dialects
 from teucer._core.cost import FUSED, MOVE
-from teucer._core.high_types import low_values
+from teucer._core.high import low_values
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray

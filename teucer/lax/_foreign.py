@@ -10,7 +10,7 @@ from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.cost import Cost
 from teucer._core.effects import Effect
-from teucer._core.high_types import is_high
+from teucer._core.high import is_high
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teucer._devices.specs import PartitionSpec
+from teucer._dialects.meshes.manual import manual_computation
 from teucer._lower import hlo
-from teucer._lower.spmd.manual import manual_computation
 from teucer._lower.value import Value
 
 if TYPE_CHECKING:

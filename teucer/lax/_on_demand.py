@@ -4,6 +4,7 @@ take longer with it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from teucer._core.provided import Loops, Printing, provided
@@ -26,6 +27,27 @@ def _loops() -> Loops:
     from teucer.lax._slicing import slice_p
 
     return Loops(scan_p, stack_p, unstack_p, slice_p)
+
+
+def _on_parts(*given: Any) -> Any:
+    # For programs with parts of sums over mesh axes.
+    from teucer._dialects.meshes.manual import on_parts
+
+    return on_parts(*given)
+
+
+def _on_arrays() -> ModuleType:
+    # For programs on references and high types.
+    from teucer._derived.references import programs
+
+    return programs
+
+
+def _call_sized(*given: Any) -> Any:
+    # For dynamic sizes.
+    from teucer._derived.jit_sized import call_sized
+
+    return call_sized(*given)
 
 
 def _printing() -> Printing:
@@ -92,6 +114,9 @@ def _member(primitive: Primitive, name: str) -> Any:
 
 provided.fill(
     loops=_loops,
+    on_parts=_on_parts,
+    on_arrays=_on_arrays,
+    call_sized=_call_sized,
     printing=_printing,
     check_jaxpr=_check_jaxpr,
     on_basis=_on_basis,

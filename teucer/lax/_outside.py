@@ -9,8 +9,8 @@ import numpy as np
 
 from teucer._base import dtypes
 from teucer._core import array_ops
-from teucer._core.high_types import HighType
 from teucer._core.types import ShapedArray
+from teucer._dialects.high.types import HighType
 from teucer.lax._control.iteration import scan
 
 if TYPE_CHECKING:

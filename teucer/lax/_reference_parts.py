@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from teucer._base import dtypes
 from teucer._core import array_ops
-from teucer._core.high_types import low_values
+from teucer._core.high import low_values
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray

@@ -17,7 +17,7 @@ from teucer._arrays.formats import Format, Layout
 from teucer._arrays.transfer import put_array
 from teucer._base import tracebacks
 from teucer._core.cost import STILL
-from teucer._core.high_types import refuse_high
+from teucer._core.high import refuse_high
 from teucer._core.memory import MemorySpace
 from teucer._core.trace import EVAL, Tracer, current_trace, typeof
 from teucer._derived.layouts import with_layout_constraint

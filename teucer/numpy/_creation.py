@@ -13,7 +13,7 @@ from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._base.source import user_stacklevel
-from teucer._core.high_types import as_array
+from teucer._core.high import as_array
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._core.types import ShapedArray, aval_of, is_valid_type
 from teucer._core.typing import Array, ArrayLike, DTypeLike

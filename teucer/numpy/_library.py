@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from teucer._base import tracebacks
 from teucer._core import trace
-from teucer._core.high_types import as_array
+from teucer._core.high import as_array
 from teucer._core.stand_ins import plain_classes, stood_in
 from teucer._core.types import high_types
 from teucer._transform.library import library

@@ -13,7 +13,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import config, dtypes, memo, tracebacks
 from teucer._core import trace
-from teucer._core.high_types import as_array
+from teucer._core.high import as_array
 from teucer._core.trace import Tracer
 from teucer._core.types import is_valid_type
 from teucer._programs.run import shard_arg_fallback

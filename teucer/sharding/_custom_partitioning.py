@@ -26,9 +26,9 @@ from teucer._devices.chosen import GSPMDSharding, from_hlo
 from teucer._devices.meshes import Mesh
 from teucer._devices.shardings import NamedSharding, check_shape
 from teucer._devices.specs import PartitionSpec
+from teucer._dialects.meshes.manual import Manual
 from teucer._lower import hlo
 from teucer._lower.context import Argument, lower_module
-from teucer._lower.spmd.manual import Manual
 from teucer._trees import pytrees
 from teucer._xla.arrays import HloSharding, Sharding
 from teucer._xla.client import PARTITIONED

@@ -25,8 +25,8 @@ from teucer._devices.parts import low_specs, names_of_spec, whole_aval
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec, entry_names
 from teucer._dialects.high.lowering import lowered, refuse_mutable, taken_apart
+from teucer._dialects.meshes.manual import manual_computation
 from teucer._dialects.references.discharge import discharged
-from teucer._lower.spmd.manual import manual_computation
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit_calls import hoisted, jaxpr_uses_axis

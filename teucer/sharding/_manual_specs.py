@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core.calls import fun_name, leaf_names
-from teucer._core.high_types import HighSpec, is_high, low_types
+from teucer._core.high import is_high, low_types
 from teucer._core.trace import typeof
 from teucer._devices.meshes import AxisType, left_out
 from teucer._devices.parts import low_specs
 from teucer._devices.specs import PartitionSpec, entry_names
+from teucer._dialects.high.types import HighSpec
 from teucer._trees import pytrees
 from teucer.sharding._manual_eager import Devices
 

@@ -15,7 +15,7 @@ from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core import axes as in_force
 from teucer._core.calls import as_indices, check_callable
-from teucer._core.high_types import refuse_high
+from teucer._core.high import refuse_high
 from teucer._core.trace import Tracer, typeof
 from teucer._derived.moves import device_put
 from teucer._derived.stages import jit

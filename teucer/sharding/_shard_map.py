@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.calls import check_callable, debug_info, flatten_call, flatten_results
-from teucer._core.high_types import HighSpec
 from teucer._core.references.types import RefType, refuse_parts
 from teucer._core.stage import stage_flat
 from teucer._core.trace import EVAL, current_trace, typeof
@@ -19,6 +18,7 @@ from teucer._devices.meshes import AbstractMesh, AxisType, Mesh
 from teucer._devices.parts import part_aval
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec, entry_names
+from teucer._dialects.high.types import HighSpec
 from teucer._transform.jit import jit
 from teucer._transform.jit_calls import hoist_consts
 from teucer._trees import pytrees

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._core import array_ops, dialects
-from teucer._core.high_types import AvalQDD, is_high, low_types, low_values, stated
+from teucer._core.high import AvalQDD, is_high, low_types, low_values, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, jaxprs_in_params
 from teucer._core.references.types import RefType
 from teucer._core.stage import stage_jaxpr

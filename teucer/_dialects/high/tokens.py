@@ -9,9 +9,9 @@ from typing import final
 
 import numpy as np
 
-from teucer._core.high_types import HighType, register_hitype
 from teucer._core.types import ShapedArray, float0
 from teucer._core.typing import Array
+from teucer._dialects.high.types import HighType, register_hitype
 
 LOW = ShapedArray((), np.dtype(bool))
 

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from teucer._base import tracebacks
 from teucer._core import array_ops
 from teucer._core.effects import Effect
-from teucer._core.high_types import (
-    AvalQDD,
-    MutableHighType,
-    aval_method,
-    cur_qdd,
-    low_types,
-    low_values,
-    register_hitype,
-)
+from teucer._core.high import AvalQDD, cur_qdd, low_types, low_values
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
+from teucer._dialects.high.types import MutableHighType, aval_method, register_hitype
 from teucer._trees import pytrees
 from teucer.experimental._hijax.operation import HiPrimitive
 

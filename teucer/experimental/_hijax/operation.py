@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import dialects
-from teucer._core.high_types import AvalMutableQDD, AvalQDD, MutableQDD, StateEffect
+from teucer._core.high import AvalQDD, StateEffect
 from teucer._core.primitive import Primitive
+from teucer._dialects.high.types import AvalMutableQDD, MutableQDD
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray

@@ -17,9 +17,9 @@ from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal, Var
 from teucer._derived.liveness import bytes_of
 from teucer._derived.staging import eval_shape, make_jaxpr
+from teucer._derived.vjp import vjp as _vjp
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec
-from teucer._transform.vjp import vjp as _vjp
 from teucer._trees import pytrees
 from teucer.experimental.roofline import rooflines
 from teucer.experimental.roofline._results import (

@@ -11,11 +11,12 @@ from teucer._base import dtypes
 from teucer._base.errors import JaxprTypeError
 from teucer._base.lazy import listing
 from teucer._core.effects import Effect
-from teucer._core.high_types import aval_mapping_handlers, cur_qdd  # for the alias
+from teucer._core.high import cur_qdd  # for the alias
 from teucer._core.jaxpr import DropVar, Literal, Var, jaxprs_in_params, subjaxprs
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
+from teucer._dialects.high.types import aval_mapping_handlers  # for the alias
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._optimize.checker import check_jaxpr
 from teucer._transform import batch

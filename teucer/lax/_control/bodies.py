@@ -19,7 +19,7 @@ from teucer._core import array_ops, axes
 from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.debug_info import DebugInfo
 from teucer._core.effects import Effect
-from teucer._core.high_types import fits, is_mutable, stated
+from teucer._core.high import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
@@ -27,15 +27,15 @@ from teucer._core.references.aliases import refuse_aliases
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._derived.references.programs import (
+    arrays,
+    run_apart,
+)
 from teucer._devices.placement import placement_of, spread
 from teucer._dimensions.dimensions import Dimension
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
-from teucer._programs.references.programs import (
-    arrays,
-    run_apart,
-)
 from teucer._transform.jit_calls import execute, hoist_consts, hoisted, jaxpr_uses_axis
 from teucer._trees import pytrees, tree_errors
 from teucer.lax import _arithmetic, _shapes, _structure

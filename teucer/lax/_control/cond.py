@@ -11,7 +11,7 @@ import numpy as np
 
 from teucer._base import config, dtypes, tracebacks
 from teucer._core import array_ops, dialects, structure
-from teucer._core.high_types import stated
+from teucer._core.high import stated
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
 from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.references.types import at_operands

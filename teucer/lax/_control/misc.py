@@ -12,7 +12,7 @@ import numpy as np
 from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.effects import DCE_SINK, Effect
-from teucer._core.high_types import low_types, low_values
+from teucer._core.high import low_types, low_values
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, current_trace, typeof

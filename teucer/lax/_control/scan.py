@@ -43,7 +43,7 @@ from teucer.lax._control.groups import GROUPED, GroupedParams, by_count
 from teucer.lax._control.while_loop import while_p
 
 if TYPE_CHECKING:
-    from teucer._core.high_types import AvalQDD
+    from teucer._core.high import AvalQDD
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
     from teucer._core.types import ShapedArray

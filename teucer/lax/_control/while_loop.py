@@ -47,7 +47,7 @@ from teucer.lax._control.bodies import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.high_types import AvalQDD
+    from teucer._core.high import AvalQDD
     from teucer._core.primitive import Axis
     from teucer._core.typing import Array, Dims, Params
     from teucer._dynamic.padding import Sizes

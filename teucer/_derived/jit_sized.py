@@ -7,7 +7,7 @@ from typing import Any
 
 from teucer._core.calls import FlatCall
 from teucer._core.dialects import REFERENCES
-from teucer._programs.references.programs import OnValues, on_values
+from teucer._derived.references.programs import OnValues, on_values
 from teucer._transform.jit_calls import sized_call_p
 from teucer._transform.jit_options import JitOptions
 from teucer._transform.staged import Staged, refuse_given_twice

@@ -1,0 +1,1 @@
+"""Programs on references: how they run."""

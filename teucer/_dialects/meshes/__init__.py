@@ -1,0 +1,1 @@
+"""Types that say how values lie over meshes."""

@@ -1,1 +1,0 @@
-"""Programs over meshes: what is written for each device by hand."""
