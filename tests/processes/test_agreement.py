@@ -13,7 +13,7 @@ from teucer._base import config
 from teucer._devices import processes
 from teucer._devices.processes import ProcessFailure
 from teucer._devices.watch import Watch
-from teucer._programs import agreement
+from teucer._executables import agreement
 from teucer._xla.client import XlaRuntimeError
 
 RESULT = SimpleNamespace(is_deleted=lambda: False, is_ready=lambda: True)

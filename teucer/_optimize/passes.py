@@ -29,7 +29,7 @@ from teucer._core.jaxpr import (
 from teucer._core.names import joined
 from teucer._core.places import NOWHERE
 from teucer._core.primitive import Call
-from teucer._optimize.checker import check_jaxpr
+from teucer._core.provided import provided
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.structure import Structure, literal_key, params_key, structural_key
 
@@ -70,7 +70,7 @@ def optimize(jaxpr: Jaxpr) -> Jaxpr:
     for step in PASSES:
         jaxpr = step.apply(jaxpr)
         if config.enable_checks.value:
-            check_jaxpr(jaxpr)
+            provided.check_jaxpr(jaxpr)
     return jaxpr
 
 

@@ -7,7 +7,7 @@ import time
 
 from teucer._base import config, memo
 from teucer._executables import compilations
-from teucer._programs.agreement import agree
+from teucer._executables.agreement import agree
 from teucer._programs.compiler import compiler
 from teucer._programs.foreseen import AsWritten, foreseen_program
 from teucer._programs.job import Job

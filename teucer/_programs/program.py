@@ -11,8 +11,8 @@ from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables import effects
+from teucer._executables.agreement import Agreement
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
-from teucer._programs.agreement import Agreement
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
 

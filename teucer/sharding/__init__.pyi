@@ -1,7 +1,5 @@
 # Made by tools/stubs.py from the tables of this module.
 from teucer._devices.axis_type import ManualAxisType as ManualAxisType
-from teucer._devices.specs import PartitionSpec as PartitionSpec
-from teucer._devices.specs import UnreducedKind as UnreducedKind
 from teucer._devices.meshes import AbstractDevice as AbstractDevice
 from teucer._devices.meshes import AbstractMesh as AbstractMesh
 from teucer._devices.meshes import AxisType as AxisType
@@ -14,6 +12,8 @@ from teucer._devices.shardings import NamedSharding as NamedSharding
 from teucer._devices.shardings import Sharding as Sharding
 from teucer._devices.shardings import SingleDeviceSharding as SingleDeviceSharding
 from teucer._devices.shardings import make_single_device_sharding as make_single_device_sharding
+from teucer._devices.specs import PartitionSpec as PartitionSpec
+from teucer._devices.specs import UnreducedKind as UnreducedKind
 from teucer.lax._sharding import auto_axes as auto_axes
 from teucer.lax._sharding import explicit_axes as explicit_axes
 from teucer.lax._sharding import reshard as reshard
