@@ -14,20 +14,6 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._trees import pytrees
 
-__all__ = [
-    "CondSum",
-    "Leaf",
-    "Logged",
-    "Ran",
-    "check_leaves",
-    "decoded",
-    "encoded",
-    "logs_of",
-    "marked",
-    "pair_of",
-    "parts_of",
-]
-
 # Integers travel as floats, since only floats are cotangents: each 16 bits as a float32, exactly.
 _BITS = 16
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.typing import Value
 
-__all__ = ["Threaded", "pull_with_logs", "threaded"]
-
 
 class Threaded(NamedTuple):
     """A linear program with inputs for the logs of the rules in it, after its own.
