@@ -23,6 +23,10 @@ class NonlinearOnPartsError(ShardingTypeError, NotImplementedError):
     """An operation that is not linear was given a value whose parts are still to be summed."""
 
 
+class UnsupportedDtypeError(TypeError, NotImplementedError):
+    """A function has no code for a dtype: NotImplementedError in JAX 0.10, TypeError in 0.12."""
+
+
 class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
     """A value of an error message, and what is to be said of it."""
 

@@ -116,7 +116,7 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
             f"{name} does not accept dtype{'s' * (len(avals) > 1)} "
             f"{', '.join(a.dtype.name for a in avals)}."
         )
-    dtype, weak = dtypes.promote_nodes(nodes)
+    dtype, weak = _met(nodes, avals)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtype != to_kind(dtype):
         # Of a bool or an integer; weakly typed integers become weakly typed floats.
@@ -129,6 +129,14 @@ def _plan(name: str, kind: str, xs: Sequence[Any]) -> _Plan:
         converted = aval.dtype != dtype or aval.weak_type != weak
         steps.append((converted, target))
     return _Plan(dtype, weak, tuple(steps))
+
+
+def _met(nodes: tuple[Any, ...], avals: Sequence[Any]) -> tuple[Any, bool]:
+    """The dtype in which operands meet, and whether it is weak. Weak ones of one dtype keep it."""
+    first = avals[0]
+    if first.weak_type and all(a.weak_type and a.dtype == first.dtype for a in avals):
+        return (first.dtype, True) if first.dtype != np.bool_ else dtypes.promote_nodes(nodes)
+    return dtypes.promote_nodes(nodes)
 
 
 def _target(shape: tuple[int, ...], result: tuple[object, ...]) -> tuple[Any, Any, Any]:
@@ -276,8 +284,11 @@ def promote_dtypes(name: str, kind: str, *xs: Value) -> list[Any]:
     for i, x in enumerate(xs):
         check_arraylike(name, x, at=i)
     values = [as_value(x) for x in xs]
-    nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else aval_of(x)) for x in values)
-    dtype, weak = dtypes.promote_nodes(nodes)
+    avals = [aval_of(x) for x in values]
+    nodes = tuple(
+        dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(values, avals, strict=True)
+    )
+    dtype, weak = _met(nodes, avals) if values else dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtypes.is_extended(dtype):
         raise TypeError(f"{name} does not accept dtype {dtype.name}.")

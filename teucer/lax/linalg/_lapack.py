@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from teucer._base import dtypes
+from teucer._base import dtypes, errors
 from teucer._core import array_ops, dialects
 from teucer._core.cost import Cost
 from teucer._core.primitive import Primitive
@@ -220,15 +220,16 @@ def lapack(
     op: the function that the user called. aliases: (result, operand) pairs: the routine overwrites
     that operand.
     gpu: attributes of the counterpart if they differ. row_major: matrices lie row by row.
-    Raises NotImplementedError where there are no such kernels: on some platforms, and in half
+    Raises NotImplementedError where a platform has no such kernels, UnsupportedDtypeError in half
     precision.
     """
     name = operands[0].dtype.name
     letter = _LETTERS.get(name)
     if letter is None and name != "int32":  # which pivots are
-        raise NotImplementedError(
-            f"{op}: Unsupported dtype {name}.\n  LAPACK has float32, float64, complex64 and "
-            "complex128; convert the matrix."
+        raise errors.UnsupportedDtypeError(
+            f"{op} does not accept dtype {name} at position 0. Accepted dtypes at position 0 are "
+            f"subtypes of float32, complex128, complex64, float64.\n  Unsupported dtype {name}: "
+            "LAPACK has none of it. Convert the matrix."
         )
     target = _target(ctx, op, routine, letter)
 
