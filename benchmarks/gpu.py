@@ -221,12 +221,12 @@ def compile_one(plugin: str, name: str, way: str) -> dict[str, Any]:
     target predicts and decides."""
     import teucer as jax
     import teucer.numpy as jnp
+    from teucer._derived.pieces import overwritten
     from teucer._devices.placement import placement_of
     from teucer._optimize.dce import remove_dead
     from teucer._optimize.passes import optimize
     from teucer._programs.job import Job
     from teucer._programs.lower import lower
-    from teucer._programs.pieces import overwritten
     from teucer._targets.gpu import pieces as gpu
     from teucer._targets.outlining.outline import outlined
     from teucer._targets.outlining.pieces import cut

@@ -51,7 +51,7 @@ _SOURCES = {
         "local_devices process_count process_index process_indices"
     ),
     "teucer._derived.stages": "jit",
-    "teucer._transform.forward": "jvp linearize",
+    "teucer._derived.forward": "jvp linearize",
     "teucer._derived.jacobians": "hessian jacfwd jacobian jacrev",
     "teucer._derived.linear": "closure_convert fwd_and_bwd linear_transpose saved_input_vjp",
     "teucer._transform.reverse": "grad value_and_grad",

@@ -79,6 +79,8 @@ from teucer._derived.caches import clear_caches as clear_caches
 from teucer._derived.custom_jvp import custom_jvp as custom_jvp
 from teucer._derived.custom_vjp import custom_gradient as custom_gradient
 from teucer._derived.custom_vjp import custom_vjp as custom_vjp
+from teucer._derived.forward import jvp as jvp
+from teucer._derived.forward import linearize as linearize
 from teucer._derived.jacobians import hessian as hessian
 from teucer._derived.jacobians import jacfwd as jacfwd
 from teucer._derived.jacobians import jacobian as jacobian
@@ -122,8 +124,6 @@ from teucer._devices.meshes import use_abstract_mesh as use_abstract_mesh
 from teucer._devices.shardings import NamedSharding as NamedSharding
 from teucer._devices.specs import PartitionSpec as _P
 from teucer._executables.effects import effects_barrier as effects_barrier
-from teucer._transform.forward import jvp as jvp
-from teucer._transform.forward import linearize as linearize
 from teucer._transform.jit_calls import Inline as Inline
 from teucer._transform.reverse import grad as grad
 from teucer._transform.reverse import value_and_grad as value_and_grad

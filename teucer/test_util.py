@@ -12,8 +12,8 @@ from teucer._base import dtypes
 from teucer._base.lazy import listing
 from teucer._core.trace import typeof
 from teucer._core.types import float0
+from teucer._derived.forward import jvp
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import teucer as jax
 from teucer._base import config
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
+from teucer._derived.forward import jvp
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 from teucer.lax._dot import batch_matmul, dot, dot_general, dot_general_p
 from teucer.lax._precision import DotAlgorithm, DotAlgorithmPreset, Precision, canonical_precision
 from teucer.lax._ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general, scaled_dot

@@ -9,8 +9,8 @@ from optable.laws import FIRST, assert_derivatives, assert_vmap_is_loop
 from optable.trees import normal
 
 from teucer._base import config
+from teucer._derived.forward import jvp
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 from teucer.lax import linalg
 from teucer.lax.linalg._qr import geqrf_p
 

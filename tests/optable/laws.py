@@ -15,9 +15,9 @@ from optable.compare import assert_close, assert_trees_close
 from optable.trees import is_inexact
 
 from teucer import lax
+from teucer._derived.forward import jvp
 from teucer._derived.staging import eval_shape
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 from teucer._transform.jit import jit
 from teucer._transform.vmap import vmap
 from teucer._trees.pytrees import tree_flatten, tree_leaves, tree_map, tree_unflatten

@@ -16,9 +16,9 @@ from optable.trees import along, flat_call, is_inexact, moving
 from teucer._base import config
 from teucer._core.jaxpr import Eqn, Jaxpr, subjaxprs
 from teucer._core.primitive import Primitive
+from teucer._derived.forward import jvp
 from teucer._derived.staging import make_jaxpr
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 
 # Primitives tested elsewhere, with the reason.
 ELSEWHERE: dict[str, str] = {

@@ -23,10 +23,10 @@ from optable.trees import along, flat_call, moving
 
 from teucer import lax
 from teucer._base import config
+from teucer._derived.forward import jvp
 from teucer._derived.staging import eval_shape, make_jaxpr
 from teucer._derived.vjp import vjp
 from teucer._transform import linearize
-from teucer._transform.forward import jvp
 from teucer._transform.jit import jit
 
 CASES = [

@@ -18,11 +18,11 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._core.jaxpr import Jaxpr
+from teucer._derived import pieces as programs
 from teucer._devices.placement import placement_of
 from teucer._optimize.dce import remove_dead
 from teucer._optimize.passes import optimize
 from teucer._programs import job as jobs
-from teucer._programs import pieces as programs
 from teucer._programs.lower import lower
 from teucer._programs.program import Steps
 from teucer._targets.gpu import constants

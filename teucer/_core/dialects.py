@@ -157,7 +157,7 @@ drops_reduced = Table()
 # operands are.
 relocates = Table()
 
-# Typed keys (`_lower.extended`).
+# Typed keys (`_dialects.keys.lowering`).
 # on_keys(ctx, *values, **params) -> values: lowers a primitive on typed keys which knows their
 # buffers. Others are mapped over these.
 on_keys = Table()

@@ -93,9 +93,14 @@ class Provided:
     # _dialects: on_parts(ctx, operands, types of results, body) writes a body on each device by
     # itself, where its results are parts of sums that are still to be taken over mesh axes.
     on_parts: Callable[..., Sequence[Any]]
+    # _dialects: lower_keys(ctx, primitive, operands, params) lowers a primitive on typed keys.
+    lower_keys: Callable[..., tuple[Any, ...]]
     # _derived: on_arrays(), the module that runs programs on references and high values; loaded
     # with the first.
     on_arrays: Callable[[], Any]
+    # _derived: in_pieces(job) is the program of a large job as executables that run one after the
+    # other, or None.
+    in_pieces: Callable[[Any], Any]
     # _derived: call_sized(fun, call, staged, sizes, options), for dynamic sizes.
     call_sized: Callable[..., Sequence[Any]]
     # _printing: printing(), what shows jaxprs; loaded with the first that is shown.

@@ -19,9 +19,14 @@ from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, float0, is_valid_type
 from teucer._transform.batch import batch_flat
-from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat
-from teucer._transform.reverse import Pullback, check_grad_input, fix_other_arguments, positions_of
+from teucer._transform.reverse import (
+    Pullback,
+    check_grad_input,
+    fix_other_arguments,
+    known_part,
+    positions_of,
+)
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

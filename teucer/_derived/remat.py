@@ -22,7 +22,6 @@ from teucer._core.calls import (
     leaf_names,
     stage_user,
 )
-from teucer._core.effects import Effect
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_jaxpr, interpret
 from teucer._core.memory import space_of
 from teucer._core.primitive import Primitive
@@ -33,6 +32,7 @@ from teucer._dynamic import dynamic
 from teucer._executables import compilations
 from teucer._lower import hlo
 from teucer._optimize.dce import dce_closed, dce_jaxpr, narrowed
+from teucer._optimize.effects import Effect
 from teucer._optimize.unchanged import forward_call
 from teucer._transform.jit_calls import JaxprCall, hoist_consts, jit_p
 from teucer._transform.partial import split_jaxpr
@@ -119,7 +119,7 @@ def checkpoint(
         avals = check_leaves(call, fun, "checkpoint")
         jaxpr, consts, out_tree = _staged_body(fun, call, avals)
         if references.may_alias(call.leaves):
-            from teucer._core.references.aliases import (
+            from teucer._dialects.references.aliases import (
                 refuse_aliases,  # for those who pass references
             )
 

@@ -36,7 +36,7 @@ from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import on_assigned, to_be_lowered
 from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
 from teucer._dialects.high.lowering import lowered
-from teucer._programs import donation
+from teucer._executables import donation
 from teucer._programs.compile import compile_job
 from teucer._programs.lower import Lowering
 from teucer._programs.lower import lower as lower_job
@@ -555,7 +555,8 @@ class Compiled(Stage):
         if plain and given:
             donated = [i - len(self.consts) in given for i in range(len(leaves))]
             info = DebugInfo(self.program.name, self.arg_names)
-            plain = not donation.checked(self.program, donated, leaves, info)
+            devices = len(self.program.placement.devices)
+            plain = not donation.checked(self.program.kept, devices, donated, leaves, info)
         fast = fast_path(self.program, self.out_tree, leaves, len(self.consts)) if plain else None
         return pytrees.tree_unflatten(self.out_tree, self._run(leaves)), fast
 

@@ -18,8 +18,7 @@ from teucer._core.references import types as references
 from teucer._core.references.types import RefType
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._transform.forward import known_part
-from teucer._transform.reverse import Pullback, refuse_reduce_axes
+from teucer._transform.reverse import Pullback, known_part, refuse_reduce_axes
 from teucer._trees import pytrees, registry
 from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 
@@ -60,7 +59,9 @@ def vjp(
     refuse_reduce_axes(reduce_axes, "vjp")
     flat, in_tree = pytrees.tree_flatten(tuple(primals))
     if references.may_alias(flat):
-        from teucer._core.references.aliases import refuse_aliases  # for those who pass references
+        from teucer._dialects.references.aliases import (
+            refuse_aliases,  # for those who pass references
+        )
 
         refuse_aliases(
             [typeof(x) if is_valid_type(x) else None for x in flat],

@@ -27,7 +27,6 @@ from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._devices.specs import UNCONSTRAINED, PartitionSpec
 from teucer._lower import text
 from teucer._lower.boundary import Argument, argument, boundary, donated_to, finished, returned
-from teucer._lower.extended import lower_by_batching
 from teucer._lower.module import Module
 from teucer._lower.value import Value
 
@@ -462,7 +461,7 @@ class Context:
             if extended and not primitive.higher_order:
                 on_keys = dialects.on_keys.of(primitive)
                 return (
-                    lower_by_batching(self, primitive, operands, params)
+                    provided.lower_keys(self, primitive, operands, params)
                     if on_keys is None
                     else on_keys(self, *operands, **params)
                 )

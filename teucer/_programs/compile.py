@@ -6,14 +6,14 @@ import functools
 import time
 
 from teucer._base import config, memo
+from teucer._core.dialects import IN_HOST_MEMORY
+from teucer._core.provided import provided
+from teucer._devices import processes
 from teucer._executables import compilations
-from teucer._executables.agreement import agree
 from teucer._programs.compiler import compiler
-from teucer._programs.foreseen import AsWritten, foreseen_program
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower
-from teucer._programs.pieces import compile_pieces, pieces_of
-from teucer._programs.prepare import finished, prepared
+from teucer._programs.prepare import finished, is_over_mesh, prepared
 from teucer._programs.program import Program
 
 _MOST = 256  # programs of one jaxpr: for other devices, shardings, options
@@ -39,18 +39,18 @@ def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
     lowering: the job lowered as it is, if that is there.
     """
     start = time.perf_counter()
-    written = AsWritten(job, lowering)
     forecast = job.forecast if job.forecast is not None and job.forecast.first_use() else None
-    foreseen = (
-        forecast.take(written.fingerprint)
-        if forecast is not None and not config.dump_ir_to.value
-        else None
-    )
-    if foreseen is not None:
-        return foreseen_program(job, foreseen, written.lowering, start)
+    if forecast is not None:
+        from teucer._programs.foreseen import AsWritten, foreseen_program  # for what comes again
+
+        written = AsWritten(job, lowering)
+        foreseen = None if config.dump_ir_to.value else forecast.take(written.fingerprint)
+        if foreseen is not None:
+            return foreseen_program(job, foreseen, written.lowering, start)
     ready = prepared(job)
-    pieces = pieces_of(ready)
-    program = _compile_whole(ready) if pieces is None else compile_pieces(ready, pieces)
+    program = provided.in_pieces(ready) if _may_divide(ready) else None
+    if program is None:
+        program = _compile_whole(ready)
     if forecast is not None:
         entries = {
             e.entry: e.size
@@ -65,7 +65,11 @@ def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
 def _compile_whole(job: Job) -> Program:
     """The program of a prepared job as one executable."""
     lowering = lower(finished(job))
-    agreement = agree(lowering.placement.devices, job.name, lowering.text)
+    agreement = None
+    if processes.state.client is not None:
+        from teucer._executables.agreement import agree  # for several processes
+
+        agreement = agree(lowering.placement.devices, job.name, lowering.text)
     start = time.perf_counter()
     executable, source = compiler(lowering, job.options)()
     compilations.record(
@@ -80,3 +84,18 @@ def _compile_whole(job: Job) -> Program:
         )
     )
     return Program(executable, lowering, job.jaxpr.out_avals, job.name, agreement=agreement)
+
+
+def _may_divide(job: Job) -> bool:
+    """Whether a prepared job may be compiled in pieces: on one device, where its arguments and
+    results lie as usual."""
+    jaxpr, place = job.jaxpr, job.placement
+    return (
+        len(jaxpr.eqns) > 1  # first, for eager calls of one operation
+        and place.mesh is None
+        and not (place.in_layouts or place.out_layouts)
+        and not (any(place.in_kinds) or any(place.out_kinds))
+        and job.target.divides(jaxpr, job.mode)
+        and not is_over_mesh(jaxpr)
+        and IN_HOST_MEMORY not in jaxpr.dialects
+    )

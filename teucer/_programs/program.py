@@ -11,7 +11,6 @@ from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables import effects
-from teucer._executables.agreement import Agreement
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
@@ -19,6 +18,7 @@ from teucer._xla import arrays as xla_arrays
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Value
+    from teucer._executables.agreement import Agreement
 
 
 class Step(NamedTuple):

@@ -1,4 +1,4 @@
-"""Calls of jaxprs as primitives: `jit`, and `sized_call` for arrays of dynamic sizes."""
+"""Calls of jaxprs as primitives: `jit`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from teucer._core.provided import provided
 from teucer._core.references.types import at_operands
 from teucer._core.types import Zero
 from teucer._devices.placement import placement_of
-from teucer._dynamic import dynamic, padding
 from teucer._lower import text
 from teucer._optimize.dce import dce_closed, filtered, narrowed
 from teucer._optimize.unchanged import forward_call
-from teucer._programs import donation, run
+from teucer._programs import run
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from teucer._core.jaxpr import Atom, Var
     from teucer._core.primitive import Axis
     from teucer._core.stage import StageTrace
-    from teucer._core.trace import Trace
     from teucer._core.typing import Aval, Dims, Params, Value
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
@@ -99,7 +97,13 @@ def execute_staged(
     """Run the program of a function that was traced, constants first; also what C++ needs to run
     it itself next time."""
     donated, n_consts = staged.donated, len(staged.consts)
-    seen = True in donated and donation.checked(program, donated, args, staged.debug_info)
+    seen = False
+    if True in donated:
+        from teucer._executables import donation  # for programs that are given arrays
+
+        seen = donation.checked(
+            program.kept, len(program.placement.devices), donated, args, staged.debug_info
+        )
     fast = None if seen else run.fast_path(program, staged.out_tree, args, n_consts)
     return execute(program, staged.jaxpr, args, 0 if fast else n_consts), fast
 
@@ -438,86 +442,6 @@ class Jit(ProgramCall, FunctionCall):
 
 
 jit_p = Jit()
-
-
-@structure.internal
-@final
-class SizedCall(ProgramCall):
-    """A call of a jaxpr with symbolic dimensions on arrays of true sizes, with one program for all
-    sizes of its variables.
-
-    (C2) sizes gives the size of every variable that the types of operands name.
-    """
-
-    __slots__ = ()
-    name = "sized_call"
-    multiple_results = True
-
-    def for_staged(
-        self, params: Params, avals: Sequence[Aval], outs: Sequence[Value]
-    ) -> dict[str, Any]:
-        # The staged part may name sizes that the known part has found.
-        return {**params, "sizes": dynamic.sizes_of_results(avals, outs, params["sizes"])}
-
-    def types(
-        self, *avals: Aval, jaxpr: ClosedJaxpr, sizes: tuple[tuple[str, int], ...], **params: object
-    ) -> Any:
-        return tuple(dynamic.specialized(aval, dict(sizes)) for aval in jaxpr.out_avals)
-
-    def evaluate(
-        self,
-        *args: Value,
-        jaxpr: ClosedJaxpr,
-        name: str,
-        sizes: tuple[tuple[str, int], ...],
-        donated_invars: Sequence[bool],
-        keep_unused: bool,
-        inline: bool,
-        options: tuple[tuple[str, object], ...],
-        outline: bool | None,
-    ) -> Any:
-        check_no_tracers(args)
-        closed, found = padding.pad_jaxpr(jaxpr, tuple(n for n, _ in sizes))
-        inner, consts = hoisted(closed)
-        donated = (*[False] * (len(consts) + len(sizes)), *donated_invars)
-        program = program_for(
-            Job(inner.jaxpr, name, placement_of(args), donated, keep_unused, options, outline)
-        )
-        operands = [
-            *consts,
-            *(np.int32(n) for _, n in sizes),
-            *dynamic.to_buffers(args, jaxpr.in_avals),
-        ]
-        # What is behind the elements may be NaN: only the true arrays are checked.
-        outs = run.execute(program, operands, checked=False)
-        n = len(jaxpr.out_avals)
-        known = {**dict(sizes), **dynamic.found_sizes(found, outs[n:])}
-        found_arrays = dynamic.true_arrays(outs[:n], jaxpr.out_avals, known)
-        try:
-            run.check_finite(found_arrays, name)
-        except FloatingPointError:
-            # Operation by operation, to name the one; not where sizes are known only in the
-            # program.
-            if not found:
-                dynamic.specialize(jaxpr, known, *args)
-            raise
-        return tuple(found_arrays)
-
-    def stage(self, trace: Trace, args: Sequence[Value], params: Params) -> Any:
-        return tuple(dynamic.specialize(params["jaxpr"], dict(params["sizes"]), *args))
-
-    def lower(
-        self,
-        ctx: Context,
-        *values: Written,
-        jaxpr: ClosedJaxpr,
-        sizes: tuple[tuple[str, int], ...],
-        **params: object,
-    ) -> Any:
-        return ctx.trace(lambda *xs: dynamic.specialize(jaxpr, dict(sizes), *xs), *values)
-
-
-sized_call_p = SizedCall()
 
 
 def jaxpr_uses_axis(jaxpr: Jaxpr, name: object) -> bool:

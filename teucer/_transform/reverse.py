@@ -17,9 +17,8 @@ from teucer._core.calls import FlatFunction, as_indices, check_callable, fun_nam
 from teucer._core.names import TRANSPOSE, within
 from teucer._core.primitive import Undefined
 from teucer._core.references.types import RefType
-from teucer._core.trace import current_trace, typeof
+from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import float0, is_valid_type
-from teucer._transform.forward import known_part
 from teucer._transform.linearize import linearize_flat, without_dead
 from teucer._transform.transpose import backward_pass
 from teucer._trees import pytrees
@@ -395,3 +394,14 @@ def _tree_text(pullback: Pullback) -> str:
             pullback.out_tree, [typeof(y).str_short(True) for y in pullback.outs]
         )
     )
+
+
+def known_part(aux: object) -> Any:
+    """Auxiliary results without the tracers of a transformation that has ended."""
+
+    def strip(x: Value) -> Any:
+        while isinstance(x, Tracer) and not x._trace.alive and hasattr(x, "primal"):
+            x = x.primal
+        return x
+
+    return pytrees.tree_map(strip, aux)

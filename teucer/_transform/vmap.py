@@ -102,7 +102,7 @@ def vmap(
                 lambda t: pytrees.flatten_axes("vmap in_axes", t, (in_axes, 0), kws=True),
             )
         if references.may_alias(flat):
-            from teucer._core.references.aliases import (
+            from teucer._dialects.references.aliases import (
                 refuse_aliases,  # for those who pass references
             )
 

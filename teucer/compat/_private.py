@@ -103,7 +103,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "equinox, flax, numpyro, quax, kfac-jax, pickles",
         {
             _ADAPTERS: "full_lower physical_aval safe_map safe_zip trace_state_clean",
-            "teucer._core.effects": "Effect",
+            "teucer._optimize.effects": "Effect",
             "teucer._devices.axis_type": "ManualAxisType",
             "teucer._core.memory": "MemorySpace",
             "teucer.core": "AbstractValue Atom ShapedArray Trace Tracer eval_jaxpr max_dim min_dim",
@@ -145,7 +145,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
             "teucer._base.element_types": "ExtendedDType",
         },
     ),
-    "effects": ("equinox", {"teucer._core.effects": "Effect"}),
+    "effects": ("equinox", {"teucer._optimize.effects": "Effect"}),
     "flatten_util": ("blackjax", {"teucer.flatten_util": "ravel_pytree"}),
     "interpreters.ad": (
         "kfac-jax, netket, diffrax",

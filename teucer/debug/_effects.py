@@ -5,7 +5,7 @@ The classes that libraries look for among its effects.
 
 from __future__ import annotations
 
-from teucer._core.effects import Effect
+from teucer._optimize.effects import Effect
 
 
 class _Kind(type):

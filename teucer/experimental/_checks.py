@@ -14,9 +14,9 @@ import numpy as np
 from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import source, tracebacks
-from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
+from teucer._optimize.effects import Effect
 from teucer._trees import pytrees
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from teucer._base.lazy import listing
-from teucer._core.effects import EffectTypes
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.primitive import Primitive
 from teucer._core.types import aval_of
@@ -21,6 +20,7 @@ from teucer._devices.backends import platforms_called
 from teucer._dialects.references.discharge import discharged
 from teucer._lower import text
 from teucer._lower.context import Context
+from teucer._optimize.effects import EffectTypes
 from teucer._xla.client import PLATFORMS
 from teucer.interpreters._module_context import (
     LoweringParameters,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._base import dtypes, tracebacks
 from teucer._core import dialects
 from teucer._core.calls import check_callable, fun_name
-from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._devices.partition import Labels
 from teucer._lower import hlo
 from teucer._lower.value import Value
+from teucer._optimize.effects import Effect
 from teucer._trees import pytrees
 from teucer.lax._outside import batch_of_call, check_aliases, check_vmap_method, results_of
 

@@ -17,7 +17,6 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import dtypes, errors, tracebacks
 from teucer._core import array_ops, dialects, places
 from teucer._core.calls import check_callable, fun_name
-from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, Zero, is_valid_type
@@ -36,6 +35,7 @@ from teucer._devices.specs import PartitionSpec
 from teucer._executables.callbacks import note_failure
 from teucer._lower import hlo
 from teucer._lower.context import Value
+from teucer._optimize.effects import Effect
 from teucer._trees import pytrees
 from teucer.lax._slicing import index_in_dim
 

@@ -15,7 +15,7 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import max_dim
-from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax import _elementwise, _structure
 from teucer.lax._associative import prefixes
 from teucer.lax._families import INEXACT, NUMERIC, Accepts
@@ -103,7 +103,7 @@ class Cumulative(Primitive):
             ((0, n - 1) if reverse else (n - 1, 0)) if i == axis else (0, 0) for i in range(ndim)
         ]
         # XLA rewrites a window as wide as the axis into a tree of small ones: O(n log n) work.
-        return hlo.reduce_window(
+        return rare_hlo.reduce_window(
             ctx,
             [x],
             [ctx.constant(self.start(x.dtype), x.dtype)],

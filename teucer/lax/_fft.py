@@ -18,6 +18,7 @@ from teucer._core.typing import Array
 from teucer._devices import partition
 from teucer._dimensions.dimensions import as_size, is_constant
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import conj, mul, real
 from teucer.lax._slicing import pad
 from teucer.lax._structure import Linear, broadcast_to, convert_element_type
@@ -123,7 +124,9 @@ class Fft(Linear):
         if 0 in aval.shape:
             return (hlo.broadcast_in_dim(ctx, ctx.constant(0, aval.dtype), aval.shape, ()),)
         return (
-            ctx.whole(hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes),
+            ctx.whole(
+                rare_hlo.fft(ctx, ctx.whole(x, axes), fft_type.name, fft_lengths, aval), axes
+            ),
         )
 
     def transpose(

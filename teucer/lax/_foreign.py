@@ -9,7 +9,6 @@ from teucer._arrays.formats import Layout
 from teucer._base import tracebacks
 from teucer._core import dialects
 from teucer._core.cost import Cost
-from teucer._core.effects import Effect
 from teucer._core.high import is_high
 from teucer._core.primitive import Primitive
 from teucer._core.trace import typeof
@@ -17,6 +16,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._devices.partition import Labels
 from teucer._dialects.high.lowering import taken_apart
 from teucer._lower.value import Value
+from teucer._optimize.effects import Effect
 from teucer.lax._foreign_lowering import TYPED, custom_call
 from teucer.lax._outside import (
     batch_of_call,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, ArrayLike, Value
     from teucer._devices.shardings import NamedSharding
+    from teucer._programs.job import Job
+    from teucer._programs.program import Program
     from teucer._transform.reverse import Pullback
 
 __all__: list[str] = []
@@ -36,6 +38,13 @@ def _on_parts(*given: Any) -> Any:
     return on_parts(*given)
 
 
+def _lower_keys(*given: Any) -> Any:
+    # For programs on typed keys.
+    from teucer._dialects.keys.lowering import lower_by_batching
+
+    return lower_by_batching(*given)
+
+
 def _on_arrays() -> ModuleType:
     # For programs on references and high types.
     from teucer._derived.references import programs
@@ -48,6 +57,13 @@ def _call_sized(*given: Any) -> Any:
     from teucer._derived.jit_sized import call_sized
 
     return call_sized(*given)
+
+
+def _in_pieces(job: Job) -> Program | None:
+    # For programs that call large functions again and again.
+    from teucer._derived.pieces import in_pieces
+
+    return in_pieces(job)
 
 
 def _printing() -> Printing:
@@ -115,8 +131,10 @@ def _member(primitive: Primitive, name: str) -> Any:
 provided.fill(
     loops=_loops,
     on_parts=_on_parts,
+    lower_keys=_lower_keys,
     on_arrays=_on_arrays,
     call_sized=_call_sized,
+    in_pieces=_in_pieces,
     printing=_printing,
     check_jaxpr=_check_jaxpr,
     on_basis=_on_basis,

@@ -21,6 +21,7 @@ from teucer._devices import partition
 from teucer._devices.partition import Labels
 from teucer._devices.shardings import explicit_sharding, typed
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax._dynamic import dynamic_update_index_in_dim
 from teucer.lax._shapes import broadcast_shapes
 from teucer.lax._slicing import index_in_dim
@@ -192,9 +193,9 @@ class RngBitGenerator(Primitive):
         out = ctx.avals_out[1]
         wide = ShapedArray((2,), np.dtype("uint64"))
         if key.dtype != UINT32:
-            return hlo.rng_bit_generator(ctx, key, name, out)
+            return rare_hlo.rng_bit_generator(ctx, key, name, out)
         state = hlo.bitcast_convert(ctx, hlo.reshape(ctx, key, (2, 2)), wide)
-        state, bits = hlo.rng_bit_generator(ctx, state, name, out)
+        state, bits = rare_hlo.rng_bit_generator(ctx, state, name, out)
         words = hlo.bitcast_convert(ctx, state, ShapedArray((2, 2), UINT32))
         return hlo.reshape(ctx, words, (4,)), bits
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, final
 from teucer._core import array_ops, dialects
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.provided import References
-from teucer._core.references.cells import Ref
 from teucer._core.references.types import AccumEffect, HighRef, ReadEffect, RefType, WriteEffect
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero, float0
+from teucer._dialects.references.cells import Ref
 from teucer._dialects.references.discharge import Cell
 from teucer._transform.batch import batch_flat, unmapped_aval
 from teucer._transform.jit import make_jit

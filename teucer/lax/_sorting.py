@@ -18,7 +18,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._devices.partition import Labels, whole
 from teucer._dimensions.dimensions import as_size, bounds
 from teucer._lower import hlo
-from teucer._targets import order
+from teucer._targets import order, rare_hlo
 from teucer.lax import _structure
 from teucer.lax._elementwise import select
 from teucer.lax._identities import lowest
@@ -141,7 +141,7 @@ class Sort(Primitive):
                 found = less
             return (found,)
 
-        found = hlo.sort(ctx, xs, dimension, is_stable, before)
+        found = rare_hlo.sort(ctx, xs, dimension, is_stable, before)
         return tuple(
             [
                 y if y.dtype == aval.dtype else hlo.bitcast_convert(ctx, y, aval.strengthen())
@@ -213,7 +213,7 @@ def _sort_as_integers(ctx: Context, x: Value, dimension: int) -> Any:
         mask = hlo.elementwise(ctx, "and", sign, hlo.splat(ctx, np.iinfo(kind).max, aval))
         return hlo.elementwise(ctx, "xor", z, mask)
 
-    (found,) = hlo.sort(
+    (found,) = rare_hlo.sort(
         ctx, [flipped(bits)], dimension, False, lambda a, b: (hlo.compare(ctx, a, b, "LT"),)
     )
     return hlo.bitcast_convert(ctx, flipped(found), x.aval.strengthen())
@@ -296,7 +296,7 @@ class TopK(Primitive):
         order[axis], order[last] = last, axis
         x = hlo.transpose(ctx, x, order)
         shape = (*x.shape[:-1], k)
-        found = hlo.top_k(
+        found = rare_hlo.top_k(
             ctx, x, k, [ShapedArray(shape, x.dtype), ShapedArray(shape, places.dtype)]
         )
         return tuple(hlo.transpose(ctx, y, order) for y in found)

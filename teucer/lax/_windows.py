@@ -19,6 +19,7 @@ from teucer._devices import partition
 from teucer._devices.partition import Labels, every
 from teucer._dimensions.dimensions import as_size, ceil_div, dilated, max_dim
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer._transform.batch import batch_flat
 from teucer._transform.jvp import jvp_flat
 from teucer._trees import pytrees
@@ -138,7 +139,7 @@ def _lower(
     ctx: Context, xs: Sequence[Value], inits: Sequence[Any], body: Callable[..., Any], w: Windows
 ) -> Any:
     avals = [aval.strengthen() for aval in ctx.avals_out]
-    return hlo.reduce_window(
+    return rare_hlo.reduce_window(
         ctx,
         xs,
         inits,
@@ -153,7 +154,7 @@ def _lower(
 
 
 def _lower_extreme(ctx: Context, x: Value, init: Value, op: str, w: Windows) -> Value:
-    return hlo.extreme_of_windows(
+    return rare_hlo.extreme_of_windows(
         ctx,
         x,
         init,
@@ -512,7 +513,7 @@ class SelectAndGatherAdd(Primitive):
 
         avals = [ShapedArray(aval.shape, x.dtype), aval.strengthen()]
         return (
-            hlo.reduce_window(
+            rare_hlo.reduce_window(
                 ctx,
                 [x, values],
                 inits,
@@ -632,7 +633,7 @@ class SelectAndScatterAdd(Primitive):
         worst = ctx.constant(_worst(select_prim, x.dtype), x.dtype)
         padded = hlo.pad(ctx, x, worst, low, high, zeros, ShapedArray(shape, x.dtype))
         init = ctx.constant(0, source.dtype)
-        out = hlo.select_and_scatter(
+        out = rare_hlo.select_and_scatter(
             ctx,
             padded,
             source,
@@ -753,7 +754,7 @@ class SelectAndScatter(Primitive):
         **consts: object,
     ) -> Any:
         return (
-            hlo.select_and_scatter(
+            rare_hlo.select_and_scatter(
                 ctx,
                 x,
                 source,

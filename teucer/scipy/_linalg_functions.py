@@ -9,7 +9,7 @@ from teucer import lax
 from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
-from teucer._transform.forward import jvp
+from teucer._derived.forward import jvp
 from teucer._transform.vmap import vmap
 from teucer.numpy._library import fast
 from teucer.scipy._linalg_factors import adjoint, schur, triangular

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from teucer._core import dialects
-from teucer._core.effects import Effect
 from teucer._core.primitive import Primitive
 from teucer._devices.chosen import from_hlo
 from teucer._devices.partition import Labels, every
 from teucer._devices.shardings import NamedSharding, single_device_sharding
 from teucer._devices.specs import PartitionSpec
 from teucer._lower import hlo
+from teucer._optimize.effects import Effect
 from teucer._xla.client import INSPECTED
 from teucer._xla.platforms import partitioners
 

@@ -14,10 +14,10 @@ from teucer._core import array_ops
 from teucer._core.dialects import HIGH
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
 from teucer._core.references import types as references
-from teucer._core.references.cells import Ref, forget_given, write_given
 from teucer._core.trace import typeof
 from teucer._devices.placement import placement_of
 from teucer._dialects.high.lowering import Low, has_high_boundary, lowered, taken_apart
+from teucer._dialects.references.cells import Ref, forget_given, write_given
 from teucer._dialects.references.discharge import Discharged, discharged
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job

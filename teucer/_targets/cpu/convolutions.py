@@ -16,6 +16,7 @@ from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import dilated
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer._targets.contractions import inverse_permutation, spread, taken
 from teucer._targets.cpu.constants import (
     CONVOLUTION_PLANES,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 def convolution(
     ctx: Context, lhs: Value, rhs: Value, aval: ShapedArray, options: str, **window: object
 ) -> Any:
-    """As `hlo.convolution.plain`."""
+    """As `rare_hlo.convolution.plain`."""
     return _written(ctx, lhs, rhs, aval, options, window)
 
 
@@ -149,7 +150,7 @@ def _ordered(
         (n - 1, n - 2, *range(n - 2)),
         (0, n - 1, *range(1, n - 1)),
     )
-    found = hlo.convolution.plain(
+    found = rare_hlo.convolution.plain(
         ctx,
         hlo.transpose(ctx, lhs, order),
         hlo.transpose(ctx, rhs, kernel),

@@ -19,6 +19,7 @@ from teucer._base import dtypes
 from teucer._core.types import ShapedArray
 from teucer._dimensions.dimensions import is_constant
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer._targets.cpu.constants import (
     EXTREME_LANES,
     EXTREME_LEAST,
@@ -75,7 +76,7 @@ def extreme_of_windows(
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
 ) -> Value:
-    """As `hlo.extreme_of_windows.plain`. XLA makes reductions of windows that lie side by side."""
+    """As `extreme_of_windows.plain`. XLA makes reductions of windows that lie side by side."""
     amounts = [amount for ends in padding for amount in ends]
     counts = aval.shape
     if (
@@ -86,7 +87,7 @@ def extreme_of_windows(
         or 0 in counts
         or not _is_large([n * w for n, w in zip(counts, window, strict=True)])
     ):
-        return hlo.extreme_of_windows.plain(
+        return rare_hlo.extreme_of_windows.plain(
             ctx,
             x,
             init,

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from teucer._core.effects import Effect
 from teucer._core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from teucer._optimize.effects import Effect
 from teucer._optimize.structure import literal_key, structural_key
 from teucer._targets.outlined_call import outlined_call_p
 from teucer._targets.outlining.factors import with_factors

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from teucer._base import tracebacks
 from teucer._core import array_ops
-from teucer._core.effects import Effect
 from teucer._core.high import AvalQDD, cur_qdd, low_types, low_values
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import Zero, is_valid_type
 from teucer._dialects.high.types import MutableHighType, aval_method, register_hitype
+from teucer._optimize.effects import Effect
 from teucer._trees import pytrees
 from teucer.experimental._hijax.operation import HiPrimitive
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teucer._core.effects import EffectTypes
+from teucer._optimize.effects import EffectTypes
 
 # Loops and branches take the effects of all high primitives; libraries say it of theirs all the
 # same.

@@ -17,9 +17,9 @@ from teucer._base import dtypes, tracebacks
 from teucer._core.calls import as_indices, is_index
 from teucer._core.stage import stage_jaxpr
 from teucer._core.trace import typeof
+from teucer._derived.forward import jvp
 from teucer._derived.stages import jit
 from teucer._derived.vjp import vjp
-from teucer._transform.forward import jvp
 from teucer._transform.reverse import grad
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees

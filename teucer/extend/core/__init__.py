@@ -10,7 +10,6 @@ import numpy as np
 from teucer._base import dtypes
 from teucer._base.errors import JaxprTypeError
 from teucer._base.lazy import listing
-from teucer._core.effects import Effect
 from teucer._core.high import cur_qdd  # for the alias
 from teucer._core.jaxpr import DropVar, Literal, Var, jaxprs_in_params, subjaxprs
 from teucer._core.trace import Tracer
@@ -19,6 +18,7 @@ from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._dialects.high.types import aval_mapping_handlers  # for the alias
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._optimize.checker import check_jaxpr
+from teucer._optimize.effects import Effect
 from teucer._transform import batch
 from teucer.errors import InconclusiveDimensionOperation
 from teucer.extend.core import primitives

@@ -18,12 +18,10 @@ from teucer._base import config, dtypes, memo
 from teucer._core import array_ops, axes
 from teucer._core.calls import flatten_results, fun_name, where
 from teucer._core.debug_info import DebugInfo
-from teucer._core.effects import Effect
 from teucer._core.high import fits, is_mutable, stated
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from teucer._core.primitive import Primitive
 from teucer._core.references import types as references
-from teucer._core.references.aliases import refuse_aliases
 from teucer._core.stage import stage_flat
 from teucer._core.trace import Tracer, typeof
 from teucer._core.types import ShapedArray, is_valid_type
@@ -32,7 +30,9 @@ from teucer._derived.references.programs import (
     run_apart,
 )
 from teucer._devices.placement import placement_of, spread
+from teucer._dialects.references.aliases import refuse_aliases
 from teucer._dimensions.dimensions import Dimension
+from teucer._optimize.effects import Effect
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers
 from teucer._programs.job import Job

@@ -11,7 +11,6 @@ import numpy as np
 
 from teucer._base import tracebacks
 from teucer._core import dialects
-from teucer._core.effects import DCE_SINK, Effect
 from teucer._core.high import low_types, low_values
 from teucer._core.primitive import Primitive
 from teucer._core.references.types import RefType
@@ -22,6 +21,7 @@ from teucer._devices.partition import Labels
 from teucer._devices.placement import placement_of
 from teucer._dimensions.dimensions import is_symbolic
 from teucer._lower import hlo
+from teucer._optimize.effects import DCE_SINK, Effect
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
 from teucer.lax import _conversion, _joining, _shapes, _slicing, _structure

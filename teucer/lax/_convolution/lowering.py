@@ -8,6 +8,7 @@ import numpy as np
 
 from teucer._core.types import ShapedArray
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer._targets.contractions import spread
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def convolution(
     lhs_spec, rhs_spec, _ = window["dimension_numbers"]
     axes = [None, None] if window["batch_group_count"] > 1 else [lhs_spec[2:], rhs_spec[2:]]
     lhs, rhs = (ctx.whole(x, dims) for x, dims in zip((lhs, rhs), axes, strict=True))
-    return hlo.convolution(ctx, lhs, rhs, aval, options, **window)
+    return rare_hlo.convolution(ctx, lhs, rhs, aval, options, **window)
 
 
 def _complex(

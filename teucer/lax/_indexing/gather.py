@@ -19,6 +19,7 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, Dims, Params
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax import _elementwise, _shapes, _structure
 from teucer.lax._indexing import numbers as _indexing
 from teucer.lax._indexing import padded as _padded_indexing
@@ -119,7 +120,9 @@ class Gather(Primitive):
         if 0 in aval.shape:
             return (hlo.splat(ctx, 0, aval.strengthen()),)
         indices = wide(ctx, indices)
-        out = hlo.gather(ctx, x, indices, d, slice_sizes, indices_are_sorted, aval.strengthen())
+        out = rare_hlo.gather(
+            ctx, x, indices, d, slice_sizes, indices_are_sorted, aval.strengthen()
+        )
         if mode is not _FILL:
             return (out,)
         batch_dims = [i for i in range(len(aval.shape)) if i not in d.offset_dims]
@@ -297,7 +300,7 @@ class Scatter(Primitive):
 
             (indices,) = ctx.trace(clipped, indices)
         return (
-            hlo.scatter(
+            rare_hlo.scatter(
                 ctx,
                 x,
                 indices,

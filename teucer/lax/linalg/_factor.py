@@ -14,6 +14,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike
 from teucer._dimensions.dimensions import min_dim
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, div, mul, sub
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
@@ -79,7 +80,7 @@ class Cholesky(MatrixPrimitive):
 
     def lower(self, ctx: Context, x: Value) -> Any:
         if not ctx.target.kernels.lapack and not has_gpu_kernel(ctx, "potrf"):
-            return (hlo.cholesky(ctx, x, lower=True),)
+            return (rare_hlo.cholesky(ctx, x, lower=True),)
         batch = x.shape[:-2]
         # StableHLO's operation becomes a loop on CPU: 4 to 12 times slower to compile, 7 times
         # slower to run at n = 800.

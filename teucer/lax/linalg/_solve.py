@@ -17,6 +17,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._devices.partition import leading
 from teucer._dimensions.dimensions import max_dim
 from teucer._lower import hlo
+from teucer._targets import rare_hlo
 from teucer.lax._arithmetic import add, mul, neg
 from teucer.lax._joining import concatenate
 from teucer.lax._slicing import pad, slice_in_dim
@@ -139,7 +140,7 @@ class TriangularSolve(Primitive):
             )
         else:
             op = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
-            x = hlo.triangular_solve(
+            x = rare_hlo.triangular_solve(
                 ctx,
                 a,
                 b,

@@ -16,10 +16,11 @@ from teucer._core.calls import FlatFunction, check_callable
 from teucer._core.jaxpr import eval_jaxpr
 from teucer._core.names import JVP, within
 from teucer._core.references.types import RefType
-from teucer._core.trace import Tracer, typeof
+from teucer._core.trace import typeof
 from teucer._core.types import float0
 from teucer._transform.jvp import jvp_flat
 from teucer._transform.linearize import linearize_flat, without_dead
+from teucer._transform.reverse import known_part
 from teucer._trees import pytrees
 from teucer._trees.loose_prefix import spread_bools, tree_of_bools
 
@@ -244,14 +245,3 @@ pytrees.register_pytree_node(
     lambda node: ((node.args, node.keywords), node.func),
     lambda func, children: LinearMap(func, *children[0], **children[1]),
 )
-
-
-def known_part(aux: object) -> Any:
-    """Auxiliary results without the tracers of a transformation that has ended."""
-
-    def strip(x: Value) -> Any:
-        while isinstance(x, Tracer) and not x._trace.alive and hasattr(x, "primal"):
-            x = x.primal
-        return x
-
-    return pytrees.tree_map(strip, aux)

@@ -11,11 +11,11 @@ from teucer._xla.client import REFUSES_DONATED_TWICE, XlaRuntimeError
 if TYPE_CHECKING:
     from teucer._core.debug_info import DebugInfo
     from teucer._core.typing import Value
-    from teucer._programs.program import Program
 
 
 def checked(
-    program: Program,
+    kept: Sequence[bool],
+    devices: int,
     donated: Sequence[bool],
     args: Sequence[Value],
     info: DebugInfo,
@@ -23,11 +23,12 @@ def checked(
     """Raise the runtime's error if a donated argument is another one too, before anything has run;
     whether each call must be looked at so, since the runtime dies of it.
 
-    donated: of the arguments, of which the last ones have the names that `info` says.
+    kept: which arguments the program takes, on so many devices. donated: of the arguments, of
+    which the last ones have the names that `info` says.
     """
     first: dict[int, int] = {}
-    for i, (x, kept) in enumerate(zip(args, program.kept, strict=True)):
-        if kept and type(x) is ArrayImpl:
+    for i, (x, taken) in enumerate(zip(args, kept, strict=True)):
+        if taken and type(x) is ArrayImpl:
             j = first.setdefault(id(x), i)
             if j != i and (donated[i] or donated[j]):
                 known = ["", *[""] * len(args), *info.arg_names][-len(args) :]
@@ -43,4 +44,4 @@ def checked(
                     f"    function: {info.func_src_info}\n"
                     "  Give one of them as a copy, x.copy(), or do not donate it (donate_argnums)."
                 )
-    return not REFUSES_DONATED_TWICE and len(program.placement.devices) > 1
+    return not REFUSES_DONATED_TWICE and devices > 1

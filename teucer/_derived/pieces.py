@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teucer._arrays import transfer
 from teucer._base import config
-from teucer._core.dialects import IN_HOST_MEMORY
 from teucer._core.jaxpr import Jaxpr
 from teucer._devices import shardings
 from teucer._devices.placement import Placement
@@ -23,7 +22,7 @@ from teucer._optimize.dce import dce_jaxpr
 from teucer._programs.compiler import compiler, whole_executable
 from teucer._programs.job import Job
 from teucer._programs.lower import Lowering, lower, trace_time
-from teucer._programs.prepare import finished, is_over_mesh
+from teucer._programs.prepare import finished
 from teucer._programs.program import Program, Step, Steps
 
 if TYPE_CHECKING:
@@ -47,16 +46,8 @@ class Pieces(NamedTuple):
 
 def pieces_of(job: Job) -> Pieces | None:
     """The pieces of a prepared job that calls large functions again and again; None if it stays
-    whole."""
+    whole. The target would divide it."""
     jaxpr, placement, start = job.jaxpr, job.placement, time.perf_counter()
-    if (
-        len(jaxpr.eqns) < 2  # first, for eager calls of one operation
-        or not _is_plain(placement)
-        or not job.target.divides(jaxpr, job.mode)
-        or is_over_mesh(jaxpr)
-        or IN_HOST_MEMORY in jaxpr.dialects
-    ):
-        return None
     live, needed = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     kept = tuple([job.keep_unused or n for n in needed])
     live = live.replace(invars=list(itertools.compress(jaxpr.invars, kept)))
@@ -99,16 +90,6 @@ def _lowered(job: Job, cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, 
     }
 
 
-def _is_plain(placement: Placement) -> bool:
-    """Whether a program runs on one device, and its arguments and results lie there as usual."""
-    return placement.mesh is None and not (
-        placement.in_layouts
-        or placement.out_layouts
-        or any(placement.in_kinds)
-        or any(placement.out_kinds)
-    )
-
-
 def overwritten(cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, tuple[bool, ...]]:
     """Which operands of each executable its results may be written over: those that nothing reads
     after any of its runs, as far as there are results of their type."""
@@ -128,6 +109,12 @@ def overwritten(cut: CutProgram, donated: Sequence[bool]) -> dict[Jaxpr, tuple[b
             free[i] = free[i] and types[v.aval.physical] > 0
             types[v.aval.physical] -= free[i]
     return {jaxpr: tuple(free) for jaxpr, free in found.items()}
+
+
+def in_pieces(job: Job) -> Program | None:
+    """The program of a prepared job that its target would divide; None if it stays whole."""
+    pieces = pieces_of(job)
+    return None if pieces is None else compile_pieces(job, pieces)
 
 
 def compile_pieces(job: Job, pieces: Pieces) -> Program:

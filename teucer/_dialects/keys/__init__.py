@@ -1,0 +1,1 @@
+"""Typed keys: arrays whose elements are words of a generator."""
