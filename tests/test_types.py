@@ -91,7 +91,7 @@ UNTYPED = {
     "_core/structure.py": (11, "values of any interpreter, or parameters of any primitive"),
     "_core/types.py": (1, "what is said of manual axes, defined on a layer above"),
     "_lower/context.py": (1, "constants with hooks of their own"),
-    "_lower/hlo.py": (3, "dimension numbers, defined on a layer above; sizes of either kind"),
+    "_lower/hlo.py": (1, "sizes of either kind"),
     "_lower/module.py": (1, "meshes of either kind"),
     "_lower/text.py": (1, "scalars of NumPy"),
     "_optimize/passes.py": (2, "scalars of NumPy"),
