@@ -165,6 +165,27 @@ def test_types_that_the_program_speaks_of():
     np.testing.assert_allclose(y, X.sum(0, keepdims=True))
 
 
+def test_lowered_for_the_device_of_the_mesh_in_force():
+    device = jax.sharding.AbstractDevice("cpu", 1, "cpu")
+    mesh = AbstractMesh((2,), ("x",), (AxisType.Explicit,), abstract_device=device)
+    x = jax.ShapeDtypeStruct((4, 8), np.float32, sharding=NamedSharding(mesh, P("x")))
+    with jax.sharding.use_abstract_mesh(mesh):
+        lowered = jax.jit(lambda x: x * 10).trace(x).lower()
+    for error, said in [  # of JAX 0.12 and 0.10
+        (RuntimeError, "Length of device_assignment"),
+        (ValueError, "must match the length of device assignment: 8"),
+    ]:
+        with pytest.raises(error, match=said):
+            lowered.compile(device_assignment=tuple(jax.devices()))
+    real = jax.make_mesh((2,), ("x",))
+    y = lowered.compile(device_assignment=tuple(real.devices.flat))(
+        jax.device_put(np.ones((4, 8), np.float32), NamedSharding(real, P("x")))
+    )
+    assert (y == 10).all() and y.sharding.mesh is real
+    with pytest.raises(ValueError, match="lowering_platforms"):
+        jax.jit(lambda x: x * 10).trace(x).lower()
+
+
 def test_structs_over_an_abstract_mesh_take_the_mesh_in_force():
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     with jax.set_mesh(mesh):

@@ -273,7 +273,7 @@ def test_vmap_of_a_convolution_with_out_sharding(mesh, in_axes, spec):
             ShardingTypeError,
             (
                 "dot_general requires lhs batch dimensions and rhs batch dimensions to have the "
-                "same sharding"
+                "(same|consistent) sharding"
             ),
         ),
         (

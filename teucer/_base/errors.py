@@ -27,6 +27,11 @@ class UnsupportedDtypeError(TypeError, NotImplementedError):
     """A function has no code for a dtype: NotImplementedError in JAX 0.10, TypeError in 0.12."""
 
 
+class DeviceCountError(ValueError, RuntimeError):
+    """A program gets more or fewer devices than its mesh has: ValueError in JAX 0.10, RuntimeError
+    in 0.12."""
+
+
 class noted(NamedTuple):  # reads as a function: value_error(..., x=noted(x, "axis 1 has size 3"))
     """A value of an error message, and what is to be said of it."""
 

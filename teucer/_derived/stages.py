@@ -32,7 +32,7 @@ from teucer._derived.references.programs import (
     takes_references,
 )
 from teucer._devices import backends
-from teucer._devices.meshes import AbstractMesh
+from teucer._devices.meshes import AbstractMesh, get_abstract_mesh
 from teucer._devices.placement import on_assigned, to_be_lowered
 from teucer._devices.shardings import NamedSharding, check_shape, lie_alike, typed
 from teucer._dialects.high.lowering import lowered
@@ -229,13 +229,16 @@ class Traced(Stage):
         """The program as StableHLO.
 
         lowering_platforms: for which platforms; by default that of the device on which the program
-        will run.
+        will run, or that the mesh in force says. Raises ValueError where nothing says it.
         """
         platforms = tuple(lowering_platforms or (self.job.placement.platform,))
         if not lowering_platforms:
-            if self._placeless:
-                raise ValueError(_NO_DEVICES.format(self.job.placement.mesh))
             over = self.job.placement.mesh  # the one in force may have no devices
+            if self._placeless:
+                device = get_abstract_mesh().abstract_device
+                if device is None:
+                    raise ValueError(_NO_DEVICES.format(over))
+                platforms = (device.platform,)
             named = platforms if isinstance(over, AbstractMesh) else None
             return Lowered(self, lower_job(self.job, named), platforms)
         return Lowered(self, self.lower_with(platforms), platforms)

@@ -416,7 +416,8 @@ def make_mesh(
     sizes = tuple(axis_shapes if axis_sizes is _UNSAID else axis_sizes)
     if not all(isinstance(size, int | np.integer) for size in sizes):
         raise ValueError(
-            f"`axis_sizes` passed to `make_mesh` should be a sequence of ints. Got {sizes}"
+            f"`{'axis_sizes' if AS_IN_0_12 else 'axis_shapes'}` passed to `make_mesh` should be a "
+            f"sequence of ints. Got {sizes}"
         )
     n = math.prod(sizes)
     if n > len(found):

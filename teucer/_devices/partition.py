@@ -21,7 +21,13 @@ from teucer._core import array_ops, dialects
 from teucer._core.provided import provided
 from teucer._core.trace import typeof
 from teucer._core.types import DEVICE, ShapedArray
-from teucer._devices.specs import UNCONSTRAINED, DuplicateSpecError, PartitionSpec, entry_names
+from teucer._devices.specs import (
+    AS_IN_0_12,
+    UNCONSTRAINED,
+    DuplicateSpecError,
+    PartitionSpec,
+    entry_names,
+)
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis, Primitive
@@ -405,8 +411,9 @@ def check_parts(x: Aval, axes: Sequence[int], out_sharding: Partition | None) ->
     )
     if not wanted <= x.unreduced.union(over):
         raise ShardingTypeError(
-            "out_sharding's unreduced axes should be in operand's specs that were reduce_sum over. "
-            f"Got operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
+            "out_sharding's unreduced axes should be in operand's specs that were "
+            f"{'reduce_sum' if AS_IN_0_12 else 'summed'} over. Got "
+            f"operand={x.str_short()}, axes={set(axes)}, unreduced_spec={set(wanted)}"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from teucer._base import config
+from teucer._base import config, errors
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer
 from teucer._core.types import ShapedArray, aval_of
@@ -282,10 +282,12 @@ def with_assigned(where: Any, devices: Sequence[Any]) -> Any:
 
 
 def assigned(mesh: meshes.AbstractMesh, devices: Sequence[object]) -> Mesh:
-    """A mesh with devices. Raises ValueError if there are not as many as it has places."""
+    """A mesh with devices. Raises DeviceCountError if there are not as many as it has places."""
     if mesh.size != len(devices):
-        raise ValueError(
-            f"The size of abstract mesh {mesh.size} in {mesh} must match the length of device "
+        raise errors.DeviceCountError(
+            f"Length of device_assignment ({len(devices)}) passed to `.compile()` must be equal to "
+            f"the number of devices the jitted function was lowered with ({mesh.size}).\n  The "
+            f"size of abstract mesh {mesh.size} in {mesh} must match the length of device "
             f"assignment: {len(devices)}\n  Pass as many devices as the mesh has places."
         )
     grid = np.empty(mesh.size, object)
@@ -316,8 +318,8 @@ def to_be_lowered(placement: Placement, n_in: int) -> Placement:
 
 
 def on_assigned(placement: Placement, devices: Sequence[object]) -> Placement:
-    """A placement over an AbstractMesh, with devices. Raises ValueError if there are not as many as
-    the mesh has places."""
+    """A placement over an AbstractMesh, with devices. Raises DeviceCountError if there are not as
+    many as the mesh has places."""
     ins, outs = (
         tuple([with_assigned(s, devices) for s in given])
         for given in (placement.ins, placement.outs)

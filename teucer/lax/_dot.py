@@ -20,7 +20,7 @@ from teucer._core.types import ShapedArray, Zero
 from teucer._core.typing import Array, ArrayLike, DTypeLike
 from teucer._devices.partition import Labels, batched, every
 from teucer._devices.shardings import explicit_sharding, typed
-from teucer._devices.specs import entry_names
+from teucer._devices.specs import AS_IN_0_12, entry_names
 from teucer._lower import hlo
 from teucer._targets.contractions import roles_of
 from teucer.lax._precision import (
@@ -381,7 +381,7 @@ def _unlike(lhs: Aval, rhs: Aval, lhs_batch: Sequence[int], rhs_batch: Sequence[
         if any(a != b and None not in (a, b) for a, b in batches):
             return (
                 "dot_general requires lhs batch dimensions and rhs batch dimensions to have the "
-                "same sharding"
+                f"{'same' if AS_IN_0_12 else 'consistent'} sharding"
             )
     return (
         "Contracting dimensions are sharded and it is ambiguous how the output should be sharded. "
