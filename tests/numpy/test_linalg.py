@@ -169,6 +169,52 @@ def test_gradient_of_a_singular_determinant():
     _close(jax.grad(L.det)(x), minors)
 
 
+def _cofactors(x):
+    n = len(x)
+    return [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)]
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_gradient_of_a_determinant_is_its_cofactors_whichever_pivot_is_zero(n):
+    full = np.random.default_rng(n).integers(-3, 4, (n, n)).astype("float32") + 4 * np.eye(n)
+    singular = []
+    for k in range(n):
+        diagonal, column, row = np.diag(np.arange(1.0, n + 1)), full.copy(), full.copy()
+        diagonal[k, k] = column[:, k] = row[k] = 0
+        singular += [diagonal, column, row]
+    xs = np.stack(singular).astype("float32")
+    want = np.array([_cofactors(x) for x in xs])
+    # Products of up to five numbers cancel in what is right here to 1e-4 of the largest.
+    most = 1e-4 * np.abs(want).max()
+    np.testing.assert_allclose(np.stack([jax.grad(L.det)(x) for x in xs]), want, atol=most)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(L.det)))(xs), want, atol=most)
+    z = xs.astype("complex64")
+    got = jax.grad(lambda z: L.det(z).sum(), holomorphic=True)(z)
+    np.testing.assert_allclose(got, want, atol=most)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 4), (4, 5)])
+def test_derivative_of_lstsq_where_singular_values_nearly_meet(shape):
+    rng = np.random.default_rng(5)
+    m, n = shape
+    left, right = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in shape)
+    values = np.zeros(shape)
+    values[range(4), range(4)] = [1, 1 + 1e-13, 1, 3]
+    with jax.enable_x64(True):
+        x, y, c = left @ values @ right, rng.standard_normal((m, 2)), rng.standard_normal((n, 2))
+        want = jax.grad(lambda x: jnp.sum(L.pinv(x) @ y * c))(x)
+        got = jax.grad(lambda x: jnp.sum(L.lstsq(x, y)[0] * c))(x)
+        np.testing.assert_allclose(got, want, atol=1e-11)
+        d = rng.standard_normal(shape)
+        twice = jax.grad(jax.grad(lambda t: jnp.sum(L.lstsq(x + t * d, y)[0] * c)))(0.0)
+        want = jax.grad(jax.grad(lambda t: jnp.sum(L.pinv(x + t * d) @ y * c)))(0.0)
+        np.testing.assert_allclose(twice, want, rtol=1e-9)
+    assert jax.grad(lambda y: L.lstsq(x, y)[0].sum())(y).shape == y.shape
+
+
 @pytest.mark.parametrize("name", ["det", "inv", "pinv", "svdvals", "cholesky", "eigvalsh", "cond"])
 def test_vmap_is_a_stack(name):
     m = np.stack([H, H + np.eye(5, dtype="float32")])

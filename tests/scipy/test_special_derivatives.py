@@ -217,3 +217,32 @@ def test_value_and_derivatives(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_value_and_derivatives_at_many_points(name: str) -> None:
     assert wrong(name, 60) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["i0", "i1"])
+def test_bessel_derivatives_are_right_relative_to_themselves(name: str, dtype: str) -> None:
+    """Also beside 0, where terms of a derivative cancel, and where e^|x| nearly overflows."""
+    order = int(name[1])
+    with jax.enable_x64(True):
+        x = np.array([1e-30, -1e-8, 1e-3, 0.3, 0.99, 1.01, 1.7, -4.0, 20.0, 80.0], dtype)
+        f = getattr(special, name)
+        for k in range(4):
+            terms = [
+                [mp.binomial(k, j) * mp.besseli(order - k + 2 * j, mp.mpf(float(v))) for v in x]
+                for j in range(k + 1)
+            ]
+            want = [float(sum(column) / 2**k) for column in zip(*terms, strict=True)]
+            rtol = 8 * float(np.finfo(dtype).eps)
+            np.testing.assert_allclose(jax.vmap(f)(x), want, rtol=rtol)
+            np.testing.assert_allclose(jax.jit(jax.vmap(f))(x), want, rtol=rtol)
+            f = jax.grad(f)
+
+
+@pytest.mark.parametrize("f", [special.i0, special.i1, jnp.i0])
+def test_bessel_functions_and_derivatives_are_infinite_where_they_overflow(f: Any) -> None:
+    odd = f is special.i1
+    for _ in range(3):
+        for x in (1e4, -1e4):
+            assert f(jnp.float32(x)) == (-np.inf if odd and x < 0 else np.inf)
+        f, odd = jax.grad(f), not odd

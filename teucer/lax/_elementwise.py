@@ -573,13 +573,30 @@ atan_p, atan = unary(
     numpy="arctan",
     cost=FUNCTION,
 )
+
+
+def _turn(x: Array, y: Array) -> Array:
+    """x / (x^2 + y^2), of numbers whose squares overflow or underflow, too: both are divided by
+    the larger first, which counts as a constant, as the result does not depend on it."""
+    if typeof(x).dtype.kind == "c":
+        return div(x, add(square(x), square(y)))
+    larger = _conversion.stop_gradient(max(abs(x), abs(y)))
+    is_fit = _arithmetic.bitwise_and(
+        gt(larger, scalar_like(x, 0)), lt(larger, scalar_like(x, math.inf))
+    )
+    # Products, since XLA makes one quotient of several.
+    scale = div(scalar_like(x, 1), where_else(is_fit, larger, scalar_like(x, 1)))
+    x, y = mul(x, scale), mul(y, scale)
+    return mul(div(x, add(square(x), square(y))), scale)
+
+
 atan2_p, atan2 = binary(
     "atan2",
     INEXACT,
     "atan2",
     (
-        lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
-        lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
+        lambda t, z, x, y: mul(t, _turn(y, x)),
+        lambda t, z, x, y: mul(t, neg(_turn(x, y))),
     ),
     Checked(-9, 9, 4, "formulas.angle"),
     "Angle of the point of abscissa y and ordinate x, in radians within [-pi, pi].",

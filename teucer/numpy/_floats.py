@@ -45,7 +45,7 @@ from teucer.numpy._ufuncs import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teucer._core.typing import DTypeLike, Value
+    from teucer._core.typing import DTypeLike, Tangents, Value
 
 __all__ = [
     "angle",
@@ -369,6 +369,11 @@ def _hypot(x: Array, y: Array) -> Any:
             "such as by jnp.abs"
         ),
     )
+    return _length(x, y)
+
+
+@custom_jvp
+def _length(x: Array, y: Array) -> Any:
     x, y = lax.abs(x), lax.abs(y)
     infinite = lax.bitwise_or(lax.eq(x, scalar_like(x, np.inf)), lax.eq(y, scalar_like(y, np.inf)))
     zero, one = scalar_like(x, 0), scalar_like(x, 1)
@@ -379,6 +384,33 @@ def _hypot(x: Array, y: Array) -> Any:
         none, greater, lax.mul(greater, lax.sqrt(lax.add(one, lax.square(ratio))))
     )
     return lax.where_else(infinite, constant(x, np.inf), length)
+
+
+@_length.defjvp
+def _length_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+    (along_x, along_y), (tx, ty) = _direction(*primals), tangents
+    return _length(*primals), lax.add(lax.mul(along_x, tx), lax.mul(along_y, ty))
+
+
+@custom_jvp
+def _direction(x: Array, y: Array) -> Any:
+    """x and y by their length; both 0 at the origin."""
+    length = _positive_length(x, y)
+    return lax.div(x, length), lax.div(y, length)
+
+
+@_direction.defjvp
+def _direction_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+    """The turn, across the direction: 1 - (x / length)^2 would cancel."""
+    (along_x, along_y), (tx, ty) = _direction(*primals), tangents
+    length = _positive_length(*primals)
+    turn = lax.sub(lax.mul(along_y, lax.div(tx, length)), lax.mul(along_x, lax.div(ty, length)))
+    return (along_x, along_y), (lax.mul(along_y, turn), lax.neg(lax.mul(along_x, turn)))
+
+
+def _positive_length(x: Array, y: Array) -> Any:
+    length = _length(x, y)
+    return lax.where_else(lax.eq(length, scalar_like(length, 0)), scalar_like(length, 1), length)
 
 
 hypot = binary(

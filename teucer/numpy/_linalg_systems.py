@@ -114,7 +114,29 @@ def _det(x: Array) -> Any:
 def _det_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
     out = _det(x)
-    return out, fold("sum", _diagonal(_adjugate_times(x, t), 0), -1, False, None, None)
+    order, turn = _dependent_column_last(lax.stop_gradient(x))
+    moved, t = (take_along_axis(v, order, -1) for v in (x, t))
+    trace = fold("sum", _diagonal(_adjugate_times(moved, t), 0), -1, False, None, None)
+    return out, lax.mul(turn, trace)
+
+
+def _dependent_column_last(x: Array) -> Any:
+    """The order of columns that moves the first whose pivot is 0 to the end, and the sign of that
+    move. A matrix of rank n - 1 has no other pivot of 0 then, since that column depends on those
+    before it."""
+    factors, _, _ = _linalg_factor.lu(x)
+    diagonal = _diagonal(factors, 0)
+    shape, lead = np.shape(diagonal), tuple(range(np.ndim(diagonal) - 1))
+    place = _shapes.broadcasted_iota(np.dtype(np.int32), shape, len(lead))
+    one, last = np.int32(1), np.int32(shape[-1] - 1)
+    is_zero = lax.eq(diagonal, scalar_like(diagonal, 0))
+    found = fold("min", lax.where_else(is_zero, place, last), -1, False, None, None)
+    first = _structure.broadcast_to(found, shape, lead)
+    after = lax.where_else(lax.eq(place, last), first, lax.add(place, one))
+    order = lax.where_else(lax.lt(place, first), place, after)
+    is_odd = lax.rem(lax.sub(last, found), np.int32(2))
+    turn = convert(lax.sub(one, lax.mul(np.int32(2), is_odd)), typeof(x).dtype)
+    return _structure.broadcast_to(order, np.shape(x), (*lead, len(lead) + 1)), turn
 
 
 def _adjugate_times(x: Array, t: Any) -> Any:
@@ -428,6 +450,30 @@ def pinv(
     return _pinv(a, rtol if rcond is None else rcond, bool(hermitian))
 
 
+@custom_jvp
+def _shortest(x: Array, y: Array, rtol: Any, u: Array, inverse: Array, vh: Array) -> Any:
+    """The shortest z for which |x z - y| is least, by the singular value decomposition of x."""
+    share = _product(adjoint(u), y)
+    column = _structure.broadcast_to(inverse, np.shape(share), (0,))
+    return _product(adjoint(vh), lax.mul(column, share))
+
+
+@_shortest.defjvp
+def _shortest_tangent(primals: Sequence[Array], tangents: Tangents) -> Any:
+    """That of pinv(x) y. No two singular values are subtracted, so that equal ones do no harm."""
+    x, y, rtol, *_ = primals
+    t, ty, *_ = tangents
+    z = _shortest(*primals)
+    p = _pseudo_inverse(x, rtol)
+    p_h, t_h = adjoint(p), adjoint(t)
+    along = _product(p, lax.sub(ty, _product(t, z)))
+    rest = lax.sub(y, _product(x, z))
+    by_rest = _product(p, _product(p_h, _product(t_h, rest)))
+    turned = _product(t_h, _product(p_h, z))
+    across = lax.sub(turned, _product(p, _product(x, turned)))
+    return z, functools.reduce(lax.add, (along, by_rest, across))
+
+
 @fast(static=("numpy_resid",))
 def _lstsq(a: ArrayLike, b: ArrayLike, rcond: object, numpy_resid: bool) -> Any:
     x, y = (
@@ -458,13 +504,8 @@ def _lstsq(a: ArrayLike, b: ArrayLike, rcond: object, numpy_resid: bool) -> Any:
         lax.div(scalar_like(s, 1), lax.where_else(kept, s, scalar_like(s, 1))),
         scalar_like(s, 0),
     )
-    share = _product(adjoint(u), y)
-    out = _product(
-        adjoint(vh),
-        lax.mul(
-            _structure.broadcast_to(convert(inverse, typeof(x).dtype), np.shape(share), (0,)), share
-        ),
-    )
+    column = convert(inverse, typeof(x).dtype)
+    out = _shortest(x, y, share_kept, *(lax.stop_gradient(v) for v in (u, column, vh)))
     rest = lax.sub(y, _product(x, out))
     residual = fold("sum", lax.square(lax.abs(rest)), 0, False, None, None)
     return (_structure.reshape(out, (n,)) if vector else out), residual, rank, s

@@ -11,9 +11,9 @@ from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
-from teucer.lax import _special
 from teucer.lax._families import scalar_like
 from teucer.lax._gamma import is_turned, sine_of_half_turn, sine_of_turns
+from teucer.numpy._bessel import bessel_0
 from teucer.numpy._promotion import INEXACT
 from teucer.numpy._ufuncs import is_kind, unary
 
@@ -86,8 +86,7 @@ sinc = unary("sinc", INEXACT, _sinc, "sin(pi x) / (pi x), and 1 at 0.")
 def _i0(x: Array) -> Any:
     if not is_kind(x, np.floating):
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {typeof(x).dtype}")
-    # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
-    return lax.mul(lax.exp(lax.mul(x, lax.sign(x))), _special.bessel_i0e(x))
+    return bessel_0(x)
 
 
 i0 = unary(

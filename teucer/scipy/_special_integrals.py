@@ -15,6 +15,7 @@ from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.jit import jit
 from teucer.lax._gaussian import erf_inv_of
+from teucer.numpy._bessel import bessel_0, bessel_1
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong
 
@@ -88,11 +89,7 @@ def i0(x: ArrayLike) -> Array:
     >>> i0(jnp.array([0., 1.])).shape
     (2,)
     """
-    (x,) = inexact("i0", x)
-    # |x| as a product, so that its derivative at 0 is 0 as that of bessel_i0e is.
-    # In halves, as the exponential overflows first.
-    half = jnp.exp(0.5 * (x * jnp.sign(x)))
-    return half * (half * lax.bessel_i0e(x))
+    return bessel_0(*inexact("i0", x))
 
 
 @fast
@@ -112,9 +109,7 @@ def i1(x: ArrayLike) -> Array:
     >>> i1(0.)
     Array(0., dtype=float32, weak_type=True)
     """
-    (x,) = inexact("i1", x)
-    half = jnp.exp(0.5 * jnp.abs(x))
-    return half * (half * lax.bessel_i1e(x))
+    return bessel_1(*inexact("i1", x))
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
