@@ -37,3 +37,16 @@ def test_library_code_keeps_to_strict_promotion(name):
     for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(strict), strict=True):
         np.testing.assert_array_equal(a, b)
         assert jax.typeof(a) == jax.typeof(b)
+
+
+def test_places_of_truth_values_that_are_traced():
+    """They are not compared with a number, and the error is that of the size."""
+    mask, x = jnp.array([True, False]), jnp.arange(2)
+    with jax.numpy_dtype_promotion("strict"):
+        for f, args, said in [
+            (jnp.nonzero, (mask,), "size argument of jnp.nonzero must be statically"),
+            (jnp.compress, (mask, x), "size argument of jnp.compress must be specified"),
+            (jnp.extract, (mask, x), "size argument of jnp.compress must be specified"),
+        ]:
+            with pytest.raises(jax.errors.ConcretizationTypeError, match=said):
+                jax.jit(f)(*args)

@@ -44,19 +44,21 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
             "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() "
             "instead."
         )
-    return _places("nonzero", x, size, fill_value)
+    return places_of("nonzero", x, size, fill_value)
 
 
-def _places(name: str, x: Any, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+def places_of(
+    name: str, x: Any, size: int | None, fill_value: Any, said: str | None = None
+) -> tuple[Any, ...]:
+    """`nonzero` of a function; said: what is said where the size is not known."""
     if size is None and is_unknown(x):
+        holds = x if x.dtype == np.bool_ else x != 0
         size = dynamic_size(
-            _reductions.reduce_sum(
-                _structure.convert_element_type(x != 0, np.int32), range(x.ndim)
-            ),
+            _reductions.reduce_sum(_structure.convert_element_type(holds, np.int32), range(x.ndim)),
             x.size,
         )
     if size is None:
-        known = concrete(x, name, _SIZE.format(name, name)).nonzero()
+        known = concrete(x, name, said or _SIZE.format(name, name)).nonzero()
         return tuple(asarray(i.astype(index_dtype())) for i in known)
     count = (
         size
@@ -130,9 +132,9 @@ def argwhere(
     x = operand("argwhere", a)
     if x.ndim == 0:
         flat = _structure.reshape(x, (1,))
-        (places,) = _places("nonzero", flat, size, None)
+        (places,) = places_of("nonzero", flat, size, None)
         return _structure.full((np.shape(places)[0], 0), 0, index_dtype())
-    return _columns(promote_dtypes("argwhere", ANY, *_places("argwhere", x, size, fill_value)))
+    return _columns(promote_dtypes("argwhere", ANY, *places_of("argwhere", x, size, fill_value)))
 
 
 @fast

@@ -18,7 +18,7 @@ from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import zeros
 from teucer.numpy._logic import where
 from teucer.numpy._manipulation import broadcast_arrays, ravel
-from teucer.numpy._nonzero import nonzero
+from teucer.numpy._nonzero import nonzero, places_of
 from teucer.numpy._operands import axis_of, concrete, operand, operands, promoted
 from teucer.numpy._promotion import ANY, convert, refuse_out
 from teucer.numpy._stacking import stack
@@ -191,12 +191,19 @@ def compress(
             raise ValueError("condition contains entries that are out of bounds")
         mask = mask[:n]
     if size is None:
-        (places,) = nonzero(mask)
-        return take(x, places, at)
+        (found,) = places_of(
+            "compress",
+            mask,
+            None,
+            None,
+            "The size argument of jnp.compress must be specified in order to use jnp.compress "
+            "within JAX transformations like jax.jit, jax.vmap, and jax.grad.",
+        )
+        return take(x, found, at)
     if not 0 <= operator.index(size) <= mask.shape[0]:
         raise ValueError(
             "size must be positive and not greater than the size of the array axis; got "
             f"size={size} for a.shape[axis]={mask.shape[0]}"
         )
-    (places,) = nonzero(mask, size=size, fill_value=n)
-    return take(x, places, at, mode="fill", fill_value=fill_value) if n else zeros(x.shape, x.dtype)
+    (found,) = nonzero(mask, size=size, fill_value=n)
+    return take(x, found, at, mode="fill", fill_value=fill_value) if n else zeros(x.shape, x.dtype)

@@ -71,7 +71,14 @@ def _sinc(x: Array) -> Any:
     safe = lax.where_else(is_near, scalar_like(x, 1), turned)
     # Of complex numbers by the sine itself.
     if typeof(x).dtype.kind == "c":
-        return lax.where_else(is_near, near, lax.div(lax.sin(safe), safe))
+        # Of infinities the sine is bounded, unless the imaginary part is infinite too.
+        part = lax.real(x)
+        is_infinite = lax.bitwise_and(
+            lax.eq(lax.abs(part), scalar_like(part, math.inf)), lax.is_finite(lax.imag(x))
+        )
+        safe = lax.where_else(is_infinite, scalar_like(x, 1), safe)
+        far = lax.where_else(is_infinite, scalar_like(x, 0), lax.div(lax.sin(safe), safe))
+        return lax.where_else(is_near, near, far)
     is_infinite = lax.eq(size, scalar_like(x, math.inf))
     sine = _sine_of_turns(
         lax.where_else(lax.bitwise_or(is_near, is_infinite), scalar_like(x, 1), x)

@@ -353,7 +353,7 @@ def vma_hints(values: Iterable[tuple[object, object, str]]) -> list[str]:
         and (axes := tuple(sorted(other.vma - one.vma, key=str)))
     ]
     if len(hints) > 1:
-        return ["\n      * ".join(["This might be fixed by:", *hints])]
+        return ["\n  * ".join(["This might be fixed by:", *hints])]
     return [f"This might be fixed by {hint}" for hint in hints]
 
 
