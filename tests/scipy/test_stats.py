@@ -91,6 +91,9 @@ def test_continuous(name, f, shapes):
     found = getattr(getattr(stats, name), f)(sample(f), *shapes, loc=loc, scale=scale)
     with np.errstate(all="ignore"):
         expected = getattr(getattr(reference, name), f)(sample(f), *shapes, loc=loc, scale=scale)
+    if name in ("gamma", "chi2", "gumbel_l", "gumbel_r") and f.endswith("pdf"):  # inf - inf
+        nothing = 0.0 if f == "pdf" else -np.inf
+        expected = np.where(np.isnan(expected) & ~np.isnan(sample(f)), nothing, expected)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
 
 

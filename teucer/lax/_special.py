@@ -706,6 +706,8 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
         most = scalar_like(x, float(dtypes.finfo(typeof(x).dtype).max) / 4)
         scale = where_else(gt(min(a, b), most), scalar_like(x, 0.25), one)
         a, b = mul(a, scale), mul(b, scale)
+        # The weight is less than a, and must not underflow.
+        a = max(a, scalar_like(a, 1e3 * float(dtypes.finfo(typeof(x).dtype).tiny)))
         inside = bitwise_and(inside, lt(min(a, b), scalar_like(a, _uniform_from(a))))
         a, b, x = chosen_not(inside, a, 1), chosen_not(inside, b, 1), chosen_not(inside, x, 0.5)
         swap = gt(mul(x, plus(add(a, b), 2)), plus(a, 1))
@@ -716,7 +718,7 @@ def _lower_betainc(ctx: Context, a: Value, b: Value, x: Value) -> Any:
     def finish(
         a0: Array, b0: Array, x0: Array, a: Array, b: Array, x: Array, swap: Array, h: Array
     ) -> Any:
-        part = div(mul(_beta_weight(a, b, x), h), a)
+        part = min(div(mul(_beta_weight(a, b, x), h), a), scalar_like(x, 1))
         y = where_else(swap, less(1, part), part)
         is_large = ge(min(a0, b0), scalar_like(x, _uniform_from(x)))
         y = where_else(is_large, _uniform_betainc(a0, b0, x0), y)

@@ -11,10 +11,11 @@ from teucer import nn
 from teucer import numpy as jnp
 from teucer.scipy import special
 from teucer.scipy.stats import _truncated
+from teucer.scipy.stats._counts import log_binomial, log_poisson
 from teucer.scipy.stats._standard import Continuous, complement
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike
+    from teucer._core.typing import Array
 
 
 def _tangent(q: Array) -> Any:
@@ -27,18 +28,22 @@ def _tangent(q: Array) -> Any:
         jnp.where(is_middle, 0.25, jnp.minimum(q, 1 - q)),
     )
     return jnp.where(
-        is_middle, jnp.tan(math.pi * near), jnp.sign(from_middle) / jnp.tan(math.pi * far)
+        is_middle, jnp.tan(math.pi * near), jnp.sign(from_middle) * abs(1 / jnp.tan(math.pi * far))
     )
+
+
+def _log1p_square(z: Array, df: Any = 1.0) -> Any:
+    """log(1 + z^2 / df), where z^2 may overflow."""
+    w = jnp.abs(z) / jnp.sqrt(df)
+    is_far = w > 1e9
+    far = 2 * jnp.log(jnp.abs(jnp.where(is_far, z, 1))) - jnp.log(df)
+    return jnp.where(is_far, far, jnp.log1p(jnp.square(jnp.where(is_far, 1, w))))
 
 
 def _cauchy_log_density(z: Array) -> Any:
     if jnp.iscomplexobj(z):
         return -jnp.log(math.pi * (1 + z * z))
-    is_far = jnp.abs(z) > 1e9
-    far = 2 * jnp.log(jnp.abs(jnp.where(is_far, z, 1)))
-    return -math.log(math.pi) - jnp.where(
-        is_far, far, jnp.log1p(jnp.square(jnp.where(is_far, 1, z)))
-    )
+    return -math.log(math.pi) - _log1p_square(z)
 
 
 def _cauchy_log_tail(z: Array) -> Any:
@@ -76,32 +81,102 @@ def _laplace_quantile(q: Array) -> Any:
     return jnp.where(q < 0.5, jnp.log(2 * q), -jnp.log(2 * (1 - q)))
 
 
-def _gennorm_tail(z: ArrayLike, beta: Any) -> Any:
-    return 0.5 * special.gammaincc(1 / beta, jnp.abs(z) ** beta)
+def _gennorm_log_density(z: Array, beta: Array) -> Any:
+    return -math.log(2) - special.gammaln(1 + 1 / beta) - jnp.abs(z) ** beta
+
+
+def _gennorm_tail(z: Array, beta: Array) -> Any:
+    """Near 0, where |z|^beta may underflow, the density is that at 0."""
+    power = jnp.abs(z) ** beta
+    is_near = power < float(jnp.finfo(power.dtype).eps)
+    from_middle = jnp.abs(z) * jnp.exp(-special.gammaln(1 + 1 / beta))
+    tail = special.gammaincc(1 / beta, jnp.where(is_near, 1, power))
+    return 0.5 * jnp.where(is_near, 1 - from_middle, tail)
+
+
+def _is_normal(z: Array, df: Array) -> Any:
+    """Whether df is so large that t is nearly normal, and df / (df + z^2) rounded to 1."""
+    return df > (1e8 if jnp.result_type(z) == np.float64 else 1e4)
 
 
 def _t_tail(z: Array, df: Array) -> Any:
-    """By the normal distribution for large df, where df / (df + z^2) is rounded to 1. Abramowitz &
-    Stegun 26.7.8."""
-    is_large = df > (1e8 if jnp.result_type(z) == np.float64 else 1e4)
-    n = jnp.where(is_large, 5.0, df)
-    tail = 0.5 * special.betainc(n / 2, jnp.full_like(n, 0.5), n / (n + z * z))
-    m = jnp.where(is_large, df, 1e8)
-    near = special.ndtr(-jnp.abs(z) * (1 - 0.25 / m) / jnp.sqrt(1 + z * (z / (2 * m))))
-    return jnp.where(is_large, near, tail)
+    """By the normal distribution for large df. Abramowitz & Stegun 26.7.8."""
+    is_normal = _is_normal(z, df)
+    n = jnp.where(is_normal, 5.0, df)
+    w = jnp.abs(z) / jnp.sqrt(n)
+    is_far = w > 1e9
+    half = jnp.full_like(n, 0.5)
+    share = 1 / (1 + jnp.square(jnp.where(is_far, 1, w)))
+    tail = 0.5 * special.betainc(n / 2, half, share)
+    # The integral of the density where this is a power of w.
+    log_far = -n / 2 * _log1p_square(z, n) - special.betaln(1 + n / 2, half)
+    far = jnp.exp(log_far) / (n + 1)
+    m = jnp.where(is_normal, df, 1e8)
+    z = jnp.minimum(jnp.abs(z), 1e15)
+    near = special.ndtr(-z * (1 - 0.25 / m) / jnp.sqrt(1 + z * (z / (2 * m))))
+    return jnp.where(is_normal, near, jnp.where(is_far, far, tail))
 
 
 def _t_log_density(z: Array, df: Array) -> Any:
-    norm = special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * jnp.log(df * math.pi)
-    return norm - (df + 1) / 2 * jnp.log1p(z * z / df)
+    is_normal = _is_normal(z, df)
+    n = jnp.where(is_normal, 5.0, df)
+    norm = 0.5 * jnp.log(n) - jnp.log(n + 1) - special.betaln(1 + n / 2, jnp.full_like(n, 0.5))
+    norm = jnp.where(is_normal, -0.5 * math.log(2 * math.pi) - 0.25 / df, norm)
+    w = z / jnp.sqrt(df)
+    is_near = w * w < float(jnp.finfo(w.dtype).eps)
+    far = (df + 1) / 2 * _log1p_square(z, df)
+    # Here log1p is its argument, which may underflow.
+    near = 0.5 * (z * z + w * w)
+    return norm - jnp.where(is_near, near, far)
+
+
+def _beta_log_density(z: Array, a: Array, b: Array) -> Any:
+    is_large = (a > 10) & (b > 10)
+    x, y = jnp.where(is_large, a - 1, 1), jnp.where(is_large, b - 1, 1)
+    large = log_binomial(x, y, z, 1 - z) + jnp.log(x + y + 1)
+    a, b = jnp.where(is_large, 1, a), jnp.where(is_large, 1, b)
+    plain = special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
+    return jnp.where(is_large, large, plain)
 
 
 def _gamma_log_density(z: Array, a: Array) -> Any:
-    return special.xlogy(a - 1, z) - z - special.gammaln(a)
+    is_large = a > 10
+    large = log_poisson(jnp.where(is_large, a - 1, 1), z)
+    a = jnp.where(is_large, 1, a)
+    return jnp.where(is_large, large, special.xlogy(a - 1, z) - z - special.gammaln(a))
+
+
+def _chi2_log_density(z: Array, df: Array) -> Any:
+    """As of the gamma distribution; near 0 halves may underflow."""
+    is_near = (df < 20) | (z < 4 * float(jnp.finfo(z.dtype).tiny)) & (df < jnp.inf)
+    large = _gamma_log_density(jnp.where(is_near, 1, z / 2), jnp.where(is_near, 1, df / 2))
+    a = df / 2
+    norm = special.gammaln(1 + a) - jnp.log(df) + (a + 1) * math.log(2)
+    near = special.xlogy(a - 1, jnp.where(is_near, z, 1)) - z / 2 - norm
+    return jnp.where(is_near, near, large - math.log(2))
+
+
+def _chi2_share(z: Array, df: Array, tail: Any, of_log: Any) -> Any:
+    """tail(df / 2, z / 2), or, where z / 2 may underflow, what of_log gives for the logarithm of
+    the probability of values up to z."""
+    info = jnp.finfo(z.dtype)
+    is_near = z < 4 * float(info.tiny)
+    a = jnp.maximum(df / 2, float(info.tiny))
+    log_gamma = jnp.where(a < float(info.eps), -np.euler_gamma * a, special.gammaln(1 + a))
+    log_below = special.xlogy(a, jnp.where(is_near, z, 1)) - a * math.log(2) - log_gamma
+    return jnp.where(is_near, of_log(log_below), tail(a, jnp.where(is_near, 1, z / 2)))
+
+
+def _vonmises_log_density(z: Array, kappa: Array) -> Any:
+    """The scaled Bessel function keeps large concentrations finite."""
+    sine = jnp.sin(z / 2)
+    return -2 * (kappa * sine * sine) - jnp.log(2 * math.pi * special.i0e(kappa))
 
 
 def _wrapcauchy_log_density(z: Array, c: Array) -> Any:
-    return jnp.log((1 - c * c) / (2 * math.pi * (1 + c * c - 2 * c * jnp.cos(z))))
+    # 1 + c^2 - 2 c cos(z)
+    square = jnp.square(1 - c) + 4 * c * jnp.square(jnp.sin(z / 2))
+    return jnp.log((1 - c) * (1 + c) / (2 * math.pi * square))
 
 
 BETA = Continuous(
@@ -109,12 +184,9 @@ BETA = Continuous(
     shapes="a b",
     low=0.0,
     high=1.0,
-    valid=lambda a, b: (a > 0) & (b > 0),
-    logpdf=lambda z, a, b: (
-        special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
-    ),
+    logpdf=_beta_log_density,
     cdf=lambda z, a, b: special.betainc(a, b, z),
-    sf=lambda z, a, b: complement(special.betainc(b, a, 1 - z), special.betainc(a, b, z)),
+    sf=lambda z, a, b: complement(z, special.betainc(b, a, 1 - z), special.betainc(a, b, z)),
     example=(0.4, 2.0, 3.0),
     shown={
         "cdf": 0.525,
@@ -129,6 +201,7 @@ BETA = Continuous(
 CAUCHY = Continuous(
     name="cauchy",
     analytic=True,
+    whole=True,
     logpdf=_cauchy_log_density,
     cdf=lambda z: jnp.arctan2(1.0, -z) / math.pi,
     logcdf=lambda z: _cauchy_log_tail(-z),
@@ -152,9 +225,9 @@ CHI2 = Continuous(
     name="chi2",
     shapes="df",
     low=0.0,
-    logpdf=lambda z, df: _gamma_log_density(z / 2, df / 2) - math.log(2),
-    cdf=lambda z, df: special.gammainc(df / 2, z / 2),
-    sf=lambda z, df: special.gammaincc(df / 2, z / 2),
+    logpdf=_chi2_log_density,
+    cdf=lambda z, df: _chi2_share(z, df, special.gammainc, jnp.exp),
+    sf=lambda z, df: _chi2_share(z, df, special.gammaincc, lambda x: -jnp.expm1(x)),
     example=(0.5, 2.0),
     shown={
         "cdf": 0.221,
@@ -209,9 +282,7 @@ GAMMA = Continuous(
 GENNORM = Continuous(
     name="gennorm",
     shapes="beta",
-    logpdf=lambda z, beta: (
-        jnp.log(beta) - math.log(2) - special.gammaln(1 / beta) - jnp.abs(z) ** beta
-    ),
+    logpdf=_gennorm_log_density,
     cdf=lambda z, beta: _below(z, _gennorm_tail(z, beta)),
     sf=lambda z, beta: _below(-z, _gennorm_tail(z, beta)),
     example=(0.5, 2.0),
@@ -271,6 +342,7 @@ GUMBEL_R = Continuous(
 
 LAPLACE = Continuous(
     name="laplace",
+    whole=True,
     logpdf=lambda z: -jnp.abs(z) - math.log(2),
     cdf=lambda z: _below(z, _laplace_tail(z)),
     logcdf=_laplace_log_cdf,
@@ -292,6 +364,7 @@ LAPLACE = Continuous(
 
 LOGISTIC = Continuous(
     name="logistic",
+    whole=True,
     logpdf=lambda z: -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))),
     cdf=special.expit,
     logcdf=nn.log_sigmoid,
@@ -315,6 +388,7 @@ LOGISTIC = Continuous(
 NORM = Continuous(
     name="norm",
     analytic=True,
+    whole=True,
     logpdf=lambda z: -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi),
     cdf=special.ndtr,
     logcdf=special.log_ndtr,
@@ -421,13 +495,13 @@ UNIFORM = Continuous(
     },
 )
 
-# The scaled Bessel function keeps large concentrations finite.
 VONMISES = Continuous(
     name="vonmises",
+    whole=True,
     shapes="kappa",
     valid=lambda kappa: kappa >= 0,
     example=(0.5, 2.0),
-    logpdf=lambda z, kappa: kappa * (jnp.cos(z) - 1) - jnp.log(2 * math.pi * special.i0e(kappa)),
+    logpdf=_vonmises_log_density,
     shown={"logpdf": -0.907, "pdf": 0.404},
 )
 

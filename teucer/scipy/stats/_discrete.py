@@ -6,24 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
 from teucer.scipy import special
+from teucer.scipy.stats._counts import log_binomial, log_poisson
 from teucer.scipy.stats._standard import Discrete, complement
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
 
-def _log_ways(n: Array, k: Array) -> Any:
-    """The logarithm of the number of ways to choose k of n."""
-    return -jnp.log1p(n) - special.betaln(n - k + 1, k + 1)
+def _is_share(p: Array) -> Any:
+    return (p >= 0) & (p <= 1)
 
 
-def _is_share(*shapes: Array) -> Any:
-    """Whether the last parameter is a probability."""
-    return (shapes[-1] >= 0) & (shapes[-1] <= 1)
+def _is_count(n: Array) -> Any:
+    return (n >= 0) & (n == jnp.floor(n))
 
 
-def _nbinom_log_mass(k: Array, n: Array, p: Array) -> Any:
-    return -jnp.log(k + n) - special.betaln(n, k + 1) + special.xlogy(n, p) + special.xlog1py(k, -p)
+def _betabinom_log_mass(k: Array, n: Array, a: Array, b: Array) -> Any:
+    """By binomial probabilities of the share that k + a is of all."""
+    x, y = k + a, (n - k) + b
+    # Both cancel, where they are more than 0.
+    p, q = (jnp.maximum(v / (x + y), float(jnp.finfo(v.dtype).tiny)) for v in (x, y))
+    size = sum(map(jnp.log, (a, b, x + y))) - sum(map(jnp.log, (x, y, a + b)))
+    ways = log_binomial(k, n - k, p, q) + log_binomial(a, b, p, q) - log_binomial(x, y, p, q)
+    return ways + size
 
 
 BERNOULLI = Discrete(
@@ -50,22 +55,22 @@ BERNOULLI = Discrete(
 BETABINOM = Discrete(
     name="betabinom",
     shapes="n a b",
+    valid=lambda n, a, b: _is_count(n) & (a > 0) & (b > 0),
     high=lambda n, a, b: n,
     example=(1, 3, 2.0, 1.0),
-    logpmf=lambda k, n, a, b: (
-        _log_ways(n, k) + special.betaln(k + a, n - k + b) - special.betaln(a, b)
-    ),
+    logpmf=_betabinom_log_mass,
     shown={"logpmf": -1.609, "pmf": 0.2},
 )
 
 BINOM = Discrete(
     name="binom",
     shapes="n p",
+    valid=lambda n, p: _is_count(n) & _is_share(p),
     high=lambda n, p: n,
     example=(1, 3, 0.3),
-    logpmf=lambda k, n, p: _log_ways(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p),
+    logpmf=lambda k, n, p: log_binomial(k, n - k, p, 1 - p),
     cdf=lambda k, n, p: complement(
-        special.betainc(n - k, k + 1, 1 - p), special.betainc(k + 1, n - k, p)
+        p, special.betainc(n - k, k + 1, 1 - p), special.betainc(k + 1, n - k, p)
     ),
     sf=lambda k, n, p: special.betainc(k + 1, n - k, p),
     shown={
@@ -82,7 +87,7 @@ GEOM = Discrete(
     name="geom",
     shapes="p",
     low=1.0,
-    valid=_is_share,
+    valid=lambda p: (p > 0) & (p <= 1),
     example=(1, 0.25),
     logpmf=lambda k, p: special.xlog1py(k - 1, -p) + jnp.log(p),
     cdf=lambda k, p: -jnp.expm1(special.xlog1py(k, -p)),
@@ -101,10 +106,13 @@ GEOM = Discrete(
 NBINOM = Discrete(
     name="nbinom",
     shapes="n p",
+    valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
     example=(1, 3, 0.3),
-    logpmf=_nbinom_log_mass,
+    logpmf=lambda k, n, p: log_binomial(n, k, p, 1 - p) + jnp.log(n) - jnp.log(n + k),
     cdf=lambda k, n, p: special.betainc(n, k + 1, p),
-    sf=lambda k, n, p: complement(special.betainc(k + 1, n, 1 - p), special.betainc(n, k + 1, p)),
+    sf=lambda k, n, p: complement(
+        p, special.betainc(k + 1, n, 1 - p), special.betainc(n, k + 1, p)
+    ),
     shown={
         "cdf": 0.084,
         "logcdf": -2.481,
@@ -118,8 +126,9 @@ NBINOM = Discrete(
 POISSON = Discrete(
     name="poisson",
     shapes="mu",
+    valid=lambda mu: mu >= 0,
     example=(1, 2.0),
-    logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
+    logpmf=log_poisson,
     cdf=lambda k, mu: special.gammaincc(k + 1, mu),
     sf=lambda k, mu: special.gammainc(k + 1, mu),
     shown={

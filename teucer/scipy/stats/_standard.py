@@ -5,6 +5,7 @@ In a row what one is in its standard form, from which the functions of its modul
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -37,17 +38,24 @@ _TEXTS = {
 }
 
 
+def all_positive(*shapes: Array) -> Any:
+    """Whether all of them are."""
+    return functools.reduce(lambda valid, x: valid & (x > 0), shapes, True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Continuous:
     """A family of densities, of location 0 and scale 1; `z` is in the support in all calls.
 
     shapes: names of its shape parameters. low, high: ends of the support, None where it is all
     numbers on that side.
+    whole: whether the formulas hold for all numbers, infinite ones included.
     inner: a point of the support: functions are evaluated there for what is outside, so that
     derivatives are 0 and not nan.
     logpdf, cdf, logcdf, sf, logsf: functions of z and the shape parameters; ppf, isf of a
     probability q and these.
-    valid: where shape parameters are those of a distribution; elsewhere results are nan.
+    valid: where shape parameters are those of a distribution, by default where all are positive;
+    elsewhere results are nan, as for a scale that is not positive.
     analytic: whether the formulas hold for complex numbers; else these are refused.
     quantile: the name of q. example: arguments of the docstrings' examples. shown: what these give,
     to three digits.
@@ -64,8 +72,9 @@ class Continuous:
     shapes: str = ""
     low: Point | None = None
     high: Point | None = None
+    whole: bool = False
     inner: Point = 0.5
-    valid: Function | None = None
+    valid: Function = all_positive
     analytic: bool = False
     quantile: str = "q"
     example: tuple[float, ...] = (0.5,)
@@ -92,7 +101,7 @@ class Continuous:
                 lambda z: self.logpdf(z, *shapes) - jnp.log(scale), z, shapes, -jnp.inf, -jnp.inf
             )
             # After exp: XLA's code for the CPU gives random numbers for exp(where(scalar, x, nan)).
-            return jnp.where(scale > 0, _where_valid(self, then(value), shapes), jnp.nan)
+            return _where_valid(self, then(value), shapes, scale)
 
         return density
 
@@ -105,11 +114,10 @@ class Continuous:
             below, above = (-jnp.inf, 0.0) if kind == "logcdf" else (0.0, -jnp.inf)
 
         def probability(x: Array, *parameters: Array) -> Any:
-            z, *shapes, _ = self._standard(kind, x, parameters)
+            z, *shapes, scale = self._standard(kind, x, parameters)
             f = own or (lambda *args: log_of_share(plain, rest, *args))
-            return _where_valid(
-                self, self._within(lambda z: f(z, *shapes), z, shapes, below, above), shapes
-            )
+            value = self._within(lambda z: f(z, *shapes), z, shapes, below, above)
+            return _where_valid(self, value, shapes, scale)
 
         return probability
 
@@ -117,7 +125,7 @@ class Continuous:
         def quantile(q: Array, *parameters: Array) -> Any:
             q, *shapes, loc, scale = real(f"{self.name}.{kind}", q, *parameters)
             q = jnp.where((q >= 0) & (q <= 1), q, jnp.nan)
-            return loc + getattr(self, kind)(q, *shapes) * scale
+            return _where_valid(self, loc + getattr(self, kind)(q, *shapes) * scale, shapes, scale)
 
         return quantile
 
@@ -132,10 +140,11 @@ class Continuous:
         low, high, inner = (
             p(*shapes) if callable(p) else p for p in (self.low, self.high, self.inner)
         )
-        if low is None and high is None:
+        if self.whole:
             return f(z)
-        too_low = z < low if low is not None else jnp.zeros(z.shape, bool)
-        too_high = z > high if high is not None else jnp.zeros(z.shape, bool)
+        # An infinite number is in no support.
+        too_low = (z == -jnp.inf) | (False if low is None else z < low)
+        too_high = (z == jnp.inf) | (False if high is None else z > high)
         value = f(jnp.where(too_low | too_high | jnp.isnan(z), inner, z))
         value = jnp.where(too_low, below, jnp.where(too_high, above, value))
         return jnp.where(jnp.isnan(z), z, value)
@@ -161,7 +170,7 @@ class Discrete:
     shapes: str
     low: float = 0.0
     high: Point | None = None
-    valid: Function | None = None
+    valid: Function
     example: tuple[float, ...] = (1,)
     shown: Mapping[str, float] = field(default_factory=dict)
 
@@ -237,11 +246,7 @@ class Discrete:
         high = self.high(*shapes) if callable(self.high) else self.high
         too_low = k < self.low
         too_high = (
-            jnp.zeros(k.shape, bool)
-            if high is None
-            else k > high
-            if between is not None
-            else whole >= high
+            k == jnp.inf if high is None else k > high if between is not None else whole >= high
         )
         value = f(jnp.where(too_low | too_high | jnp.isnan(k), self.low, whole), *shapes)
         if between is not None:
@@ -261,14 +266,18 @@ def log_of_share(share: Function, rest: Function | None, *args: Any) -> Any:
     return jnp.where(is_large, other, jnp.log(jnp.where(is_large, 1, p)))
 
 
-def complement(direct: Array, rest: Array) -> Any:
-    """A probability, as what is left by the rest where that is the smaller one."""
-    return jnp.where(rest < 0.5, 1 - rest, direct)
+def complement(p: Array, direct: Array, rest: Array) -> Any:
+    """A probability made of 1 - p, or what is left by the rest, which is made of p: where that is
+    the smaller one, or p so small that 1 - p loses it."""
+    is_lost = p < float(jnp.finfo(p.dtype).eps)
+    return jnp.where((rest < 0.5) | is_lost, 1 - rest, direct)
 
 
-def _where_valid(family: Continuous | Discrete, value: Array, shapes: list[Any]) -> Any:
-    """A value where the shape parameters are those of a distribution, else nan."""
-    return value if family.valid is None else jnp.where(family.valid(*shapes), value, jnp.nan)
+def _where_valid(
+    family: Continuous | Discrete, value: Array, shapes: list[Any], scale: Any = 1
+) -> Any:
+    """A value where the parameters are those of a distribution, else nan."""
+    return jnp.where(family.valid(*shapes) & (scale > 0), value, jnp.nan)
 
 
 def _public(
