@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value
 
 DType: TypeAlias = "np.dtype[Any]"
+# Where NaNs stand among integers of the order of floats.
+Nans: TypeAlias = Literal["first", "last", "by sign"]
 
 
 def integers(dtype: DType, kind: Literal["int", "uint"] = "int") -> DType:
@@ -40,7 +42,7 @@ def most(dtype: DType) -> int:
     return int(np.iinfo(integers(dtype)).max)
 
 
-def keys(ctx: Context, x: Value, *, nan: Literal["first", "last", "by sign"] = "by sign") -> Value:
+def keys(ctx: Context, x: Value, *, nan: Nans = "by sign") -> Value:
     """Integers of the order of floats, the same for both zeros.
 
     nan: where NaNs stand: all of them before or behind the numbers, as equals, or each at the end
@@ -54,7 +56,7 @@ def ordered(
     b: Value,
     dtype: DType,
     *,
-    nan: Literal["first", "last", "by sign"] = "by sign",
+    nan: Nans = "by sign",
 ) -> Value:
     """`keys` of floats of a dtype, of their bits."""
     least = -most(dtype) - 1

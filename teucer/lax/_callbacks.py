@@ -174,7 +174,7 @@ class _Callback(Primitive):
         values: Sequence[Value],
         avals: Sequence[ShapedArray],
         call: Callable[..., object],
-        partitioned: bool = False,
+        by_parts: bool = False,
         device: object = None,
     ) -> Any:
         index = len(ctx.module.host_callbacks)
@@ -184,7 +184,7 @@ class _Callback(Primitive):
         def custom_call(*values: Any, attributes: str = "") -> Any:
             return hlo.custom_call(
                 ctx,
-                kernel.replace("ffi_", "ffi_partitioned_") if partitioned else kernel,
+                kernel.replace("ffi_", "ffi_partitioned_") if by_parts else kernel,
                 values,
                 avals,
                 config=f"{{index = {index} : ui64}}",
@@ -220,7 +220,7 @@ class _Callback(Primitive):
                 ctx.whole,
                 custom_call(
                     *values,
-                    attributes="" if partitioned else ctx.module.on_one_device(len(avals), device),
+                    attributes="" if by_parts else ctx.module.on_one_device(len(avals), device),
                 ),
             )
         )

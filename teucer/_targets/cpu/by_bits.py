@@ -299,12 +299,15 @@ def _lexicographic(direction: str) -> Write:
 # Others
 
 
-def _place(ctx: Context, primitive: Primitive, x: Value, **params: object) -> Value:
+def _place(nan: order.Nans) -> Write:
     """`argmax` or `argmin`, which is the place of the first NaN."""
-    keys = order.keys(ctx, x, nan="last" if primitive.name == "argmax" else "first")
-    (place,) = primitive.lower(ctx, keys, **params)
-    found: Value = place
-    return found
+
+    def write(ctx: Context, primitive: Primitive, x: Value, **params: object) -> Value:
+        (place,) = primitive.lower(ctx, order.keys(ctx, x, nan=nan), **params)
+        found: Value = place
+        return found
+
+    return write
 
 
 def _sign(ctx: Context, primitive: Primitive, x: Value) -> Value:
@@ -359,8 +362,8 @@ _WRITES: dict[str, Write | None] = {
     "convert_element_type": None,  # `_write` knows which
     "max": None,  # of complex numbers alone
     "min": None,
-    "argmax": _place,
-    "argmin": _place,
+    "argmax": _place("last"),
+    "argmin": _place("first"),
     "sign": _sign,
     "nextafter": _next,
 }
