@@ -11,7 +11,8 @@
 #   make bench-ops      time of each operation beside JAX
 #   make accuracy       errors of functions in ulp
 #   make guard          known answers against the installed jaxlib: values, times, memory
-#   make conformance    JAX's published tests, where they are laid out
+#   make conformance    JAX's published tests, where they are laid out; conformance-2026, those
+#                       of August 2026
 #   make docs           the documentation site
 #   make mutants        changes to the library that tests must notice; drawn by chance in a package:
 #                       PART=lax/_sorting.py, or PART=random
@@ -43,13 +44,13 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
 SETUP_INPUTS := pyproject.toml Makefile
 
 .PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
-    guard conformance docs mutants lint format clean
+    guard conformance conformance-2026 docs mutants lint format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
 
 help:
-	@sed -n '4,19s/^#   //p' Makefile
+	@sed -n '4,20s/^#   //p' Makefile
 
 setup: .venv/.installed
 
@@ -136,10 +137,17 @@ guard: .venv/.installed
 
 # JAX's published tests, where tools/conformance/get_tests.sh has laid them out; about an hour.
 JAX_TESTS ?= ../JAX_TESTS
-conformance: .venv/.installed
+conformance: .venv-$(OLDEST)/.installed
+	.venv-$(OLDEST)/bin/python $(PIP_INSTALL) absl-py hypothesis mpmath pillow portpicker \
+	    cloudpickle flatbuffers filelock matplotlib
+	.venv-$(OLDEST)/bin/python tools/conformance/habit.py $(JAX_TESTS) $(FILES)
+
+# Those of August 2026, for jaxlib 0.12.
+JAX_TESTS_2026 ?= ../JAX_TESTS_2026
+conformance-2026: .venv/.installed
 	$(BIN)/python $(PIP_INSTALL) absl-py hypothesis mpmath pillow portpicker cloudpickle flatbuffers \
 	    filelock matplotlib
-	$(BIN)/python tools/conformance/habit.py $(JAX_TESTS) $(FILES)
+	$(BIN)/python tools/conformance/habit.py --release 2026-08 $(JAX_TESTS_2026) $(FILES)
 
 format: .venv/.installed
 	$(BIN)/ruff check --fix .

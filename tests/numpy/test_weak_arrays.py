@@ -28,6 +28,8 @@ def test_weak_arrays_of_one_dtype_keep_it(dtype):
     )
     assert jnp.sin(x).dtype == (np.float32 if jnp.issubdtype(x.dtype, np.integer) else x.dtype)
     assert jax.jit(jnp.negative)(x).dtype == x.dtype
+    if jnp.issubdtype(x.dtype, np.signedinteger):  # products meet in Python's type
+        assert jnp.dot(x, x).dtype == np.int32
 
 
 def test_weak_bool_is_a_bool():

@@ -74,7 +74,8 @@ class Composite(Primitive):
         self, primals: Sequence[Array], tangents: Sequence[object], **params: object
     ) -> NoReturn:
         raise ValueError(
-            "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support.\n"
+            "JVP rule for composite not implemented. You can use `jax.custom_jvp` to add support. "
+            "See https://docs.jax.dev/en/latest/_autosummary/jax.custom_jvp.html\n"
             f"  composite: {params['name']}"
         )
 

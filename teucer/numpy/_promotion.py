@@ -284,11 +284,8 @@ def promote_dtypes(name: str, kind: str, *xs: Value) -> list[Any]:
     for i, x in enumerate(xs):
         check_arraylike(name, x, at=i)
     values = [as_value(x) for x in xs]
-    avals = [aval_of(x) for x in values]
-    nodes = tuple(
-        dtypes.node_of(x if type(x) in _PYTHON else a) for x, a in zip(values, avals, strict=True)
-    )
-    dtype, weak = _met(nodes, avals) if values else dtypes.promote_nodes(nodes)
+    nodes = tuple(dtypes.node_of(x if type(x) in _PYTHON else aval_of(x)) for x in values)
+    dtype, weak = dtypes.promote_nodes(nodes)
     to_kind = _KIND.get(kind)
     if to_kind is not None and dtypes.is_extended(dtype):
         raise TypeError(f"{name} does not accept dtype {dtype.name}.")
