@@ -26,6 +26,7 @@ from teucer._devices.specs import PartitionSpec
 from teucer._executables import misses
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
+from teucer.sharding._local_parts import part_of, to_part_p, to_whole_p
 from teucer.sharding._shard_map import over_devices
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ def pmap(
         axis_name communicate between the devices.
     static_broadcasted_argnums, donate_argnums: as static_argnums and donate_argnums of `jit`.
     devices: which; by default the first of `backend`. Results are laid over them.
-    Raises ValueError if there are more elements than devices, or the sizes of mapped axes differ.
+    Over several processes, which all call the function, the devices are those of all. Each process
+    gives as many elements as it has devices, and gets their results, on its devices. `axis_size`
+    counts all elements.
+    Raises ValueError if there are more elements than devices, over several processes fewer too, or
+    the sizes of mapped axes differ.
 
     >>> import teucer as jax, teucer.numpy as jnp
     >>> jax.pmap(lambda x: x / jax.lax.psum(x, "i"), axis_name="i")(jnp.ones(1))
@@ -112,32 +117,41 @@ def pmap(
 
     def prepared(
         args: Sequence[Value], kwargs: Mapping[str, Value]
-    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """The program for these arguments, and the arguments laid over its devices."""
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any], Mesh]:
+        """The program for these arguments, the arguments laid over its devices, and these."""
         _, moving = _parted(args, static)
         flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
         axes = _axes(in_axes, args, moving, tree)
-        size = _size(flat, axes, axis_size)
-        mesh = _mesh(size, devices, backend, name)
+        available = list(devices) if devices is not None else backends.devices(backend)
+        mesh = _mesh_of_all(available, name)
+        if mesh is None:
+            size = _size(flat, axes, axis_size)
+            mesh = _mesh(size, available, name)
+        else:
+            size = _size_of_all(_size(flat, axes, None), axis_size, mesh)
 
         def placed(x: Value, axis: int | None) -> Any:
-            spec = _spec(name, None if axis is None else axis % np.ndim(x))
+            at = None if axis is None else axis % np.ndim(x)
+            if mesh.is_multi_process:
+                return to_whole_p.call(x, mesh=mesh, axis=at)[0]
+            spec = _spec(name, at)
             return x if isinstance(x, Tracer) else device_put(x, NamedSharding(mesh, spec))
 
         laid = list(map(placed, flat, axes))
         moved, kwargs = pytrees.tree_unflatten(tree, laid)
         given = dict(zip(moving, moved, strict=True))
-        return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs
+        return over(size, mesh), tuple(given.get(i, x) for i, x in enumerate(args)), kwargs, mesh
 
     @tracebacks.boundary_of(fun)
     def mapped(*args: Value, **kwargs: object) -> Any:
-        program, args, kwargs = prepared(args, kwargs)
-        return program(*args, **kwargs)
+        program, args, kwargs, mesh = prepared(args, kwargs)
+        out = program(*args, **kwargs)
+        return _parts(out, out_axes, mesh) if mesh.is_multi_process else out
 
     @tracebacks.api_boundary
     def lower(*args: Written, **kwargs: object) -> Any:
         """The program for these arguments as StableHLO."""
-        program, args, kwargs = prepared(args, kwargs)
+        program, args, kwargs, _ = prepared(args, kwargs)
         return program.lower(*args, **kwargs)
 
     mapped.lower = lower  # type: ignore[attr-defined]
@@ -255,8 +269,7 @@ def _size(flat: Sequence[object], axes: Sequence[int | None], axis_size: int | N
     return size
 
 
-def _mesh(size: int, devices: Sequence[object] | None, backend: str | None, name: Hashable) -> Mesh:
-    available = list(devices) if devices is not None else backends.devices(backend)
+def _mesh(size: int, available: Sequence[Device], name: Hashable) -> Mesh:
     if size > len(available):
         raise ValueError(
             f"compiling computation that requires {size} logical devices, but only "
@@ -264,6 +277,45 @@ def _mesh(size: int, devices: Sequence[object] | None, backend: str | None, name
             "  To map over more elements than devices, use vmap."
         )
     return Mesh(np.array(available[:size]), (name,), axis_types=(AxisType.Auto,))
+
+
+def _mesh_of_all(available: Sequence[Device], name: Hashable) -> Mesh | None:
+    """The devices of several processes, over which one program runs; None for those of one."""
+    if len({d.process_index for d in available}) < 2 or in_force.axis_key():
+        return None
+    return Mesh(np.array(available), (name,), axis_types=(AxisType.Auto,))
+
+
+def _size_of_all(own: int, axis_size: int | None, mesh: Mesh) -> int:
+    """The number of elements of all processes."""
+    here = part_of(mesh).size
+    if own != here:
+        raise ValueError(
+            "Leading axis size of input to pmapped function must equal the number of local "
+            f"devices. Got axis_size={own}, num_local_devices={here}\n"
+            f"    devices: {mesh.size}, of {len({d.process_index for d in mesh.flat_devices})} "
+            "processes\n  Give one element a device of this process. To compute in this process "
+            "alone: pmap(..., devices=jax.local_devices())."
+        )
+    if axis_size not in (None, mesh.size):
+        raise ValueError(
+            f"Specified axis_size {axis_size} doesn't match the {mesh.size} devices of all "
+            "processes.\n  axis_size counts the elements of all processes."
+        )
+    return mesh.size
+
+
+def _parts(out: object, out_axes: object, mesh: Mesh) -> Any:
+    """What this process has of the results."""
+    leaves, tree = pytrees.tree_flatten(out)
+    wanted = pytrees.flatten_axes("pmap out_axes", tree, out_axes)
+    return pytrees.tree_unflatten(
+        tree,
+        [
+            to_part_p.call(y, mesh=mesh, axis=None if a is None else a % np.ndim(y))[0]
+            for y, a in zip(leaves, wanted, strict=True)
+        ],
+    )
 
 
 def _spec(name: Hashable, axis: int | None) -> PartitionSpec:
