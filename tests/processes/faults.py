@@ -19,18 +19,18 @@ FAST = {"TEUCER_HEARTBEAT_TIMEOUT": "5", "TEUCER_COLLECTIVE_TIMEOUT": "8"}
 FAULTS = {
     "raises": r"process {last} has failed: ValueError: bad data, at .*programs.py:\d+",
     "compiles another": (
-        r"process {last} and process 0 compile different programs, as their number 1 "
+        r"process {last} and process 0 run different programs as their call number 1 "
         r".*\n(.*\n)*?.*programs.py:\d+"
     ),
     "other order": r"process {last} and process 0 run different programs as their call number \d+",
     "other shapes": (
-        r"process {last} and process 0 compile different programs, as their number \d+ "
+        r"process {last} and process 0 run different programs as their call number \d+ "
         r".*\n(.*\n)*?.*programs.py:\d+"
     ),
     "smaller batch": (
         r"process {last} and process 0 run different programs as their call number 2 .*\n"
-        r".*process {last}: .*which it compiles, called at .*programs.py:\d+.*\n"
-        r".*process 0: .*which is compiled, called at .*programs.py:\d+(.*\n)*?"
+        r".*process {last}: .*called at .*programs.py:\d+.*\n"
+        r".*process 0: .*called at .*programs.py:\d+(.*\n)*?"
         r".*- .*tensor<.*\n.*\+ .*tensor<"
     ),
     "dies": r"process {last} has failed: it has given no sign for 5 s",

@@ -1,9 +1,8 @@
-"""What processes agree on before they compile and call a program.
+"""What processes agree on before they call a program.
 
 Several processes within one, each with its own state, over a service that is a dictionary.
 """
 
-import collections
 import re
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ from teucer._xla.client import XlaRuntimeError
 
 RESULT = SimpleNamespace(is_deleted=lambda: False, is_ready=lambda: True)
 TEXT = "module\n  same\n  first\nend"
+COMMUNICATES = "  %y = f32[] all-reduce(%x), channel_id=1"
 
 
 class Service:
@@ -52,7 +52,6 @@ class Processes:
     def __init__(self, monkeypatch):
         self.service, self.patch = Service(), monkeypatch
         self.watches = [Watch(self.service, i, 3, "nowhere", 5, lambda: None) for i in range(3)]
-        self.counts = [collections.Counter() for _ in range(3)]
         for watch in self.watches:
             watch._concluded.set()
 
@@ -63,11 +62,13 @@ class Processes:
             ("watch", self.watches[i]),
         ):
             self.patch.setattr(processes.state, name, value)
-        self.patch.setattr(agreement, "_counts", self.counts[i])
 
-    def compile(self, i, text=TEXT, name="f", group=(0, 1)):
+    def compile(self, i, text=TEXT, name="f", group=(0, 1), optimized=COMMUNICATES):
         self.become(i)
-        return agreement.agree([SimpleNamespace(process_index=j) for j in group], name, text)
+        module = SimpleNamespace(to_string=lambda: optimized)
+        executable = SimpleNamespace(whole=lambda: SimpleNamespace(hlo_modules=lambda: [module]))
+        devices = [SimpleNamespace(process_index=j) for j in group]
+        return agreement.agreement_of(devices, name, text, executable)
 
     def call(self, i, agreed, results=()):
         self.become(i)
@@ -90,37 +91,55 @@ def test_a_process_alone():
 
 def test_one_process_has_nothing_to_agree_on(three):
     assert three.compile(0, group=(0,)) is three.compile(1, group=(1, 1)) is None
-    assert agreement.agree([], "f", TEXT) is None and not three.service.values
+    assert three.compile(0, group=()) is None and not three.service.values
     three.patch.setattr(processes.state, "client", None)
-    assert agreement.agree([SimpleNamespace(process_index=j) for j in (0, 1)], "f", TEXT) is None
+    assert agreement.agreement_of([SimpleNamespace(process_index=0)], "f", TEXT, None) is None
 
 
-def test_programs_are_counted_by_the_processes_that_run_them(three):
-    """The first of them says what it compiles, and the others find that, whichever groups there
+@pytest.mark.parametrize(
+    "line", ["%y = f32[4] multiply(%x, %x)", "%all-reduce-like = f32[] log(%x)"]
+)
+def test_a_program_without_communication_is_not_agreed_on(three, line):
+    assert three.compile(0, optimized=f"  {line}\n") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["all-gather", "all-reduce-start", "collective-permute", "reduce-scatter", "all-to-all"]
+)
+def test_collectives_are_communication(three, name):
+    assert (
+        three.compile(0, optimized=f"  ROOT %y = f32[4]{{0}} {name}(%x), channel_id=3") is not None
+    )
+
+
+def test_groups_of_processes_call_in_turn(three):
+    """The first of them says what it calls, and the others find that, whichever groups there
     are."""
     for group in ((0, 1), (1, 2), (0, 1, 2), (0, 1), (2, 1)):
         for text in (TEXT, TEXT + "\n"):
-            first, *others = [three.compile(i, text, "f", group) for i in sorted(group)]
-            assert first.group == tuple(sorted(group)) and first.name == "f"
-            assert all(other == first for other in others)
-            for i in sorted(group):
-                assert three.call(i, first, [RESULT]) == [RESULT]
+            agreed = {i: three.compile(i, text, "f", group) for i in sorted(group)}
+            assert len({a.fingerprint for a in agreed.values()}) == 1
+            for i, own in agreed.items():
+                assert own.group == tuple(sorted(group)) and own.name == "f"
+                assert three.call(i, own, [RESULT]) == [RESULT]
 
 
 def test_what_differs_is_said(three):
     """By the process that is not the first, which is at fault: both names and lines, and the first
     lines of both programs that are not alike."""
-    three.compile(0), three.compile(1)
-    three.compile(0, name="g")
-    other = TEXT.replace("first", "second")
+    agreed = three.compile(0), three.compile(1)
+    for i in (0, 1):
+        three.call(i, agreed[i])
+    three.call(0, three.compile(0, name="g"))
+    other = three.compile(1, TEXT.replace("first", "second"))
     with pytest.raises(ProcessFailure) as caught:
-        three.compile(1, other)
+        three.call(1, other)
     assert caught.value.processes == (1,)
     here = r"called at .*test_agreement\.py:\d+.*\n"
     assert re.match(
-        "process 1 and process 0 compile different programs, as their number 1 over processes "
-        rf"\(0, 1\)\.\n    process 1: f, {here}    process 0: g, {here}"
-        r"      - first\n      \+ second\n  All processes must run the same programs",
+        "process 1 and process 0 run different programs as their call number 1 over processes "
+        rf"0,1\.\n    process 1: f, {here}    process 0: g, {here[:-2]}\n"
+        r"      - first\n      \+ second\n  All processes must make the same calls",
         str(caught.value),
     ), caught.value
 
@@ -129,41 +148,24 @@ def test_what_differs_is_said(three):
 def test_a_program_that_is_not_shown_differs_all_the_same(three, missing):
     if missing == "too long":
         three.patch.setattr(agreement, "_LONGEST", 1)
-    three.compile(0)
+    three.call(0, three.compile(0))
     if missing == "lost":
-        del three.service.values["teucer/programs/0,1/0/text"]
+        (key,) = (key for key in three.service.values if "teucer/programs" in key)
+        del three.service.values[key]
     with pytest.raises(ProcessFailure) as caught:
-        three.compile(1, TEXT + "more")
+        three.call(1, three.compile(1, TEXT + "more"))
     assert "different programs" in str(caught.value) and "\n      - " not in str(caught.value)
 
 
 def test_a_longer_program_differs_in_its_last_line(three):
-    three.compile(0)
+    three.call(0, three.compile(0))
     with pytest.raises(ProcessFailure, match=r"      - \n      \+ more\n"):
-        three.compile(1, TEXT + "\nmore")
-
-
-def test_a_process_that_compiles_what_the_first_does_not(three):
-    """It goes on to a call of what is compiled, which is said with its line."""
-    agreed = three.compile(0), three.compile(1)
-    for _ in range(2):
-        for i in (0, 1):
-            three.call(i, agreed[i])
-    three.call(0, agreed[0])
-    with pytest.raises(ProcessFailure) as caught:
-        three.compile(1, TEXT.replace("first", "second"), "g")
-    assert caught.value.processes == (1,)
-    assert re.match(
-        "process 1 and process 0 run different programs as their call number 2 over processes "
-        r"\(0, 1\)\.\n    process 1: g, which it compiles, called at .*\n    process 0: f, which "
-        r"is compiled, called at .*\n      - first\n      \+ second\n  All processes must make",
-        str(caught.value),
-    ), caught.value
+        three.call(1, three.compile(1, TEXT + "\nmore"))
 
 
 def test_a_process_that_does_not_come(three):
-    with pytest.raises(ProcessFailure, match=r"process 0 did not come to program 0 .*: f, called"):
-        three.compile(1)
+    with pytest.raises(ProcessFailure, match=r"process 0 did not come to f, called"):
+        three.call(1, three.compile(1))
 
 
 def test_calls_in_another_order(three):
@@ -200,7 +202,7 @@ def test_errors_of_programs_name_the_process_at_fault(three):
     assert watch._forget_ended() is None  # no call is in flight
     watch.verdict = ProcessFailure("process 2 has failed", (2,))
     with pytest.raises(ProcessFailure, match="process 2 has failed") as caught:
-        agreed._replace(group=(0, 1)).run(fails("Gloo: connection closed"))
+        agreed.run(fails("Gloo: connection closed"))
     assert isinstance(caught.value.__cause__, XlaRuntimeError) or caught.value is watch.verdict
     assert processes.explained(XlaRuntimeError("UNAVAILABLE")) is watch.verdict
     three.patch.setattr(processes.state, "watch", None)

@@ -123,8 +123,17 @@ class Watch:
 
     # What this process does
 
-    def begin(self, group: tuple[int, ...], name: str, fingerprint: str) -> Call:
-        """Write down a call that is about to run; waits where too many are running."""
+    def begin(
+        self,
+        group: tuple[int, ...],
+        name: str,
+        fingerprint: str,
+        difference: Callable[[str], str],
+    ) -> Call:
+        """Write down a call that is about to run; waits where too many are running.
+
+        difference: what the program of another fingerprint has otherwise, as lines.
+        """
         self.check(group)
         line = source.describe(source.here())
         with self._lock:
@@ -134,7 +143,7 @@ class Watch:
             self._in_flight.append(call)
             oldest = list(self._in_flight)[:-_IN_FLIGHT]
         if config.check_programs.value:
-            self._agree(call)
+            self._agree(call, difference)
         for before in oldest:
             for x in before.results or ():
                 if not x.is_deleted():
@@ -149,7 +158,7 @@ class Watch:
                 self._in_flight.popleft()
             return self._in_flight[0] if self._in_flight else None
 
-    def _agree(self, call: Call) -> None:
+    def _agree(self, call: Call, difference: Callable[[str], str]) -> None:
         """Raise ProcessFailure if the first process of the group makes another call."""
         group = _key(call.group)
         where = f"{ROOT}/order/{group}/{call.number}"
@@ -164,33 +173,14 @@ class Watch:
         if theirs != call.fingerprint:
             call.results = []
             raise ProcessFailure(
-                _differ(call, self._number, call.group[0], name, line), (self._number,)
+                _differ(call, self._number, call.group[0], name, line, difference(theirs)),
+                (self._number,),
             )
 
-    def next_call(self, group: tuple[int, ...]) -> tuple[str, int]:
-        """Where the first process of a group says what its next call is, and the call's number."""
-        number = self._counts[group]
-        return f"{ROOT}/order/{_key(group)}/{number}", number
-
-    def place_of(self, where: str, before: int, fingerprint: str) -> str | None:
-        """Where the first process has said what its program of a fingerprint is, of those before a
-        number."""
-        for number in reversed(range(before)):
-            if self._value(f"{where}/{number}/said").startswith(fingerprint):
-                return f"{where}/{number}"
-        return None
-
-    def ask(
-        self,
-        key: str,
-        group: tuple[int, ...],
-        what: str,
-        instead: tuple[str, Callable[[str], ProcessFailure]] | None = None,
-    ) -> str:
+    def ask(self, key: str, group: tuple[int, ...], what: str) -> str:
         """What the first process of a group says under a key, when it comes to that.
 
-        instead: another key, under which it says something only if it will not come; and the error
-        of what it says. Raises that, and ProcessFailure if it does not come.
+        Raises ProcessFailure if it does not come.
         """
         deadline = time.monotonic() + config.collective_timeout.value
         while True:
@@ -201,9 +191,6 @@ class Watch:
             self.check(group)
             if "DEADLINE" not in str(failure):
                 raise self.explained(failure)
-            said = self._value(instead[0]) if instead is not None else ""
-            if said and instead is not None and not self._value(key):
-                raise instead[1](said)
             if time.monotonic() > deadline:
                 raise ProcessFailure(
                     f"process {group[0]} did not come to {what}, within "
@@ -557,13 +544,15 @@ def _key(group: tuple[int, ...]) -> str:
     return ",".join(map(str, group))
 
 
-def _differ(call: Call, number: int, other: int, name: str, line: str) -> str:
+def _differ(call: Call, number: int, other: int, name: str, line: str, difference: str = "") -> str:
     return (
         f"process {number} and process {other} run different programs as their call number "
         f"{call.number} over processes {_key(call.group)}.\n"
         f"    process {number}: {call.name}, called at {call.line}\n"
-        f"    process {other}: {name}, called at {line}\n"
-        "  All processes must make the same calls in the same order."
+        f"    process {other}: {name}, called at {line}{difference}\n"
+        "  All processes must make the same calls in the same order, with arguments of the same "
+        "shapes. What\n  differs between them must come in as an argument's values. What does not "
+        "communicate,\n  each may run alone."
     )
 
 

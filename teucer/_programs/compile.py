@@ -83,6 +83,7 @@ def _compile_whole(job: Job) -> Program:
             source,
         )
     )
+    agreement = agreement_of(lowering.placement.devices, job.name, lowering.text, executable)
     return Program(executable, lowering, job.jaxpr.out_avals, job.name, agreement=agreement)
 
 

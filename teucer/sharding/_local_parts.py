@@ -101,13 +101,12 @@ class ToPart(_Moves):
 
 def _assembled(x: ArrayImpl, mesh: Mesh, axis: int | None, aval: ShapedArray) -> Any:
     """The parts of x that are here as an array over another mesh."""
-    out = make_array_from_single_device_arrays(
+    return make_array_from_single_device_arrays(
         aval.shape,
         sharding_along(mesh, axis),
         [shard.data for shard in x.addressable_shards],
         dtype=aval.dtype,
     )
-    return out
 
 
 to_whole_p = ToWhole()
