@@ -6,7 +6,7 @@ The libraries attach the operators (`numpy`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
@@ -73,13 +73,11 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
             "jax.random.key_data(arr) if you wish to extract the underlying integer array.\n"
             f"    x: {x_.aval.str_short()}"
         )
-    if (
-        x_._npy_value is None
-        and x_._sharding.num_devices > 1
-        and not x_._sharding.is_fully_addressable
-    ):
+    if x_._npy_value is not None:
+        pass
+    elif processes.state.client is not None and not x_._sharding.is_fully_addressable:
         x_._npy_value = _elsewhere(x_)
-    elif x_._npy_value is None:
+    else:
         if x_.is_fully_replicated:
             # Of copies on several devices the first is read.
             one = x_ if x_._sharding.num_devices == 1 else xla.shard_arrays(x_)[0]
@@ -94,9 +92,12 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
 
 
 def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
-    """The values of an array that other processes hold, too: this one's copy, if it has one."""
-    own = xla.shard_arrays(x)
-    if not x.is_fully_replicated or not own:
+    """The values of an array that other processes hold, too: what this one holds, if that is
+    all."""
+    held = x.addressable_shards
+    parts = {repr(shard.index): shard for shard in held}
+    placed = {repr(index) for _, index, _ in _placed_parts(x)} if held else set()
+    if not held or placed - set(parts) or x._sharding._sums():
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
             f"devices is not possible.\n    x: {x.aval.str_short()}, sharding {x.sharding}\n"
@@ -104,11 +105,9 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
             "jax.experimental.multihost_utils.process_allgather(x, tiled=True)."
         )
     try:
-        value = np.array(_read(own[0])[0])
+        return _joined(x, parts.values())
     except XlaRuntimeError as err:
         raise processes.explained(err) from err
-    value.flags.writeable = False
-    return value
 
 
 def _read(x: ArrayImpl) -> tuple[np.ndarray[Any, Any], bool]:
@@ -130,11 +129,14 @@ def _gather(x: ArrayImpl) -> np.ndarray[Any, Any]:
             f"    x: {x.aval.str_short()}, sharding {x.sharding}\n"
             f"  Sum them first: jax.reshard(x, jax.P())."
         )
+    return _joined(x, [shard for shard in x.addressable_shards if shard.replica_id == 0])
+
+
+def _joined(x: ArrayImpl, shards: Iterable[Shard]) -> np.ndarray[Any, Any]:
+    """The values of an array of which these are all parts."""
     out = np.empty(x.shape, x.dtype)
-    for shard in x.addressable_shards:
-        if (
-            shard.replica_id == 0 and out.size
-        ):  # XLA does not divide what has no elements, whatever its sharding says
+    for shard in shards:
+        if out.size:  # XLA does not divide what has no elements, whatever its sharding says
             value = to_numpy(shard.data)
             # Keys of other generators have axes of size 1 behind, by which they are told apart.
             out[shard.index] = (
@@ -305,7 +307,9 @@ def addressable_shards(x: ArrayImpl) -> list[Shard]:
     """The parts of the array that this process holds."""
     check_live(x)
     if x._sharding.num_devices == 1:
-        return [Shard(x._sharding._internal_device_list[0], (slice(None),) * x.ndim, 0, x)]
+        (device,) = x._sharding._internal_device_list
+        here = device.process_index == device.client.process_index()
+        return [Shard(device, (slice(None),) * x.ndim, 0, x)] if here else []
     parts = iter(xla.shard_arrays(x))
     aval = x.aval.update(shape=x._sharding.shard_shape(x.shape), sharding=None)
     kind = x._sharding._memory_kind

@@ -453,6 +453,7 @@ pjrt_client_create_options = _o("jax_pjrt_client_create_options", object, None, 
 heartbeat_timeout = _o("teucer_heartbeat_timeout", int, 30, help="several processes: seconds after which one that gives no sign counts as dead")
 collective_timeout = _o("teucer_collective_timeout", int, 300, help="several processes: seconds that one waits in a program for another to come to it")
 check_programs = _o("teucer_check_programs", bool, True, help="several processes: compare the programs of all before they run")
+check_values = _o("teucer_check_values", bool, True, help="several processes: compare host values of which arrays over all are made")
 enable_recoverability = _o("jax_enable_recoverability", bool, False, help="several processes: those that are left go on when one has failed; else they end, too")
 enable_preemption_service = _o("jax_enable_preemption_service", bool, False, help="several processes: agree on a step to save the state at when one will be preempted (SIGTERM)")
 distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-up of several processes")

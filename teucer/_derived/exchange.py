@@ -19,6 +19,8 @@ from teucer._core.provided import provided
 from teucer._core.stage import stage_flat
 from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
+from teucer._devices.chosen import GSPMDSharding
+from teucer._devices.meshes import Mesh
 from teucer._devices.placement import Placement, placement_of, spread
 from teucer._devices.shardings import (
     NamedSharding,
@@ -27,6 +29,7 @@ from teucer._devices.shardings import (
     devices_of,
     sharded_aval,
 )
+from teucer._devices.specs import PartitionSpec
 from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute
@@ -54,16 +57,17 @@ def exchanged(x: ArrayImpl, sharding: Sharding, copy: bool = False) -> Any:
     if not x._committed or x.is_deleted() or not is_valid_type(x):
         return None
     check_shape(sharding, x.shape)
+    same_devices = old._internal_device_list == sharding._internal_device_list
+    if not same_devices and not (old.is_fully_addressable and sharding.is_fully_addressable):
+        return _between_processes(x, sharding)
     if transfer.same_cut(old, sharding, x.shape):
         return (
             _sent(x, sharding, copy) if old.num_devices > 1 and old.is_fully_addressable else None
         )
     if old.num_devices == 1 and sharding.is_fully_replicated:
         return None
-    if old._internal_device_list == sharding._internal_device_list:
+    if same_devices:
         return _by_program(x, sharding) if isinstance(sharding, NamedSharding) else None
-    if not (old.is_fully_addressable and sharding.is_fully_addressable):
-        return None
     if old.num_devices == sharding.num_devices and isinstance(sharding, NamedSharding):
         mesh = sharding.mesh.update(
             devices=np.array(devices_of(old), object).reshape(sharding.mesh.axis_sizes)
@@ -74,6 +78,80 @@ def exchanged(x: ArrayImpl, sharding: Sharding, copy: bool = False) -> Any:
     if target_of(devices_of(old)[0]).in_host_memory:
         return None  # the host reads the parts where they are
     return _by_parts(x, sharding)
+
+
+def _between_processes(x: ArrayImpl, sharding: Sharding) -> Any:
+    """x, over the devices of several processes, on others of these, or on the same in another
+    order. All processes that hold a part call.
+
+    None for an array of one device. Raises ValueError for a process that is to hold a part and has
+    none, and for a single device.
+    """
+    old = x._sharding
+    if old.num_devices == 1:
+        return None
+    if isinstance(sharding, SingleDeviceSharding):
+        raise ValueError(
+            "When the second argument to `device_put` is a Device, the first argument must be a "
+            "fully addressable array or a non-addressable array with a single device sharding. "
+            f"Got value with devices {x.devices()}\n  x: {typeof(x).str_short()}. Each process "
+            "reads all of it after jax.device_put(x, NamedSharding(mesh, P()))."
+        )
+    before, after = devices_of(old), devices_of(sharding)
+    if set(before) == set(after) and isinstance(sharding, NamedSharding) and not old._sums():
+        return _by_program(_renumbered(x, sharding.mesh), sharding)
+    missing = sorted({d.process_index for d in after} - {d.process_index for d in before})
+    if missing:
+        raise ValueError(
+            f"device_put: processes {missing} hold no part of x: {typeof(x).str_short()}, over the "
+            f"devices of processes {sorted({d.process_index for d in before})}, and cannot be sent "
+            "one.\n  jax.experimental.multihost_utils.process_allgather(x, tiled=True) and "
+            "broadcast_one_to_all bring values to all processes."
+        )
+    whole = everywhere(x)
+    part, everything = whole.addressable_shards[0].data, _bounds((slice(None),) * x.ndim, x.shape)
+    parts = [
+        transfer.put_array(
+            _cut(part, everything, _bounds(index, x.shape)),
+            SingleDeviceSharding(device, memory_kind=sharding._memory_kind),
+        )
+        for device, index in sharding.addressable_devices_indices_map(x.shape).items()
+    ]
+    aval = sharded_aval(typeof(x), sharding)
+    return xla.assemble(aval.carrier, sharding, parts, committed=True)
+
+
+def everywhere(x: ArrayImpl) -> Any:
+    """x, whole on each of its devices."""
+    old = x._sharding
+    mesh = (
+        old.mesh
+        if isinstance(old, NamedSharding)
+        else Mesh(np.array(devices_of(old), object), ("devices",))
+    )
+    return _by_program(x, NamedSharding(mesh, PartitionSpec()))
+
+
+def _renumbered(x: ArrayImpl, mesh: Mesh) -> Any:
+    """x where it is, as a program has it whose devices are those of a mesh in another order."""
+    old, devices = x._sharding, mesh.flat_devices
+    own = [d for d in devices_of(old) if d.process_index == d.client.process_index()]
+    parts = dict(zip(own, xla.shard_arrays(x), strict=True))
+    tiles = old._to_xla_hlo_sharding(x.ndim)
+    sharding: Sharding = NamedSharding(mesh, PartitionSpec(), old._memory_kind)
+    if not tiles.is_replicated():
+        before, numbers = devices_of(old), {d: i for i, d in enumerate(devices)}
+        order = [numbers[before[i]] for i in tiles.tile_assignment_devices()]
+        proto = tiles.to_proto()
+        proto.iota_reshape_dims, proto.iota_transpose_perm = [], []
+        proto.tile_assignment_devices = order
+        sharding = GSPMDSharding(
+            devices, xla.HloSharding.from_proto(proto), memory_kind=old._memory_kind
+        )
+    aval = ShapedArray(x.shape, x.dtype, x.weak_type)
+    return xla.assemble(
+        aval.carrier, sharding, [parts[d] for d in devices if d in parts], committed=True
+    )
 
 
 def _sent(x: ArrayImpl, sharding: object, copy: bool = False) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._arrays import transfer
 from teucer._arrays.arrays import ArrayImpl, to_numpy
 from teucer._arrays.formats import Format, Layout, at_boundary, order_in, order_of
-from teucer._base import dtypes, tracebacks
+from teucer._base import config, dtypes, tracebacks
 from teucer._core import dialects
 from teucer._core.high import refuse_high
 from teucer._core.jaxpr import ClosedJaxpr, Jaxpr
@@ -20,7 +20,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.provided import provided
 from teucer._core.trace import Tracer, current_trace, typeof
 from teucer._core.types import Zero, is_valid_type
-from teucer._devices import backends
+from teucer._devices import backends, compared, processes
 from teucer._devices.meshes import AbstractMesh
 from teucer._devices.placement import with_devices
 from teucer._devices.shardings import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from teucer._core.typing import Arrays, Cotangent, Tangents, Value
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
+    from teucer._xla.pytree import PyTreeDef
 
 
 @dialects.relocates.mark
@@ -195,6 +196,8 @@ def device_put(
             "device_put: may_alias and donate cannot be True at the same time.\n"
             "  What is donated may be written over."
         )
+    if processes.state.client is not None:
+        _compare(leaves, places, tree)
     with explicit_transfer("explicit_device_put"):
         placed = [
             _put_leaf(leaf, where, alias is False)
@@ -216,6 +219,39 @@ def device_put(
                 )  # devices that have kept their place share the buffer
             old.delete()
     return pytrees.tree_unflatten(tree, placed)
+
+
+def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef) -> None:
+    """Check that host values, and arrays that are not committed, are the same in all processes
+    whose devices are to hold them.
+
+    Raises ValueError for arrays that are committed to devices of one process.
+    """
+    named: dict[tuple[int, ...], list[tuple[str, Any]]] = {}
+    for i, (x, where) in enumerate(zip(leaves, places, strict=True)):
+        if where is None or isinstance(x, Tracer) or isinstance(where, Device | MemorySpace):
+            continue
+        held = isinstance(x, ArrayImpl)
+        if held and not x.is_fully_addressable:
+            continue
+        group = compared.group_of(devices_of(transfer.as_sharding(where)))
+        if not group:
+            continue
+        path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i]) if len(leaves) > 1 else ""
+        if held and x._committed:
+            raise ValueError(
+                "device_put's second argument must be a Device or a Sharding which represents "
+                f"addressable devices, but got {where}. Please pass device or Sharding which "
+                f"represents addressable devices.\n    x{path}: {typeof(x).str_short()}, which is "
+                f"on devices of process {processes.state.process_id}\n  Its parts in all "
+                "processes become one array by jax.make_array_from_process_local_data."
+            )
+        if config.check_values.value:
+            extended = dtypes.is_extended(getattr(x, "dtype", None))
+            value = x._key_data() if extended else np.asarray(x)
+            named.setdefault(group, []).append((f"x{path}", np.asarray(value)))
+    for group, values in named.items():
+        compared.compare("device_put", values, group)
 
 
 def _in_other_order(x: ArrayImpl, y: ArrayImpl) -> bool:

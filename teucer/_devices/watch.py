@@ -182,10 +182,19 @@ class Watch:
 
         Raises ProcessFailure if it does not come.
         """
+        return str(self._asked(self._client.blocking_key_value_get, key, group, what))
+
+    def ask_bytes(self, key: str, group: tuple[int, ...], what: str) -> bytes:
+        """As `ask`, for bytes."""
+        return bytes(self._asked(self._client.blocking_key_value_get_bytes, key, group, what))
+
+    def _asked(
+        self, get: Callable[[str, int], Any], key: str, group: tuple[int, ...], what: str
+    ) -> Any:
         deadline = time.monotonic() + config.collective_timeout.value
         while True:
             try:
-                return self._client.blocking_key_value_get(key, 1000)  # type: ignore[no-any-return]
+                return get(key, 1000)
             except XlaRuntimeError as err:
                 failure = err
             self.check(group)

@@ -41,6 +41,8 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
     for x in args:
         if type(x) is ArrayImpl:
             check_live(x)
+    if program.divided:
+        program.refuse_host_values(args)
     taken = itertools.compress(args, program.kept)
     ready = [
         x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)

@@ -28,7 +28,7 @@ from teucer._dimensions.dimensions import (
 from teucer._dynamic.dynamic import results_allowed
 from teucer.lax import _joining, _shapes, _structure
 from teucer.numpy._nonzero import nonzero
-from teucer.numpy._operands import is_unknown
+from teucer.numpy._operands import is_unknown, readable
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size, Value
@@ -444,7 +444,7 @@ def _concrete_mask(mask: Array) -> np.ndarray[Any, Any]:
     value = mask.concrete() if isinstance(mask, Tracer) else mask
     if value is None:
         raise errors.NonConcreteBooleanIndexError(mask)
-    return np.asarray(value)
+    return np.asarray(readable(value))
 
 
 def _as_int(e: Any) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from teucer._arrays.arrays import ArrayImpl
 from teucer._base import dtypes, errors
 from teucer._core.trace import Tracer, typeof
+from teucer._devices import processes
 from teucer._dimensions.dimensions import is_symbolic
 from teucer.lax import _shapes, _structure
 from teucer.numpy._creation import asarray
@@ -105,10 +106,20 @@ def _concrete(x: Any, op: str, what: str) -> Any:
         known = x.concrete()
         if known is None:
             raise errors.ConcretizationTypeError(x, f"{op}: {what}")
-        return known
+        return readable(known)
     if isinstance(x, list | tuple):
         return [_concrete(part, op, what) for part in x]
-    return x
+    return readable(x)
+
+
+def readable(x: Any) -> Any:
+    """A concrete value that this process can read: of an array over several processes, which all
+    ask for it, each gets a copy."""
+    if processes.state.client is None or not isinstance(x, ArrayImpl) or x.is_fully_addressable:
+        return x
+    from teucer._derived.exchange import everywhere  # for arrays over several processes
+
+    return everywhere(x)
 
 
 def index_dtype() -> Any:
