@@ -455,7 +455,7 @@ collective_timeout = _o("teucer_collective_timeout", int, 300, help="several pro
 check_programs = _o("teucer_check_programs", bool, True, help="several processes: compare the programs of all before they run")
 check_values = _o("teucer_check_values", bool, True, help="several processes: compare host values of which arrays over all are made")
 enable_recoverability = _o("jax_enable_recoverability", bool, False, help="several processes: those that are left go on when one has failed; else they end, too")
-enable_preemption_service = _o("jax_enable_preemption_service", bool, False, help="several processes: agree on a step to save the state at when one will be preempted (SIGTERM)")
+enable_preemption_service = _o("jax_enable_preemption_service", bool, True, help="several processes: agree on a step to save the state at when one will be preempted (SIGTERM)")
 distributed_debug = _o("jax_distributed_debug", bool, False, help="log the set-up of several processes")
 
 # Output

@@ -59,6 +59,31 @@ def note_failure(error: BaseException, where: str) -> None:
         _new.append(Failure(error, where))
 
 
+# Those of programs over several devices, which go on: the others would wait for the one that failed
+# in their next collective, until XLA ends the process.
+_put_off: collections.deque[Failure] = collections.deque()
+
+
+def put_off(error: BaseException, where: str) -> None:
+    """Remember what a function raised, until the program that called it has run."""
+    with _lock:
+        _put_off.append(Failure(error, where))
+
+
+def raise_put_off() -> None:
+    """Raise what a function of the program that has just run raised, as the runtime does."""
+    with _lock:
+        if not _put_off:
+            return
+        first = _put_off[0]
+        _put_off.clear()
+    if not isinstance(first.error, Exception):
+        raise first.error
+    err = errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {first.text}")
+    err.add_note(f"In {first.where}.")
+    raise err from first.error
+
+
 def explained(err: BaseException) -> BaseException:
     """An error of the runtime, caused by the exception of the function that failed; or that
     exception, if it ends the process."""

@@ -13,6 +13,7 @@ from teucer._core.types import float0
 from teucer._devices import shardings
 from teucer._devices.placement import Memories, chosen_by_compiler
 from teucer._executables import effects
+from teucer._executables.callbacks import raise_put_off
 from teucer._executables.compile import Executable, LoadedCode, OnDemand
 from teucer._programs.lower import Lowering
 from teucer._xla import arrays as xla_arrays
@@ -211,5 +212,8 @@ class Program:
         if not self.has_effects and not self.callbacks:
             return xla_arrays.execute(self.executable, args, self.handlers)
         outs, token = xla_arrays.execute_with_token(self.executable, args, self.handlers)
+        if self.callbacks and len(self.placement.devices) > 1:
+            token.block_until_ready()
+            raise_put_off()
         effects.watch(token, self)
         return outs

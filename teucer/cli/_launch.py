@@ -20,6 +20,7 @@ from typing import IO
 from teucer._base import config, tracebacks
 from teucer.cli._errors import CommandError
 
+_SAVING = 30.0  # seconds in which processes may save their state when they are told to end
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
 _LAST_LINES = 40
 # What stands below an exception: the note on frames, and what Python prints where it is ended.
@@ -87,6 +88,8 @@ def launch(count: int, devices: int | None, port: int | None, program: Sequence[
     """
     if not program:
         raise CommandError("a program is missing: teucer launch -n 4 program.py.")
+    if not program[0].startswith("-") and not os.path.exists(program[0]):
+        raise CommandError(f"no such file: {program[0]}.")
     address = f"127.0.0.1:{port or _free_port()}"
     command = [sys.executable, "-u", "-m", "teucer", "run", *program]
     processes: list[_Process] = []
@@ -101,11 +104,24 @@ def launch(count: int, devices: int | None, port: int | None, program: Sequence[
         if devices is not None:
             env["JAX_NUM_CPU_DEVICES"] = str(devices)
         processes.append(_Process(number, command, env))
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         _wait(processes, config.enable_recoverability.value)
     except KeyboardInterrupt:
         _end(processes, signal.SIGINT)
+    except _Terminated:
+        _end(processes, signal.SIGTERM, _SAVING)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return _report(processes)
+
+
+class _Terminated(BaseException):
+    """SIGTERM has come."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise _Terminated
 
 
 def _free_port() -> int:
@@ -131,12 +147,12 @@ def _wait(processes: Sequence[_Process], recoverable: bool) -> None:
         time.sleep(0.02)
 
 
-def _end(processes: Sequence[_Process], how: signal.Signals) -> None:
+def _end(processes: Sequence[_Process], how: signal.Signals, grace: float = 3) -> None:
     """Ask processes to end, and end those that do not; a stopped one hears nothing else."""
     for p in processes:
         if p.poll() is None:
             p.popen.send_signal(how)
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + grace
     while time.monotonic() < deadline and any(p.poll() is None for p in processes):
         time.sleep(0.02)
     for p in processes:

@@ -34,7 +34,6 @@ __all__ = [
     "HashablePartial",
     "Out",
     "Shape",
-    "State",
     "SupportsDType",
     "TypedComplex",
     "TypedFloat",
@@ -50,7 +49,6 @@ __all__ = [
     "filter_traceback",
     "full_lower",
     "get_backend",
-    "global_state",
     "include_frame",
     "infer_argnums_and_argnames",
     "merge_lists",
@@ -279,19 +277,6 @@ def include_frame(frame: FrameType) -> bool:
 def register_exclusion(path: str) -> None:
     """Leave frames of files that begin so out of tracebacks."""
     tracebacks.excluded.append(path)
-
-
-@final
-class State:
-    """What processes that work together know of each other; there is one process where nothing was
-    set up."""
-
-    process_id = 0
-    num_processes: int | None = None
-    service = client = preemption_sync_manager = coordinator_address = None
-
-
-global_state = State()
 
 
 @final

@@ -133,7 +133,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "dispatch": ("equinox", {"teucer": "wait_for_tokens=effects_barrier"}),
-    "distributed": ("orbax", {_ADAPTERS: "State global_state"}),
+    "distributed": ("orbax", {"teucer._devices.processes": "State global_state=state"}),
     "dtypes": (
         "equinox, flax, levanter, tinygp",
         {

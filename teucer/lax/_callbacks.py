@@ -32,7 +32,7 @@ from teucer._devices.placement import (
 )
 from teucer._devices.shardings import NamedSharding, SingleDeviceSharding
 from teucer._devices.specs import PartitionSpec
-from teucer._executables.callbacks import note_failure
+from teucer._executables.callbacks import note_failure, put_off
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer._optimize.effects import Effect
@@ -146,10 +146,15 @@ class _Callback(Primitive):
             ctx.module.name_device(device, ctx.named())
         where = f"the {self.name} of {fun_name(callback)}{places.where(ctx.source)}"
 
+        several = ctx.target.in_host_memory and ctx.module.mesh is not None
+
         def call(*args: Array) -> tuple[Any, ...]:
             try:
                 return tuple(_checked(callback(*map(_for_python, args)), result_avals, callback))
             except BaseException as err:  # SystemExit at a prompt too
+                if several:
+                    put_off(err, where)
+                    return tuple(np.zeros(aval.shape, aval.dtype) for aval in result_avals)
                 note_failure(err, where)
                 raise
 
