@@ -49,3 +49,33 @@ def test_callbacks_of_several_devices_are_refused(name):
 def test_callbacks_are_not_transposed(name, text):
     with pytest.raises(ValueError, match=f"{text} do not support transpose"):
         jax.linear_transpose(lambda x: CALLS[name](np.sin, RESULT, x), VALUE)(jnp.ones(8))
+
+
+@pytest.mark.parametrize("kind", ["pure", "debug", "shard_map"])
+def test_an_exception_over_several_devices_is_raised(kind):
+    """Nobody waits in the sum over devices for the one whose callback failed."""
+
+    def fails(x):
+        raise KeyError("bad data")
+
+    def f(x):
+        if kind == "debug":
+            jax.debug.callback(fails, x.sum())
+            return x.sum()
+        return jax.pure_callback(fails, jax.ShapeDtypeStruct(x.shape, x.dtype), x).sum()
+
+    over, program = sharding(), f
+    if kind == "shard_map":
+        program = jax.shard_map(
+            lambda x: jax.lax.psum(f(x), over.spec[0]),
+            mesh=over.mesh,
+            in_specs=over.spec,
+            out_specs=P(),
+        )
+    x = jax.device_put(VALUE, over)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="KeyError: 'bad data'") as caught:
+        jax.jit(program)(x)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "test_callbacks.py" in caught.value.__notes__[0]
+    jax.effects_barrier()
+    assert float(x.sum()) == pytest.approx(VALUE.sum())

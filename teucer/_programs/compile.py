@@ -65,11 +65,6 @@ def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
 def _compile_whole(job: Job) -> Program:
     """The program of a prepared job as one executable."""
     lowering = lower(finished(job))
-    agreement = None
-    if processes.state.client is not None:
-        from teucer._executables.agreement import agree  # for several processes
-
-        agreement = agree(lowering.placement.devices, job.name, lowering.text)
     start = time.perf_counter()
     executable, source = compiler(lowering, job.options)()
     compilations.record(
@@ -83,7 +78,11 @@ def _compile_whole(job: Job) -> Program:
             source,
         )
     )
-    agreement = agreement_of(lowering.placement.devices, job.name, lowering.text, executable)
+    agreement = None
+    if processes.state.client is not None:
+        from teucer._executables.agreement import agreement_of  # for several processes
+
+        agreement = agreement_of(lowering.placement.devices, job.name, lowering.text, executable)
     return Program(executable, lowering, job.jaxpr.out_avals, job.name, agreement=agreement)
 
 
