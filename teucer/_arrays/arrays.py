@@ -137,7 +137,8 @@ def _joined(x: ArrayImpl, shards: Iterable[Shard]) -> np.ndarray[Any, Any]:
     out = np.empty(x.shape, x.dtype)
     for shard in shards:
         if out.size:  # XLA does not divide what has no elements, whatever its sharding says
-            value = to_numpy(shard.data)
+            data: Any = shard.data
+            value = to_numpy(data)
             # Keys of other generators have axes of size 1 behind, by which they are told apart.
             out[shard.index] = (
                 value if value.ndim == out.ndim else value.reshape(out[shard.index].shape)

@@ -231,14 +231,14 @@ def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef)
     for i, (x, where) in enumerate(zip(leaves, places, strict=True)):
         if where is None or isinstance(x, Tracer) or isinstance(where, Device | MemorySpace):
             continue
-        held = isinstance(x, ArrayImpl)
-        if held and not x.is_fully_addressable:
+        array: Any = x if isinstance(x, ArrayImpl) else None
+        if array is not None and not array.is_fully_addressable:
             continue
         group = compared.group_of(devices_of(transfer.as_sharding(where)))
         if not group:
             continue
         path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i]) if len(leaves) > 1 else ""
-        if held and x._committed:
+        if array is not None and array._committed:
             raise ValueError(
                 "device_put's second argument must be a Device or a Sharding which represents "
                 f"addressable devices, but got {where}. Please pass device or Sharding which "
@@ -248,7 +248,7 @@ def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef)
             )
         if config.check_values.value:
             extended = dtypes.is_extended(getattr(x, "dtype", None))
-            value = x._key_data() if extended else np.asarray(x)
+            value = array._key_data() if extended else np.asarray(x)
             named.setdefault(group, []).append((f"x{path}", np.asarray(value)))
     for group, values in named.items():
         compared.compare("device_put", values, group)

@@ -496,6 +496,15 @@ def _places_of(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...]) -> lis
 _single: dict[Any, SingleDeviceSharding] = {}
 
 
+def is_divided(sharding: Sharding | None) -> bool:
+    """Whether a sharding gives several processes parts of their own."""
+    return (
+        sharding is not None
+        and not sharding.is_fully_addressable
+        and not sharding.is_fully_replicated
+    )
+
+
 def single_device_sharding(device: object) -> SingleDeviceSharding:
     """The sharding for the default memory of `device`; one object a device."""
     found = _single.get(device)

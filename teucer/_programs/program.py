@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-import numpy as np
-
 from teucer._arrays import formats
 from teucer._core.types import float0
 from teucer._devices import shardings
@@ -51,15 +49,6 @@ class Steps(NamedTuple):
             for i in drops:
                 values[i] = None
         return [values[i] for i in self.results]
-
-
-def _is_divided(sharding: Any) -> bool:
-    """Whether a sharding gives several processes parts of their own."""
-    return (
-        sharding is not None
-        and not sharding.is_fully_addressable
-        and not sharding.is_fully_replicated
-    )
 
 
 @final
@@ -106,7 +95,7 @@ class Program:
             lowering.has_effects,
         )
         placement = self.placement = lowering.placement
-        self.divided = any(map(_is_divided, placement.ins))
+        self.divided = any(map(shardings.is_divided, placement.ins))
         self.callbacks = lowering.callbacks
         if placement.mesh is None:
             single = shardings.single_device_sharding(placement.device)
@@ -189,22 +178,6 @@ class Program:
     def run(self, args: Sequence[Value]) -> list[Any]:
         """The results for the arguments that it takes, on its devices."""
         return self.start(args) if self.steps is None else self.steps.run(args)
-
-    def refuse_host_values(self, args: Sequence[Value]) -> None:
-        """Raise ValueError for host values of which `jit` was told to give processes parts: each
-        process may have another value."""
-        for x, sharding in zip(args, self.placement.ins, strict=True):
-            if not isinstance(x, xla_arrays.ArrayImpl) and _is_divided(sharding):
-                raise ValueError(
-                    "Passing non-trivial shardings for numpy inputs is not allowed. To fix this "
-                    "error, either specify a replicated sharding explicitly or use "
-                    "`jax.make_array_from_process_local_data(...)` to convert your host local "
-                    "numpy inputs to a jax.Array which you can pass to jit. If the numpy input is "
-                    "the same on each process, then you can use `jax.make_array_from_callback(...)"
-                    f"` to create a `jax.Array` which you can pass to jit. Got arg shape: "
-                    f"{np.shape(x)}, arg value: {x!s:.100}\n    function: {self.name}, "
-                    f"in_shardings: {sharding}"
-                )
 
     def start(self, args: Sequence[Value]) -> list[Any]:
         """The results of its executable. Who waits for effects (`jax.effects_barrier`) waits for

@@ -42,7 +42,9 @@ def execute(program: Program, args: Sequence[Value], *, checked: bool = True) ->
         if type(x) is ArrayImpl:
             check_live(x)
     if program.divided:
-        program.refuse_host_values(args)
+        from teucer._arrays.parts import refuse_host_values  # for several processes
+
+        refuse_host_values(args, program.placement.ins, program.name)
     taken = itertools.compress(args, program.kept)
     ready = [
         x if type(x) is ArrayImpl and x._sharding is sharding else transfer.to_sharding(x, sharding)

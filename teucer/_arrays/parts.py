@@ -1,0 +1,33 @@
+"""Parts of host values: which processes may be given some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from teucer._arrays.arrays import ArrayImpl
+from teucer._devices import shardings
+
+if TYPE_CHECKING:
+    from teucer._core.typing import Value
+
+
+def refuse_host_values(args: Sequence[Value], ins: Sequence[Any], name: str) -> None:
+    """Raise ValueError for host values of which `jit` was told to give processes parts: each
+    process may have another value.
+
+    ins: what `in_shardings` says of each argument. name: the function's.
+    """
+    for x, sharding in zip(args, ins, strict=True):
+        if not isinstance(x, ArrayImpl) and shardings.is_divided(sharding):
+            raise ValueError(
+                "Passing non-trivial shardings for numpy inputs is not allowed. To fix this "
+                "error, either specify a replicated sharding explicitly or use "
+                "`jax.make_array_from_process_local_data(...)` to convert your host local numpy "
+                "inputs to a jax.Array which you can pass to jit. If the numpy input is the same "
+                "on each process, then you can use `jax.make_array_from_callback(...)` to create "
+                f"a `jax.Array` which you can pass to jit. Got arg shape: {np.asarray(x).shape}, "
+                f"arg value: {x!s:.100}\n    function: {name}, in_shardings: {sharding}"
+            )
