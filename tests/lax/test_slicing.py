@@ -88,6 +88,11 @@ def test_gradient_of_an_update_where_indices_are_mapped():
         ),
         (lambda: lax.pad(X, 0.0, [(0, 0, 0)]), ValueError, "length of padding_config"),
         (
+            lambda: lax.pad(X, 0.0, [(1, 2), (0, 0)]),
+            ValueError,
+            r"(?s)padding_config has \(low, high, interior\).*entry: \(1, 2\)",
+        ),
+        (
             lambda: lax.pad(X, 0.0, [(0, 0, -1), (0, 0, 0)]),
             ValueError,
             "interior padding in padding_config",

@@ -149,6 +149,17 @@ def test_unique_parts(axis):
         np.testing.assert_array_equal(g, np.ravel(w) if np.ndim(w) == 1 or w.size == 3 else w)
 
 
+def test_nans_in_either_part_of_complex_numbers_are_one_element():
+    nan = np.nan
+    z = np.array([1 + 1j, nan, 1j, complex(0, nan), 1 + 1j, complex(2, nan)], "complex64")
+    want = np.array([1j, 1 + 1j, nan], "complex64")
+    values, counts = jnp.unique(z, return_counts=True)
+    np.testing.assert_array_equal(values, want)
+    assert counts.tolist() == np.unique(z, return_counts=True)[1].tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(jnp.union1d(z, z), want)
+    assert jnp.unique(z, equal_nan=False).shape == np.unique(z, equal_nan=False).shape
+
+
 def test_unique_records():
     x = np.array([[3, 1], [3, 7]])
     assert jnp.unique_all(x).inverse_indices.tolist() == [[1, 0], [1, 2]]

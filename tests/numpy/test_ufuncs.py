@@ -514,3 +514,23 @@ def test_ldexp_by_a_constant_in_a_program(dtype):
     np.testing.assert_array_equal(got.astype("float32"), [0, 256, np.inf])
     low = jax.jit(lambda x: jnp.ldexp(x, -most - 4))(jnp.array(2.0 ** (most - 1), dtype))
     assert low == 2.0**-5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_spacing_of_any_number_is_numpys(dtype):
+    info = np.finfo(dtype)
+    few = info.smallest_subnormal
+    beyond = info.tiny * 2.0**info.nmant  # spacings are normal numbers from here on
+    parts = [0, few, 5 * few, info.tiny, 2 * info.tiny, 7.5 * info.tiny, 1e-3, 1, info.max, np.inf]
+    parts += [0.75 * beyond, beyond, 2 * beyond, np.nan]
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        x = np.array([*parts, *(-p for p in parts)], dtype)
+        np.testing.assert_array_equal(jnp.spacing(x), np.spacing(x))
+        np.testing.assert_array_equal(jax.jit(jnp.spacing)(x), np.spacing(x))
+
+
+def test_spacing_of_narrow_floats():
+    least = jnp.finfo("bfloat16").smallest_subnormal
+    x = jnp.array([0, 1e-40, 1, -3], "bfloat16")
+    assert jnp.spacing(x).tolist() == [float(least), float(least), 2**-7, -(2**-6)]
+    assert jnp.spacing(jnp.array([0, 1, -3], "float16")).tolist() == [2**-24, 2**-10, -(2**-9)]

@@ -471,3 +471,10 @@ def test_what_is_made_like_a_value_varies_as_it_does(like, wrap):
     np.testing.assert_array_equal(
         np.asarray(summed(value)), value.reshape(4, 2).sum(1, keepdims=True)
     )
+
+
+def test_axes_that_an_explicit_mesh_has_not_are_refused_by_name():
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    for specs in ({"in_specs": P("y"), "out_specs": P()}, {"in_specs": P(), "out_specs": P("y")}):
+        with pytest.raises(ValueError, match=r"names the axes \['y'\], which the mesh does not"):
+            jax.shard_map(lambda x: x, mesh=mesh, **specs)(np.ones(8))

@@ -28,7 +28,6 @@ OTHER = {
     "a.at[0].set(1.)": "one place of one is all: a value made anew, that nothing partitions",
     "jnp.repeat(": "repeats are an axis, which is merged",
     "jax.vmap(lambda c:c.reshape(-1))": "a reshape does not know which axis is the batch's",
-    "a[jnp.array([0])]": "an axis that is cut must not be partitioned, be it of one part",
 }
 
 

@@ -534,7 +534,13 @@ def pad(
 
 
 def _padding(entry: Any) -> tuple[Any, Any, Any]:
-    low, high, interior = _integers(entry)
+    if not isinstance(entry, Sequence | np.ndarray) or len(entry) != 3:
+        raise ValueError(
+            "pad: padding_config has (low, high, interior) for each axis.\n"
+            f"    entry: {entry!r}\n"
+            "  interior is the padding between elements, often 0; jnp.pad takes pairs."
+        )
+    low, high, interior = (as_size(n) for n in entry)
     return low, high, interior
 
 

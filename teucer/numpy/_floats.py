@@ -226,12 +226,23 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
 
 def _spacing(x: Array) -> Any:
     _refuse_complex("jnp.spacing", ValueError, x, "is not defined for complex inputs")
-    dtype = typeof(x).dtype
-    up = lax.nextafter(lax.abs(x), scalar_like(x, np.inf))
-    gap = lax.sub(up, lax.abs(x))
-    return lax.convert_element_type(
-        lax.where_else(lax.lt(x, scalar_like(x, 0)), lax.neg(gap), gap), dtype
-    )
+    # By bits, since XLA flushes the subnormal numbers that most differences are.
+    bits, info = _bits(x)
+
+    def number(n: int) -> Any:
+        return scalar_like(bits, n)
+
+    magnitude = lax.bitwise_and(bits, number(2 ** (info.bits - 1) - 1))
+    exponent = lax.shift_right_logical(magnitude, number(info.nmant))
+    normal = lax.shift_left(lax.sub(exponent, number(info.nmant)), number(info.nmant))
+    subnormal = lax.shift_left(number(1), lax.sub(lax.max(exponent, number(1)), number(1)))
+    gap = lax.where_else(lax.gt(exponent, number(info.nmant)), normal, subnormal)
+    # The number beyond the greatest one is infinite, and nothing is beyond that.
+    infinity = number((2**info.nexp - 1) << info.nmant)
+    gap = lax.where_else(lax.eq(lax.add(magnitude, number(1)), infinity), infinity, gap)
+    gap = lax.bitcast_convert_type(gap, typeof(x).dtype)
+    gap = lax.where_else(lax.lt(x, scalar_like(x, 0)), lax.neg(gap), gap)
+    return lax.where_else(lax.ge(magnitude, infinity), scalar_like(x, np.nan), gap)
 
 
 spacing = unary(

@@ -230,6 +230,7 @@ def _call(
                 f"    {names_of_leaves[i]}"
             )
     avals = [typeof(x) for x in leaves]
+    check_names("in_specs", [s for s in given if isinstance(s, PartitionSpec)], where)
     specs = in_specs_of(names_of_leaves, given, avals, where)
     check_names("in_specs", specs, where)
     check_ranks_and_sizes(f, names_of_leaves, specs, avals, mesh)

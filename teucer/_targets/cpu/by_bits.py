@@ -151,7 +151,8 @@ class _Known:
 
 def _is_subnormal(v: Literal) -> bool:
     value = abs(np.asarray(v.val, v.aval.dtype))
-    return bool(np.any((value > 0) & (value < dtypes.finfo(value.dtype).tiny)))
+    with np.errstate(invalid="ignore"):  # ml_dtypes warn of comparisons with NaN
+        return bool(np.any((value > 0) & (value < dtypes.finfo(value.dtype).tiny)))
 
 
 def _write(eqn: Eqn, known: _Known) -> Write | None:

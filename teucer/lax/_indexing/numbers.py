@@ -348,10 +348,14 @@ def gather_labels(
     x: ShapedArray, indices: ShapedArray, d: Any, slice_sizes: Sequence[int]
 ) -> Labels:
     """An axis taken whole keeps its partition, and so do batch axes; one from which windows are cut
-    must have none. Where no mesh is in force, which could say another layout, it loses its own."""
+    must have none. One of size 1 loses its own, and so do all where no mesh is in force, which
+    could say another layout."""
     own, windows = _whole_windows(x, d.collapsed_slice_dims, d.operand_batching_dims, slice_sizes)
-    if meshes.get_abstract_mesh().empty:
-        own = tuple(("cut", i) if label is None else label for i, label in enumerate(own))
+    loses_all = meshes.get_abstract_mesh().empty
+    own = tuple(
+        ("cut", i) if label is None and (loses_all or x.shape[i] == 1) else label
+        for i, label in enumerate(own)
+    )
     at = _batch_labels(indices, d.start_indices_batching_dims, d.operand_batching_dims)
     return Labels(
         [own, (*at, None)],
