@@ -76,7 +76,7 @@ def row(op: Op, dtype: str, i: int) -> Call:
 
 def lines() -> Iterator[Call]:
     """The lines of calls.txt, of float32 and int32."""
-    from numpy_calls import CALLS, operands
+    from tests.numpy.test_calls import CALLS, operands
 
     for text, dtypes in CALLS:
         for dtype in dtypes:

@@ -129,7 +129,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         raise TypeError(f"check takes a scalar pred as argument, got {pred}")
     shown, tree = pytrees.tree_flatten((fmt_args, fmt_kwargs))
     for x in shown:
-        if not hasattr(x, "dtype"):
+        if not is_valid_type(x):
             raise TypeError(
                 "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
                 f"{x!r} of type {type(x)}."

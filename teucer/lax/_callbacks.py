@@ -515,6 +515,8 @@ def _flat_call(
 
 def _result_avals(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...], Any]:
     leaves, tree = pytrees.tree_flatten(result_shape_dtypes)
+    # Without `jit` arguments that stand for results are numbers.
+    leaves = [typeof(x) if isinstance(x, bool | int | float | complex) else x for x in leaves]
     if any(dtypes.canonicalize_dtype(x.dtype) != x.dtype for x in leaves):
         raise ValueError(
             "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled"

@@ -286,9 +286,12 @@ def _part_text(printer: Any, ref: object, places: Sequence[Any], params: Params)
     )
 
 
-def _of_type(array: Array, aval: RefType) -> Any:
-    """An array that is to be that of a reference, with its weakness."""
-    return array if array.aval is aval.inner else array_ops.convert(array, aval.inner)
+def _of_type(array: Any, aval: RefType) -> Any:
+    """An array that is to be that of a reference, with its weakness; a number without `jit`."""
+    is_number = isinstance(array, bool | int | float | complex)
+    if not is_number and array.aval is aval.inner:
+        return array
+    return array_ops.convert(array, aval.inner)
 
 
 def _placed_as(array: Any, x: object) -> Any:

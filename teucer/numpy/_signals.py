@@ -556,7 +556,7 @@ def corrcoef(
 @fast
 def _normalised(c: Array) -> Any:
     n = c.shape[0]
-    deviation = _elementwise.sqrt(_ufuncs.real(c[positions(n), positions(n)]))
+    deviation = _elementwise.sqrt(_ufuncs.real(c[positions(n), positions(n)])).astype(c.dtype)
     out = c / _structure.reshape(deviation, (n, 1)) / _structure.reshape(deviation, (1, n))
     if dtypes.issubdtype(out.dtype, np.complexfloating):
         return _elementwise.complex(_bounded(_ufuncs.real(out)), _bounded(_ufuncs.imag(out)))

@@ -393,13 +393,19 @@ _INT32_MAX = np.iinfo(np.int32).max
 _safe: set[Any] = set()
 
 
+# Python's numbers, by the kinds of weakly typed arrays.
+_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
+
+
 def check_cast(x: Any, value: Any) -> None:
     """Warn if values do not fit into the dtype of x."""
     kind = type(value)
     if kind is np.ndarray:
         dtype = dtypes.canonicalize_dtype(value.dtype)
     else:
-        dtype = kind if kind in (int, float, complex, bool) else value.dtype
+        dtype = kind if kind in _NUMBERS.values() else value.dtype
+        if kind is not dtype and typeof(value).weak_type:
+            dtype = _NUMBERS[dtype.kind]
     key = (x.dtype, dtype, config.numpy_dtype_promotion.value)
     if key in _safe:
         return

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from teucer import lax
 from teucer import numpy as jnp
 from teucer._base import tracebacks
 from teucer._base.lazy import listing
 from teucer._core.typing import Array
 from teucer.numpy import fft
+from teucer.scipy._operands import along_last
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, DTypeLike
@@ -125,7 +127,7 @@ def _along(
     x = jnp.pad(x[..., :length], [(0, 0)] * (x.ndim - 1) + [(0, max(0, length - x.shape[-1]))])
     parts = (x.real, x.imag) if jnp.issubdtype(x.dtype, jnp.complexfloating) else (x,)
     real, *imaginary = (transform(part, norm == "ortho") for part in parts)
-    return jnp.moveaxis(real + 1j * imaginary[0] if imaginary else real, -1, axis)
+    return jnp.moveaxis(lax.complex(real, imaginary[0]) if imaginary else real, -1, axis)
 
 
 def _order(n: int) -> Any:
@@ -145,14 +147,15 @@ def _rotation(n: int, dtype: DTypeLike) -> Any:
 
 def _forward(x: Array, ortho: bool) -> Any:
     n = x.shape[-1]
-    y = 2 * (fft.fft(x[..., _order(n)]) * _rotation(n, x.dtype)).real
-    return y * _scale(n, x.dtype) if ortho else y
+    y = 2 * (fft.fft(x[..., _order(n)]) * along_last(_rotation(n, x.dtype), x)).real
+    return y * along_last(_scale(n, x.dtype), y) if ortho else y
 
 
 def _inverse(y: Array, ortho: bool) -> Any:
     n = y.shape[-1]
     if ortho:
-        y = y / _scale(n, y.dtype)
+        y = y / along_last(_scale(n, y.dtype), y)
     backwards = jnp.concatenate([jnp.zeros_like(y[..., :1]), y[..., :0:-1]], axis=-1)
-    v = fft.ifft(0.5 * _rotation(n, y.dtype).conj() * (y - 1j * backwards)).real
+    turn = along_last(0.5 * _rotation(n, y.dtype).conj(), y)
+    v = fft.ifft(turn * lax.complex(y, -backwards)).real
     return v[..., np.argsort(_order(n))]

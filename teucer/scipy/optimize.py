@@ -157,7 +157,13 @@ def _descend(
 
     def unfinished(state: _State) -> Any:
         ended = has_converged(state) | state.failed | state.settled
-        return ~ended & (state.nit < limits.iterations) & (state.nfev < limits.evaluations)
+        for count, most in (
+            (state.nit, limits.iterations),
+            (state.nfev, limits.evaluations),
+        ):
+            if most != np.inf:
+                ended = ended | (count >= int(most))
+        return ~ended
 
     def step(state: _State) -> _State:
         way = direction(state.memory, state.g)

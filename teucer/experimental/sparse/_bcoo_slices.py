@@ -221,19 +221,19 @@ def _stacked(
     batch: tuple[int, ...],
 ) -> BCOO:
     """The slices, mapped over the starts, as one array."""
-    found: list[BCOO] = []
+    found: list[tuple[Any, bool]] = []
 
     def one(inside: object, *starts: Value) -> tuple[Any, Any]:
         part = bcoo_squeeze(
             bcoo_dynamic_slice(mat, starts, sizes), dimensions=d.collapsed_slice_dims
         )
-        found[:] = [part]
+        found[:] = [(part.shape, part.unique_indices)]
         return jnp.where(inside, part.data, jnp.zeros((), part.data.dtype)), part.indices
 
     data, indices = vmap(one)(inside, *starts)
-    (part,) = found
+    ((shape, is_unique),) = found
     data, indices = (x.reshape(*batch, *x.shape[1:]) for x in (data, indices))
-    out = BCOO((data, indices), shape=(*batch, *part.shape), unique_indices=part.unique_indices)
+    out = BCOO((data, indices), shape=(*batch, *shape), unique_indices=is_unique)
     order = [a for a in range(out.ndim) if a not in d.offset_dims]
     source = [*order, *d.offset_dims]
     permutation = [source.index(a) for a in range(out.ndim)]

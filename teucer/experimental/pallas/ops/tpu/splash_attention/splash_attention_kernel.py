@@ -164,7 +164,7 @@ class SplashAttentionKernel:
         alike."""
         if self._options.mask is None:
             return self.seen
-        columns = np.arange(keys)
+        columns = np.arange(keys)[None]
         masks = list(dict.fromkeys(self._options.mask.masks))
         each = [mask.sees(self.rows[:, None], columns) for mask in masks]
         if len(masks) == 1:
