@@ -97,7 +97,7 @@ def assert_reduces(name: str, dtype: str, shape: tuple[int, ...]) -> None:
                 # ml_dtypes' comparisons do not keep NaN.
                 want = np.asarray(expected(wide(x), axis=axis)).astype(dtype)
                 agree(jitted(x), want, text)
-    agree(f(jnp.asarray(x), axis=axis), want, f"{text}, eager")
+        agree(f(jnp.asarray(x), axis=axis), want, f"{text}, eager")
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN")
