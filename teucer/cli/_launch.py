@@ -23,6 +23,10 @@ from teucer.cli._errors import CommandError
 _SAVING = 30.0  # seconds in which processes may save their state when they are told to end
 _GRACE = 15.0  # seconds in which the others may find out and say what they were waiting for
 _LAST_LINES = 40
+# What the library of collectives says of each connection, by several threads piece by piece.
+_GLOO = re.compile(
+    r"(\[Gloo\] Rank|is connected to|peer ranks\.|Expected number of connected peer ranks is :|[\d ])+"
+)
 # What stands below an exception: the note on frames, and what Python prints where it is ended.
 _BELOW = (" ", tracebacks.NOTE[:40], "Timeout (", "Thread 0x", "Current thread 0x")
 
@@ -51,6 +55,8 @@ class _Process:
 
     def _copy(self, source: IO[str], target: IO[str]) -> None:
         for line in source:
+            if "peer ranks" in line and _GLOO.fullmatch(line.rstrip()):
+                continue
             if target is sys.stderr:
                 self.errors.append(line.rstrip())
             target.write(
