@@ -25,7 +25,8 @@ _GRACE = 15.0  # seconds in which the others may find out and say what they were
 _LAST_LINES = 40
 # What the library of collectives says of each connection, by several threads piece by piece.
 _GLOO = re.compile(
-    r"(\[Gloo\] Rank|is connected to|peer ranks\.|Expected number of connected peer ranks is :|[\d ])+"
+    r"(\[Gloo\] Rank|is connected to|peer ranks\.|Expected number of connected peer ranks is :"
+    r"|[\d ])+"
 )
 # What stands below an exception: the note on frames, and what Python prints where it is ended.
 _BELOW = (" ", tracebacks.NOTE[:40], "Timeout (", "Thread 0x", "Current thread 0x")
