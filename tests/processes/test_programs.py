@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from processes.faults import FAST, FAULTS, check_fault
@@ -212,20 +211,12 @@ def test_a_program_that_is_not_there_is_said_once():
 
 def test_launch_ends_its_processes_when_it_is_told_to_end(tmp_path):
     program = tmp_path / "waits.py"
-    program.write_text(
-        "import os, pathlib, sys, time\n"
-        "pathlib.Path(sys.argv[1], str(os.getpid())).touch()\ntime.sleep(100)\n"
-    )
-    (tmp_path / "pids").mkdir()
-    command = [sys.executable, "-m", "teucer", "launch", "-n", "2", program, tmp_path / "pids"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as launched:
-        deadline = time.monotonic() + 60
-        while len(list((tmp_path / "pids").iterdir())) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+    program.write_text("import os, threading\nprint(os.getpid())\nthreading.Event().wait()\n")
+    command = [sys.executable, "-m", "teucer", "launch", "-n", "2", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launched:
+        pids = [int(launched.stdout.readline().split()[1]) for _ in range(2)]
         launched.terminate()
         assert launched.wait(60) != 0
-    pids = [int(path.name) for path in (tmp_path / "pids").iterdir()]
-    assert len(pids) == 2
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

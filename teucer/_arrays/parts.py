@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from teucer._devices import shardings
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
+    from teucer._devices.shardings import Sharding
 
 
-def refuse_host_values(args: Sequence[Value], ins: Sequence[Any], name: str) -> None:
+def refuse_host_values(args: Sequence[Value], ins: Sequence[Sharding | None], name: str) -> None:
     """Raise ValueError for host values of which `jit` was told to give processes parts: each
     process may have another value.
 

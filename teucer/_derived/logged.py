@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from teucer._core.trace import typeof
 from teucer._core.types import ShapedArray, is_valid_type
 from teucer._trees import pytrees
 
+if TYPE_CHECKING:
+    from teucer._xla.pytree import PyTree
+
 # Integers travel as floats, since only floats are cotangents: each 16 bits as a float32, exactly.
 _BITS = 16
 
@@ -21,7 +24,7 @@ _BITS = 16
 class Logged(list[Any]):
     """Cotangents of the arguments of a rule that logs, and its logs by name."""
 
-    def __init__(self, cts: Sequence[Any], logs: dict[Any, Any]) -> None:
+    def __init__(self, cts: Sequence[object], logs: dict[object, object]) -> None:
         super().__init__(cts)
         self.logs = logs
 
@@ -72,7 +75,7 @@ def pair_of(result: object, said: tuple[str, str]) -> tuple[Any, dict[Any, Any]]
     return cts, {} if logs is None else logs
 
 
-def check_leaves(logs: dict[Any, Any], name: str) -> None:
+def check_leaves(logs: dict[object, object], name: str) -> None:
     """Raises TypeError for what is no array of numbers."""
     for path, x in pytrees.tree_flatten_with_path(logs)[0]:
         aval = typeof(x) if is_valid_type(x) else None
@@ -83,15 +86,15 @@ def check_leaves(logs: dict[Any, Any], name: str) -> None:
             )
 
 
-def _chunks(aval: Any) -> int:
+def _chunks(aval: ShapedArray) -> int:
     return max(1, int(aval.dtype.itemsize) * 8 // _BITS)
 
 
-def _is_float(aval: Any) -> bool:
+def _is_float(aval: ShapedArray) -> bool:
     return dtypes.issubdtype(aval.dtype, np.inexact)
 
 
-def parts_of(aval: Any) -> list[Any]:
+def parts_of(aval: ShapedArray) -> list[Any]:
     """The types of the inputs whose cotangents an array of a log is."""
     if _is_float(aval):
         return [aval.cotangent_aval()]
@@ -112,10 +115,10 @@ def encoded(x: Any) -> list[Any]:
     return [array_ops.convert(piece, to) for piece in pieces]
 
 
-def decoded(template: Any, parts: Sequence[Any]) -> Any:
+def decoded(template: PyTree, parts: Sequence[Any]) -> Any:
     """The logs, of the form of `template`, whose arrays have these parts."""
 
-    def value(leaf: Any) -> Any:
+    def value(leaf: Leaf | Ran) -> Any:
         if isinstance(leaf, Ran):
             return _index(leaf, parts)
         own = parts[leaf.place : leaf.place + len(parts_of(leaf.aval))]
@@ -143,12 +146,12 @@ def _index(ran: Ran, parts: Sequence[Any]) -> Any:
     return total.astype(np.int32)
 
 
-def marked(rule: Callable[..., Any], of: Callable[..., Any]) -> Callable[..., Any]:
+def marked(rule: Callable[..., object], of: Callable[..., object]) -> Callable[..., Any]:
     """A backward rule that logs if another one does."""
     rule.logs = logs_of(of)  # type: ignore[attr-defined]
     return rule
 
 
-def logs_of(rule: Callable[..., Any]) -> str | None:
+def logs_of(rule: Callable[..., object]) -> str | None:
     """The name of the function whose backward rule logs; None for other rules."""
     return getattr(rule, "logs", None)

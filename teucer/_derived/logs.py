@@ -27,6 +27,7 @@ from teucer._trees import pytrees
 if TYPE_CHECKING:
     from teucer._core.jaxpr import Eqn
     from teucer._core.typing import Value
+    from teucer._xla.pytree import PyTree
 
 
 class Threaded(NamedTuple):
@@ -50,7 +51,7 @@ class _Logs:
         self.template: dict[Any, Any] = {}
         self.ran: dict[Any, tuple[int, int]] = {}
 
-    def take(self, found: Threaded, parts: Sequence[Any]) -> None:
+    def take(self, found: Threaded, parts: Sequence[ShapedArray]) -> None:
         """Those of a program within, whose parts are of these types here."""
         first = len(self.parts)
         self.parts += parts
@@ -59,7 +60,7 @@ class _Logs:
             place = found.ran[name][0]
             self.ran[name] = first + place, parts[place].ndim
 
-    def name(self, name: Any, template: Any) -> None:
+    def name(self, name: object, template: PyTree) -> None:
         if name in self.template:
             raise ValueError(
                 f"Duplicate backward-pass log key {name!r}. Each key must be unique within a "
@@ -68,10 +69,10 @@ class _Logs:
         self.template[name] = template
 
 
-def _moved(template: Any, first: int, parts: Sequence[Any]) -> Any:
+def _moved(template: PyTree, first: int, parts: Sequence[ShapedArray]) -> Any:
     """Logs whose parts begin further behind, and are of other shapes."""
 
-    def moved(leaf: Any) -> Any:
+    def moved(leaf: Leaf | Ran) -> Any:
         if isinstance(leaf, Ran):
             return Ran(tuple(p and (p[0] + first, p[1]) for p in leaf.places))
         return Leaf(leaf.place + first, leaf.aval)

@@ -79,7 +79,7 @@ def constant(text: str) -> Any:
     return hlo.constant(ir.Attribute.parse(text))
 
 
-def broadcast_scalars(sizes: Sequence[Any]) -> Any:
+def broadcast_scalars(sizes: Sequence[object]) -> Any:
     """A vector of scalars, values of i32 each, as a new value."""
     one = ir.RankedTensorType.get((1,), ir.IntegerType.get_signless(32))
     rows = [hlo.reshape(one, size) for size in sizes]
@@ -93,17 +93,17 @@ def broadcast_scalars(sizes: Sequence[Any]) -> Any:
 def custom_call(
     call_target_name: str,
     *,
-    result_types: Sequence[Any],
-    operands: Sequence[Any],
-    backend_config: str | bytes | Mapping[str, Any] = "",
+    result_types: Sequence[object],
+    operands: Sequence[object],
+    backend_config: str | bytes | Mapping[str, object] = "",
     has_side_effect: bool = False,
-    result_shapes: Sequence[Any] | None = None,
+    result_shapes: Sequence[object] | None = None,
     called_computations: Sequence[str] = (),
     api_version: int = 2,
     operand_output_aliases: Mapping[int, int] | None = None,
     operand_layouts: Sequence[Sequence[int]] | None = None,
     result_layouts: Sequence[Sequence[int]] | None = None,
-    extra_attributes: Mapping[str, Any] | None = None,
+    extra_attributes: Mapping[str, object] | None = None,
 ) -> Any:
     """An operation that calls a foreign function.
 
@@ -159,7 +159,7 @@ def _indices(order: Sequence[int], bits: int | None = None) -> Any:
     return ir.DenseIntElementsAttr.get(np.asarray(order, np.int64), type=kind)
 
 
-def flat(values: Any) -> list[Any]:
+def flat(values: object) -> list[Any]:
     """The values that a rule returned: a value, an operation, or sequences of them."""
     if isinstance(values, tuple | list | ir.OpResultList):
         return [y for x in values for y in flat(x)]
@@ -235,7 +235,11 @@ class Draft:
         self.scalars: Sequence[Any] = ()
 
     def define(
-        self, name: str, operands: Sequence[str], results: Sequence[str], body: Callable[..., Any]
+        self,
+        name: str,
+        operands: Sequence[str],
+        results: Sequence[str],
+        body: Callable[..., object],
     ) -> str:
         """Build the function `name` by `body`, called with its arguments in force of a location;
         the module's text.
@@ -299,6 +303,6 @@ class Draft:
         self._declared.add(name)
         return function
 
-    def call(self, function: Any, operands: Sequence[Any]) -> list[Any]:
+    def call(self, function: object, operands: Sequence[object]) -> list[Any]:
         """Call a function of the module; its results."""
         return list(func_dialect.CallOp(function, list(operands)).results)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from teucer._core.typing import Array, Tangents
 
-__all__ = ["bessel_0", "bessel_1"]
-
 # Of I1'(x) = sum of (2k + 1) (x / 2)^(2k) / (2 k! (k + 1)!), as many as count up to |x| = 1.
 _SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(10)]
 

@@ -16,8 +16,6 @@ from teucer.scipy import special
 if TYPE_CHECKING:
     from teucer._core.typing import Array
 
-__all__ = ["log_binomial", "log_poisson"]
-
 
 def log_poisson(k: Array, mu: Array) -> Any:
     """log(mu^k e^-mu / k!) for k, mu >= 0."""
