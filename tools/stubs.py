@@ -54,9 +54,9 @@ INNER = {
         _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
         _references _series _terms _varying _wide _window_shapes _zeta""",
     "teucer.numpy": """
-        _array_methods _bessel _einsum_products _index_keys _indexing _library _linalg_decompositions
-        _linalg_norms _linalg_products _linalg_systems _operands _operators _opt_einsum _others
-        _promotion _reading _reference_views _references _updates _writing""",
+        _array_methods _bessel _einsum_products _index_keys _indexing _library
+        _linalg_decompositions _linalg_norms _linalg_products _linalg_systems _operands _operators
+        _opt_einsum _others _promotion _reading _reference_views _references _updates _writing""",
 }
 TABLE = re.compile(r"(?<=^_SOURCES = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
 # The module of jnp whose functions are made by rows of lax.

@@ -31,7 +31,9 @@ def remaining(ndim: int, *taken: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i not in used)
 
 
-def roles_of(ndims: tuple[int, int], dimension_numbers: Any) -> tuple[Roles, Roles]:
+def roles_of(
+    ndims: tuple[int, int], dimension_numbers: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[Roles, Roles]:
     """Of the axes of lhs and of rhs; ndims: how many they have."""
     contract, batch = dimension_numbers
     lhs, rhs = (

@@ -197,7 +197,7 @@ class DotGeneral(Primitive):
         lhs: ShapedArray,
         rhs: ShapedArray,
         *,
-        dimension_numbers: object,
+        dimension_numbers: DotDimensionNumbers,
         precision: object,
         preferred_element_type: DTypeLike,
         out_sharding: Partition | None = None,
