@@ -32,12 +32,13 @@ def remaining(ndim: int, *taken: Sequence[int]) -> tuple[int, ...]:
 
 
 def roles_of(
-    ndims: tuple[int, int], dimension_numbers: Sequence[Sequence[tuple[int, ...]]]
+    ndims: tuple[int, int], dimension_numbers: Sequence[Sequence[Sequence[int]]]
 ) -> tuple[Roles, Roles]:
     """Of the axes of lhs and of rhs; ndims: how many they have."""
     contract, batch = dimension_numbers
     lhs, rhs = (
-        Roles(batch[i], contract[i], remaining(ndims[i], batch[i], contract[i])) for i in (0, 1)
+        Roles(tuple(batch[i]), tuple(contract[i]), remaining(ndims[i], batch[i], contract[i]))
+        for i in (0, 1)
     )
     return lhs, rhs
 
