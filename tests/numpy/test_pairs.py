@@ -17,6 +17,7 @@ ORDERS = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "hypot": (jnp.hypot, mp.hypot),
     "arctan2": (jnp.arctan2, mp.atan2),
+    "divide": (jnp.divide, lambda x, y: x / y),
 }
 
 

@@ -226,7 +226,7 @@ div_p, div = binary(
     "div",
     NUMERIC,
     "divide",
-    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2))),
+    (lambda t, z, x, y: div(t, y), lambda t, z, x, y: div(mul(neg(t), z), y)),
     # XLA multiplies by the reciprocal of a scalar divisor, itself rounded.
     Checked(-9, 9, 1, "formulas.towards_zero", given=_divided, ulp_of={"float16": 2}),
     (
