@@ -3,6 +3,7 @@
 from teucer._devices.joining import initialize as initialize
 from teucer._devices.joining import is_initialized as is_initialized
 from teucer._devices.joining import shutdown as shutdown
+from teucer._devices.processes import DifferentValues as DifferentValues
 from teucer._devices.processes import ProcessFailure as ProcessFailure
 
-__all__ = ["ProcessFailure", "initialize", "is_initialized", "shutdown"]
+__all__ = ["DifferentValues", "ProcessFailure", "initialize", "is_initialized", "shutdown"]

@@ -3,6 +3,7 @@
 `test_laws.py` starts them once; a line says of each whether it held in this process.
 """
 
+import pickle
 import re
 import sys
 import traceback
@@ -156,6 +157,10 @@ def what_is_held_can_be_read():
     w = laid(value, over(P(None, "model"), shape=(-1, n), names=("data", "model")))
     same(w, value)
     assert w.tolist() == value.tolist() and jax.device_get(w).sum() == value.sum()
+    assert str(w) == str(value) and repr(w) == repr(jnp.asarray(value))
+    same(pickle.loads(pickle.dumps(w)), value)
+    far = jax.device_put(value, jax.devices()[-1])
+    assert ("shape=" in repr(far)) is (jax.process_index() == 0)
     divided = laid(value.T, over(P("data"), shape=(-1, n), names=("data", "model")))
     raises(RuntimeError, "process_allgather", lambda: np.asarray(divided))
 

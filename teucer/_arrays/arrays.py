@@ -94,10 +94,7 @@ def to_numpy(x: ArrayImpl) -> np.ndarray[Any, Any]:
 def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
     """The values of an array that other processes hold, too: what this one holds, if that is
     all."""
-    held = x.addressable_shards
-    parts = {repr(shard.index): shard for shard in held}
-    placed = {repr(index) for _, index, _ in _placed_parts(x)} if held else set()
-    if not held or placed - set(parts) or x._sharding._sums():
+    if not _is_legible(x):
         raise RuntimeError(
             "Fetching value for `jax.Array` that spans non-addressable (non process local) "
             f"devices is not possible.\n    x: {x.aval.str_short()}, sharding {x.sharding}\n"
@@ -105,7 +102,7 @@ def _elsewhere(x: ArrayImpl) -> np.ndarray[Any, Any]:
             "jax.experimental.multihost_utils.process_allgather(x, tiled=True)."
         )
     try:
-        return _joined(x, parts.values())
+        return _joined(x, {repr(shard.index): shard for shard in x.addressable_shards}.values())
     except XlaRuntimeError as err:
         raise processes.explained(err) from err
 
@@ -463,7 +460,12 @@ def __repr__(x: ArrayImpl) -> str:
 
 def _is_legible(x: ArrayImpl) -> bool:
     """Whether this process has all values, and none are still to be summed."""
-    return (x.is_fully_addressable or x.is_fully_replicated) and not x._sharding._sums()
+    if x._sharding._sums():
+        return False
+    if x.is_fully_addressable:
+        return True
+    held = {repr(shard.index) for shard in x.addressable_shards}
+    return bool(held) and held == {repr(index) for _, index, _ in _placed_parts(x)}
 
 
 def array_text(value: HostArray, name: str) -> str:

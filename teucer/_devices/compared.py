@@ -15,15 +15,10 @@ import numpy as np
 
 from teucer._base import source
 from teucer._devices import processes
+from teucer._devices.processes import DifferentValues
 
 _LONGEST = 1 << 20  # bytes of a value that processes show each other
 _counts: collections.Counter[tuple[int, ...]] = collections.Counter()
-
-
-class DifferentValues(AssertionError):
-    """Processes gave different values where all must give the same."""
-
-    __module__ = "teucer.distributed"
 
 
 def group_of(devices: Sequence[Any]) -> tuple[int, ...]:

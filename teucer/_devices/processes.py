@@ -25,6 +25,12 @@ class ProcessFailure(RuntimeError):
         self.processes = processes
 
 
+class DifferentValues(AssertionError):
+    """Processes gave different values where all must give the same."""
+
+    __module__ = "teucer.distributed"
+
+
 class State:
     """This process among the others. Libraries read these fields by JAX's names."""
 
