@@ -23,7 +23,7 @@ def test_few_calls_are_in_flight():
     watch, results = Watch(None, 0, 2, "nowhere", 5, lambda: None), []
     with config.check_programs(False):
         for _ in range(50):
-            call = watch.begin((0, 1), "f", "its hash")
+            call = watch.begin((0, 1), "f", "its hash", str)
             assert sum(not r.ready for r in results) < 17
             results.append(Result())
             call.results = results[-1:]

@@ -344,9 +344,21 @@ def _part(part: ArrayImpl, aval: ShapedArray, device: Device, memory_kind: str |
 
 
 @_member
+def _check_if_deleted(x: ArrayImpl) -> None:
+    """Raise RuntimeError if the buffer is gone. Libraries call this."""
+    check_live(x)
+
+
+@_member
 def addressable_data(x: ArrayImpl, index: int) -> Any:
     """The values of the index-th part that this process holds."""
-    return x.addressable_shards[index].data
+    shards = x.addressable_shards
+    if not shards:
+        raise RuntimeError(
+            "FullyReplicatedShard: Array has no addressable shards.\n"
+            f"    x: {x.aval.str_short()}, on devices of other processes: {x.sharding}"
+        )
+    return shards[index].data
 
 
 @_member
@@ -454,7 +466,7 @@ def __repr__(x: ArrayImpl) -> str:
         return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not _is_legible(x):
-        return f"Array(shape={x.shape}, {name}, sharding={x.sharding})"
+        return f"Array(shape={x.shape}, {name})"
     return array_text(to_numpy(x), name)
 
 

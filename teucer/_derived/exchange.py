@@ -34,6 +34,7 @@ from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute
 from teucer._xla import arrays as xla
+from teucer._xla.client import XlaRuntimeError
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -89,7 +90,7 @@ def _between_processes(x: ArrayImpl, sharding: Sharding) -> Any:
     """
     old = x._sharding
     if old.num_devices == 1:
-        return None
+        return _sent_on(x, sharding) if sharding.num_devices == 1 else None
     if isinstance(sharding, SingleDeviceSharding):
         raise ValueError(
             "When the second argument to `device_put` is a Device, the first argument must be a "
@@ -119,6 +120,21 @@ def _between_processes(x: ArrayImpl, sharding: Sharding) -> Any:
     ]
     aval = sharded_aval(typeof(x), sharding)
     return xla.assemble(aval.carrier, sharding, parts, committed=True)
+
+
+def _sent_on(x: ArrayImpl, sharding: Sharding) -> Any:
+    """An array of one device on one of another process, if the runtime can send it."""
+    try:
+        return transfer.put_array(x, sharding)
+    except XlaRuntimeError as err:
+        if "Cross-host transfers" not in str(err):
+            raise
+        raise ValueError(
+            f"device_put: the backend {devices_of(sharding)[0].platform} does not support "
+            f"cross-host device transfers, from {x._sharding} to {sharding}.\n  Give it as an "
+            "array over both devices, NamedSharding(mesh, P()), or send values with "
+            "jax.experimental.multihost_utils.broadcast_one_to_all."
+        ) from err
 
 
 def everywhere(x: ArrayImpl) -> Any:
