@@ -34,7 +34,6 @@ from teucer._programs.compile import program_for
 from teucer._programs.job import Job
 from teucer._programs.run import execute
 from teucer._xla import arrays as xla
-from teucer._xla.client import XlaRuntimeError
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value
@@ -124,17 +123,15 @@ def _between_processes(x: ArrayImpl, sharding: Sharding) -> Any:
 
 def _sent_on(x: ArrayImpl, sharding: Sharding) -> Any:
     """An array of one device on one of another process, if the runtime can send it."""
-    try:
-        return transfer.put_array(x, sharding)
-    except XlaRuntimeError as err:
-        if "Cross-host transfers" not in str(err):
-            raise
+    (old,), (new,) = devices_of(x._sharding), devices_of(sharding)
+    if old.process_index != new.process_index and target_of(new).in_host_memory:
         raise ValueError(
-            f"device_put: the backend {devices_of(sharding)[0].platform} does not support "
-            f"cross-host device transfers, from {x._sharding} to {sharding}.\n  Give it as an "
-            "array over both devices, NamedSharding(mesh, P()), or send values with "
+            f"device_put: the backend {new.platform} does not support cross-host device "
+            f"transfers, from {old} to {new}.\n  Give it as an array over both devices, "
+            "NamedSharding(mesh, P()), or send values with "
             "jax.experimental.multihost_utils.broadcast_one_to_all."
-        ) from err
+        )
+    return None
 
 
 def everywhere(x: ArrayImpl) -> Any:
