@@ -12,7 +12,7 @@
 #   make accuracy       errors of functions in ulp
 #   make guard          known answers against the installed jaxlib: values, times, memory
 #   make conformance    JAX's published tests, where they are laid out; conformance-2026, those
-#                       of August 2026
+#                       of August 2026; conformance-processes, those of several processes
 #   make docs           the documentation site
 #   make mutants        changes to the library that tests must notice; drawn by chance in a package:
 #                       PART=lax/_sorting.py, or PART=random
@@ -44,7 +44,7 @@ TOUCH_JAXLIB := tests/arrays tests/devices tests/executables tests/ffi tests/cor
 SETUP_INPUTS := pyproject.toml Makefile
 
 .PHONY: help setup run test test-all test-oldest test-matrix bench bench-corpus bench-ops accuracy \
-    guard conformance conformance-2026 docs mutants lint format clean
+    guard conformance conformance-2026 conformance-processes docs mutants lint format clean
 
 need_python = @test -n "$(1)" || { echo "No Python $(2) found. Install one, with 'pyenv install" \
     "$(2)' for instance, or name it: make $(3)=/path/to/python" >&2; exit 1; }
@@ -148,6 +148,16 @@ conformance-2026: .venv/.installed
 	$(BIN)/python $(PIP_INSTALL) absl-py hypothesis mpmath pillow portpicker cloudpickle flatbuffers \
 	    filelock matplotlib
 	$(BIN)/python tools/conformance/habit.py --release 2026-08 $(JAX_TESTS_2026) $(FILES)
+
+# Those of several processes, in 2 of 2 devices and in 4 of 2; what JAX passes and Teucer does not.
+CONFORMANCE := tools/conformance/processes
+conformance-processes: .venv/.installed
+	$(BIN)/python $(PIP_INSTALL) absl-py hypothesis portpicker cloudpickle
+	for n in 2 4; do $(BIN)/python $(CONFORMANCE)/run_multiprocess.py --impl teucer \
+	    --python $(abspath $(BIN))/python --jax-src $(abspath $(JAX_TESTS_2026)) --processes $$n \
+	    --devices 2 --work /tmp/teucer-processes-$$n --out /tmp/teucer-processes-$$n.json \
+	    && $(BIN)/python $(CONFORMANCE)/run_multiprocess.py --compare \
+	    $(CONFORMANCE)/ceiling_$${n}x2.json /tmp/teucer-processes-$$n.json; done
 
 format: .venv/.installed
 	$(BIN)/ruff check --fix .

@@ -119,7 +119,7 @@ def values_said_to_be_the_same_are_compared():
         for x in (value + me, jnp.asarray(value + me), (value + me).astype("float16")):
             text = raises(
                 AssertionError,
-                "x is not the same on each process",
+                "x passed to device_put is not the same on each process",
                 lambda: jax.device_put(x, where),
             )
             assert "process 0: 0.0 at [0]" in text and "process 1: 1.0 at [0]" in text

@@ -112,7 +112,7 @@ def _difference(
     else:
         texts = _elements(x, a, b)
     return (
-        f"{what}: {name} is not the same on each process."
+        f"{name} passed to {what} is not the same on each process."
         f"\n    process {first}: {texts[0]}\n    process {other}: {texts[1]}{_REMEDY}"
     )
 
