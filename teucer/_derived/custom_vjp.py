@@ -403,8 +403,8 @@ class custom_vjp(CustomFunction):
         ... def f(x):
         ...     return jnp.sin(x)
         >>> f.defvjp_with_logs(lambda x: (f(x), x), lambda x, ct: ((ct * x,), {"ct": ct}))
-        >>> jax.vjp(f, 2.)[1].with_logs(1.)[1]
-        {'ct': Array(1., dtype=float32, weak_type=True)}
+        >>> jax.vjp(f, 2.)[1].with_logs(jnp.float32(1))[1]
+        {'ct': Array(1., dtype=float32)}
         """
         self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
         self.logs = True
