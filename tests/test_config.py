@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import json
 import logging
 import os
 import re
@@ -528,3 +529,22 @@ def test_options_live_as_long_as_jaxlib_reads_them():
     del context
     gc.collect()
     assert any(isinstance(o, options.Option) and o.name == name for o in gc.get_objects())
+
+
+# Options whose default is not JAX's, with the reason.
+OTHER_DEFAULTS = {
+    "jax_persistent_cache_min_compile_time_secs": "entries are small and read in a millisecond",
+}
+
+
+def test_options_have_the_defaults_of_jax():
+    """In a new process: defaults.json says the values, and its program where they come from."""
+    of_jax = json.loads((Path(__file__).parent / "data" / "defaults.json").read_text())["defaults"]
+    code = "import json, teucer; print(json.dumps(dict(teucer.config.values), default=str))"
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "TEUCER_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    own = json.loads(done.stdout)
+    assert set(of_jax) <= set(own)
+    assert {name for name, value in of_jax.items() if own[name] != value} == set(OTHER_DEFAULTS)
