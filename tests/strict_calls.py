@@ -10,7 +10,6 @@ import doctest
 import importlib
 import inspect
 import io
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -88,13 +87,14 @@ def lines() -> Iterator[Call]:
 
 
 def modules() -> Iterator[Any]:
-    """All modules but those that change the process, or ask for what may be absent."""
-    yield jax
-    for found in pkgutil.walk_packages(jax.__path__, "teucer."):
-        if not found.name.startswith(("teucer.compat", "teucer.cli", "teucer.__main__")) and (
-            "jax2tf" not in found.name
-        ):
-            yield importlib.import_module(found.name)
+    """All modules but those that change the process (`compat` takes JAX's name when it is
+    imported), or ask for what may be absent."""
+    (root,) = jax.__path__
+    for path in sorted(Path(root).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if not {"compat", "cli", "__main__", "jax2tf"}.intersection(parts):
+            name = ".".join(["teucer", *parts]).removesuffix(".__init__")
+            yield importlib.import_module(name)
 
 
 def examples() -> Iterator[Call]:

@@ -145,6 +145,7 @@ def complaints(calls, settings):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of calls that warn under no setting, too
 @pytest.mark.parametrize("part", range(8))
 def test_all_lines(part):
     """Lines of calls.txt mix dtypes, so strict dtypes are not asked of them."""
@@ -166,6 +167,7 @@ CONTRADICTED = {
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of calls that warn under no setting, too
 @pytest.mark.parametrize("part", range(20))
 def test_all_examples(part):
     calls, wrong = list(examples())[part::20], []
@@ -176,6 +178,7 @@ def test_all_examples(part):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of calls that warn under no setting, too
 @pytest.mark.parametrize("part", range(20))
 def test_all_rows(part):
     settings = [s for s in SETTINGS if s not in ("nans", "64 bits")]

@@ -128,7 +128,7 @@ def bicgstab(
         start = x0, r, jnp.zeros_like(r), jnp.zeros_like(r), one, one, one, 0, False
         steps = _steps(maxiter, b)
         return lax.while_loop(
-            lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & ~s[8], step, start
+            lambda s: (_norm(s[1]) > limit) & (s[7] < steps) & jnp.logical_not(s[8]), step, start
         )[0]
 
     return _solved("bicgstab", method, A, b, x0, M, any_shape=True), None
