@@ -233,7 +233,8 @@ def test_bessel_derivatives_are_right_relative_to_themselves(name: str, dtype: s
                 for j in range(k + 1)
             ]
             want = [float(sum(column) / 2**k) for column in zip(*terms, strict=True)]
-            rtol = 8 * float(np.finfo(dtype).eps)
+            # Of a third derivative more terms cancel beside 1.
+            rtol = (10 if k == 3 else 8) * float(np.finfo(dtype).eps)
             np.testing.assert_allclose(jax.vmap(f)(x), want, rtol=rtol)
             np.testing.assert_allclose(jax.jit(jax.vmap(f))(x), want, rtol=rtol)
             f = jax.grad(f)

@@ -466,7 +466,8 @@ def __repr__(x: ArrayImpl) -> str:
         return f"Array({x.shape}, dtype={x.dtype.name}) overlaying:\n{x._key_data()}"
     name = f"dtype={x.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "")
     if not _is_legible(x):
-        return f"Array(shape={x.shape}, {name})"
+        where = f", sharding={x.sharding}" if x._sharding._sums() else ""
+        return f"Array(shape={x.shape}, {name}{where})"
     return array_text(to_numpy(x), name)
 
 
