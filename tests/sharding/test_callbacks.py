@@ -51,9 +51,11 @@ def test_callbacks_are_not_transposed(name, text):
         jax.linear_transpose(lambda x: CALLS[name](np.sin, RESULT, x), VALUE)(jnp.ones(8))
 
 
+@pytest.mark.parametrize("devices", [1, 8], ids=["one device", "eight"])
 @pytest.mark.parametrize("kind", ["pure", "debug", "shard_map"])
-def test_an_exception_over_several_devices_is_raised(kind):
-    """Nobody waits in the sum over devices for the one whose callback failed."""
+def test_an_exception_over_several_devices_is_raised(kind, devices):
+    """Nobody waits in the sum over devices for the one whose callback failed. A mesh may have one
+    device."""
 
     def fails(x):
         raise KeyError("bad data")
@@ -64,7 +66,8 @@ def test_an_exception_over_several_devices_is_raised(kind):
             return x.sum()
         return jax.pure_callback(fails, jax.ShapeDtypeStruct(x.shape, x.dtype), x).sum()
 
-    over, program = sharding(), f
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    over, program = NamedSharding(mesh, P("x")), f
     if kind == "shard_map":
         program = jax.shard_map(
             lambda x: jax.lax.psum(f(x), over.spec[0]),

@@ -231,6 +231,7 @@ def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef)
     Raises ValueError for arrays that are committed to devices of one process.
     """
     named: dict[tuple[int, ...], list[tuple[str, Any]]] = {}
+    paths = list(pytrees.leaf_paths(tree))
     for i, (x, where) in enumerate(zip(leaves, places, strict=True)):
         if where is None or isinstance(x, Tracer) or isinstance(where, Device | MemorySpace):
             continue
@@ -240,7 +241,7 @@ def _compare(leaves: Sequence[Value], places: Sequence[object], tree: PyTreeDef)
         group = compared.group_of(devices_of(transfer.as_sharding(where)))
         if not group:
             continue
-        path = pytrees.keystr(list(pytrees.leaf_paths(tree))[i]) if len(leaves) > 1 else ""
+        path = pytrees.keystr(paths[i]) if len(leaves) > 1 else ""
         if array is not None and array._committed:
             raise ValueError(
                 "device_put's second argument must be a Device or a Sharding which represents "

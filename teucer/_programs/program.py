@@ -185,7 +185,7 @@ class Program:
         if not self.has_effects and not self.callbacks:
             return xla_arrays.execute(self.executable, args, self.handlers)
         outs, token = xla_arrays.execute_with_token(self.executable, args, self.handlers)
-        if self.callbacks and len(self.placement.devices) > 1:
+        if self.callbacks and self.placement.mesh is not None:
             token.block_until_ready()
             raise_put_off()
         effects.watch(token, self)
