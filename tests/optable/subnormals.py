@@ -1,7 +1,7 @@
 """The rows of the table at subnormal operands, written to a file: run as a program by
 test_subnormals.py, for processors of several kinds.
 
-usage: python subnormals.py FILE
+usage: python subnormals.py FILE [PART PARTS]
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def _comparable(y: Any) -> Any:
 
 
 if __name__ == "__main__":
+    part, parts = map(int, sys.argv[2:4]) if len(sys.argv) > 2 else (0, 1)
     table = {
         (name, dtype): results(op, dtype)
-        for name, op in all_ops().items()
+        for name, op in list(all_ops().items())[part::parts]
         for dtype in op.dtypes
         if dtype in FLOATS
     }
