@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 tanh = jnp.tanh
 
 
-def _array(name: str, x: ArrayLike) -> Any:
+def _array(name: str, x: ArrayLike) -> Array:
     """`x` as an array; TypeError if it is not an array or a number."""
     check_arraylike(name, x)
     return jnp.asarray(x)
 
 
-def _inexact(x: Array) -> Any:
+def _inexact(x: Array) -> Array:
     """`x` as an array of inexact dtype."""
     return promote_dtypes("nn", INEXACT, x)[0]
 

@@ -137,9 +137,9 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     >>> log_softmax(jnp.array([0., 0.]))
     Array([-0.6931472, -0.6931472], dtype=float32)
     """
-    (x,) = promote_dtypes("log_softmax", INEXACT, x)
-    largest = jnp.max(x, axis, where=where, initial=-jnp.inf, keepdims=True)
-    safe = x if where is None else jnp.where(where, x, -jnp.inf)
+    (scores,) = promote_dtypes("log_softmax", INEXACT, x)
+    largest = jnp.max(scores, axis, where=where, initial=-jnp.inf, keepdims=True)
+    safe = scores if where is None else jnp.where(where, scores, -jnp.inf)
     shifted = safe - lax.stop_gradient(largest)
     result = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True))
     return result if where is None else jnp.where(where, result, -jnp.inf)

@@ -88,7 +88,7 @@ def _rounds(size: float) -> int:
     return math.ceil(3 * math.log(min(max(1, size), _MOST)) / math.log(_MOST))
 
 
-def _sorted_by(numbers: object, axis: int, x: Array) -> Any:
+def _sorted_by(numbers: Array, axis: int, x: Array) -> Any:
     return sort((numbers, x), axis, num_keys=1)[1]
 
 
@@ -159,9 +159,10 @@ def choice(
     """
     typed, _ = one_key("choice", key)
     size = as_shape("choice", shape)
-    aval = typeof(parameter("choice", a, 1))
+    given = parameter("choice", a, 1)
+    aval = typeof(given)
     axis = canonical_axis(axis, aval.ndim or 1)
-    n = aval.shape[axis] if aval.shape else a if is_symbolic(a) else int(a)
+    n = aval.shape[axis] if aval.shape else given if is_symbolic(a) else int(given)
     draws = math.prod(size)
     if draws == 0:
         return full(size, 0, aval.dtype)

@@ -76,46 +76,46 @@ class _Floats:
     def __init__(self, x: Any) -> None:
         self.x = x
 
-    def _other(self, y: ArrayLike) -> Any:
+    def _other(self, y: _Floats | float) -> Any:
         return y.x if isinstance(y, _Floats) else scalar(y, typeof(self.x).dtype)
 
-    def __add__(self, y: ArrayLike) -> _Floats:
+    def __add__(self, y: _Floats | float) -> _Floats:
         return _Floats(add(self.x, self._other(y)))
 
-    def __radd__(self, y: ArrayLike) -> _Floats:
+    def __radd__(self, y: _Floats | float) -> _Floats:
         return _Floats(add(self._other(y), self.x))
 
-    def __sub__(self, y: ArrayLike) -> _Floats:
+    def __sub__(self, y: _Floats | float) -> _Floats:
         return _Floats(sub(self.x, self._other(y)))
 
-    def __rsub__(self, y: ArrayLike) -> _Floats:
+    def __rsub__(self, y: _Floats | float) -> _Floats:
         return _Floats(sub(self._other(y), self.x))
 
-    def __mul__(self, y: ArrayLike) -> _Floats:
+    def __mul__(self, y: _Floats | float) -> _Floats:
         return _Floats(mul(self.x, self._other(y)))
 
-    def __rmul__(self, y: ArrayLike) -> _Floats:
+    def __rmul__(self, y: _Floats | float) -> _Floats:
         return _Floats(mul(self._other(y), self.x))
 
-    def __truediv__(self, y: ArrayLike) -> _Floats:
+    def __truediv__(self, y: _Floats | float) -> _Floats:
         return _Floats(div(self.x, self._other(y)))
 
-    def __rtruediv__(self, y: ArrayLike) -> _Floats:
+    def __rtruediv__(self, y: _Floats | float) -> _Floats:
         return _Floats(div(self._other(y), self.x))
 
     def __neg__(self) -> _Floats:
         return _Floats(neg(self.x))
 
-    def __lt__(self, y: ArrayLike) -> Any:
+    def __lt__(self, y: _Floats | float) -> Any:
         return lt(self.x, self._other(y))
 
-    def __le__(self, y: ArrayLike) -> Any:
+    def __le__(self, y: _Floats | float) -> Any:
         return le(self.x, self._other(y))
 
-    def __gt__(self, y: ArrayLike) -> Any:
+    def __gt__(self, y: _Floats | float) -> Any:
         return gt(self.x, self._other(y))
 
-    def __ge__(self, y: ArrayLike) -> Any:
+    def __ge__(self, y: _Floats | float) -> Any:
         return ge(self.x, self._other(y))
 
     def through(self, f: Any) -> _Floats:

@@ -154,7 +154,7 @@ def _samples(own: Any, alpha: Any, log_space: bool, alone: bool) -> Any:
         return alpha
     operands = reshape(own, (size,)), reshape(alpha, (size,))
     if alone:
-        samples = map(lambda pair: _one(*pair, log_space), operands)
+        samples = map(lambda pair: _one(pair[0], pair[1], log_space), operands)
     else:
         samples = vmap(lambda k, a: _one(k, a, log_space))(*operands)
     return reshape(samples, np.shape(alpha))

@@ -8,6 +8,7 @@ numbers; what draws from a key, or splits it, uses its number up; what makes key
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -148,7 +149,7 @@ def _walk(walk: Keys, jaxpr: Jaxpr, inputs: Sequence[Numbers | None]) -> list[Nu
         ):
             rule = (
                 RULES.get(eqn.primitive)
-                or RULES.get(structure.kind_of(eqn.primitive))
+                or RULES.get(structure.kind_of(eqn.primitive) or eqn.primitive)
                 or (_called if has_jaxprs else _unknown)
             )
             env.update(zip(eqn.outvars, rule(walk, eqn, operands), strict=True))
@@ -404,11 +405,12 @@ def note_use(jaxpr: Jaxpr, args: Sequence[Any], what: str) -> None:
             )
         taken[id(x)] = x, before | mask
     for i, (x, mask) in taken.items():
-        _used[i] = (
-            weakref.ref(x, lambda _, i=i: _used.pop(i, None)),
-            mask,
-            source.describe(source.here()),
-        )  # type: ignore[misc]
+        reference = weakref.ref(x, functools.partial(_forget, i))
+        _used[i] = reference, mask, source.describe(source.here())
+
+
+def _forget(place: int, _: object) -> None:
+    _used.pop(place, None)
 
 
 def _used_before(x: Array) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 import numpy as np
 
@@ -333,6 +333,22 @@ def _reduced_tangents(q: Array, r: Array, t: ArrayLike) -> Any:
     return dq, dr
 
 
+@overload
+def qr(
+    x: ArrayLike,
+    *,
+    pivoting: Literal[False] = ...,
+    full_matrices: bool = ...,
+    use_magma: bool | None = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def qr(
+    x: ArrayLike,
+    *,
+    pivoting: bool,
+    full_matrices: bool = ...,
+    use_magma: bool | None = ...,
+) -> tuple[Array, Array] | tuple[Array, Array, Array]: ...
 def qr(
     x: ArrayLike,
     *,
