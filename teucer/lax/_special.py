@@ -61,6 +61,7 @@ from teucer.lax._programs import traced, until_converged, widened
 from teucer.lax._selection import where_else
 from teucer.lax._terms import (
     chebyshev,
+    chebyshev_slope,
     chosen,
     chosen_not,
     eps_of,
@@ -268,20 +269,41 @@ def _bessel_ie(x: Array, to_8: tuple[float, ...], from_8: tuple[float, ...], odd
     return where_else(is_small, mul(x, small), mul(sign(x), large))
 
 
-def _tangent_i1e(t: Array, y: ArrayLike, x: Array) -> Any:
+def _slope_beyond_8(x: Array, y: Array, from_8: tuple[float, ...]) -> tuple[Any, Any]:
+    """Where |x| > 8, and the derivative of y = c(16 / |x| - 1) / sqrt(|x|) by |x| there.
+
+    The recurrences' terms are e^-|x| I0(x) and e^-|x| I1(x), which cancel.
+    """
+    is_beyond = gt(abs(x), scalar_like(x, 8))
+    beyond = where_else(is_beyond, abs(x), scalar_like(x, 8))
+    inverse = integer_pow(beyond, -1)
+    slope = chebyshev(plus(times(16, inverse), -1), chebyshev_slope(from_8))
+    rest = div(mul(times(16, inverse), slope), sqrt(beyond))
+    return is_beyond, neg(mul(inverse, add(times(0.5, y), rest)))
+
+
+def _tangent_i0e(t: Array, y: Array, x: Array) -> Any:
+    is_beyond, beyond = _slope_beyond_8(x, y, I0E_FROM_8)
+    within = sub(bessel_i1e(x), mul(sign(x), y))
+    return mul(t, where_else(is_beyond, mul(sign(x), beyond), within))
+
+
+def _tangent_i1e(t: Array, y: Array, x: Array) -> Any:
+    is_beyond, beyond = _slope_beyond_8(x, mul(sign(x), y), I1E_FROM_8)
     # Near 0, I1e(x) / x is 1/2.
     eps = scalar_like(x, eps_of(x))
     is_far = gt(abs(x), eps)
     safe = where_else(is_far, x, eps)
-    slope = sub(bessel_i0e(safe), mul(y, add(sign(safe), integer_pow(safe, -1))))
-    return mul(t, where_else(is_far, slope, scalar_like(x, 0.5)))
+    within = sub(bessel_i0e(safe), mul(y, add(sign(safe), integer_pow(safe, -1))))
+    within = where_else(is_far, within, scalar_like(x, 0.5))
+    return mul(t, where_else(is_beyond, beyond, within))
 
 
 bessel_i0e_p, bessel_i0e = unary(
     "bessel_i0e",
     FLOAT,
     traced(lambda x: _bessel_ie(x, I0E_TO_8, I0E_FROM_8, odd=False)),
-    lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))),
+    _tangent_i0e,
     Checked(-20, 20, 4, "lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x))"),
     "Modified Bessel function of order 0 times e^-|x|.",
 )

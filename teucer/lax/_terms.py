@@ -81,6 +81,15 @@ def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(float(c) for c in _step(b0, b1, 1, coefficients[0]))
 
 
+@functools.cache
+def chebyshev_slope(coefficients: tuple[float, ...]) -> tuple[float, ...]:
+    """The coefficients of the derivative of a sum of c_k T_k(x)."""
+    slope = [0.0] * (len(coefficients) + 1)
+    for k in range(len(coefficients) - 1, 0, -1):
+        slope[k - 1] = slope[k + 1] + 2 * k * coefficients[k]
+    return (slope[0] / 2, *slope[1:-2])
+
+
 def _step(b0: list[Fraction], b1: list[Fraction], factor: int, c: float) -> list[Fraction]:
     """factor x b0 - b1 + c."""
     out = [Fraction(0), *(factor * v for v in b0)]

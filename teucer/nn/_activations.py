@@ -122,6 +122,18 @@ def sparse_plus(x: ArrayLike) -> Array:
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
+@custom_jvp
+def _soft_sign(x: Array) -> Any:
+    return x / (jnp.abs(x) + 1)
+
+
+@_soft_sign.defjvp
+def _soft_sign_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
+    # The terms of a quotient's derivative cancel where x is large.
+    (x,), (t,) = primals, tangents
+    return _soft_sign(x), t * jnp.square(1 / (jnp.abs(x) + 1))
+
+
 @library
 def soft_sign(x: ArrayLike) -> Array:
     """x / (1 + |x|).
@@ -129,8 +141,7 @@ def soft_sign(x: ArrayLike) -> Array:
     >>> soft_sign(1.)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    x = _array("soft_sign", x)
-    return x / (jnp.abs(x) + 1)
+    return _soft_sign(_array("soft_sign", x))
 
 
 @library

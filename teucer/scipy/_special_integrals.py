@@ -335,9 +335,19 @@ def _spence(x: Array) -> Any:
 @_spence.defjvp
 def _spence_jvp(primals: Sequence[Array], tangents: Tangents) -> Any:
     (x,), (t,) = primals, tangents
-    is_one = x == 1
-    slope = jnp.where(is_one, -1.0, jnp.log(x) / jnp.where(is_one, 1.0, 1 - x))
+    is_near = jnp.abs(x - 1) < 0.5
+    far = jnp.log(x) / jnp.where(is_near, 1.0, 1 - x)
+    slope = jnp.where(is_near, -_log1p_ratio(jnp.where(is_near, x - 1, 0.0)), far)
     return _spence(x), t * slope
+
+
+def _log1p_ratio(u: Array) -> Any:
+    """log(1 + u) / u for |u| < 1/2, as 2 artanh(u / (2 + u)) / u: so are its derivatives right."""
+    square = jnp.square(u / (2 + u))
+    total: Any = jnp.full_like(u, 1 / 37)
+    for k in range(17, -1, -1):
+        total = total * square + 1 / (2 * k + 1)
+    return 2 * total / (2 + u)
 
 
 @fast

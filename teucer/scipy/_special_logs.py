@@ -93,6 +93,13 @@ def entr(x: ArrayLike) -> Array:
     return _entr(*real("entr", x, error=ValueError))
 
 
+def _log_ratio(p: Array, q: Array) -> Any:
+    """log(p / q), whose logarithms cancel where p and q are near each other."""
+    is_near = (p < 2 * q) & (q < 2 * p)
+    far = jnp.log(p) - jnp.log(q)
+    return jnp.where(is_near, jnp.log1p(jnp.where(is_near, (p - q) / q, 0.0)), far)
+
+
 @fast
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q); 0 if p is 0 and q is not negative, inf outside the domain. Raises ValueError
@@ -106,9 +113,18 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     # Elements outside have no part in derivatives.
     one = jnp.ones_like(p)
     safe_p, safe_q = jnp.where(is_inside, p, one), jnp.where(is_inside, q, one)
-    value = safe_p * (jnp.log(safe_p) - jnp.log(safe_q))
+    value = safe_p * _log_ratio(safe_p, safe_q)
     outside = jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf)
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, jnp.where(is_inside, value, outside))
+
+
+def _excess(u: Array) -> Any:
+    """(1 + u) log(1 + u) - u for |u| < 1/4, by its series from u^2 / 2 on."""
+    terms = math.ceil(-math.log(dtypes.finfo(u.dtype).eps, 4))
+    total: Any = jnp.zeros_like(u)
+    for k in range(terms, -1, -1):
+        total = 1 / ((k + 1) * (k + 2)) - total * u
+    return u * u * total
 
 
 @fast
@@ -121,7 +137,9 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """
     p, q = real("kl_div", p, q, error=ValueError)
     entropy = rel_entr(p, q)
-    return jnp.where(entropy == jnp.inf, entropy, entropy - p + q)
+    far = jnp.where(entropy == jnp.inf, entropy, entropy - p + q)
+    is_near = jnp.abs(p - q) < 0.25 * q
+    return jnp.where(is_near, q * _excess(jnp.where(is_near, (p - q) / q, 0.0)), far)
 
 
 @fast
