@@ -76,13 +76,9 @@ ROWS: dict[str, Row] = {
     "exp1": Row(special.exp1, mp.e1, (POSITIVE,)),
     "expi": Row(special.expi, mp.ei, (near(-9.0, -1.0, -1e-3, 1e-3, 0.3, 1.0, 9.0, 60.0),)),
     "i0": Row(special.i0, lambda x: mp.besseli(0, x), (ALL,)),
-    "i0e": Row(
-        special.i0e, lambda x: mp.besseli(0, x) * mp.exp(-abs(x)), (ALL + near(1e4, -1e7),)
-    ),
+    "i0e": Row(special.i0e, lambda x: mp.besseli(0, x) * mp.exp(-abs(x)), (ALL + near(1e4, -1e7),)),
     "i1": Row(special.i1, lambda x: mp.besseli(1, x), (ALL,)),
-    "i1e": Row(
-        special.i1e, lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), (ALL + near(1e4, -1e7),)
-    ),
+    "i1e": Row(special.i1e, lambda x: mp.besseli(1, x) * mp.exp(-abs(x)), (ALL + near(1e4, -1e7),)),
     "spence": Row(special.spence, lambda x: mp.re(mp.polylog(2, 1 - x)), (POSITIVE,)),
     "sici 0": Row(lambda x: special.sici(x)[0], mp.si, (MODEST + near(30.0),)),
     "sici 1": Row(lambda x: special.sici(x)[1], mp.ci, (POSITIVE,)),
