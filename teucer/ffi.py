@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from teucer._base.lazy import listing
 from teucer._xla.platforms import foreign
 from teucer._xla.platforms.foreign import include_dir
-from teucer.lax._foreign import ffi_call
-from teucer.lax._foreign_lowering import ffi_lowering
+from teucer.lax._foreign.calls import ffi_call
+from teucer.lax._foreign.lowering import ffi_lowering
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value

@@ -47,12 +47,14 @@ MODULES = (
 # The packages whose tables are made here, and of each the modules that only its others use.
 INNER = {
     "teucer.lax": """
-        _associative _attributes _blame _breakpoints _buffer_callback _callbacks _chebyshev
-        _complex_parts _control.bodies _control.groups _control.scan_lowering _convolution.lowering
-        _diagonals _double _exact
-        _families _foreign _foreign_lowering _gamma _gaussian _groups _identities _index_groups
-        _indexing.padded _on_demand _outside _padding _programs _random_keys _reference_parts
-        _references _series _terms _varying _wide _window_shapes _zeta""",
+        _associative _attributes _blame _breakpoints _callbacks _collectives.index_groups
+        _collectives.lowering _collectives.varying _control.bodies _control.groups
+        _control.scan_lowering _convolution.lowering _diagonals _families _folding
+        _foreign.buffer_callback _foreign.calls _foreign.lowering _foreign.shared
+        _formulas.complex_parts _formulas.double _formulas.series _formulas.terms _formulas.wide
+        _functions.chebyshev _functions.gamma _functions.gaussian _functions.zeta _identities
+        _indexing.padded _on_demand _padding _programs _random_keys _reference_parts _references
+        _window_shapes""",
     "teucer.numpy": """
         _array_methods _bessel _einsum_products _index_keys _indexing _library
         _linalg_decompositions _linalg_norms _linalg_products _linalg_systems _operands _operators

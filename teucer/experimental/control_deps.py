@@ -8,7 +8,7 @@ from itertools import pairwise
 from teucer._base.lazy import listing
 from teucer._core.typing import ArrayLike
 from teucer.lax._conversion import stop_gradient
-from teucer.lax._foreign import ffi_call
+from teucer.lax._foreign.calls import ffi_call
 
 __all__ = ["control_dep", "schedule"]
 __dir__ = listing(__name__, __all__)

@@ -33,7 +33,7 @@ from teucer.interpreters._module_context import (
 )
 from teucer.lax._attributes import attribute as attribute_text
 from teucer.lax._callbacks import pure_callback_p
-from teucer.lax._foreign_lowering import TextRule
+from teucer.lax._foreign.lowering import TextRule
 
 __all__ = [
     "AxisContext",

@@ -20,11 +20,18 @@ _SOURCES = {
         "shift_right_arithmetic shift_right_arithmetic_p shift_right_logical shift_right_logical_p "
         "sign sign_p square square_p sub sub_p xor_p"
     ),
-    "teucer.lax._asynchronous": "psum_scatter_start",
-    "teucer.lax._casts": "pcast",
-    "teucer.lax._collectives": (
+    "teucer.lax._collectives.asynchronous": "psum_scatter_start",
+    "teucer.lax._collectives.broadcast": "pbroadcast",
+    "teucer.lax._collectives.casts": "pcast",
+    "teucer.lax._collectives.movement": (
+        "all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p pshuffle psum_scatter "
+        "pswapaxes"
+    ),
+    "teucer.lax._collectives.ragged": "ragged_all_to_all",
+    "teucer.lax._collectives.reductions": (
         "axis_index axis_index_p axis_size pmax pmax_p pmean pmin pmin_p psum psum_p"
     ),
+    "teucer.lax._collectives.sends": "precv psend",
     "teucer.lax._composite": "composite composite_p",
     "teucer.lax._control.cond": "cond cond_p switch",
     "teucer.lax._control.iteration": "fori_loop scan",
@@ -67,12 +74,14 @@ _SOURCES = {
         "one_minus_square_p pow pow_p rsqrt rsqrt_p sin sin_p sinh sinh_p sqrt sqrt_p tan tan_p "
         "tanh tanh_p"
     ),
-    "teucer.lax._exchanges": (
-        "all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p pshuffle psum_scatter "
-        "pswapaxes"
-    ),
     "teucer.lax._extremes": "argmax argmax_p argmin argmin_p",
     "teucer.lax._fft": "FftType fft fft_p",
+    "teucer.lax._functions.special": (
+        "bessel_i0e bessel_i0e_p bessel_i1e bessel_i1e_p betainc digamma digamma_p erf erf_inv "
+        "erf_inv_p erf_p erfc erfc_p igamma igamma_grad_a igamma_grad_a_p igamma_p igammac "
+        "igammac_p lgamma lgamma_p polygamma polygamma_p random_gamma_grad "
+        "regularized_incomplete_beta_p zeta zeta_p"
+    ),
     "teucer.lax._indexing.gather": (
         "gather gather_p scatter scatter_add scatter_add_p scatter_apply scatter_max scatter_max_p "
         "scatter_min scatter_min_p scatter_mul scatter_mul_p scatter_p scatter_sub scatter_sub_p"
@@ -84,14 +93,12 @@ _SOURCES = {
         "concatenate concatenate_p shape_as_value split split_p stack stack_p tile tile_p unstack "
         "unstack_p"
     ),
-    "teucer.lax._pbroadcast": "pbroadcast",
     "teucer.lax._polynomial": "polynomial polynomial_p",
     "teucer.lax._precision": "DotAlgorithm DotAlgorithmPreset Precision PrecisionLike",
     "teucer.lax._ragged": (
         "RaggedDotDimensionNumbers ragged_dot ragged_dot_general ragged_dot_general_p scaled_dot "
         "scaled_dot_p"
     ),
-    "teucer.lax._ragged_exchange": "ragged_all_to_all",
     "teucer.lax._random": (
         "RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform rng_uniform_p"
     ),
@@ -100,7 +107,6 @@ _SOURCES = {
         "reduce_or_p reduce_p reduce_prod reduce_prod_p reduce_sum reduce_xor reduce_xor_p"
     ),
     "teucer.lax._selection": "select select_n select_n_p",
-    "teucer.lax._sends": "precv psend",
     "teucer.lax._shapes": (
         "broadcast broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank "
         "broadcasted_iota collapse dtype empty expand_dims full full_like iota iota_p reshape rev "
@@ -110,12 +116,6 @@ _SOURCES = {
     "teucer.lax._slicing": "index_in_dim pad pad_p slice slice_in_dim slice_p",
     "teucer.lax._sorting": (
         "approx_max_k approx_min_k approx_top_k_p sort sort_key_val sort_p top_k top_k_p"
-    ),
-    "teucer.lax._special": (
-        "bessel_i0e bessel_i0e_p bessel_i1e bessel_i1e_p betainc digamma digamma_p erf erf_inv "
-        "erf_inv_p erf_p erfc erfc_p igamma igamma_grad_a igamma_grad_a_p igamma_p igammac "
-        "igammac_p lgamma lgamma_p polygamma polygamma_p random_gamma_grad "
-        "regularized_incomplete_beta_p zeta zeta_p"
     ),
     "teucer.lax._structure": "broadcast_in_dim_p reduce_sum_p reshape_p transpose_p",
     "teucer.lax._tokens": "after_all after_all_p create_token create_token_p",

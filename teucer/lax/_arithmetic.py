@@ -25,7 +25,6 @@ from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._lower.context import Value
 from teucer.lax import _structure
-from teucer.lax._exact import ALL_BITS, by_kind, divide, involution, remainder, shift, unit
 from teucer.lax._families import (
     ANY,
     COMPLEX,
@@ -47,6 +46,7 @@ from teucer.lax._families import (
     scalar_like,
     unary,
 )
+from teucer.lax._folding import ALL_BITS, by_kind, divide, involution, remainder, shift, unit
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import never_negative
 

@@ -211,9 +211,9 @@ def _series(name: str, *functions: Function) -> Function:
     """The lowering of a function of floats by a series, in terms of other functions."""
 
     def lower(ctx: Context, x: Value) -> Any:
-        from teucer.lax import _series  # for programs that have one
+        from teucer.lax._formulas import series  # for programs that have one
 
-        return traced(functools.partial(getattr(_series, name), *functions))(ctx, x)
+        return traced(functools.partial(getattr(series, name), *functions))(ctx, x)
 
     return lower
 
@@ -228,10 +228,11 @@ def _complex(name: str) -> Function:
     """The lowering of a function of complex numbers by those of their parts."""
 
     def lower(ctx: Context, z: Value) -> Any:
-        from teucer.lax import _complex_parts  # for the few programs that have complex numbers
+        # For the few programs that have complex numbers.
+        from teucer.lax._formulas import complex_parts
 
-        return _complex_parts.lower(
-            name, _complex_parts.Elementary(sin, cos, exp, expm1, log, log1p, atan2), ctx, z
+        return complex_parts.lower(
+            name, complex_parts.Elementary(sin, cos, exp, expm1, log, log1p, atan2), ctx, z
         )
 
     return lower

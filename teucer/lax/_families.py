@@ -163,7 +163,7 @@ class Elementwise(Primitive):
     None, or giving None, if zero.
     transposes: for each operand in which the primitive is linear, (ct, *operands) -> its cotangent.
     result: operand dtype -> result dtype, where they differ.
-    simplify, fold: the rules for the passes over jaxprs, from `_exact`.
+    simplify, fold: the rules for the passes over jaxprs, from `_folding`.
     product: whether it is linear in each operand by itself; else it is so in those with transposes
     taken together.
     public: the name of its function in lax, if there is one. numpy: that of NumPy's function, and

@@ -89,7 +89,7 @@ def _lay_out(x: ArrayLike, sharding: object) -> Any:
 
 
 def _vary(x: ArrayLike, axes: frozenset[str]) -> Any:
-    from teucer.lax._varying import cast
+    from teucer.lax._collectives.varying import cast
 
     return cast(x, axes, "varying")
 

@@ -30,11 +30,11 @@ from teucer._devices.specs import UNCONSTRAINED, PartitionSpec, entry_names
 from teucer._transform.jit import jit
 from teucer._trees import pytrees
 from teucer.lax._arithmetic import eq
-from teucer.lax._collectives import axis_index
+from teucer.lax._collectives.reductions import axis_index
+from teucer.lax._collectives.varying import cast, state_of, unreduced_psum_p
 from teucer.lax._selection import select
 from teucer.lax._shapes import named_as
 from teucer.lax._structure import Linear, broadcast_to, zeros
-from teucer.lax._varying import cast, state_of, unreduced_psum_p
 
 if TYPE_CHECKING:
     from teucer._core.types import Aval, ShapedArray

@@ -1,4 +1,4 @@
-"""Operations that the rules of all others need. Imports no other module of lax but `_exact`.
+"""Operations that the rules of all others need. Imports no other module of lax but `_folding`.
 
 broadcast_in_dim and its transpose reduce_sum, reshape, transpose, convert_element_type, add_any.
 """
@@ -28,7 +28,7 @@ from teucer._devices.shardings import typed
 from teucer._dimensions.dimensions import as_size, check_not_negative, is_constant, is_symbolic
 from teucer._dimensions.refusals import not_a_shape
 from teucer._lower import hlo
-from teucer.lax._exact import convert
+from teucer.lax._folding import convert
 
 if TYPE_CHECKING:
     from teucer._core.typing import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
-from teucer.lax import _special
 from teucer.lax._families import scalar_like
+from teucer.lax._functions import special
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def _rescaled(x: Array, scaled: Array) -> Any:
 @custom_jvp
 def bessel_0(x: Array) -> Any:
     """I0(x), for x of a floating dtype."""
-    return _rescaled(x, _special.bessel_i0e(x))
+    return _rescaled(x, special.bessel_i0e(x))
 
 
 @bessel_0.defjvp
@@ -39,7 +39,7 @@ def _tangent_0(primals: Sequence[Array], tangents: Tangents) -> Any:
 @custom_jvp
 def bessel_1(x: Array) -> Any:
     """I1(x), for x of a floating dtype."""
-    return _rescaled(x, _special.bessel_i1e(x))
+    return _rescaled(x, special.bessel_i1e(x))
 
 
 @bessel_1.defjvp

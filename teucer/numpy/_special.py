@@ -12,7 +12,7 @@ from teucer._core.typing import Array
 from teucer._derived.custom_jvp import custom_jvp
 from teucer.lax import _elementwise as lax
 from teucer.lax._families import scalar_like
-from teucer.lax._gamma import is_turned, sine_of_half_turn, sine_of_turns
+from teucer.lax._functions.gamma import is_turned, sine_of_half_turn, sine_of_turns
 from teucer.numpy._bessel import bessel_0
 from teucer.numpy._promotion import INEXACT
 from teucer.numpy._ufuncs import is_kind, unary

@@ -36,13 +36,13 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._cumulative import cumsum
 from teucer.lax._elementwise import log, log1p, sqrt
+from teucer.lax._functions.special import lgamma
 from teucer.lax._indexing.gather import gather
 from teucer.lax._indexing.numbers import GatherDimensionNumbers, GatherScatterMode
 from teucer.lax._random_keys import as_drawn, random_split_p
 from teucer.lax._reductions import reduce_or
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
-from teucer.lax._special import lgamma
 from teucer.lax._structure import full, moveaxis, reshape
 from teucer.random._arguments import (
     broadcast_shape,

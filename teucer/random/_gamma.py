@@ -36,10 +36,10 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._elementwise import exp, log, pow, sqrt
+from teucer.lax._functions.special import random_gamma_grad
 from teucer.lax._random_keys import as_drawn, key_impl, random_split_p
 from teucer.lax._reductions import reduce_max
 from teucer.lax._selection import where_else
-from teucer.lax._special import random_gamma_grad
 from teucer.lax._structure import expand, reduce_sum, reshape
 from teucer.random._arguments import (
     agreed_shape,

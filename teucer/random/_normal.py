@@ -26,9 +26,9 @@ from teucer.lax._arithmetic import (
 from teucer.lax._conversion import stop_gradient
 from teucer.lax._dot import dot_general
 from teucer.lax._elementwise import exp, sqrt
+from teucer.lax._functions.special import erf, erf_inv
 from teucer.lax._selection import where_else
 from teucer.lax._shapes import broadcast_shapes
-from teucer.lax._special import erf, erf_inv
 from teucer.lax._structure import expand, reduce_sum
 from teucer.lax.linalg._eigen import eigh
 from teucer.lax.linalg._factor import cholesky

@@ -15,7 +15,7 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
-from teucer.lax._gamma import gamma_of, stirling_rest
+from teucer.lax._functions.gamma import gamma_of, stirling_rest
 from teucer.lax._structure import convert_element_type
 from teucer.numpy._library import fast
 from teucer.scipy._operands import inexact, real, strong

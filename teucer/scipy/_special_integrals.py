@@ -14,7 +14,7 @@ from teucer import numpy as jnp
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
 from teucer._transform.jit import jit
-from teucer.lax._gaussian import erf_inv_of
+from teucer.lax._functions.gaussian import erf_inv_of
 from teucer.numpy._bessel import bessel_0, bessel_1
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real, strong

@@ -13,10 +13,10 @@ from teucer import numpy as jnp
 from teucer._base import dtypes
 from teucer._core.typing import Array, ArrayLike
 from teucer._derived.custom_jvp import custom_jvp
-from teucer.lax._chebyshev import TWICE_ATANH
-from teucer.lax._gaussian import erf_near, exp_of_square, scaled_erfc
-from teucer.lax._special import half_gauss_p
-from teucer.lax._terms import chebyshev
+from teucer.lax._formulas.terms import chebyshev
+from teucer.lax._functions.chebyshev import TWICE_ATANH
+from teucer.lax._functions.gaussian import erf_near, exp_of_square, scaled_erfc
+from teucer.lax._functions.special import half_gauss_p
 from teucer.numpy._library import fast
 from teucer.scipy._operands import floating, inexact, real
 

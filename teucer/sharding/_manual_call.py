@@ -34,9 +34,9 @@ from teucer._transform.jvp import jvp_jaxpr, split_tangents
 from teucer._transform.partial import split_jaxpr
 from teucer._transform.transpose import transpose_jaxpr
 from teucer.lax._arithmetic import div
-from teucer.lax._collectives import psum_p
+from teucer.lax._collectives.reductions import psum_p
+from teucer.lax._collectives.varying import cast
 from teucer.lax._control.bodies import run
-from teucer.lax._varying import cast
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Aval, Avals, Cotangent, Dims, Tangents, Value

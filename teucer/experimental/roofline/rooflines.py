@@ -24,7 +24,7 @@ from teucer.experimental.roofline._results import (
 )
 from teucer.interpreters._primitive import LibraryPrimitive
 from teucer.lax import GatherScatterMode, cumlogsumexp_p, scatter_p
-from teucer.lax._varying import Collective
+from teucer.lax._collectives.varying import Collective
 
 __all__ = ["default", "rule_of"]
 __dir__ = listing(__name__, __all__)

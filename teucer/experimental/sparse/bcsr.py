@@ -24,7 +24,7 @@ from teucer.experimental.sparse._contraction import as_numbers, product_dtype
 from teucer.experimental.sparse._defined import defined
 from teucer.experimental.sparse._layout import BCSRProperties
 from teucer.experimental.sparse.util import SparseInfo
-from teucer.lax._foreign import ffi_call
+from teucer.lax._foreign.calls import ffi_call
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, ArrayLike, DType, DTypeLike, Params

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from teucer import numpy as jnp
-from teucer.lax._gamma import stirling_rest
+from teucer.lax._functions.gamma import stirling_rest
 from teucer.scipy import special
 
 if TYPE_CHECKING:

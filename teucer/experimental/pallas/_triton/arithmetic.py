@@ -24,7 +24,8 @@ from teucer.experimental.pallas._triton.text import (
     is_signed,
     type_text,
 )
-from teucer.lax import _conversion, _elementwise, _special, _structure
+from teucer.lax import _conversion, _elementwise, _structure
+from teucer.lax._functions import special
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, DType, DTypeLike
@@ -411,8 +412,8 @@ for _p, _f in {
     lax.integer_pow_p: _integer_power,
     lax.clamp_p: _clamped,
     _elementwise.log10_p: lambda e, x: [lax.mul(lax.log2(x), _like(x, math.log10(2)))],
-    _special.gauss_p: lambda e, x: [lax.exp(lax.neg(lax.mul(x, x)))],
-    _special.half_gauss_p: lambda e, x: [lax.exp(lax.mul(_like(x, -0.5), lax.mul(x, x)))],
+    special.gauss_p: lambda e, x: [lax.exp(lax.neg(lax.mul(x, x)))],
+    special.half_gauss_p: lambda e, x: [lax.exp(lax.mul(_like(x, -0.5), lax.mul(x, x)))],
     lax.one_minus_square_p: lambda e, x: [
         lax.mul(lax.add(_like(x, 1), x), lax.sub(_like(x, 1), x))
     ],

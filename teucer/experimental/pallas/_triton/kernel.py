@@ -31,7 +31,7 @@ from teucer.experimental.pallas._triton import (
 from teucer.experimental.pallas._triton.memory import Axis, Pointer
 from teucer.experimental.pallas._triton.table import run
 from teucer.experimental.pallas._triton.text import I32, Refused, Value, Writer, element, is_float
-from teucer.lax._foreign_lowering import custom_call
+from teucer.lax._foreign.lowering import custom_call
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context

@@ -27,7 +27,7 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
-from teucer.lax._terms import plus, quotient, times
+from teucer.lax._formulas.terms import plus, quotient, times
 
 
 def _bitcast(x: Array, dtype: np.dtype[Any]) -> Any:

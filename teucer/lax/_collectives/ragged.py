@@ -10,16 +10,16 @@ from teucer._base import dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
 from teucer.lax._arithmetic import add, clamp, ge, lt, sub
-from teucer.lax._collectives import axis_index, checked
+from teucer.lax._collectives.index_groups import group_size, groups_of
+from teucer.lax._collectives.movement import all_gather
+from teucer.lax._collectives.reductions import axis_index, checked
+from teucer.lax._collectives.varying import names_of
 from teucer.lax._dynamic import dynamic_index_in_dim, index_take
 from teucer.lax._elementwise import bitwise_and
-from teucer.lax._exchanges import all_gather
-from teucer.lax._index_groups import group_size, groups_of
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, convert_element_type, reshape
-from teucer.lax._varying import names_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, AxisName, Groups

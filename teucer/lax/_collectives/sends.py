@@ -15,11 +15,11 @@ from teucer._core.axes import manual_axes
 from teucer._core.types import ShapedArray
 from teucer._dialects.high.tokens import LOW, TOKEN, Token, TokenType
 from teucer._trees import pytrees
-from teucer.lax import _groups
-from teucer.lax._collectives import checked, varying_over
-from teucer.lax._exchanges import check_pairs
-from teucer.lax._foreign import paired
-from teucer.lax._varying import Collective, names_of
+from teucer.lax._collectives import lowering
+from teucer.lax._collectives.movement import check_pairs
+from teucer.lax._collectives.reductions import checked, varying_over
+from teucer.lax._collectives.varying import Collective, names_of
+from teucer.lax._foreign.calls import paired
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, AxisName, Params, Value
@@ -89,7 +89,7 @@ class LowSend(_OfSends):
         self.refuse(ctx)
         (start,) = ctx.op("stablehlo.create_token", (), (TOKEN,))
         (sent,) = ctx.op(
-            "stablehlo.send", (x, start), (TOKEN,), _groups.along(ctx, perm, axis_name)
+            "stablehlo.send", (x, start), (TOKEN,), lowering.along(ctx, perm, axis_name)
         )
         return (paired(ctx, sent, ctx.constant(False))[1],)
 
@@ -141,7 +141,7 @@ class LowReceive(_OfSends):
         self.refuse(ctx)
         start = paired(ctx, ctx.op("stablehlo.create_token", (), (TOKEN,))[0], token)[0]
         return ctx.op(
-            "stablehlo.recv", (start,), (out_shape, TOKEN), _groups.along(ctx, perm, axis_name)
+            "stablehlo.recv", (start,), (out_shape, TOKEN), lowering.along(ctx, perm, axis_name)
         )[:1]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from teucer._core.typing import Array
 from teucer.lax._arithmetic import abs, add, div, eq, lt, min, mul, neg, square
-from teucer.lax._chebyshev import ERF_INV_FAR, ERF_INV_NEAR, ERF_TO_HALF, SCALED_ERFC
-from teucer.lax._double import halves
 from teucer.lax._elementwise import exp, log, sqrt
 from teucer.lax._families import scalar_like
+from teucer.lax._formulas.double import halves
+from teucer.lax._formulas.terms import chebyshev, chosen, chosen_not, less, plus, times
+from teucer.lax._functions.chebyshev import ERF_INV_FAR, ERF_INV_NEAR, ERF_TO_HALF, SCALED_ERFC
 from teucer.lax._selection import where_else
-from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
 
 def exp_of_square(x: Array, scale: float) -> Any:

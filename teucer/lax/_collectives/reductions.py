@@ -1,11 +1,4 @@
-"""Collectives: what the elements of named axes (`vmap(axis_name=...)`) say to one another.
-
-Here sums and numbers of elements.
-
-Under the batching of its own axis a collective is an ordinary operation on the batch. One over
-several axes is done one axis after another; the elements are numbered with the last of the axes
-running fastest.
-"""
+"""Collectives that reduce the arrays of all elements, and the numbers of elements."""
 
 from __future__ import annotations
 
@@ -24,11 +17,19 @@ from teucer._devices import partition
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat
 from teucer._trees import pytrees
-from teucer.lax import _groups
 from teucer.lax._arithmetic import add, div, eq, mul
+from teucer.lax._collectives import lowering
+from teucer.lax._collectives.index_groups import groups_of, number_within, on_groups
+from teucer.lax._collectives.varying import (
+    Collective,
+    names_of,
+    one_state,
+    psum_invariant_p,
+    size_of,
+    unreduced_psum_p,
+)
 from teucer.lax._dynamic import dynamic_index_in_dim
 from teucer.lax._identities import identity_of
-from teucer.lax._index_groups import groups_of, number_within, on_groups
 from teucer.lax._reductions import reduce_max, reduce_min
 from teucer.lax._selection import select
 from teucer.lax._shapes import iota
@@ -39,14 +40,6 @@ from teucer.lax._structure import (
     convert_element_type,
     full,
     reduce_sum,
-)
-from teucer.lax._varying import (
-    Collective,
-    names_of,
-    one_state,
-    psum_invariant_p,
-    size_of,
-    unreduced_psum_p,
 )
 
 if TYPE_CHECKING:
@@ -119,13 +112,13 @@ class AllReduce(Collective):
                 and len({len(group) for group in axis_index_groups}) > 1
             ):
                 return ctx.trace(lambda x: (self._by_masks(x, axes, axis_index_groups),), x)
-            everyone = _groups.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
+            everyone = lowering.all_gathered(ctx, x, 0, False, axes, axis_index_groups)
             return ctx.trace(lambda y: (self.reduce(y, (0,)),), everyone)
-        y = _groups.all_reduced(ctx, x, self.op, axes, axis_index_groups)
+        y = lowering.all_reduced(ctx, x, self.op, axes, axis_index_groups)
         if self.op == "add" or ctx.target.sends_nan or not dtypes.issubdtype(x.dtype, np.floating):
             return (y,)
         one = hlo.convert(ctx, hlo.compare(ctx, x, x, "NE"), np.dtype(np.int32))
-        found = _groups.all_reduced(ctx, one, "maximum", axes, axis_index_groups)
+        found = lowering.all_reduced(ctx, one, "maximum", axes, axis_index_groups)
         is_nan = hlo.compare(ctx, found, hlo.splat(ctx, 0, found.aval), "NE")
         return (hlo.select(ctx, is_nan, hlo.splat(ctx, np.nan, y.aval), y),)
 
@@ -203,7 +196,7 @@ class AxisIndex(Collective):
         return named.manual_axes() & {axis_name}
 
     def lower(self, ctx: Context, *, axis_name: AxisName) -> Any:
-        return (_groups.device_index(ctx, axis_name, ctx.avals_out[0]),)
+        return (lowering.device_index(ctx, axis_name, ctx.avals_out[0]),)
 
     def batch(self, axis: Any, args: Sequence[Array], dims: Dims, *, axis_name: Any) -> Any:
         named.axis_size(axis_name)

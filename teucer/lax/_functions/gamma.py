@@ -35,7 +35,11 @@ from teucer.lax._arithmetic import (
     square,
     sub,
 )
-from teucer.lax._chebyshev import (
+from teucer.lax._elementwise import exp, log
+from teucer.lax._families import scalar_like
+from teucer.lax._formulas.double import exact_product, log_in_two
+from teucer.lax._formulas.terms import chebyshev, chosen, chosen_not, less, plus, times
+from teucer.lax._functions.chebyshev import (
     DIGAMMA_NEAR_1_5,
     DIGAMMA_SLOPE,
     DIGAMMA_ZERO,
@@ -43,11 +47,7 @@ from teucer.lax._chebyshev import (
     LGAMMA_NEAR_1_5,
     SINE_OF_HALF_TURN,
 )
-from teucer.lax._double import exact_product, log_in_two
-from teucer.lax._elementwise import exp, log
-from teucer.lax._families import scalar_like
 from teucer.lax._selection import where_else
-from teucer.lax._terms import chebyshev, chosen, chosen_not, less, plus, times
 
 
 def far_from(x: Array) -> float:

@@ -1,4 +1,4 @@
-"""Collectives in which elements hand on their arrays or parts of them."""
+"""Collectives that move data: each element gets arrays, or parts of arrays, of others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from teucer._devices.partition import Labels
 from teucer._lower import hlo
 from teucer._transform.batch import batch_flat, mapped_aval
 from teucer._trees import pytrees
-from teucer.lax import _groups
 from teucer.lax._arithmetic import mul
-from teucer.lax._collectives import axis_index, checked, varying_over
+from teucer.lax._collectives import lowering
+from teucer.lax._collectives.index_groups import group_size, groups_of, on_groups, taken
+from teucer.lax._collectives.reductions import axis_index, checked, varying_over
+from teucer.lax._collectives.varying import Collective, names_of, one_state, size_of, with_sums
 from teucer.lax._dynamic import dynamic_index_in_dim, dynamic_slice_in_dim
-from teucer.lax._index_groups import group_size, groups_of, on_groups, taken
 from teucer.lax._selection import select
 from teucer.lax._shapes import squeeze
 from teucer.lax._structure import (
@@ -35,7 +36,6 @@ from teucer.lax._structure import (
     reshape,
     zeros,
 )
-from teucer.lax._varying import Collective, names_of, one_state, size_of, with_sums
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -159,7 +159,9 @@ class AllGather(Exchange):
         tiled: bool,
     ) -> Any:
         return (
-            _groups.all_gathered(ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups),
+            lowering.all_gathered(
+                ctx, x, all_gather_dimension, tiled, axis_name, axis_index_groups
+            ),
         )
 
     def transpose(self, cts: Any, x: Any, *, all_gather_dimension: int, **params: object) -> Any:
@@ -317,7 +319,7 @@ class ReduceScatter(Exchange):
         return (
             hlo.reshape(
                 ctx,
-                _groups.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups),
+                lowering.reduce_scattered(ctx, x, scatter_dimension, axis_name, axis_index_groups),
                 out.shape,
             ),
         )
@@ -393,7 +395,7 @@ class AllToAll(Exchange):
     ) -> Any:
         (out,) = ctx.avals_out
         return (
-            _groups.all_to_all(
+            lowering.all_to_all(
                 ctx, x, split_axis, concat_axis, out, names_of(axis_name), axis_index_groups
             ),
         )
@@ -463,7 +465,7 @@ class PPermute(Exchange):
     shard = partition.aligned
 
     def lower(self, ctx: Any, x: Any, *, axis_name: Any, perm: Any) -> Any:
-        return (_groups.permuted(ctx, x, perm, axis_name),)
+        return (lowering.permuted(ctx, x, perm, axis_name),)
 
     def transpose(self, cts: Any, x: Any, *, axis_name: object, perm: Any) -> Any:
         return self.call(

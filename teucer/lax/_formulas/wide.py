@@ -36,10 +36,10 @@ from teucer.lax._arithmetic import (
     sub,
 )
 from teucer.lax._conversion import bitcast_convert_type_p
-from teucer.lax._double import sum_of_two
 from teucer.lax._families import scalar_like
+from teucer.lax._formulas.double import sum_of_two
+from teucer.lax._formulas.terms import plus, quotient, times
 from teucer.lax._selection import where_else
-from teucer.lax._terms import plus, quotient, times
 
 INTEGER = np.dtype(np.int64)
 # Whose sum with a small whole number has that number in its last bits.

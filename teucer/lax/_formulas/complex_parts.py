@@ -2,7 +2,7 @@
 
 XLA's cancel where a part is small, and are nan where a factor overflows alone.
 
-Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`_wide`)
+Formulas of complex128 take XLA's functions. Those of complex64 are series of float64 (`wide`)
 where that is fast: they are faster, and leave digits over. Elsewhere they are those of complex128
 in float32. Kahan, Branch cuts for complex elementary functions, in The State of the Art in
 Numerical Analysis (1987).
@@ -20,7 +20,7 @@ import numpy as np
 from teucer._base import config, dtypes
 from teucer._core.trace import typeof
 from teucer._core.typing import Array
-from teucer.lax import _arithmetic, _structure, _wide
+from teucer.lax import _arithmetic, _structure
 from teucer.lax._arithmetic import (
     abs,
     add,
@@ -41,11 +41,12 @@ from teucer.lax._arithmetic import (
     sub,
 )
 from teucer.lax._conversion import bitcast_convert_type_p
-from teucer.lax._double import halves, sum_of_two
 from teucer.lax._families import scalar_like
+from teucer.lax._formulas import wide as _wide
+from teucer.lax._formulas.double import halves, sum_of_two
+from teucer.lax._formulas.terms import plus, times
 from teucer.lax._programs import traced
 from teucer.lax._selection import where_else
-from teucer.lax._terms import plus, times
 
 if TYPE_CHECKING:
     from teucer._lower.context import Context

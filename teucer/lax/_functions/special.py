@@ -42,7 +42,6 @@ from teucer.lax._arithmetic import (
     square,
     sub,
 )
-from teucer.lax._chebyshev import I0E_FROM_8, I0E_TO_8, I1E_FROM_8, I1E_TO_8, LGAMMA_NEAR_1_5
 from teucer.lax._elementwise import exp, expm1, log, log1p, sqrt
 from teucer.lax._families import (
     FLOAT,
@@ -55,11 +54,7 @@ from teucer.lax._families import (
     stretched,
     unary,
 )
-from teucer.lax._gamma import digamma_of, log_gamma, stirling_rest
-from teucer.lax._gaussian import erf_inv_of, erfc_of, exp_of_square
-from teucer.lax._programs import traced, until_converged, widened
-from teucer.lax._selection import where_else
-from teucer.lax._terms import (
+from teucer.lax._formulas.terms import (
     chebyshev,
     chebyshev_slope,
     chosen,
@@ -70,7 +65,18 @@ from teucer.lax._terms import (
     quotient,
     times,
 )
-from teucer.lax._zeta import zeta_of_parts, zeta_places, zeta_slope
+from teucer.lax._functions.chebyshev import (
+    I0E_FROM_8,
+    I0E_TO_8,
+    I1E_FROM_8,
+    I1E_TO_8,
+    LGAMMA_NEAR_1_5,
+)
+from teucer.lax._functions.gamma import digamma_of, log_gamma, stirling_rest
+from teucer.lax._functions.gaussian import erf_inv_of, erfc_of, exp_of_square
+from teucer.lax._functions.zeta import zeta_of_parts, zeta_places, zeta_slope
+from teucer.lax._programs import traced, until_converged, widened
+from teucer.lax._selection import where_else
 
 __all__ = [
     "bessel_i0e",

@@ -9,8 +9,8 @@ from teucer._core import axes as named
 from teucer._core.trace import typeof
 from teucer._devices import meshes
 from teucer._trees import pytrees
-from teucer.lax._collectives import checked
-from teucer.lax._varying import cast, names_of, one_state, size_of
+from teucer.lax._collectives.reductions import checked
+from teucer.lax._collectives.varying import cast, names_of, one_state, size_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import AxisName

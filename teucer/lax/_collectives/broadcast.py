@@ -10,14 +10,14 @@ import numpy as np
 from teucer._core.trace import typeof
 from teucer._devices import partition
 from teucer._trees import pytrees
-from teucer.lax import _groups
 from teucer.lax._arithmetic import eq
-from teucer.lax._collectives import axis_index, checked, psum, varying_over
-from teucer.lax._exchanges import Exchange, all_gather
+from teucer.lax._collectives import lowering
+from teucer.lax._collectives.movement import Exchange, all_gather
+from teucer.lax._collectives.reductions import axis_index, checked, psum, varying_over
+from teucer.lax._collectives.varying import names_of, size_of
 from teucer.lax._selection import select
 from teucer.lax._slicing import index_in_dim
 from teucer.lax._structure import broadcast_to, zeros
-from teucer.lax._varying import names_of, size_of
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -46,7 +46,7 @@ class PBroadcast(Exchange):
 
     def lower(self, ctx: Any, x: Any, *, axis_name: object, source: int) -> Any:
         # CPUs and TPUs have no broadcast.
-        everyone = _groups.all_gathered(ctx, x, 0, False, names_of(axis_name))
+        everyone = lowering.all_gathered(ctx, x, 0, False, names_of(axis_name))
         return ctx.trace(lambda y: (index_in_dim(y, source, 0, keepdims=False),), everyone)
 
     def transpose(self, cts: Any, x: Any, *, axis_name: AxisName, source: int) -> Any:

@@ -42,8 +42,8 @@ from teucer.lax._arithmetic import (
 )
 from teucer.lax._conversion import bitcast_convert_type_p
 from teucer.lax._families import scalar_like
+from teucer.lax._formulas.terms import less, plus, quotient, times
 from teucer.lax._selection import where_else
-from teucer.lax._terms import less, plus, quotient, times
 
 Function = Callable[..., Any]
 

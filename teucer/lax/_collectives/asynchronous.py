@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._trees import pytrees
 from teucer._trees.registry import register_pytree_node_class
-from teucer.lax._exchanges import psum_scatter
+from teucer.lax._collectives.movement import psum_scatter
 
 if TYPE_CHECKING:
     from teucer._core.typing import AxisName, Groups

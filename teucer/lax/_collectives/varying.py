@@ -20,7 +20,7 @@ from teucer._core.trace import typeof
 from teucer._devices import meshes, partition
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec
-from teucer.lax import _groups
+from teucer.lax._collectives import lowering
 from teucer.lax._structure import Linear
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class PSumInvariant(Cast):
         return vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
-        return (_groups.all_reduced(ctx, x, "add", axes),)
+        return (lowering.all_reduced(ctx, x, "add", axes),)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
         return pvary_p.call(*cts, axes=axes)
@@ -170,7 +170,7 @@ class SumCast(Cast):
         return vma | set(axes) if self.after == "varying" else vma - set(axes)
 
     def lower(self, ctx: Any, x: Any, *, axes: Any) -> Any:
-        return (x if self.op is None else _groups.all_reduced(ctx, x, self.op, axes),)
+        return (x if self.op is None else lowering.all_reduced(ctx, x, self.op, axes),)
 
     def transpose(self, cts: Any, x: Any, *, axes: Any) -> Any:
         return _CASTS[

@@ -12,10 +12,10 @@ import numpy as np
 from teucer._core import array_ops
 from teucer._core.primitive import Axis
 from teucer._transform.batch import batch_flat
+from teucer.lax._collectives.varying import names_of, size_of
 from teucer.lax._dynamic import index_take
 from teucer.lax._joining import concatenate
 from teucer.lax._structure import reshape
-from teucer.lax._varying import names_of, size_of
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Size

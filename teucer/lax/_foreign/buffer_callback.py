@@ -16,7 +16,7 @@ from teucer._lower import hlo
 from teucer._lower.value import Value
 from teucer._optimize.effects import Effect
 from teucer._trees import pytrees
-from teucer.lax._outside import batch_of_call, check_aliases, check_vmap_method, results_of
+from teucer.lax._foreign.shared import batch_of_call, check_aliases, check_vmap_method, results_of
 
 if TYPE_CHECKING:
     from teucer._core.primitive import Axis

@@ -17,8 +17,8 @@ from teucer._devices.partition import Labels
 from teucer._dialects.high.lowering import taken_apart
 from teucer._lower.value import Value
 from teucer._optimize.effects import Effect
-from teucer.lax._foreign_lowering import TYPED, custom_call
-from teucer.lax._outside import (
+from teucer.lax._foreign.lowering import TYPED, custom_call
+from teucer.lax._foreign.shared import (
     batch_of_call,
     check_aliases,
     check_vmap_method,

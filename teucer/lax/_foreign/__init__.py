@@ -1,0 +1,1 @@
+"""Calls of foreign functions, and lowering rules that write one."""

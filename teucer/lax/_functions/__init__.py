@@ -1,0 +1,1 @@
+"""Special functions: erf, gamma, zeta, Bessel and incomplete gamma and beta functions."""
