@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -63,6 +63,11 @@ class BaseMesh(memo.Unique):
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
     size: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def abstract_mesh(self) -> AbstractMesh: ...
 
     def _set_axes(self, sizes: Any, names: Any, types: Any) -> None:
         self.axis_sizes, self.axis_names, self.axis_types = sizes, names, types

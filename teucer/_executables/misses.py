@@ -27,7 +27,7 @@ _KEPT = 64  # types of arguments that are remembered of functions made at one pl
 _traced: dict[tuple[Any, Any, str], Count] = {}
 # Functions of which a transformation of Teucer's keeps several for one of the user's, and what each
 # is for.
-_variants: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
+_variants: weakref.WeakKeyDictionary[Callable[..., object], str] = weakref.WeakKeyDictionary()
 
 
 class Count:
@@ -127,7 +127,7 @@ def forget(fun: Callable[..., object] | None = None) -> None:
         seen.forgotten |= fun is None or seen.knows(fun)
 
 
-def one_of_several(fun: types.FunctionType, what: str) -> None:
+def one_of_several(fun: Callable[..., object], what: str) -> None:
     """A transformation keeps several functions for one of the user's: this one is for `what`, and
     not made anew in each call."""
     _variants[fun] = what

@@ -11,7 +11,7 @@ import functools
 import inspect
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack, final
 
 from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._core import structure
@@ -37,11 +37,22 @@ from teucer.sharding._manual_call import inside
 from teucer.sharding._sharding_rule import SdyShardingRule, parse_rule
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Value
     from teucer._devices.meshes import BaseMesh
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
-    from teucer._xla.pytree import PyTree
+    from teucer._xla.pytree import PyTree, PyTreeDef
+
+    class CustomPartitioningParams(TypedDict):
+        call: ClosedJaxpr
+        partition: Callable[..., Any]
+        decode_shardings: bool
+        propagate_user_sharding: Callable[..., Any] | None
+        sharding_rule: Any
+        in_tree: PyTreeDef
+        infer_sharding_from_operands: Callable[..., Any] | None
+        out_tree: PyTreeDef
+        static_args: tuple[Any, ...]
 
 
 class _Call(NamedTuple):
@@ -51,7 +62,7 @@ class _Call(NamedTuple):
     names inside.
     """
 
-    params: dict[str, Any]
+    params: CustomPartitioningParams
     in_avals: tuple[Any, ...]
     mesh: Mesh
     named: bool
@@ -79,16 +90,18 @@ class CustomPartitioning(Primitive):
     multiple_results = True
     higher_order = True
 
-    def types(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
-        return tuple(call.out_avals)
+    def types(self, *avals: ShapedArray, **params: Unpack[CustomPartitioningParams]) -> Any:
+        return tuple(params["call"].out_avals)
 
-    def effects(self, *avals: ShapedArray, call: ClosedJaxpr, **params: object) -> Any:
-        return call.effects
+    def effects(self, *avals: ShapedArray, **params: Unpack[CustomPartitioningParams]) -> Any:
+        return params["call"].effects
 
-    def evaluate(self, *args: Value, call: ClosedJaxpr, **params: object) -> Any:
-        return tuple(call(*args))
+    def evaluate(self, *args: Value, **params: Unpack[CustomPartitioningParams]) -> Any:
+        return tuple(params["call"](*args))
 
-    def lower(self, ctx: Context, *values: Written, **params: object) -> Any:
+    def lower(
+        self, ctx: Context, *values: Written, **params: Unpack[CustomPartitioningParams]
+    ) -> Any:
         mesh = ctx.module.mesh
         if mesh is None or mesh.size == 1 or ctx.all_manual():
             return ctx.inline(params["call"], *values)
@@ -143,7 +156,7 @@ def _rule_text(call: _Call) -> str | None:
     return rule.text([a.shape for a in call.in_avals], [a.shape for a in out_avals])
 
 
-def _as_rule(rule: object, options: Params) -> SdyShardingRule:
+def _as_rule(rule: object, options: dict[str, Any]) -> SdyShardingRule:
     if not isinstance(rule, SdyShardingRule):
         return parse_rule(rule, **options)
     if any(options.values()):
@@ -336,7 +349,7 @@ class custom_partitioning:  # as users write it, a decorator
         infer_sharding_from_operands: Callable[..., object] | None = None,
         propagate_user_sharding: Callable[..., object] | None = None,
         decode_shardings: bool = True,
-        sharding_rule: object = None,
+        sharding_rule: Any = None,
         *,
         reduction_factors: tuple[str, ...] = (),
         need_replication_factors: tuple[str, ...] = (),

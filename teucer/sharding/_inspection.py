@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from teucer._core.primitive import Axis
     from teucer._core.types import ShapedArray
     from teucer._core.typing import Array, Dims, Tangents, Value
-    from teucer._devices.meshes import BaseMesh
+    from teucer._devices.meshes import BaseMesh, Mesh
     from teucer._devices.shardings import Sharding
     from teucer._lower.context import Context
     from teucer._lower.value import Value as Written
@@ -92,9 +92,7 @@ class InspectSharding(Primitive):
 inspect_sharding_p = InspectSharding()
 
 
-def _name_of(
-    callback: Callable[[Sharding], None], mesh: BaseMesh, free: BaseMesh, ndim: int
-) -> str:
+def _name_of(callback: Callable[[Sharding], None], mesh: BaseMesh, free: Mesh, ndim: int) -> str:
     """What the text of a program names the function by that tells `callback` of a sharding over a
     mesh.
 

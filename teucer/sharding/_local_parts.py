@@ -71,11 +71,11 @@ class ToWhole(_Moves):
 
     def evaluate(self, x: Value, *, mesh: Mesh, axis: int | None) -> tuple[Any]:
         own = sharding_along(part_of(mesh), axis)
-        if not (
-            isinstance(x, ArrayImpl) and x.committed and x.sharding.is_equivalent_to(own, x.ndim)
-        ):
-            x = device_put(x, own)
-        return (_assembled(x, mesh, axis, *self.types(x.aval, mesh=mesh, axis=axis)),)
+        if isinstance(x, ArrayImpl) and x.committed and x.sharding.is_equivalent_to(own, x.ndim):
+            part = x
+        else:
+            part = device_put(x, own)
+        return (_assembled(part, mesh, axis, *self.types(part.aval, mesh=mesh, axis=axis)),)
 
     def transpose(self, cts: Sequence[Array], x: object, *, mesh: Mesh, axis: int | None) -> Any:
         return to_part_p.call(array_ops.instantiate(cts[0]), mesh=mesh, axis=axis)

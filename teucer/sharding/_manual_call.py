@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import numpy as np
 
@@ -45,8 +45,13 @@ if TYPE_CHECKING:
     from teucer._lower.value import Value as Written
     from teucer._transform.partial import PartialTrace
 
-
-Params = dict[str, Any]
+    class ShardMapParams(TypedDict):
+        jaxpr: ClosedJaxpr
+        mesh: BaseMesh
+        in_specs: Sequence[PartitionSpec]
+        out_specs: Sequence[PartitionSpec]
+        newly_manual_axes: frozenset[str]
+        check_vma: bool
 
 
 @contextlib.contextmanager
@@ -77,7 +82,8 @@ def residual_spec(aval: Aval, mesh: BaseMesh, manual: frozenset[str], check_vma:
     """How stacked parts of a value lie over the mesh from one call to another; what their type says
     of sums stays."""
     if aval.is_high:
-        return aval.nospec(
+        high: Any = aval  # a library's type
+        return high.nospec(
             mesh, check_vma, tuple(name for name in mesh.axis_names if name in manual)
         )
     varying = [
@@ -128,30 +134,26 @@ class ShardMap(Primitive):
     higher_order = True
     multiple_results = True
 
-    def within(self, params: Params) -> Any:
+    def within(self, params: ShardMapParams) -> Any:
         return inside(params["mesh"], params["newly_manual_axes"], params["check_vma"])
 
-    def types(
-        self,
-        *avals: ShapedArray,
-        jaxpr: ClosedJaxpr,
-        mesh: BaseMesh,
-        out_specs: Sequence[PartitionSpec],
-        newly_manual_axes: frozenset[str],
-        check_vma: bool,
-        **params: object,
-    ) -> Any:
+    def types(self, *avals: ShapedArray, **params: Unpack[ShardMapParams]) -> Any:
+        mesh, manual, check_vma = params["mesh"], params["newly_manual_axes"], params["check_vma"]
         return tuple(
-            whole_aval(aval, spec, mesh, newly_manual_axes, check_vma)
-            for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
+            whole_aval(aval, spec, mesh, manual, check_vma)
+            for aval, spec in zip(params["jaxpr"].out_avals, params["out_specs"], strict=True)
         )
 
-    def effects(self, *avals: ShapedArray, jaxpr: ClosedJaxpr, **params: object) -> Any:
+    def effects(self, *avals: ShapedArray, **params: Unpack[ShardMapParams]) -> Any:
+        jaxpr = params["jaxpr"]
         return at_operands(jaxpr.effects, jaxpr.jaxpr.invars)
 
     @dialects.on_values.rule
     def on_values(
-        self, operands: Sequence[Value], groups: Sequence[int | None], **params: object
+        self,
+        operands: Sequence[Value],
+        groups: Sequence[int | None],
+        **params: Unpack[ShardMapParams],
     ) -> Any:
         """References are divided as arrays are, and their arrays are put together from what the
         devices have written."""
@@ -174,7 +176,9 @@ class ShardMap(Primitive):
         )
 
     @dialects.on_low.rule
-    def on_low(self, operands: Sequence[Value], avals: Avals, **params: object) -> Any:
+    def on_low(
+        self, operands: Sequence[Value], avals: Avals, **params: Unpack[ShardMapParams]
+    ) -> Any:
         """The call on low values: the parts of a high value are divided as its spec says."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         refuse_mutable(self, avals)
@@ -191,29 +195,20 @@ class ShardMap(Primitive):
         outs = self.on_jaxpr(body, given.low, ins, specs, params)
         return low._replace(outs=self.types(*avals, **params)).raised(outs, operands)
 
-    def evaluate(self, *args: Value, **params: object) -> Any:
+    def evaluate(self, *args: Value, **params: Unpack[ShardMapParams]) -> Any:
         return run(self, args, params, params["jaxpr"], _placements(params))
 
-    def lower(
-        self,
-        ctx: Context,
-        *values: Written,
-        jaxpr: ClosedJaxpr,
-        mesh: BaseMesh,
-        in_specs: Sequence[PartitionSpec],
-        out_specs: Sequence[PartitionSpec],
-        newly_manual_axes: frozenset[str],
-        **params: object,
-    ) -> Any:
+    def lower(self, ctx: Context, *values: Written, **params: Unpack[ShardMapParams]) -> Any:
+        jaxpr = params["jaxpr"]
         return manual_computation(
             ctx,
-            mesh,
-            newly_manual_axes,
+            params["mesh"],
+            params["newly_manual_axes"],
             values,
-            in_specs,
+            params["in_specs"],
             jaxpr.in_avals,
             list(ctx.avals_out),
-            out_specs,
+            params["out_specs"],
             lambda *parts: ctx.inline(jaxpr, *parts),
         )
 
@@ -223,7 +218,7 @@ class ShardMap(Primitive):
         operands: Sequence[Value],
         in_specs: Sequence[PartitionSpec],
         out_specs: Sequence[PartitionSpec],
-        params: Params,
+        params: ShardMapParams,
     ) -> Any:
         """A call of a transformed jaxpr; the constants that rules have brought in become operands,
         the same on each device."""
@@ -239,7 +234,9 @@ class ShardMap(Primitive):
             },
         )
 
-    def jvp(self, primals: Sequence[Value], tangents: Tangents, **params: object) -> Any:
+    def jvp(
+        self, primals: Sequence[Value], tangents: Tangents, **params: Unpack[ShardMapParams]
+    ) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         moving = [type(t) is not Zero for t in tangents]
         with self.within(params):
@@ -254,7 +251,9 @@ class ShardMap(Primitive):
         )
         return split_tangents(outs, out_moving)
 
-    def transpose(self, cts: Sequence[Cotangent], *args: Value, **params: object) -> Any:
+    def transpose(
+        self, cts: Sequence[Cotangent], *args: Value, **params: Unpack[ShardMapParams]
+    ) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         linear = [type(x) is Undefined for x in args]
         given = [type(ct) is not Zero for ct in cts]
@@ -286,7 +285,9 @@ class ShardMap(Primitive):
         found = iter([next(outs) if nz else None for nz in nonzero])
         return tuple(next(found) if lin else None for lin in linear)
 
-    def partial_eval(self, trace: PartialTrace, args: Sequence[Value], params: Params) -> Any:
+    def partial_eval(
+        self, trace: PartialTrace, args: Sequence[Value], params: ShardMapParams
+    ) -> Any:
         """Run what is known now, record the rest. Residuals are laid side by side, one part a
         device where these may differ."""
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
@@ -330,7 +331,9 @@ class ShardMap(Primitive):
         now, later = iter(outs[:n]), iter(rest)
         return tuple(next(later) if u else next(now) for u in split.unknown_outs)
 
-    def batch(self, axis: Axis, args: Sequence[Value], dims: Dims, **params: object) -> Any:
+    def batch(
+        self, axis: Axis, args: Sequence[Value], dims: Dims, **params: Unpack[ShardMapParams]
+    ) -> Any:
         jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
         mesh, batched = params["mesh"], tuple(d is not None for d in dims)
         for spec in (*filtered(in_specs, batched), *out_specs):
@@ -390,7 +393,7 @@ class ShardMap(Primitive):
         )
         return outs, tuple(0 if b else None for b in out_batched)
 
-    def uses_axis(self, name: object, params: Params) -> bool:
+    def uses_axis(self, name: object, params: ShardMapParams) -> bool:
         return (
             name is not None
             and name not in params["newly_manual_axes"]
@@ -412,7 +415,7 @@ class ShardMap(Primitive):
 shard_map_p = ShardMap()
 
 
-def _placements(params: Params) -> tuple[Any, ...]:
+def _placements(params: ShardMapParams) -> tuple[Any, ...]:
     """Where results are that are divided along all mesh axes as their specs say; None where the
     compiler decides too."""
     mesh, specs = params["mesh"], params["out_specs"]
@@ -428,7 +431,9 @@ def as_said(y: Value, spec: PartitionSpec) -> Any:
     return cast(y, rest, "unreduced") if rest else y
 
 
-def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
+def _laid_out(
+    low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: ShardMapParams
+) -> ClosedJaxpr:
     """A jaxpr on what high values are made of, whose results are of the types that their specs say.
 
     Raises ValueError if one differs along mesh axes over which its spec does not divide it.
@@ -447,7 +452,7 @@ def _laid_out(low: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) 
     )
 
 
-def _share(ct: Array, spec: object, params: Params) -> Any:
+def _share(ct: Array, spec: object, params: ShardMapParams) -> Any:
     """A device's share of a cotangent, of a value that is the same on several devices."""
     copies = math.prod(params["mesh"].sizes[name] for name in _same_over(spec, params))
     if copies == 1:
@@ -466,7 +471,7 @@ def _refuse_sums(aval: ShapedArray) -> None:
         )
 
 
-def _same_over(spec: object, params: Params) -> tuple[Any, ...]:
+def _same_over(spec: object, params: ShardMapParams) -> tuple[Any, ...]:
     """The manual axes over which a value is taken to be the same, and its cotangent to be divided
     among devices."""
     other = names_of_spec(spec)
@@ -477,7 +482,9 @@ def _same_over(spec: object, params: Params) -> tuple[Any, ...]:
     )
 
 
-def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Params) -> ClosedJaxpr:
+def _summed(
+    transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: ShardMapParams
+) -> ClosedJaxpr:
     """Cotangents summed over the devices that were given the same operand."""
 
     def total(*args: Value) -> list[Any]:
@@ -492,7 +499,7 @@ def _summed(transposed: ClosedJaxpr, specs: Sequence[PartitionSpec], params: Par
     return stage_jaxpr(total, transposed.in_avals, transposed.jaxpr.debug_info)
 
 
-def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any:
+def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: ShardMapParams) -> Any:
     """The parts of `split_jaxpr`, between which residuals are stacked, and the specs of these."""
     split = split_jaxpr(jaxpr, unknown)
     n = sum(not u for u in split.unknown_outs)
@@ -502,7 +509,7 @@ def _split(jaxpr: ClosedJaxpr, unknown: tuple[bool, ...], params: Params) -> Any
         outs = split.known(*args)
         return [*outs[:n], *(y if typeof(y).is_high else stacked(y) for y in outs[n:])]
 
-    def staged(*args: Value) -> list[Any]:
+    def staged(*args: Array) -> list[Any]:
         m = len(split.forwarded)
         residuals = [
             unstacked(x) if f is None and not typeof(x).is_high else x

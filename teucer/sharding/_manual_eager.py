@@ -30,7 +30,7 @@ from teucer.sharding._manual_call import (
 if TYPE_CHECKING:
     from teucer._core.primitive import Primitive
     from teucer._core.types import Aval, ShapedArray
-    from teucer._core.typing import Params, Value
+    from teucer._core.typing import Array, Params, Value
 
 
 class Devices(NamedTuple):
@@ -131,7 +131,7 @@ class ShardMapTrace(Trace):
             )
         if primitive.higher_order and not any(jaxprs_in_params(params)):
             # It carries functions of Python, which run here.
-            return primitive.evaluate(*args, **params)  # type: ignore[no-any-return]
+            return primitive.evaluate(*args, **params)
         for x in args:
             check_alive(x)
         avals = tuple(x.aval if type(x) is ShardMapTracer else typeof(x) for x in args)
@@ -194,7 +194,7 @@ def _operation(
             )
         are_stacked = [*(type(c) is ShardMapTracer for c in consts), *mine]
 
-        def on_stacked(*xs: Value) -> list[Any]:
+        def on_stacked(*xs: Array) -> list[Any]:
             return list(
                 map(
                     stacked,
@@ -214,7 +214,7 @@ def _placed(
     x: Value,
     aval: ShapedArray,
     devices: Devices,
-    change: Callable[[Value], object],
+    change: Callable[[Any], object],
     ins: PartitionSpec,
     outs: PartitionSpec,
 ) -> Any:

@@ -32,7 +32,7 @@ from teucer.sharding._shard_map import over_devices
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from teucer._core.typing import Value
+    from teucer._core.typing import Array, Value
     from teucer._lower.value import Value as Written
     from teucer._xla.client import Device
     from teucer._xla.pytree import PyTree
@@ -117,7 +117,7 @@ def pmap(
 
     def prepared(
         args: Sequence[Value], kwargs: Mapping[str, Value]
-    ) -> tuple[Any, tuple[Any, ...], dict[str, Any], Mesh]:
+    ) -> tuple[Any, tuple[Any, ...], Mapping[str, Any], Mesh]:
         """The program for these arguments, the arguments laid over its devices, and these."""
         _, moving = _parted(args, static)
         flat, tree = pytrees.tree_flatten(([args[i] for i in moving], kwargs))
@@ -130,7 +130,7 @@ def pmap(
         else:
             size = _size_of_all(_size(flat, axes, None), axis_size, mesh)
 
-        def placed(x: Value, axis: int | None) -> Any:
+        def placed(x: Array, axis: int | None) -> Any:
             at = None if axis is None else axis % np.ndim(x)
             if mesh.is_multi_process:
                 return to_whole_p.call(x, mesh=mesh, axis=at)[0]
@@ -144,15 +144,15 @@ def pmap(
 
     @tracebacks.boundary_of(fun)
     def mapped(*args: Value, **kwargs: object) -> Any:
-        program, args, kwargs, mesh = prepared(args, kwargs)
-        out = program(*args, **kwargs)
+        program, given, named, mesh = prepared(args, kwargs)
+        out = program(*given, **named)
         return _parts(out, out_axes, mesh) if mesh.is_multi_process else out
 
     @tracebacks.api_boundary
     def lower(*args: Written, **kwargs: object) -> Any:
         """The program for these arguments as StableHLO."""
-        program, args, kwargs, _ = prepared(args, kwargs)
-        return program.lower(*args, **kwargs)
+        program, given, named, _ = prepared(args, kwargs)
+        return program.lower(*given, **named)
 
     mapped.lower = lower  # type: ignore[attr-defined]
     return mapped

@@ -35,7 +35,6 @@ from teucer.sharding._manual_specs import (
 )
 
 if TYPE_CHECKING:
-    from teucer._core.primitive import Axis
     from teucer._core.typing import Value
     from teucer._devices.meshes import BaseMesh
 
@@ -134,7 +133,7 @@ def smap(
             f"got {in_axes!r}."
         )
 
-    def spec(axis: Axis) -> Any:
+    def spec(axis: Any) -> Any:
         return (
             axis
             if axis is Infer
@@ -202,7 +201,7 @@ def _call(
     args: tuple[object, ...],
     in_specs: object,
     out_specs: object,
-    mesh: object,
+    mesh: BaseMesh | None,
     names: frozenset[str],
     check_vma: bool,
 ) -> Any:
@@ -341,7 +340,7 @@ def _check_devices_of(args: tuple[object, ...], mesh: AbstractMesh) -> None:
             )
 
 
-def _devices(mesh: BaseMesh, names: frozenset[str], check_vma: bool) -> Devices:
+def _devices(mesh: BaseMesh | None, names: frozenset[str], check_vma: bool) -> Devices:
     """The mesh that is given or in force, with the types that its axes have here, and the axes that
     become manual."""
     in_force = meshes.get_abstract_mesh()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 
 BATCHING = "…"
@@ -114,9 +114,9 @@ class SdyShardingRule:
         operand_mappings: tuple[Any, ...],
         result_mappings: tuple[Any, ...],
         *,
-        reduction_factors: tuple[str, ...] = (),
-        need_replication_factors: tuple[str, ...] = (),
-        permutation_factors: tuple[str, ...] = (),
+        reduction_factors: Sequence[str] = (),
+        need_replication_factors: Sequence[str] = (),
+        permutation_factors: Sequence[str] = (),
         **factor_sizes: int,
     ) -> None:
         self.operand_mappings = tuple(map(_as_mapping, operand_mappings))
@@ -281,7 +281,7 @@ class _Factors:
 
 
 def parse_rule(
-    rule: Callable[..., Any],
+    rule: object,
     *,
     reduction_factors: Sequence[str] = (),
     need_replication_factors: Sequence[str] = (),

@@ -6,7 +6,7 @@ Shardy's `manual_computation`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._devices.meshes import Mesh
@@ -17,6 +17,7 @@ from teucer._lower.value import Value
 
 if TYPE_CHECKING:
     from teucer._core.typing import Aval
+    from teucer._devices.meshes import BaseMesh
     from teucer._lower.context import Context
 
 
@@ -45,8 +46,8 @@ class Manual(NamedTuple):
 
 def manual_computation(
     ctx: Context,
-    mesh: Mesh,
-    axes: Sequence[object],
+    mesh: BaseMesh,
+    axes: Collection[object],
     args: Sequence[Value],
     in_specs: Sequence[PartitionSpec],
     inner: Sequence[Aval],
@@ -145,7 +146,7 @@ def on_parts(
     )
 
 
-def _sharding(symbol: str, mesh: Mesh, spec: PartitionSpec, ndim: int, free: bool) -> str:
+def _sharding(symbol: str, mesh: BaseMesh, spec: PartitionSpec, ndim: int, free: bool) -> str:
     """How a value lies over the manual axes; `free` axes of the mesh may partition it further."""
     entries = [*spec.partitions, *[None] * (ndim - len(spec))]
     axes = [

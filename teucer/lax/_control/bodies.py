@@ -8,7 +8,7 @@ of the branch that one chooses.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from teucer._trees import pytrees, tree_errors
 from teucer.lax import _arithmetic, _shapes, _structure
 
 if TYPE_CHECKING:
-    from teucer._core.typing import Array, ArrayLike, Params
+    from teucer._core.typing import Array, ArrayLike, Value
     from teucer._lower.context import Context
     from teucer._xla.pytree import PyTreeDef
 
@@ -541,8 +541,8 @@ def order_out(ctx: Context, order: Sequence[object]) -> list[Any]:
 
 def run(
     primitive: Primitive,
-    args: Sequence[Array],
-    params: Params,
+    args: Sequence[Value],
+    params: Mapping[str, Any],
     owner: ClosedJaxpr,
     outs: Sequence[object] = (),
 ) -> tuple[Any, ...]:
