@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import teucer
-from teucer.experimental._unbuilt import _Unbuilt
+from teucer._experimental.unbuilt import _Unbuilt
 
 INTERNALS = {"Any", "annotations", "functools", "jnp", "np"}
 INVENTORY = json.loads((Path(__file__).parent / "data" / "api_names.json").read_text())

@@ -42,6 +42,7 @@ RARE = (
     "lax._references",
     "lax._sharding",
     "numpy._references",
+    "_sharding",
     "sharding",
 )
 MOST_MODULES = 195  # of half a millisecond at most each

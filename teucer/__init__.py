@@ -44,8 +44,8 @@ _SOURCES = {
         "make_array_from_single_device_arrays"
     ),
     "teucer.lax._sharding": "reshard",
-    "teucer.sharding._pmap": "pmap",
-    "teucer.sharding._shard_map": "shard_map smap",
+    "teucer._sharding.pmap": "pmap",
+    "teucer._sharding.shard_map": "shard_map smap",
     "teucer._devices.backends": (
         "default_backend device_count devices host_count host_id host_ids local_device_count "
         "local_devices process_count process_index process_indices"

@@ -124,6 +124,9 @@ from teucer._devices.meshes import use_abstract_mesh as use_abstract_mesh
 from teucer._devices.shardings import NamedSharding as NamedSharding
 from teucer._devices.specs import PartitionSpec as _P
 from teucer._executables.effects import effects_barrier as effects_barrier
+from teucer._sharding.pmap import pmap as pmap
+from teucer._sharding.shard_map import shard_map as shard_map
+from teucer._sharding.shard_map import smap as smap
 from teucer._transform.jit_calls import Inline as Inline
 from teucer._transform.reverse import grad as grad
 from teucer._transform.reverse import value_and_grad as value_and_grad
@@ -139,9 +142,6 @@ from teucer.ref import empty_ref as empty_ref
 from teucer.ref import free_ref as free_ref
 from teucer.ref import freeze as freeze
 from teucer.ref import new_ref as new_ref
-from teucer.sharding._pmap import pmap as pmap
-from teucer.sharding._shard_map import shard_map as shard_map
-from teucer.sharding._shard_map import smap as smap
 
 P = _P
 __version__: Any

@@ -13,8 +13,8 @@ import pytest
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._serialization import folders
 from teucer.experimental.array_serialization import (
-    _folders,
     pytree_serialization,
     serialization,
     tensorstore_impl,
@@ -126,7 +126,7 @@ def test_other_shapes_are_cut_or_filled_with_zeros(tmp_path, shape):
 
 
 def test_large_shards_are_cut_into_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(_folders, "LARGEST", 12)
+    monkeypatch.setattr(folders, "LARGEST", 12)
     x = np.arange(2 * 1 * 5 * 3, dtype=np.int32).reshape(2, 1, 5, 3)
     pytree_serialization.save(x, tmp_path)
     assert len(list(tmp_path.glob("*.piece"))) == 10
@@ -136,9 +136,9 @@ def test_large_shards_are_cut_into_pieces(tmp_path, monkeypatch):
 
 def test_only_overlapping_pieces_are_read(tmp_path, monkeypatch):
     serialization.run_serialization([jax.device_put(X, over(P("x", "y")))], [path_of(tmp_path)])
-    read, seen = _folders.read_piece, []
+    read, seen = folders.read_piece, []
     monkeypatch.setattr(
-        _folders, "read_piece", lambda *args: (seen.append(args[1].start), read(*args))[1]
+        folders, "read_piece", lambda *args: (seen.append(args[1].start), read(*args))[1]
     )
     serialization.run_deserialization([PLACES["one device"]], [path_of(tmp_path)], [(4, 2)])
     assert sorted(seen) == [(0, 0), (2, 0)]
@@ -150,7 +150,7 @@ def test_a_save_is_whole_or_not_at_all(tmp_path, monkeypatch, function):
     what is left over."""
     old, new = {"a": jnp.zeros(3), "b": jnp.zeros(2)}, {"a": jnp.ones(3), "b": jnp.ones(2)}
     pytree_serialization.save(old, tmp_path)
-    real = getattr(_folders, function)
+    real = getattr(folders, function)
     for failing in itertools.count():
         calls = itertools.count()
 
@@ -159,7 +159,7 @@ def test_a_save_is_whole_or_not_at_all(tmp_path, monkeypatch, function):
                 raise OSError("full")
             return real(*args)
 
-        monkeypatch.setattr(_folders, function, fails)
+        monkeypatch.setattr(folders, function, fails)
         try:
             pytree_serialization.save(new, tmp_path)
             break
@@ -191,21 +191,21 @@ def test_every_damage_is_found(tmp_path):
     later = json.loads((tmp_path / "manifest.json").read_text())
     del later["sha256"]
     later["version"] = 99
-    text = json.dumps({**later, "sha256": _folders._digest(later)})
+    text = json.dumps({**later, "sha256": folders._digest(later)})
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ValueError, match="version 99 of the format"):
         pytree_serialization.load_pytreedef(tmp_path)
 
 
 def test_two_saves_at_the_same_time_are_an_error(tmp_path, monkeypatch):
-    write = _folders.write_manifest
+    write = folders.write_manifest
 
     def meanwhile(*args):
-        monkeypatch.setattr(_folders, "write_manifest", write)
+        monkeypatch.setattr(folders, "write_manifest", write)
         pytree_serialization.save(jnp.ones(3), tmp_path)
         write(*args)
 
-    monkeypatch.setattr(_folders, "write_manifest", meanwhile)
+    monkeypatch.setattr(folders, "write_manifest", meanwhile)
     with pytest.raises(RuntimeError, match="has been removed before the save was complete"):
         pytree_serialization.save(jnp.zeros(3), tmp_path)
     assert pytree_serialization.load(tmp_path, PLACES["one device"]).tolist() == [1, 1, 1]

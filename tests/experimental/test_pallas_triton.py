@@ -13,9 +13,9 @@ from optable.primitives import carry_jaxprs
 import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
+from teucer._pallas.triton.table import TRITON
 from teucer.experimental import pallas as pl
 from teucer.experimental.pallas import triton as plgpu
-from teucer.experimental.pallas._triton.table import TRITON
 from teucer.lax._families import ELEMENTWISE
 
 _spec = importlib.util.spec_from_file_location(

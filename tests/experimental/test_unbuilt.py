@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import teucer
-from teucer.experimental import _unbuilt
+from teucer._experimental import unbuilt
 
 MODULES = {
     "mosaic": "OptLevel.O3 Tiling.COMPACT as_tpu_kernel",
@@ -37,7 +37,7 @@ def test_names_import_and_say_why_they_cannot_be_used(module):
         with pytest.raises(NotImplementedError, match=f"(?s){said}"):
             value(1, option=2)
         assert name.partition(".")[0] in dir(place)
-        assert value | None and list[value] and isinstance(value, _unbuilt._Unbuilt)
+        assert value | None and list[value] and isinstance(value, unbuilt._Unbuilt)
         assert not isinstance(1, value)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
         place.no_such_name  # noqa: B018  # reading it raises

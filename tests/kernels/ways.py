@@ -7,9 +7,9 @@ from kernels import triton_in_numpy
 
 from teucer import numpy as jnp
 from teucer._core.trace import typeof
+from teucer._pallas.call import PallasCall
+from teucer._pallas.triton.kernel import module_of
 from teucer.experimental import pallas as pl
-from teucer.experimental.pallas._call import PallasCall
-from teucer.experimental.pallas._triton.kernel import module_of
 
 
 @contextlib.contextmanager

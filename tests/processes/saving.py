@@ -9,8 +9,9 @@ import numpy as np
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._serialization import folders
 from teucer.experimental import multihost_utils
-from teucer.experimental.array_serialization import _folders, pytree_serialization, serialization
+from teucer.experimental.array_serialization import pytree_serialization, serialization
 
 P = jax.P
 VALUES = np.arange(32, dtype=np.float32).reshape(8, 4)
@@ -66,18 +67,18 @@ def save(folder):
     [w] = manager.deserialize_with_paths([flat], [f"{folder}/w"])
     check({**tree, "w": w})
 
-    written = _folders.write_piece
+    written = folders.write_piece
     if me == 1:
 
         def full(*args):
             raise OSError(28, "No space left on device")
 
-        _folders.write_piece = full
+        folders.write_piece = full
     try:
         pytree_serialization.nonblocking_save(tree, f"{folder}/tree").result()
     except (OSError, RuntimeError) as err:
         print("failed:", err, flush=True)
-    _folders.write_piece = written
+    folders.write_piece = written
     check(pytree_serialization.load(f"{folder}/tree", whole))
 
     if me == 0:

@@ -7,6 +7,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._core.primitive import MissingRule
+from teucer._sharding.sharding_rule import parse_rule
 from teucer.experimental.custom_partitioning import (
     BATCHING,
     ArrayMapping,
@@ -15,7 +16,6 @@ from teucer.experimental.custom_partitioning import (
     custom_partitioning,
 )
 from teucer.sharding import AxisType, NamedSharding
-from teucer.sharding._sharding_rule import parse_rule
 
 P = jax.P
 

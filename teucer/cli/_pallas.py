@@ -2,7 +2,7 @@
 
 import textwrap
 
-from teucer.experimental.pallas._targets import TARGETS, Target, kernel_primitives
+from teucer._pallas.targets import TARGETS, Target, kernel_primitives
 
 _WIDTH = 100
 

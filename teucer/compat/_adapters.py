@@ -17,8 +17,8 @@ from teucer import numpy as jnp
 from teucer import profiler
 from teucer._base import dtypes, source, tracebacks
 from teucer._core.trace import EVAL, current_trace
+from teucer._experimental.checks import CheckifyError as JaxException
 from teucer._xla.pytree import is_node
-from teucer.experimental._checks import CheckifyError as JaxException
 from teucer.interpreters._primitive import LibraryPrimitive
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teucer.experimental._unbuilt import unbuilt
+from teucer._experimental.unbuilt import unbuilt
 
 _WHERE = "jax._src.cudnn.fused_attention_stablehlo"
 _REASON = "cuDNN's attention is not called.\n  Use jax.nn.dot_product_attention."

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from teucer.experimental._unbuilt import unbuilt
+from teucer._experimental.unbuilt import unbuilt
 
 _PACKAGE = "jax.experimental.colocated_python"
 LISTED = {

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teucer._core.trace import Tracer
+from teucer._sharding.inspection import inspect_sharding_p
 from teucer._trees import pytrees
-from teucer.sharding._inspection import inspect_sharding_p
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value

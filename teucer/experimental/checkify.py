@@ -36,9 +36,7 @@ from teucer._derived.remat import checkpoint, remat_p
 from teucer._derived.rules_table import Rules
 from teucer._derived.stages import jit
 from teucer._devices.specs import PartitionSpec
-from teucer._transform.jit_calls import jit_p
-from teucer._trees import pytrees
-from teucer.experimental._checks import (
+from teucer._experimental.checks import (
     EFFECTS,
     PASSED,
     CheckifyError,
@@ -54,10 +52,12 @@ from teucer.experimental._checks import (
     check_p,
     state_of,
 )
+from teucer._sharding.manual_call import shard_map_p
+from teucer._transform.jit_calls import jit_p
+from teucer._trees import pytrees
 from teucer.lax._composite import composite_p
 from teucer.lax._control.solves import linear_solve_p
 from teucer.lax._windows import select_and_scatter_p
-from teucer.sharding._manual_call import shard_map_p
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array, Value

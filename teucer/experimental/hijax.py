@@ -34,11 +34,11 @@ from teucer._dialects.high.types import AvalMutableQDD, aval_method, aval_proper
 from teucer._dialects.high.types import HighSpec as HiPspec
 from teucer._dialects.high.types import HighType as HiType
 from teucer._dialects.high.types import MutableHighType as MutableHiType
-from teucer.experimental._hijax.box import Box, box_effect, box_get, box_set, new_box
-from teucer.experimental._hijax.control import control_flow_allowed_effects
-from teucer.experimental._hijax.operation import HiPrimitive
-from teucer.experimental._hijax.prim import HiPrim
-from teucer.experimental._hijax.rules import (
+from teucer._hijax.box import Box, box_effect, box_get, box_set, new_box
+from teucer._hijax.control import control_flow_allowed_effects
+from teucer._hijax.operation import HiPrimitive
+from teucer._hijax.prim import HiPrim
+from teucer._hijax.rules import (
     bdims_at_front,
     jvp_from_lin,
     linearize_from_jvp,

@@ -11,7 +11,7 @@ import numpy as np
 from teucer._base.lazy import listing
 from teucer._core.provided import provided
 from teucer._devices import backends
-from teucer.experimental._torus import in_torus
+from teucer._experimental.torus import in_torus
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 __dir__ = listing(__name__, __all__)

@@ -1,5 +1,5 @@
 """Values that the compiler is to lay out alike."""
 
-from teucer.sharding._shard_alike import shard_alike
+from teucer._sharding.shard_alike import shard_alike
 
 __all__ = ["shard_alike"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
-from teucer.sharding import _shard_map
+from teucer._sharding import shard_map as _shard_map
 
 if TYPE_CHECKING:
     from teucer._devices.meshes import BaseMesh

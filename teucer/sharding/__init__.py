@@ -14,7 +14,7 @@ _SOURCES = {
     ),
     "teucer._devices.axis_type": "ManualAxisType",
     "teucer._devices.specs": "PartitionSpec UnreducedKind",
-    "teucer.sharding._shard_map": "Infer",
+    "teucer._sharding.shard_map": "Infer",
     "teucer.lax._sharding": "auto_axes explicit_axes reshard",
 }
 _ABSENT = {

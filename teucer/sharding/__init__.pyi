@@ -14,7 +14,7 @@ from teucer._devices.shardings import SingleDeviceSharding as SingleDeviceShardi
 from teucer._devices.shardings import make_single_device_sharding as make_single_device_sharding
 from teucer._devices.specs import PartitionSpec as PartitionSpec
 from teucer._devices.specs import UnreducedKind as UnreducedKind
+from teucer._sharding.shard_map import Infer as Infer
 from teucer.lax._sharding import auto_axes as auto_axes
 from teucer.lax._sharding import explicit_axes as explicit_axes
 from teucer.lax._sharding import reshard as reshard
-from teucer.sharding._shard_map import Infer as Infer

@@ -15,14 +15,10 @@ from teucer._arrays.structs import ShapeDtypeStruct
 from teucer._base import config
 from teucer._base.lazy import listing
 from teucer._export.serialization import read_tree, tree_text
+from teucer._serialization import agreement, arrays, folders
+from teucer._serialization import specs as _specs
 from teucer._trees import pytrees
-from teucer.experimental.array_serialization import (
-    _agreement,
-    _arrays,
-    _folders,
-    _specs,
-    tensorstore_impl,
-)
+from teucer.experimental.array_serialization import tensorstore_impl
 from teucer.experimental.array_serialization.pytree_serialization_utils import PyTreeFuture
 from teucer.random import key_dtype
 
@@ -140,7 +136,7 @@ def load_pytreedef(directory: str | os.PathLike[str]) -> Any:
     )
 
 
-def _keys_struct(stored: _folders.Stored) -> ShapeDtypeStruct:
+def _keys_struct(stored: folders.Stored) -> ShapeDtypeStruct:
     dtype = key_dtype(stored.key)
     return ShapeDtypeStruct(stored.shape[: len(stored.shape) - len(dtype._impl.key_shape)], dtype)
 
@@ -151,8 +147,8 @@ def _save(
     """Begin a save; what is returned does the rest of it."""
     folder = Path(directory).absolute()
     leaves, structure = pytrees.tree_flatten(data)
-    if not all(map(_arrays.is_array, leaves)):
-        wrong = next(x for x in leaves if not _arrays.is_array(x))
+    if not all(map(arrays.is_array, leaves)):
+        wrong = next(x for x in leaves if not arrays.is_array(x))
         raise ValueError(
             "For serialization, all leaves must be either None or jax.Array-like objects.\n    a "
             "leaf is "
@@ -162,7 +158,7 @@ def _save(
     tree = {"structure": tree_text(structure), "specs": specs}
 
     def prepare() -> None:
-        strange = [name for name in _folders.others(folder) if name != _BY_TENSORSTORE]
+        strange = [name for name in folders.others(folder) if name != _BY_TENSORSTORE]
         if strange:
             raise RuntimeError(
                 "Refusing to work on a directory that is not a previous checkpoint. Unrecognized "
@@ -170,12 +166,12 @@ def _save(
                 f"Remove them manually if you're sure you want to use {folder} as the checkpoint "
                 "directory."
             )
-        if not overwrite and _folders.is_folder(folder):
+        if not overwrite and folders.is_folder(folder):
             raise ValueError(
                 f"Files already exist at path: `{folder}`, but you specified `overwrite=False`"
             )
 
-    parts = [_arrays.parts_of(x) for x in leaves]
+    parts = [arrays.parts_of(x) for x in leaves]
     own = [
         p if spec is None else p._replace(parts=()) for p, spec in zip(parts, specs, strict=True)
     ]
@@ -189,10 +185,10 @@ def _save(
         if not given:
             shutil.rmtree(folder / _BY_TENSORSTORE, ignore_errors=True)
 
-    return _arrays.save(
+    return arrays.save(
         folder,
         own,
-        _agreement.patience(),
+        agreement.patience(),
         tree=tree,
         prepare=prepare,
         beside=functools.partial(_write_by_tensorstore, given),
@@ -221,14 +217,14 @@ def _load(
     chosen = pytrees.flatten_axes("load mask", structure, True if mask is None else mask)
     said = _specs_of(structure, ts_specs) if ts_specs is not None else manifest.tree["specs"]
     numbers = [i for i, use in enumerate(chosen) if use]
-    targets = {i: _arrays.wanted(places[i]) for i in numbers}
+    targets = {i: arrays.wanted(places[i]) for i in numbers}
 
     def run() -> Any:
         own = [i for i in numbers if said[i] is None]
         found = dict(
             zip(
                 own,
-                _arrays.read(
+                arrays.read(
                     [(folder, manifest.arrays[i]) for i in own], [targets[i] for i in own], 32
                 ),
                 strict=True,
@@ -252,9 +248,9 @@ def _load(
     return run
 
 
-def _manifest(folder: Path) -> _folders.Manifest:
+def _manifest(folder: Path) -> folders.Manifest:
     try:
-        manifest = _folders.read_manifest(folder)
+        manifest = folders.read_manifest(folder)
     except FileNotFoundError as err:
         if (folder / _JAX).exists():
             raise ValueError(

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
-from teucer.experimental.array_serialization import _arrays, _specs, tensorstore_impl
-from teucer.experimental.array_serialization._agreement import BarrierTimeoutError, Save
-from teucer.experimental.array_serialization._specs import is_remote_storage
+from teucer._serialization import arrays as _arrays
+from teucer._serialization import specs as _specs
+from teucer._serialization.agreement import BarrierTimeoutError, Save
+from teucer._serialization.specs import is_remote_storage
+from teucer.experimental.array_serialization import tensorstore_impl
 from teucer.experimental.array_serialization.tensorstore_impl import (
     async_deserialize,
     async_serialize,

@@ -18,8 +18,10 @@ from teucer._base.lazy import listing
 from teucer._core.types import ShapedArray
 from teucer._derived.moves import device_put
 from teucer._devices import backends, shardings
-from teucer.experimental.array_serialization import _agreement, _arrays, _folders, _specs
-from teucer.experimental.array_serialization._specs import (
+from teucer._serialization import agreement, folders
+from teucer._serialization import arrays as _arrays
+from teucer._serialization import specs as _specs
+from teucer._serialization.specs import (
     get_tensorstore_spec,
     is_tensorstore_spec_leaf,
     merge_nested_ts_specs,
@@ -85,7 +87,7 @@ def is_own(spec: object) -> bool:
     """
     path = _specs.local_path(spec)
     if installed():
-        return path is not None and _folders.is_folder(path)
+        return path is not None and folders.is_folder(path)
     if path is None:
         _tensorstore(f"the spec {spec}")
     return True
@@ -98,14 +100,14 @@ def folder_of(spec: object) -> Path:
     return path
 
 
-def stored_at(spec: object) -> _folders.Stored:
+def stored_at(spec: object) -> folders.Stored:
     """The array in Teucer's format that a spec is of.
 
     Raises FileNotFoundError if there is none, ImportError if it is one of tensorstore's.
     """
     folder = folder_of(spec)
     try:
-        return _folders.read_manifest(folder).arrays[0]
+        return folders.read_manifest(folder).arrays[0]
     except FileNotFoundError as err:
         if (
             any((folder / name).exists() for name in (".zarray", "zarr.json"))
@@ -138,14 +140,14 @@ async def async_serialize(
     if not installed():
         is_own(tensorstore_spec)
         run = _arrays.save(
-            folder_of(tensorstore_spec), [_arrays.parts_of(arr_inp)], _agreement.patience()
+            folder_of(tensorstore_spec), [_arrays.parts_of(arr_inp)], agreement.patience()
         )
         await asyncio.get_running_loop().run_in_executor(None, run)
         return
     ts = _tensorstore("async_serialize")
     path = _specs.local_path(tensorstore_spec)
     if path is not None:
-        (path / _folders.MANIFEST).unlink(missing_ok=True)  # what lies there decides how it is read
+        (path / folders.MANIFEST).unlink(missing_ok=True)  # what lies there decides how it is read
     parts = _arrays.parts_of(arr_inp) if replica_id == 0 else _replica(arr_inp, replica_id)
     if parts.key is not None:
         raise TypeError(

@@ -8,7 +8,7 @@ arguments call them, as they call programs. Runtimes whose devices are behind a 
 from __future__ import annotations
 
 from teucer._base.lazy import listing
-from teucer.experimental.colocated_python._calls import (
+from teucer._experimental.colocated import (
     colocated_cpu_devices,
     colocated_python,
     colocated_python_class,

@@ -13,7 +13,8 @@ import numpy as np
 from teucer._core import dialects
 from teucer._core.primitive import Primitive
 from teucer._derived.staging import make_jaxpr
-from teucer.experimental.key_reuse._signatures import (
+from teucer.random._reuse import RULES, use_of
+from teucer.random._reuse_signatures import (
     Forward,
     KeyReuseSignature,
     Sink,
@@ -22,7 +23,6 @@ from teucer.experimental.key_reuse._signatures import (
     jaxpr_type_signature,
     key_reuse_signatures,
 )
-from teucer.random._reuse import RULES, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

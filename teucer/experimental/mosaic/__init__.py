@@ -5,7 +5,7 @@ Kernels are written with `jax.experimental.pallas`.
 
 from __future__ import annotations
 
-from teucer.experimental._unbuilt import unbuilt_modules, unbuilt_names
+from teucer._experimental.unbuilt import unbuilt_modules, unbuilt_names
 
 _TPU = (
     "Mosaic's kernels are not compiled for TPUs yet.\n  jax.experimental.pallas runs kernels "

@@ -3,26 +3,26 @@
 from teucer._base import lazy
 
 _SOURCES = {
-    "teucer.experimental.pallas._call": "pallas_call pallas_call_p",
-    "teucer.experimental.pallas._checked": "InterpretParams KernelError",
-    "teucer.experimental.pallas._specs": (
+    "teucer._pallas.call": "pallas_call pallas_call_p",
+    "teucer._pallas.checked": "InterpretParams KernelError",
+    "teucer._pallas.specs": (
         "ANY HOST BlockDim BlockSpec Blocked BoundedSlice Buffered CompilerParams CostEstimate "
         "Element GridSpec MemoryRef MemorySpace RevisitMode Squeezed no_block_spec squeezed"
     ),
-    "teucer.experimental.pallas._cores": "core_map kernel",
-    "teucer.experimental.pallas._cost": "estimate_cost",
-    "teucer.experimental.pallas._debugging": (
+    "teucer._pallas.cores": "core_map kernel",
+    "teucer._pallas.cost": "estimate_cost",
+    "teucer._pallas.debugging": (
         "debug_check debug_checks_enabled debug_print enable_debug_checks enable_poison_buffers"
     ),
-    "teucer.experimental.pallas._semaphores": (
+    "teucer._pallas.semaphores": (
         "DeviceIdType semaphore semaphore_read semaphore_signal semaphore_wait"
     ),
-    "teucer.experimental.pallas._kernel": (
+    "teucer._pallas.kernel": (
         "dot ds dslice load loop num_programs program_id run_scoped store swap when with_scoped "
         "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor"
     ),
     "teucer.numpy._index_keys": "Slice",
-    "teucer.experimental.pallas._helpers": (
+    "teucer._pallas.helpers": (
         "align_to broadcast_to cdiv delay empty empty_like empty_ref_like multiple_of "
         "next_power_of_2 reciprocal select_ref strides_from_shape"
     ),

@@ -6,13 +6,13 @@ for which blocks of them make a block of its own (`pull_block_spec`, `push_block
 is computed block by block.
 """
 
-from teucer.experimental.pallas._fuser.blocks import (
+from teucer._pallas.fuser.blocks import (
     make_scalar_prefetch_handler,
     pull_block_spec,
     push_block_spec,
 )
-from teucer.experimental.pallas._fuser.fusible import Fusion, custom_fusion, fusible
-from teucer.experimental.pallas._fuser.fusing import fuse, get_fusion_values
+from teucer._pallas.fuser.fusible import Fusion, custom_fusion, fusible
+from teucer._pallas.fuser.fusing import fuse, get_fusion_values
 
 __all__ = [
     "Fusion",

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from teucer.experimental._unbuilt import unbuilt, unbuilt_names
-from teucer.experimental.pallas._semaphores import SemaphoreType
-from teucer.experimental.pallas._specs import BlockSpec, MemoryRef, _Space
-from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
+from teucer._experimental.unbuilt import unbuilt, unbuilt_names
+from teucer._pallas.semaphores import SemaphoreType
+from teucer._pallas.specs import BlockSpec, MemoryRef, _Space
+from teucer._pallas.specs import CompilerParams as _AnyParams
 
 __all__ = [
     "GMEM",

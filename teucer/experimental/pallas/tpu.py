@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from teucer import lax
 from teucer import numpy as jnp
-from teucer.experimental._unbuilt import unbuilt_names
-from teucer.experimental.pallas import _call, _kernel
-from teucer.experimental.pallas._checked import InterpretParams
-from teucer.experimental.pallas._einshape import einshape
-from teucer.experimental.pallas._pipelines import emit_pipeline
-from teucer.experimental.pallas._semaphores import (
+from teucer._experimental.unbuilt import unbuilt_names
+from teucer._pallas import call, kernel
+from teucer._pallas.checked import InterpretParams
+from teucer._pallas.einshape import einshape
+from teucer._pallas.pipelines import emit_pipeline
+from teucer._pallas.semaphores import (
     DeviceIdType,
     SemaphoreType,
     async_copy,
@@ -33,10 +33,10 @@ from teucer.experimental.pallas._semaphores import (
     semaphore_wait,
     sync_copy,
 )
-from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
-from teucer.experimental.pallas._specs import MemoryRef, PrefetchScalarGridSpec, _Space
-from teucer.experimental.pallas._specs import MemorySpace as _AnySpace
-from teucer.experimental.pallas._targets import TARGETS
+from teucer._pallas.specs import CompilerParams as _AnyParams
+from teucer._pallas.specs import MemoryRef, PrefetchScalarGridSpec, _Space
+from teucer._pallas.specs import MemorySpace as _AnySpace
+from teucer._pallas.targets import TARGETS
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Params, Value
@@ -187,18 +187,18 @@ class CompilerParams(_AnyParams):
 def force_tpu_interpret_mode(params: Params | None = None) -> Iterator[None]:
     """Interpret all kernels that are called meanwhile. params: an InterpretParams, to check them
     step by step."""
-    with _call.interpreting(True if params is None else params):
+    with call.interpreting(True if params is None else params):
         yield
 
 
 def set_tpu_interpret_mode(params: Params | None = None) -> None:
     """Interpret all kernels from now on, in this thread."""
-    _call.always_interpret(True if params is None else params)
+    call.always_interpret(True if params is None else params)
 
 
 def reset_tpu_interpret_mode_state() -> None:
     """Interpret kernels only where they say so."""
-    _call.always_interpret(None)
+    call.always_interpret(None)
 
 
 # --- Cores ----------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def create_tensorcore_mesh(
 
 def run_on_first_core(core_axis_name: str) -> Callable[[Callable[[], Any]], None]:
     """A decorator that runs a function on the first core of an axis, now."""
-    return _kernel.when(lax.axis_index(core_axis_name) == 0)
+    return kernel.when(lax.axis_index(core_axis_name) == 0)
 
 
 def core_barrier(sem: object, *, core_axis_name: str) -> None:
@@ -245,12 +245,12 @@ def core_barrier(sem: object, *, core_axis_name: str) -> None:
 
 def load(ref: Any, *, mask: ArrayLike | None = None) -> Any:
     """The elements of a reference, or of a part of it, `ref.at[...]`; 0 where the mask is false."""
-    return _kernel.load(ref, ..., mask=mask)
+    return kernel.load(ref, ..., mask=mask)
 
 
 def store(ref: object, val: Any, *, mask: ArrayLike | None = None) -> None:
     """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
-    _kernel.store(ref, ..., val, mask=mask)
+    kernel.store(ref, ..., val, mask=mask)
 
 
 def roll(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teucer.experimental._unbuilt import unbuilt_names
+from teucer._experimental.unbuilt import unbuilt_names
 
 __all__: list[str] = []
 __getattr__, __dir__ = unbuilt_names(

@@ -10,14 +10,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from teucer._base.lazy import listing
-from teucer.experimental.pallas import _kernel
-from teucer.experimental.pallas._gpu import (
+from teucer._pallas import kernel
+from teucer._pallas.gpu import (
     approx_tanh,
     debug_barrier,
     elementwise_inline_asm,
     max_contiguous,
 )
-from teucer.experimental.pallas._kernel import (
+from teucer._pallas.kernel import (
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -28,7 +28,7 @@ from teucer.experimental.pallas._kernel import (
     atomic_xor,
     dot,
 )
-from teucer.experimental.pallas._specs import CompilerParams as _AnyParams
+from teucer._pallas.specs import CompilerParams as _AnyParams
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike
@@ -89,7 +89,7 @@ def load(
     >>> plgpu.load(jax.new_ref(jnp.arange(1, 5)).at[1:3], mask=jnp.array([True, False]))
     Array([2, 0], dtype=int32)
     """
-    return _kernel.load(
+    return kernel.load(
         ref,
         ...,
         mask=mask,
@@ -104,4 +104,4 @@ def store(
     ref: object, val: Any, *, mask: ArrayLike | None = None, eviction_policy: str | None = None
 ) -> None:
     """Let the elements of a reference, or of a part of it, be `val` where the mask is true."""
-    _kernel.store(ref, ..., val, mask=mask, eviction_policy=eviction_policy)
+    kernel.store(ref, ..., val, mask=mask, eviction_policy=eviction_policy)

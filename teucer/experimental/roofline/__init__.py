@@ -4,8 +4,8 @@ What a program has to compute, to move to and from memory, and to send between d
 types alone.
 """
 
+from teucer._experimental.rooflines import RooflineResult, RooflineRuleContext, RooflineShape
 from teucer.experimental.roofline import rooflines
-from teucer.experimental.roofline._results import RooflineResult, RooflineRuleContext, RooflineShape
 from teucer.experimental.roofline.roofline import (
     register_roofline,
     register_standard_roofline,

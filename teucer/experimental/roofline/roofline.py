@@ -20,14 +20,14 @@ from teucer._derived.staging import eval_shape, make_jaxpr
 from teucer._derived.vjp import vjp as _vjp
 from teucer._devices.shardings import NamedSharding
 from teucer._devices.specs import PartitionSpec
-from teucer._trees import pytrees
-from teucer.experimental.roofline import rooflines
-from teucer.experimental.roofline._results import (
+from teucer._experimental.rooflines import (
     RooflineResult,
     RooflineRuleContext,
     RooflineShape,
     Rule,
 )
+from teucer._trees import pytrees
+from teucer.experimental.roofline import rooflines
 
 if TYPE_CHECKING:
     from teucer._core.typing import Array
@@ -91,7 +91,7 @@ def roofline(
     def counted(*args: object) -> tuple[Any, RooflineResult]:
         fun = f
         if in_specs is not None or out_specs is not None:
-            from teucer.sharding._shard_map import shard_map  # for programs on meshes
+            from teucer._sharding.shard_map import shard_map  # for programs on meshes
 
             fun = shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
         structs = pytrees.tree_map(_struct, args)

@@ -14,14 +14,14 @@ import numpy as np
 from teucer._base.lazy import listing
 from teucer._core import structure
 from teucer._core.jaxpr import Eqn, Jaxpr, jaxprs_in_params
-from teucer._optimize.operations import operations
-from teucer.experimental.roofline import _links
-from teucer.experimental.roofline._results import (
+from teucer._experimental import links
+from teucer._experimental.rooflines import (
     RooflineResult,
     RooflineRuleContext,
     RooflineShape,
     Rule,
 )
+from teucer._optimize.operations import operations
 from teucer.interpreters._primitive import LibraryPrimitive
 from teucer.lax import GatherScatterMode, cumlogsumexp_p, scatter_p
 from teucer.lax._collectives.varying import Collective
@@ -202,7 +202,7 @@ _RULES: dict[str, Rule] = {
         scatter,
     ),
     **dict.fromkeys(("pure_callback", "io_callback", "debug_callback", "debug_print"), callback),
-    **_links.RULES,
+    **links.RULES,
 }
 
 

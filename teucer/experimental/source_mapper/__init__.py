@@ -3,8 +3,8 @@
 Which place of a program's jaxpr, StableHLO or HLO comes from which line of the user's program.
 """
 
+from teucer._experimental.source_maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper import common, generate_map, hlo, jaxpr, mlir
-from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import (
     Pass,
     SourceMapDump,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._base import config
 from teucer._base.lazy import listing
-from teucer.experimental.source_mapper._maps import SourceMap
+from teucer._experimental.source_maps import SourceMap
 
 if TYPE_CHECKING:
     from teucer._core.typing import Params

@@ -12,8 +12,8 @@ from teucer._base import config
 from teucer._base.lazy import listing
 from teucer._derived.stages import jit
 from teucer._executables.compile import named_as_written
+from teucer._experimental.source_maps import MappingsGenerator, SourceMap
 from teucer.debug._hlo import frames
-from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import (
     Pass,
     SourceMapDump,

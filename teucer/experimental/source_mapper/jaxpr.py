@@ -9,7 +9,7 @@ from teucer._base import source
 from teucer._base.lazy import listing
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, subjaxprs
 from teucer._derived.staging import make_jaxpr
-from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
+from teucer._experimental.source_maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import (
     Pass,
     SourceMapDump,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from teucer._base.lazy import listing
-from teucer.experimental.source_mapper._maps import MappingsGenerator, SourceMap
+from teucer._experimental.source_maps import MappingsGenerator, SourceMap
 from teucer.experimental.source_mapper.common import canonicalize_filename
 
 __all__ = ["create_mlir_sourcemap"]

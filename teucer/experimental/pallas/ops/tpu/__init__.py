@@ -6,7 +6,7 @@ Splash attention runs on every platform. The other kernels are not built.
 from __future__ import annotations
 
 from teucer._base.lazy import listing
-from teucer.experimental._unbuilt import unbuilt_modules
+from teucer._experimental.unbuilt import unbuilt_modules
 
 __all__: list[str] = []
 __dir__ = listing(__name__, __all__)

@@ -5,7 +5,7 @@ on every platform: memory grows with heads x queries x keys.
 """
 
 from teucer._base.lazy import listing
-from teucer.experimental._unbuilt import unbuilt_modules
+from teucer._experimental.unbuilt import unbuilt_modules
 from teucer.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel import (
     BlockSizes,
     QKVLayout,

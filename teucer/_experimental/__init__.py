@@ -1,0 +1,1 @@
+"""What single modules of `experimental` are made of."""

@@ -1,0 +1,351 @@
+"""A kernel run step by step in Python, with checks.
+
+Races between steps, reads of memory that nobody has written, indices outside.
+
+What a step does to each element is compared with what other steps have done to it. An error names
+the line of the kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+import numpy as np
+
+from teucer import numpy as jnp
+from teucer._base import source
+from teucer._core import structure
+from teucer._core.jaxpr import ClosedJaxpr, Eqn, interpret
+from teucer._core.references.types import AccumEffect, ReadEffect
+from teucer._core.trace import current_trace
+from teucer._pallas import accesses
+from teucer.lax import _references
+from teucer.numpy._index_keys import ARRAY, NEW, starts_of
+
+if TYPE_CHECKING:
+    from teucer._core.typing import ArrayLike, Size, Value
+
+
+@dataclasses.dataclass(frozen=True)
+class InterpretParams:
+    """How a kernel is interpreted: pallas_call(..., interpret=pl.InterpretParams(...)). It then
+    runs outside of jit only.
+
+    detect_races: steps that write what another step writes or reads are refused, as steps may run
+        at the same time elsewhere. Where steps are meant to add up, in order, leave it out.
+    detect_uninitialized_reads: so are reads of elements of results and scratch memory that no step
+    has written.
+    detect_out_of_bounds: so are indices outside of a block.
+    """
+
+    detect_races: bool = False
+    detect_uninitialized_reads: bool = True
+    detect_out_of_bounds: bool = True
+
+
+class KernelError(RuntimeError):
+    """What a checked kernel does wrong."""
+
+
+@final
+class Memory:
+    """The array behind a reference while a kernel is checked, as a flat one, and what was done to
+    each element.
+
+    places: where the elements of the block at hand are in it. written, read: the number of the last
+    step that did, -1 for none;
+    shared: whether there are other steps that see it.
+    """
+
+    __slots__ = ("name", "places", "read", "shape", "shared", "values", "written")
+
+    def __init__(self, name: str, value: ArrayLike, given: bool, shared: bool) -> None:
+        value = np.asarray(value)
+        self.name, self.shape, self.values, self.shared = (
+            name,
+            value.shape,
+            value.reshape(-1).copy(),
+            shared,
+        )
+        self.written = np.full(self.values.size, -2 if given else -1)  # -2: before the kernel
+        self.read = np.full(self.values.size, -1)
+        self.places = np.arange(self.values.size).reshape(value.shape)
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        return self.values.reshape(self.shape)
+
+
+_BY_ATOMIC = -3  # who wrote: steps may, at the same time
+
+
+class Checker:
+    """The checks of one run; `step` is the number of the step that runs."""
+
+    def __init__(self, params: InterpretParams, name: str) -> None:
+        self.params, self.name, self.step, self.place = params, name, 0, ()
+
+    def fail(self, what: str, memory: Memory, eqn: Eqn, remedy: str) -> NoReturn:
+        at = source.describe(eqn.place)
+        raise KernelError(
+            f"{self.name}: {what}.\n    reference: {memory.name}\n"
+            f"    step: {self.step}, at {self.place} of the grid\n    at {at}\n  {remedy}"
+        )
+
+    def touch(
+        self,
+        eqn: Eqn,
+        memory: Memory,
+        block: np.ndarray[Any, Any],
+        views: Any,
+        places: Sequence[Any],
+        used: bool,
+    ) -> np.ndarray[Any, Any]:
+        """Where the part is in memory, after the checks that the effects of the equation ask for.
+        used: whether its result is."""
+        if self.params.detect_out_of_bounds:
+            self.inside(eqn, memory, block.shape, views, places)
+        part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
+        self.mark(eqn, memory, part, used)
+        return part
+
+    def mark(
+        self,
+        eqn: Eqn,
+        memory: Memory,
+        part: np.ndarray[Any, Any],
+        used: bool,
+        *,
+        atomic: bool = False,
+    ) -> None:
+        """Note that the elements of a part are touched, after the checks; those that are negative
+        are not."""
+        kinds = {type(e) for e in eqn.effects}
+        # A write gives what was there: it reads if that is used.
+        reads = AccumEffect in kinds or (ReadEffect in kinds and (kinds == {ReadEffect} or used))
+        writes = kinds != {ReadEffect}
+        inner = part[part >= 0]
+        if reads and self.params.detect_uninitialized_reads and (memory.written[inner] == -1).any():
+            self.fail(
+                "elements are read that nobody has written",
+                memory,
+                eqn,
+                "Write them first, in the first step say: pl.when.",
+            )
+        if self.params.detect_races and memory.shared:
+            others = memory.written[inner]
+            if ((others >= 0) & (others != self.step)).any():
+                self.fail(
+                    (
+                        "a race: elements were written by step "
+                        f"{others[(others >= 0) & (others != self.step)][0]}"
+                    ),
+                    memory,
+                    eqn,
+                    (
+                        "Steps may run at the same time: let each write elements of its own, or "
+                        "add them up in one step."
+                    ),
+                )
+            if (
+                writes
+                and not atomic
+                and ((memory.read[inner] >= 0) & (memory.read[inner] != self.step)).any()
+            ):
+                self.fail(
+                    "a race: elements are written that another step has read",
+                    memory,
+                    eqn,
+                    "Steps may run at the same time: read from an argument that is not written.",
+                )
+        if reads:
+            memory.read[inner] = self.step
+        if writes:
+            memory.written[inner] = _BY_ATOMIC if atomic else self.step
+
+    def inside(
+        self, eqn: Eqn, memory: Memory, shape: Sequence[int], views: Any, places: Sequence[Any]
+    ) -> None:
+        at = 0
+        for view in views:
+            own, at = places[at : at + view.n], at + view.n
+            key = getattr(view, "key", None)
+            if key is None:
+                return  # behind a view of other shape nothing is known
+            sizes = iter(view.shape)
+            for item, start in zip(key.items, starts_of(key, own), strict=True):
+                n = None if item == NEW else next(sizes)
+                if start is not None:
+                    first = np.asarray(start)
+                    last = first + (item[1] - 1 if item[0] == "window" else 0)
+                    low = -n if item[0] == "array" or item[0] == "scalar" else 0  # type: ignore[operator]
+                    if first.size and (first.min() < low or last.max() >= n):
+                        self.fail(
+                            (
+                                f"an index is out of bounds: {int(first.min())} to "
+                                f"{int(last.max())} for an axis of {n}"
+                            ),
+                            memory,
+                            eqn,
+                            "Mask the load or store, or choose blocks that divide the array.",
+                        )
+
+
+def run_kernel(check: Checker, jaxpr: ClosedJaxpr, args: Sequence[Value]) -> list[Any]:
+    """Run a jaxpr in Python; references are pairs (memory, places of its block in it)."""
+    used = {*jaxpr.jaxpr.outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars)}
+
+    def handle(eqn: Eqn, operands: tuple[Any, ...]) -> Sequence[Any]:
+        primitive, params = eqn.primitive, eqn.params
+        if primitive in (_references.get_p, _references.swap_p, _references.addupdate_p):
+            return _access(check, eqn, operands, not used.isdisjoint(eqn.outvars))
+        if primitive in _MASKED:
+            return _masked(check, eqn, operands, not used.isdisjoint(eqn.outvars))
+        if primitive is _references.empty_ref_p:
+            memory = Memory(
+                "memory of run_scoped",
+                np.zeros(params["aval"].shape, params["aval"].dtype),
+                False,
+                False,
+            )
+            return ((memory, memory.places),)
+        match structure.of(eqn, operands):
+            case structure.Call(body):
+                return run_kernel(check, body, operands)
+            case structure.Branch(platforms=None) as branch:
+                return run_kernel(check, branch.chosen(int(branch.index)), branch.operands)
+            case structure.Loop() as loop:
+                return _looped(check, eqn, loop)
+            case _:
+                pass
+        if any(type(x) is tuple for x in operands):
+            raise NotImplementedError(
+                f"{check.name}: {primitive} on references is not checked.\n"
+                "  Interpret it without checks."
+            )
+        return current_trace().process(primitive, operands, params)
+
+    return interpret(jaxpr, args, handle)
+
+
+def _access(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> Sequence[Any]:
+    memory, block = operands[0]
+    views = eqn.params["views"]
+    places = operands[1:] if eqn.primitive is _references.get_p else operands[2:]
+    part = check.touch(eqn, memory, block, views, places, used)
+    found = np.where(part >= 0, memory.values[np.maximum(part, 0)], _nothing(memory.values.dtype))
+    if eqn.primitive is _references.get_p:
+        return (jnp.asarray(found),)
+    value = np.broadcast_to(np.asarray(operands[1]), part.shape)
+    inner = part >= 0
+    if eqn.primitive is _references.addupdate_p:
+        np.add.at(memory.values, part[inner], value[inner])
+        return ()
+    memory.values[part[inner]] = value[inner]
+    return (jnp.asarray(found),)
+
+
+_MASKED = (
+    accesses.masked_load_p,
+    accesses.masked_swap_p,
+    accesses.atomic_rmw_p,
+    accesses.atomic_cas_p,
+)
+
+
+def _masked(check: Checker, eqn: Eqn, operands: tuple[Any, ...], used: bool) -> Sequence[Any]:
+    """A load, a store or an atomic operation that touches elements where a mask is true."""
+    (memory, block), first, second = operands[:3]
+    primitive = eqn.primitive
+    views, places = accesses.spread_out(eqn.params["views"], operands[3:], known=True)
+    part = np.asarray(_references.read_part(jnp.asarray(block), *places, views=views))
+    mask = np.broadcast_to(
+        np.asarray(
+            {accesses.masked_load_p: first, accesses.atomic_cas_p: True}.get(primitive, second)
+        ),
+        part.shape,
+    )
+    if check.params.detect_out_of_bounds and views:
+        _inside_where(check, eqn, memory, views[-1], places[len(places) - views[-1].n :], mask)
+    part = np.where(mask, part, -1)
+    atomic = primitive in (accesses.atomic_rmw_p, accesses.atomic_cas_p)
+    check.mark(eqn, memory, part, used or atomic, atomic=atomic)
+    found = np.where(part >= 0, memory.values[np.maximum(part, 0)], _nothing(memory.values.dtype))
+    first, second = (np.broadcast_to(np.asarray(x), part.shape) for x in (first, second))
+    if primitive is accesses.masked_load_p:
+        return (jnp.asarray(np.where(mask, found, second).astype(found.dtype)),)
+    if primitive is accesses.masked_swap_p:
+        memory.values[part[part >= 0]] = first[part >= 0]
+        return (jnp.asarray(np.where(mask, found, first).astype(found.dtype)),)
+    for i in np.ndindex(part.shape):  # in order, since an element may be named several times
+        if part[i] < 0:
+            continue
+        old = found[i] = memory.values[part[i]]
+        memory.values[part[i]] = (
+            (second[i] if old == first[i] else old)
+            if primitive is accesses.atomic_cas_p
+            else np.asarray(accesses.COMBINE[eqn.params["operation"]](old, first[i]))
+        )
+    return (jnp.asarray(found),)
+
+
+def _inside_where(
+    check: Checker, eqn: Eqn, memory: Memory, view: Any, places: Sequence[object], mask: Any
+) -> None:
+    """That places lie inside where the mask is true."""
+    key = getattr(view, "key", None)
+    if key is None:
+        return
+    sizes = iter(view.shape)
+    for item, place in zip(key.items, starts_of(key, places), strict=True):
+        n = None if item == NEW else next(sizes)
+        if item == ARRAY and mask.any():
+            touched = np.broadcast_to(place, mask.shape)[mask]
+            if touched.min() < -n or touched.max() >= n:  # type: ignore[operator]
+                check.fail(
+                    (
+                        f"an index is out of bounds: {int(touched.min())} to {int(touched.max())} "
+                        f"for an axis of {n}"
+                    ),
+                    memory,
+                    eqn,
+                    "Mask the load or store, or choose blocks that divide the array.",
+                )
+
+
+def _nothing(dtype: Any) -> Any:
+    return np.array(np.nan if dtype.kind not in "iub" else 0).astype(dtype)
+
+
+def _looped(check: Checker, eqn: Eqn, loop: structure.Loop) -> Sequence[Any]:
+    carry, rows = loop.run(
+        lambda i, body, args: run_kernel(check, body, args),
+        lambda x, i: jnp.asarray(x)[i],
+        bool,
+    )
+    made = eqn.outvars[len(carry) :]
+    if not rows:
+        return [*carry, *(jnp.zeros(v.aval.shape, v.aval.dtype) for v in made)]
+    return [*carry, *(jnp.stack(list(ys)) for ys in zip(*rows, strict=True))]
+
+
+def run_checked(
+    params: InterpretParams,
+    name: str,
+    grid: Sequence[int],
+    memories: Sequence[Memory],
+    blocks: Callable[[Sequence[int]], Sequence[object]],
+    body: ClosedJaxpr,
+    before: Sequence[object],
+    sizes: Sequence[Size],
+) -> None:
+    """Run the steps of a grid. blocks(place) are the places in memory of the blocks that a step
+    sees."""
+    check = Checker(params, name)
+    for step, place in enumerate(itertools.product(*map(range, grid))):
+        check.step, check.place = step, place
+        seen = [(m, b) for m, b in zip(memories, blocks(place), strict=True)]
+        run_kernel(check, body, [*before, *map(np.int32, place), *sizes, *seen])

@@ -1,0 +1,1 @@
+"""Programs written for each device of a mesh, and divisions that their author says."""
