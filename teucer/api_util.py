@@ -9,8 +9,8 @@ from teucer._base.lazy import listing
 from teucer._core import calls
 from teucer._core.debug_info import DebugInfo
 from teucer._core.trace import typeof
+from teucer._jax.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2
 from teucer._trees import pytrees
-from teucer.extend.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value

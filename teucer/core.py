@@ -14,7 +14,7 @@ from teucer._core.types import Aval as AbstractValue
 from teucer._core.types import ShapedArray
 from teucer._derived.staging import ensure_compile_time_eval
 from teucer._dimensions.dimensions import max_dim, min_dim
-from teucer.extend.core._traces import LibraryTrace as Trace
+from teucer._jax.traces import LibraryTrace as Trace
 
 __all__ = [
     "AbstractValue",

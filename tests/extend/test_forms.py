@@ -7,8 +7,9 @@ from compat_process import python
 
 import teucer as jax
 import teucer.numpy as jnp
+from teucer._jax import forms
 from teucer.extend import core
-from teucer.extend.core import _forms, primitives
+from teucer.extend.core import primitives
 from teucer.lax._control import groups
 
 ARRAY = jnp.arange(3.0)
@@ -83,7 +84,7 @@ def test_jaxprs_are_made_in_the_order_of_jax():
 def test_closed_and_open_are_one_class_from_0_12_on():
     k = closed()
     joined = core.Jaxpr is core.ClosedJaxpr
-    assert joined is _forms.JOINED
+    assert joined is forms.JOINED
     assert isinstance(k, core.Jaxpr) is isinstance(k.jaxpr, core.ClosedJaxpr) is joined
     assert isinstance(k, core.ClosedJaxpr) and isinstance(k.jaxpr, core.Jaxpr)
     # An interpreter that knows one class alone.

@@ -225,7 +225,7 @@ def test_modules_as_text_and_bytes():
 
 
 def test_calls_of_foreign_functions_are_built_as_jax_builds_them():
-    from teucer.interpreters._building import custom_call
+    from teucer._jax.building import custom_call
 
     def text(**how):
         p = Primitive("p")

@@ -13,12 +13,12 @@ from teucer._core.primitive import Axis, Primitive, Undefined
 from teucer._core.stage import stage_flat
 from teucer._core.trace import current_trace, typeof
 from teucer._core.types import Zero
+from teucer._jax.accumulators import NullAccum, ValAccum
 from teucer._transform.batch import unmapped_aval
 from teucer._transform.partial import PartialTrace
 from teucer._transform.transpose import backward_pass
 from teucer._transform.vmap import vmap
 from teucer._trees import pytrees
-from teucer.interpreters._accumulators import NullAccum, ValAccum
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

@@ -18,8 +18,8 @@ from teucer import profiler
 from teucer._base import dtypes, source, tracebacks
 from teucer._core.trace import EVAL, current_trace
 from teucer._experimental.checks import CheckifyError as JaxException
+from teucer._jax.primitive import LibraryPrimitive
 from teucer._xla.pytree import is_node
-from teucer.interpreters._primitive import LibraryPrimitive
 
 if TYPE_CHECKING:
     from teucer._core.typing import ArrayLike, Aval, Value

@@ -156,7 +156,7 @@ LIST: dict[str, tuple[str, dict[str, str]]] = {
         "mpi4jax, jax-triton",
         {
             "teucer.interpreters.mlir": "*",
-            "teucer.interpreters._building": "custom_call",
+            "teucer._jax.building": "custom_call",
         },
     ),
     "interpreters.partial_eval": ("kfac-jax, haiku", {"teucer.interpreters.partial_eval": "*"}),

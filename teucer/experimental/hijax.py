@@ -47,7 +47,7 @@ from teucer._hijax.rules import (
     vjp_from_lin,
     vmap_rule,
 )
-from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
+from teucer._jax.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
 from teucer.interpreters.ad import is_undefined_primal
 from teucer.numpy._references import View as TransformedRef
 

@@ -16,9 +16,9 @@ from teucer._core.array_ops import zeros as zeros_like_aval
 from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import typeof
 from teucer._core.types import Zero
+from teucer._jax.accumulators import GradAccum, NullAccum, RefAccum, ValAccum
+from teucer._jax.primitive import Rules, as_tuple
 from teucer._transform.jvp import JVPTrace, JVPTracer
-from teucer.interpreters._accumulators import GradAccum, NullAccum, RefAccum, ValAccum
-from teucer.interpreters._primitive import Rules, as_tuple
 from teucer.lax._structure import add_any_p as add_jaxvals_p
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from teucer._base.lazy import listing
 from teucer._core import array_ops
 from teucer._core.primitive import Axis, Primitive
 from teucer._core.trace import typeof
+from teucer._jax.primitive import Rules, as_tuple
 from teucer._transform.vmap import INFERRED as infer
 from teucer._trees.containers import Vmappable, vmappables
-from teucer.interpreters._primitive import Rules, as_tuple
 
 if TYPE_CHECKING:
     from teucer._core.typing import Dims, Value

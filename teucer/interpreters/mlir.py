@@ -18,11 +18,7 @@ from teucer._core.primitive import Primitive
 from teucer._core.types import aval_of
 from teucer._devices.backends import platforms_called
 from teucer._dialects.references.discharge import discharged
-from teucer._lower import text
-from teucer._lower.context import Context
-from teucer._optimize.effects import EffectTypes
-from teucer._xla.client import PLATFORMS
-from teucer.interpreters._module_context import (
+from teucer._jax.module_context import (
     LoweringParameters,
     LoweringRuleContext,
     ModuleContext,
@@ -31,6 +27,10 @@ from teucer.interpreters._module_context import (
     TokenSet,
     lowered_by,
 )
+from teucer._lower import text
+from teucer._lower.context import Context
+from teucer._optimize.effects import EffectTypes
+from teucer._xla.client import PLATFORMS
 from teucer.lax._attributes import attribute as attribute_text
 from teucer.lax._callbacks import pure_callback_p
 from teucer.lax._foreign.lowering import TextRule
@@ -427,9 +427,8 @@ def module_to_bytecode(module: object) -> bytes:
 
 
 def _operations() -> ModuleType:
-    from teucer.interpreters import (
-        _building as operations,  # jaxlib's bindings of MLIR, which take 0.15 s to load
-    )
+    # jaxlib's bindings of MLIR take 0.15 s to load.
+    from teucer._jax import building as operations
 
     return operations
 

@@ -13,9 +13,9 @@ from teucer._core.jaxpr import Jaxpr
 from teucer._core.stage import StageTracer as DynamicJaxprTracer
 from teucer._core.stage import stage_flat
 from teucer._core.trace import current_trace, typeof, using
+from teucer._jax.linear_util import WrappedFun
 from teucer._optimize import dce
 from teucer._transform.partial import PartialTrace
-from teucer.extend.linear_util import WrappedFun
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray

@@ -21,8 +21,8 @@ from teucer._experimental.rooflines import (
     RooflineShape,
     Rule,
 )
+from teucer._jax.primitive import LibraryPrimitive
 from teucer._optimize.operations import operations
-from teucer.interpreters._primitive import LibraryPrimitive
 from teucer.lax import GatherScatterMode, cumlogsumexp_p, scatter_p
 from teucer.lax._collectives.varying import Collective
 

@@ -17,21 +17,17 @@ from teucer._core.types import ShapedArray
 from teucer._core.types import is_valid_type as valid_jaxtype
 from teucer._dialects.high.types import aval_mapping_handlers  # for the alias
 from teucer._dimensions.dimensions import is_symbolic
-from teucer._optimize.checker import check_jaxpr
-from teucer._optimize.effects import Effect
-from teucer._transform import batch
-from teucer.errors import InconclusiveDimensionOperation
-from teucer.extend.core import primitives
-from teucer.extend.core._calls import (
+from teucer._jax.calls import (
     CallPrimitive,
     call_impl,
     create_call_primitive,
     eval_jaxpr_transpose,
     register_call_primitive_rules,
 )
-from teucer.extend.core._debug_info import DebugInfo
-from teucer.extend.core._forms import ClosedJaxpr, Jaxpr, JaxprEqn, new_jaxpr_eqn
-from teucer.extend.core._traces import (
+from teucer._jax.debug_info import DebugInfo
+from teucer._jax.forms import ClosedJaxpr, Jaxpr, JaxprEqn, new_jaxpr_eqn
+from teucer._jax.primitive import LibraryPrimitive as Primitive
+from teucer._jax.traces import (
     TraceTag,
     concrete_or_error,
     find_top_trace,
@@ -44,7 +40,11 @@ from teucer.extend.core._traces import (
     unsafe_am_i_under_a_vmap_DO_NOT_USE,
     unsafe_get_axis_names_DO_NOT_USE,
 )
-from teucer.interpreters._primitive import LibraryPrimitive as Primitive
+from teucer._optimize.checker import check_jaxpr
+from teucer._optimize.effects import Effect
+from teucer._transform import batch
+from teucer.errors import InconclusiveDimensionOperation
+from teucer.extend.core import primitives
 
 if TYPE_CHECKING:
     from teucer._core.typing import Value

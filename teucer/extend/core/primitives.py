@@ -7,12 +7,12 @@ from typing import Any, final
 from teucer import lax, random
 from teucer._core.primitive import Primitive
 from teucer._derived import custom_jvp, custom_vjp, moves, remat
-from teucer._transform import jit_calls
-from teucer.extend.core._calls import (
+from teucer._jax.calls import (
     create_call_primitive,
     eval_jaxpr_transpose,
     register_call_primitive_rules,
 )
+from teucer._transform import jit_calls
 from teucer.lax import _random, _random_keys, _references, _structure, linalg
 
 _MODULES = {name: module for module in (linalg, lax) for name in dir(module) if name.endswith("_p")}

@@ -13,8 +13,8 @@ from teucer._core.jaxpr import Var
 from teucer._core.trace import Trace, Tracer, current_trace, using
 from teucer._derived.custom_jvp import custom_jvp_call_p
 from teucer._derived.custom_vjp import custom_vjp_call_p
+from teucer._jax import linear_util as lu
 from teucer._transform.batch import BatchTrace
-from teucer.extend import linear_util as lu
 from teucer.lax._control.groups import by_group
 from teucer.lax._control.scan import scan_p
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from teucer._core import dialects, structure
 from teucer._core.jaxpr import ClosedJaxpr, Eqn, Jaxpr
-from teucer._core.primitive import Primitive
+from teucer._core.primitive import Primitive, Undefined
 from teucer._core.trace import current_trace
 from teucer._optimize.dce import dce_closed, narrowed
 from teucer._transform.jit_calls import ProgramCall, hoisted
 from teucer._transform.transpose import transpose_jaxpr
-from teucer.interpreters.ad import is_undefined_primal
 
 if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
@@ -222,7 +221,7 @@ def eval_jaxpr_transpose(
 ) -> list[Any]:
     """Cotangents of the operands of a call that come as UndefinedPrimals, evaluated in place; None
     for the others."""
-    linear = [is_undefined_primal(x) for x in args]
+    linear = [isinstance(x, Undefined) for x in args]
     moving = [type(c).__name__ != "Zero" for c in ct]
     transposed, nonzero = transpose_jaxpr(_closed(call_jaxpr), linear, moving)
     outs = iter(

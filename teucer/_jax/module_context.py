@@ -1,7 +1,7 @@
 """Contexts of lowering rules that build operations with jaxlib's bindings of MLIR, and how such
 rules are called.
 
-A rule builds in a module of its own (`interpreters/_building.py`), in a function that becomes
+A rule builds in a module of its own (`_jax/building.py`), in a function that becomes
 one of the program's and is called where the rule was. What a rule has Teucer write (`lower_fun`,
 `jaxpr_subcomp`, foreign calls) becomes a function of the program's as well, which the rule's module
 declares.
@@ -252,9 +252,8 @@ def lowered_by(
 ) -> tuple[Value, ...]:
     """What a rule that builds with MLIR's bindings makes of a call, as a call of a function of the
     program."""
-    from teucer.interpreters import (
-        _building as operations,  # jaxlib's bindings of MLIR, which take 0.15 s to load
-    )
+    # jaxlib's bindings of MLIR take 0.15 s to load.
+    from teucer._jax import building as operations
 
     expected, draft = tuple(ctx.avals_out), operations.Draft()
     symbol = ctx.module.unique_name(primitive.name)
