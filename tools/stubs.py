@@ -56,13 +56,13 @@ INNER = {
         _indexing.padded _on_demand _padding _programs _random_keys _reference_parts _references
         _window_shapes""",
     "teucer.numpy": """
-        _array_methods _bessel _einsum_products _index_keys _indexing _library
+        _array_methods _bessel _einsum_products _foreign_arrays _index_keys _indexing _library
         _linalg_decompositions _linalg_norms _linalg_products _linalg_systems _operands _operators
-        _opt_einsum _others _promotion _reading _reference_views _references _updates _writing""",
+        _opt_einsum _promotion _reading _reference_views _references _updates _writing""",
 }
 TABLE = re.compile(r"(?<=^_SOURCES = {\n).*?(?=^}$)", re.MULTILINE | re.DOTALL)
 # The module of jnp whose functions are made by rows of lax.
-ROWS = "teucer.numpy._rows"
+ROWS = "teucer.numpy._from_lax"
 LINE = 100
 HEAD = "# Made by tools/stubs.py from the tables of this module.\n"
 

@@ -10,9 +10,9 @@ import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import dtypes
 from teucer.lax._families import ELEMENTWISE
-from teucer.numpy import _rows
+from teucer.numpy import _from_lax
 
-NAMES = sorted(_rows._WHERE)
+NAMES = sorted(_from_lax._WHERE)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,4 +55,4 @@ def test_function_refuses_what_is_no_array(name):
 
 def test_a_name_that_no_row_says():
     with pytest.raises(AttributeError, match="sech"):
-        getattr(_rows, "sech")  # noqa: B009  as an import asks for it
+        getattr(_from_lax, "sech")  # noqa: B009  as an import asks for it

@@ -70,7 +70,7 @@ _SOURCES = {
     "teucer.numpy._reductions": (
         "all any argmax argmin count_nonzero max mean min prod ptp std sum var"
     ),
-    "teucer.numpy._rows": (
+    "teucer.numpy._from_lax": (
         "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p nextafter "
         "sin sinh sqrt square tan tanh"
     ),

@@ -212,16 +212,16 @@ def _host(x: Any, dtype: Any, narrow: Any = None) -> Any:
         except (
             TypeError
         ):  # of other libraries: an array of a GPU, or of a dtype that NumPy does not have
-            from teucer.numpy import _others  # for data of other libraries
+            from teucer.numpy import _foreign_arrays  # for data of other libraries
 
-            if not _others.is_foreign(x):
+            if not _foreign_arrays.is_foreign(x):
                 raise
-            return _others.of_other_library(x)
+            return _foreign_arrays.of_other_library(x)
         if value.dtype == object:
-            from teucer.numpy import _others  # for data of other libraries
+            from teucer.numpy import _foreign_arrays  # for data of other libraries
 
-            if _others.is_foreign(x):
-                return _others.of_other_library(x)
+            if _foreign_arrays.is_foreign(x):
+                return _foreign_arrays.of_other_library(x)
     if narrow is not None and dtype is None:
         with np.errstate(all="ignore"):
             value = value.astype(narrow)

@@ -90,9 +90,9 @@ def from_dlpack(x: object, /, *, device: object = None, copy: bool | None = None
             "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods.\n"
             f"  x: {type(x)}"
         )
-    from teucer.numpy import _others  # for data of other libraries
+    from teucer.numpy import _foreign_arrays  # for data of other libraries
 
-    return _moved(_others.from_dlpack(x, copy), device, copy)
+    return _moved(_foreign_arrays.from_dlpack(x, copy), device, copy)
 
 
 def _moved(x: Any, device: object, copy: bool | None) -> Array:
