@@ -12,7 +12,7 @@ import teucer as jax
 import teucer.numpy as jnp
 from teucer import lax
 from teucer._base import config
-from teucer._executables import compile, disk_cache, preload, stored
+from teucer._executables import compile, disk_cache, prefetch, stored
 from teucer._targets.cpu import constants, stripped
 
 
@@ -20,7 +20,7 @@ from teucer._targets.cpu import constants, stripped
 def folder(tmp_path, monkeypatch):
     """A cache of its own, in which small programs have a stripped form too."""
     monkeypatch.setattr(constants, "STRIPPED_LEAST", 0)
-    monkeypatch.setattr(preload, "LEAST", 1)
+    monkeypatch.setattr(prefetch, "LEAST", 1)
     new_process()
     with config.cache_dir(str(tmp_path / "cache")), config.enable_compilation_cache(True):
         yield tmp_path / "cache"
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 def new_process():
     jax.clear_caches()
     compile.clear_memory()
-    preload._traced.clear()
+    prefetch._traced.clear()
 
 
 X = np.linspace(-1, 1, 600, dtype=np.float32).reshape(20, 30)

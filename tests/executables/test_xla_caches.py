@@ -14,7 +14,7 @@ import pytest
 
 import teucer as jax
 from teucer._base import config
-from teucer._executables import compile, disk_cache, preload, xla_caches
+from teucer._executables import compile, disk_cache, prefetch, xla_caches
 from teucer._targets.gpu.target import GPU
 from teucer._targets.table import target_of
 from teucer.cli import main
@@ -83,15 +83,15 @@ def test_the_path_is_no_part_of_the_key(folder: Path, told: Any, tmp_path: Path)
     assert len(told) == 2 and told[1][TUNED].startswith(str(tmp_path / "another"))
 
 
-def test_forecasts_do_not_name_the_folder(folder: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(preload, "LEAST", 0)
+def test_prefetch_lists_do_not_name_the_folder(folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(prefetch, "LEAST", 0)
 
     def f(x: Any) -> Any:
         return x * 5
 
     with config.preload(True):
         jax.jit(f)(np.float32(3))
-    found = list(folder.glob("*.forecast"))
+    found = list(folder.glob("*.prefetch"))
     assert found and not any(b"autotuned" in path.read_bytes() for path in found)
 
 

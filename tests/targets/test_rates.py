@@ -15,7 +15,7 @@ import teucer.numpy as jnp
 from teucer._base import config
 from teucer._devices import processes
 from teucer._executables import cpu_features
-from teucer._programs.foreseen import AsWritten
+from teucer._programs.prefetched import PrefetchKey
 from teucer._targets.cpu import tuned
 from teucer._targets.cpu.constants import CLEAR, COMMITTED, Rates
 from teucer._targets.cpu.rates import (
@@ -238,14 +238,14 @@ def test_a_file_changes_decisions_and_the_keys(file: Path) -> None:
 
     def keys() -> tuple[str | None, str]:
         traced = jax.jit(three_layers).trace(*ARGS)
-        return AsWritten(traced.job, None).fingerprint(), traced.lower().compile().as_text()
+        return PrefetchKey(traced.job, None).fingerprint(), traced.lower().compile().as_text()
 
     assert calls() == 0
     before = keys()
     tuned.write(file, CHEAP_CALLS)
     assert calls() == 3
     after = keys()
-    assert before[0] != after[0] is not None  # what goes by forecasts
+    assert before[0] != after[0] is not None  # what prefetch goes by
     assert before[1] != after[1]  # what goes by the text
 
 

@@ -245,7 +245,7 @@ def _jaxprs(made):
 
 def test_each_field_of_a_job_is_of_its_program():
     """A job that differs in one field, or under another option, has a program of its own. But what
-    it is called, what is logged and what was foreseen of it change no program."""
+    it is called, what is logged and what was prefetched for it change no program."""
     first, second = jax.devices()[:2]
     spread = Placement((first, second), True, MESH, (WHOLE, WHOLE), (WHOLE,))
     here, host, row = Placement((first,), True), "pinned_host", (0,)
@@ -268,7 +268,7 @@ def test_each_field_of_a_job_is_of_its_program():
             spread._replace(outs=(None,)),
         ],
     }
-    alike = {"name": "g", "forecast": None, "quiet": True}
+    alike = {"name": "g", "prefetch": None, "quiet": True}
     assert {"jaxpr", *changes, *alike} == set(Job._fields)
     jobs = [job, *(job._replace(**{field: v}) for field, vs in changes.items() for v in vs)]
     keys = [j.key for j in jobs]

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 from teucer._base import config
 from teucer._core.provided import provided
-from teucer._executables import disk_cache, guard, preload, stored
+from teucer._executables import disk_cache, guard, prefetch, stored
 from teucer._executables.callbacks import Trampoline
 from teucer._xla import client as xla
 from teucer._xla.dispatcher import forget_calls
@@ -81,7 +81,7 @@ class Executable:
         self._code: Any = None
         self._whole: Any = None
         self.source: Source = "compiled"
-        self.entry: preload.Entry | None = None  # on disk
+        self.entry: prefetch.Entry | None = None  # on disk
         self.size: int | None = None  # bytes of what is written to disk, where that is known
 
     def load(self) -> Any:
@@ -207,13 +207,13 @@ def loaded_or_compiled(client: Any, executable: Executable) -> Any:
     if path is None:
         executable.source = "compiled"
         return _from_compiler(client, module, devices, options)
-    executable.entry = preload.Entry(
+    executable.entry = prefetch.Entry(
         path.name,
         options.SerializeAsString(),
         client.platform,
         tuple([d.id for d in module.devices]),
     )
-    ahead = preload.take(path)
+    ahead = prefetch.take(path)
     if ahead is not None:
         executable.source, executable.size = "disk", ahead.size
         disk_cache.count(path, hit=True)

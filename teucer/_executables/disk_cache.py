@@ -1,7 +1,7 @@
 """The compilation cache on disk.
 
-A folder with a file for each program, forecasts (`preload`), what compilers keep by themselves
-(`xla_caches`), and a file that counts its use.
+A folder with a file for each program, prefetch lists (`prefetch`), what compilers keep by
+themselves (`xla_caches`), and a file that counts its use.
 
 An entry is written whole or not at all, readable by the user alone, and starts with a checksum of
 its content, its name and the version of its format. What does not agree, or others may have
@@ -32,7 +32,7 @@ except ImportError:  # Windows: processes that end at the same moment may lose e
     fcntl = None  # type: ignore[assignment]
 
 
-SUFFIX, FORECAST, UNFINISHED, COUNTS = ".xla", ".forecast", ".new-", "counts"
+SUFFIX, PREFETCH, UNFINISHED, COUNTS = ".xla", ".prefetch", ".new-", "counts"
 # How the folders begin in which compilers keep what they find out (`xla_caches`).
 OWN = "compiler-"
 _FORMAT = b"teucer-4\0"
@@ -101,7 +101,7 @@ def _users_folder(cache_home: str, home: str) -> Path | None:
 def entries(folder: Path) -> list[Path]:
     """The programs of the cache in `folder`; those that a process is writing, or could not finish,
     included."""
-    return [path for path in _files(folder) if path.suffix != FORECAST]
+    return [path for path in _files(folder) if path.suffix != PREFETCH]
 
 
 def kept_by_compilers(folder: Path) -> list[Path]:
@@ -150,7 +150,7 @@ def count(path: Path, *, hit: bool) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Make a file: an entry or a forecast.
+    """Make a file: an entry or a prefetch list.
 
     A cache that cannot be written is a slower program: a warning if the folder was named by an
     option, an error with jax_raise_persistent_cache_errors.
@@ -200,7 +200,7 @@ def _files(folder: Path) -> list[Path]:
         return sorted(
             Path(e.path)
             for e in found
-            if e.name.endswith((SUFFIX, FORECAST)) or e.name.startswith(UNFINISHED)
+            if e.name.endswith((SUFFIX, PREFETCH)) or e.name.startswith(UNFINISHED)
         )
     return []
 

@@ -33,32 +33,31 @@ def program_for(job: Job) -> Program:
 
 
 def compile_job(job: Job, lowering: Lowering | None = None) -> Program:
-    """The program of a job: prepared, lowered and compiled, or what its forecast says that this
-    gives.
+    """The program of a job: prepared, lowered and compiled, or prefetched.
 
     lowering: the job lowered as it is, if that is there.
     """
     start = time.perf_counter()
-    forecast = job.forecast if job.forecast is not None and job.forecast.first_use() else None
-    if forecast is not None:
-        from teucer._programs.foreseen import AsWritten, foreseen_program  # for what comes again
+    prefetch = job.prefetch if job.prefetch is not None and job.prefetch.first_use() else None
+    if prefetch is not None:
+        from teucer._programs import prefetched  # for what comes again
 
-        written = AsWritten(job, lowering)
-        foreseen = None if config.dump_ir_to.value else forecast.take(written.fingerprint)
-        if foreseen is not None:
-            return foreseen_program(job, foreseen, written.lowering, start)
+        written = prefetched.PrefetchKey(job, lowering)
+        found = None if config.dump_ir_to.value else prefetch.take(written.fingerprint)
+        if found is not None:
+            return prefetched.program(job, found, written.lowering, start)
     ready = prepared(job)
     program = provided.in_pieces(ready) if _may_divide(ready) else None
     if program is None:
         program = _compile_whole(ready)
-    if forecast is not None:
+    if prefetch is not None:
         entries = {
             e.entry: e.size
             for e in program.executables
             if e.entry is not None and e.size is not None
         }
         whole = program.steps is None and program.placement.mesh is None
-        forecast.settle(entries, functools.partial(written.says, program) if whole else None)
+        prefetch.settle(entries, functools.partial(written.says, program) if whole else None)
     return program
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from teucer._base import config
 from teucer._core.jaxpr import Jaxpr
 from teucer._devices.placement import Placement
-from teucer._executables.preload import Forecast
+from teucer._executables.prefetch import Prefetch
 from teucer._targets.interface import Mode, Target
 from teucer._targets.table import target_of
 
@@ -18,7 +18,7 @@ class Job(NamedTuple):
 
     donated: which of its arguments the program may overwrite. keep_unused: whether it takes those
     too that it does not use.
-    options, outline: `compiler_options` and `outline` of `jit`. forecast: what an earlier process
+    options, outline: `compiler_options` and `outline` of `jit`. prefetch: what an earlier process
     recorded of it.
     quiet: nothing of it is logged or dumped.
     """
@@ -30,7 +30,7 @@ class Job(NamedTuple):
     keep_unused: bool = False
     options: tuple[tuple[str, Any], ...] = ()
     outline: bool | None = None
-    forecast: Forecast | None = None
+    prefetch: Prefetch | None = None
     quiet: bool = False
 
     @property

@@ -16,7 +16,7 @@ from teucer._core.provided import provided
 from teucer._core.trace import EVAL, Tracer, current_trace
 from teucer._devices.placement import IncompatibleDevices
 from teucer._dynamic import dynamic, padding
-from teucer._executables import compilations, misses, preload
+from teucer._executables import compilations, misses, prefetch
 from teucer._executables import compile as executables
 from teucer._programs.compile import program_for
 from teucer._programs.eager import check_no_tracers, note_keys
@@ -285,7 +285,7 @@ def stage_call(
     if found is None:
         eager = current_trace() is EVAL
         misses.note(fun, key, by_signature, leaf_names, eager)
-        ahead = preload.forecast(fun, avals) if eager and not symbolic else None
+        ahead = prefetch.begin(fun, avals) if eager and not symbolic else None
         # Written out here: each call of a function costs depth to those who nest jits deeply.
         jaxpr, consts, out_tree, info = stage_user(fun, call, avals, "jit")
         compilations.log_traced(info.name, info.seconds)

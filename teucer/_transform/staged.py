@@ -14,7 +14,7 @@ from teucer._core.jaxpr import ClosedJaxpr
 from teucer._core.provided import provided
 from teucer._core.trace import current_trace
 from teucer._devices.placement import IncompatibleDevices, Placement, placement_of, spread
-from teucer._executables import preload
+from teucer._executables.prefetch import Prefetch
 from teucer._programs.job import Job
 from teucer._transform.jit_options import JitOptions
 from teucer._trees import pytrees
@@ -28,7 +28,7 @@ class Staged(NamedTuple):
     """A function traced for a signature: a jaxpr whose constants are its first inputs, their
     values, and the results' tree.
 
-    forecast: what an earlier process recorded of its program. dialects: those of the jaxpr.
+    prefetch: what an earlier process recorded of its program. dialects: those of the jaxpr.
     """
 
     jaxpr: ClosedJaxpr
@@ -36,7 +36,7 @@ class Staged(NamedTuple):
     out_tree: Any
     debug_info: Any
     donated: tuple[bool, ...]
-    forecast: preload.Forecast | None
+    prefetch: Prefetch | None
     dialects: frozenset[str]
 
 
@@ -83,7 +83,7 @@ def job_of(staged: Staged, call: FlatCall, options: JitOptions) -> Job:
         options.keep_unused,
         options.compiler_options,
         options.outline,
-        staged.forecast,
+        staged.prefetch,
     )
 
 

@@ -1,6 +1,6 @@
 """Executables loaded ahead.
 
-What a forecast names, what is taken of it, and forecasts that turn out to be wrong.
+What a prefetch list names, what is taken of it, and lists that turn out to be wrong.
 """
 
 import logging
@@ -13,14 +13,14 @@ import pytest
 import teucer as jax
 import teucer.numpy as jnp
 from teucer._base import config
-from teucer._executables import compile, disk_cache, preload
+from teucer._executables import compile, disk_cache, prefetch
 from teucer._programs import compile as programs
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache of its own, in which every program is worth a forecast."""
-    monkeypatch.setattr(preload, "LEAST", 1)
+    """A cache of its own, in which every program is worth a prefetch."""
+    monkeypatch.setattr(prefetch, "LEAST", 1)
     new_process()
     with config.cache_dir(str(tmp_path / "cache")), config.enable_compilation_cache(True):
         yield tmp_path / "cache"
@@ -50,17 +50,17 @@ def new_process():
     """Forget what a process knows and a new one does not."""
     jax.clear_caches()
     compile.clear_memory()
-    preload._traced.clear()
+    prefetch._traced.clear()
 
 
 def wait():
     for thread in threading.enumerate():
-        if thread.name == preload.THREAD:
+        if thread.name == prefetch.THREAD:
             thread.join()
 
 
 def program(scale=2.0):
-    """A function that does not end its trace before what is foreseen has been loaded."""
+    """A function that does not end its trace before what is prefetched has been loaded."""
 
     def f(x):
         wait()
@@ -69,21 +69,21 @@ def program(scale=2.0):
     return jax.jit(f)
 
 
-def forecasts(folder):
-    return sorted(p for p in folder.iterdir() if p.suffix == disk_cache.FORECAST)
+def prefetch_lists(folder):
+    return sorted(p for p in folder.iterdir() if p.suffix == disk_cache.PREFETCH)
 
 
-AHEAD = (preload.THREAD, True)
+AHEAD = (prefetch.THREAD, True)
 X = np.arange(3, dtype=np.float32)
 
 
 def test_the_second_process_loads_while_it_traces(folder, loads):
     first = program()(X)
-    assert len(forecasts(folder)) == 1 and not loads
+    assert len(prefetch_lists(folder)) == 1 and not loads
     new_process()
     np.testing.assert_array_equal(program()(X), first)
     assert loads == [AHEAD]
-    assert not preload._loadings
+    assert not prefetch._pending
 
 
 def test_on_the_device_that_a_program_names(folder, loads):
@@ -115,36 +115,36 @@ def test_a_function_that_has_changed_is_compiled(folder, loads):
     program(2.0)(X)
     new_process()
     np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
-    assert loads == [AHEAD] and not preload._loadings  # in vain
+    assert loads == [AHEAD] and not prefetch._pending  # in vain
     new_process()
     np.testing.assert_allclose(program(3.0)(X), np.sin(X) * 3, rtol=1e-6)
     assert loads == [AHEAD, AHEAD]
     assert disk_cache.counts(folder)[:2] == (1, 2)  # what was loaded in vain is no hit
-    (entry,) = preload._decoded(disk_cache.read(forecasts(folder)[0])).entries
+    (entry,) = prefetch._decoded(disk_cache.read(prefetch_lists(folder)[0])).entries
     assert (folder / entry.name).exists()
 
 
-def test_functions_of_one_place_have_a_forecast_each(folder, loads):
+def test_functions_of_one_place_have_a_prefetch_list_each(folder, loads):
     for _ in range(2):
         new_process()
         for scale in (2.0, 3.0):
             np.testing.assert_allclose(program(scale)(X), np.sin(X) * scale, rtol=1e-6)
-    assert len(forecasts(folder)) == 2 and loads == [AHEAD, AHEAD]
+    assert len(prefetch_lists(folder)) == 2 and loads == [AHEAD, AHEAD]
 
 
 def test_other_types_have_another(folder, loads):
     program()(X)
     new_process()
     program()(np.ones(4, np.float32))
-    assert len(forecasts(folder)) == 2 and not loads
+    assert len(prefetch_lists(folder)) == 2 and not loads
 
 
 def test_code_for_another_processor_is_not_loaded(folder, loads, monkeypatch):
     program()(X)
     new_process()
-    monkeypatch.setattr(preload.cpu_features, "host", lambda: "another")
+    monkeypatch.setattr(prefetch.cpu_features, "host", lambda: "another")
     program()(X)
-    assert not loads and len(forecasts(folder)) == 2
+    assert not loads and len(prefetch_lists(folder)) == 2
 
 
 def test_all_pieces_are_loaded_ahead(folder, loads):
@@ -164,7 +164,7 @@ def test_all_pieces_are_loaded_ahead(folder, loads):
     expected = compiled(x, ws)
     assert (
         pieces > 1
-        and len(preload._decoded(disk_cache.read(forecasts(folder)[0])).entries) == pieces
+        and len(prefetch._decoded(disk_cache.read(prefetch_lists(folder)[0])).entries) == pieces
     )
     new_process()
     np.testing.assert_array_equal(jax.jit(network, outline=True)(x, ws), expected)
@@ -177,14 +177,14 @@ def test_over_a_mesh(folder, loads):
     split = jax.NamedSharding(jax.make_mesh((2,), ("i",), devices=devices[:2]), jax.P("i"))
     x = jax.device_put(np.arange(8, dtype=np.float32), split)
     first = program()(x)
-    assert len(forecasts(folder)) == 1
+    assert len(prefetch_lists(folder)) == 1
     new_process()
     second = program()(x)
     assert AHEAD in loads and second.sharding == first.sharding
     np.testing.assert_array_equal(second, first)
 
 
-@pytest.mark.parametrize("suffix", [disk_cache.SUFFIX, disk_cache.FORECAST])
+@pytest.mark.parametrize("suffix", [disk_cache.SUFFIX, disk_cache.PREFETCH])
 def test_damage_costs_time_only(folder, loads, suffix):
     first = program()(X)
     for path in folder.iterdir():
@@ -209,17 +209,17 @@ def test_an_entry_that_xla_refuses_is_compiled(folder, loads, content):
     assert not any(succeeded for _, succeeded in loads)
 
 
-def test_forecasts_of_devices_that_are_not_there(folder, loads):
+def test_prefetch_lists_of_devices_that_are_not_there(folder, loads):
     program()(X)
-    (path,) = forecasts(folder)
-    known = preload._decoded(disk_cache.read(path))
+    (path,) = prefetch_lists(folder)
+    known = prefetch._decoded(disk_cache.read(path))
     (entry,) = known.entries
     for other in (
         entry._replace(devices=(1 << 20,)),
         entry._replace(platform="abacus"),
         entry._replace(name="gone.xla"),
     ):
-        disk_cache.write(path, preload._encoded(known._replace(entries=(other,))))
+        disk_cache.write(path, prefetch._encoded(known._replace(entries=(other,))))
         new_process()
         np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
         assert loads.pop() == (threading.current_thread().name, True) and not loads
@@ -233,17 +233,17 @@ def test_who_comes_before_the_thread_loads_itself(folder, loads, monkeypatch):
         def start(self):
             raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(preload.threading, "Thread", NeverStarted)
+    monkeypatch.setattr(prefetch.threading, "Thread", NeverStarted)
     np.testing.assert_allclose(program()(X), np.sin(X) * 2, rtol=1e-6)
     assert loads == [(threading.current_thread().name, True)]
 
 
 def test_nobody_waits_for_what_was_left(folder, monkeypatch):
     program()(X)
-    (path,) = forecasts(folder)
-    (entry,) = preload._decoded(disk_cache.read(path)).entries
-    both = preload._encoded(
-        preload.Known((entry._replace(name="a.xla"), entry._replace(name="b.xla")))
+    (path,) = prefetch_lists(folder)
+    (entry,) = prefetch._decoded(disk_cache.read(path)).entries
+    both = prefetch._encoded(
+        prefetch.PrefetchList((entry._replace(name="a.xla"), entry._replace(name="b.xla")))
     )
     disk_cache.write(path, both)
     reading, go_on = threading.Event(), threading.Event()
@@ -252,12 +252,12 @@ def test_nobody_waits_for_what_was_left(folder, monkeypatch):
         reading.set()
         go_on.wait()
 
-    monkeypatch.setattr(preload.disk_cache, "read", lambda p: both if p == path else slowly(p))
-    found = preload.Forecast(path)
+    monkeypatch.setattr(prefetch.disk_cache, "read", lambda p: both if p == path else slowly(p))
+    found = prefetch.Prefetch(path)
     reading.wait()
-    left = preload._loadings[folder / "b.xla"]
+    left = prefetch._pending[folder / "b.xla"]
     found.settle({}, None)
-    assert left.ended.is_set() and preload.take(folder / "b.xla") is None
+    assert left.ended.is_set() and prefetch.take(folder / "b.xla") is None
     go_on.set()
     wait()
 
@@ -278,15 +278,15 @@ def test_a_trace_that_fails_leaves_nothing(folder, loads):
         jax.jit(f)(X)
     del caught
     assert loads == [AHEAD]
-    assert not preload._loadings
+    assert not prefetch._pending
 
 
 def test_small_programs_and_those_of_the_library_have_none(folder, monkeypatch):
     jnp.linspace(0, 1, 5)
-    assert not forecasts(folder)
-    monkeypatch.setattr(preload, "LEAST", 1 << 30)
+    assert not prefetch_lists(folder)
+    monkeypatch.setattr(prefetch, "LEAST", 1 << 30)
     program()(X)
-    assert not forecasts(folder)
+    assert not prefetch_lists(folder)
 
 
 @pytest.mark.parametrize("option", ["preload", "enable_compilation_cache"])
@@ -298,9 +298,9 @@ def test_it_can_be_switched_off(folder, loads, option):
     assert AHEAD not in loads
 
 
-def test_forecasts_are_no_entries_but_go_with_them(folder):
+def test_prefetch_lists_are_no_entries_but_go_with_them(folder):
     program()(X)
-    assert len(disk_cache.entries(folder)) == 1 and len(forecasts(folder)) == 1
+    assert len(disk_cache.entries(folder)) == 1 and len(prefetch_lists(folder)) == 1
     assert disk_cache.counts(folder)[:2] == (0, 1)
     assert disk_cache.clear(folder) == 1
     assert os.listdir(folder) == []
@@ -308,7 +308,7 @@ def test_forecasts_are_no_entries_but_go_with_them(folder):
 
 def compiled(monkeypatch, f, *args, options=None, **kwargs):
     """The stages of a new process; and whether the program was optimised and lowered for it, or
-    foreseen."""
+    prefetched."""
     new_process()
     seen = []
     prepared = programs.prepared
@@ -334,10 +334,10 @@ def layers(x, unused, w):
 ARGS = np.ones((4, 4), np.float32), np.ones((4, 4), np.float32), np.full((4, 4), 0.1, np.float32)
 
 
-def test_a_program_that_is_foreseen_is_not_optimised_again(folder, monkeypatch):
-    first, foreseen = compiled(monkeypatch, layers, *ARGS)
+def test_a_program_that_is_prefetched_is_not_optimised_again(folder, monkeypatch):
+    first, taken = compiled(monkeypatch, layers, *ARGS)
     second, again = compiled(monkeypatch, layers, *ARGS)
-    assert (foreseen, again) == (False, True)
+    assert (taken, again) == (False, True)
     for a, b in zip(jax.tree.leaves(first(*ARGS)), jax.tree.leaves(second(*ARGS)), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (
@@ -410,9 +410,9 @@ def test_another_device(folder, monkeypatch):
     one, other = jax.devices("cpu")[:2]
     compiled(monkeypatch, layers, *ARGS)
     args = jax.device_put(ARGS, other)
-    for foreseen in (False, True):
+    for taken in (False, True):
         second, again = compiled(monkeypatch, layers, *args)
-        assert again == foreseen and second(*args)[0].devices() == {other}
+        assert again == taken and second(*args)[0].devices() == {other}
 
 
 def test_dumped_programs_are_those_that_are_compiled(folder, monkeypatch, tmp_path):
@@ -436,7 +436,7 @@ def test_what_is_logged_does_not_tell_them_apart(folder, caplog):
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_foreseen_programs_of_chance(folder, monkeypatch, number):
+def test_prefetched_programs_of_chance(folder, monkeypatch, number):
     rng = np.random.default_rng(number)
     steps = [(int(rng.integers(6)), float(rng.integers(3))) for _ in range(int(rng.integers(2, 9)))]
 

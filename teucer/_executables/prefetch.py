@@ -2,11 +2,11 @@
 
 Entries of the cache go by the text of a program, which is there when its function has been traced,
 optimised and lowered. What an earlier process needed at this place is known before: that process
-has left a **forecast**. It is found by the function's place and name, the types of its arguments,
-and how many such functions were traced before it. A thread loads what the forecast names, since XLA
-does that without the interpreter. If the forecast has the **fingerprint** of the program as it is
-written, that is what runs. Else the text has the last word: what no program asks for is dropped,
-and the forecast written anew.
+has left a **prefetch list**. It is found by the function's place and name, the types of its
+arguments, and how many such functions were traced before it. A thread loads what the list names,
+since XLA does that without the interpreter. If the list has the **fingerprint** of the program as
+it is written, that is what runs. Else the text has the last word: what no program asks for is
+dropped, and the list written anew.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from teucer._core.types import ShapedArray
 
 
-# Bytes of executables that are worth a forecast: some ten milliseconds of loading.
+# Bytes of executables that are worth a prefetch: some ten milliseconds of loading.
 LEAST = 1 << 16
-THREAD = "teucer-preload"
+THREAD = "teucer-prefetch"
 
 _lock = threading.Lock()
-# How often functions have been traced in this process, by what their forecasts go by.
+# How often functions have been traced in this process, by what their prefetch lists go by.
 _traced: collections.Counter[str] = collections.Counter()
 
 
@@ -50,43 +50,42 @@ class Entry(NamedTuple):
     devices: tuple[int, ...]
 
 
-class Known(NamedTuple):
-    """What a forecast says: the entries of a program; of one that is a whole, its fingerprint and
-    which arguments it takes."""
+class PrefetchList(NamedTuple):
+    """The entries of a program. For a program that is one executable, its fingerprint and which
+    arguments it takes."""
 
     entries: tuple[Entry, ...] = ()
     fingerprint: str | None = None
     kept: tuple[bool, ...] = ()
 
 
-_NOTHING = Known()
+_NOTHING = PrefetchList()
 
 
-class Loaded(NamedTuple):
+class Prefetched(NamedTuple):
     """An executable of the runtime, and the bytes that it was read from."""
 
     code: Any
     size: int
 
 
-class Foreseen(NamedTuple):
+class PrefetchedProgram(NamedTuple):
     """The executable of a whole program, loaded, and which arguments it takes."""
 
-    loaded: Loaded
+    loaded: Prefetched
     kept: tuple[bool, ...]
 
 
 @final
-class _Loading:
-    """An entry that is going to be loaded: by a thread, or by who needs it before the thread comes
-    to it."""
+class _PendingLoad:
+    """A pending load. The prefetch thread performs it, unless the program asks first."""
 
     __slots__ = ("path", "entry", "begun", "ended", "found", "__weakref__")
 
     def __init__(self, path: Path, entry: Entry) -> None:
         self.path, self.entry = path, entry
         self.begun, self.ended = False, threading.Event()
-        self.found: Loaded | None = None
+        self.found: Prefetched | None = None
 
     def begin(self) -> bool:
         """Whether nobody has begun it yet; the caller has now."""
@@ -95,12 +94,12 @@ class _Loading:
         return first
 
     def leave(self) -> None:
-        """Do not load it, if nobody has begun; who waits for it finds nothing."""
+        """Do not load it, if nobody has begun. Threads that wait for it find nothing."""
         if self.begin():
             self.ended.set()
 
     def load(self) -> None:
-        """Load it, if that is possible: who needs the executable otherwise finds out why not."""
+        """Load it, if that is possible. If not, compiling it says why."""
         _, options, platform, ids = self.entry
         try:
             with contextlib.suppress(OSError, LookupError, RuntimeError):
@@ -112,38 +111,38 @@ class _Loading:
                     code = stored.load(
                         data, client, devices, xla.CompileOptions.ParseFromString(options)
                     )
-                    self.found = Loaded(code, len(data))
+                    self.found = Prefetched(code, len(data))
         finally:
             self.ended.set()
 
 
-# What forecasts that are not settled have named; of those whose trace has failed nothing stays.
-_loadings: weakref.WeakValueDictionary[Path, _Loading] = weakref.WeakValueDictionary()
+# Loads of prefetches that are not settled. Weak: if the trace of a function fails, nothing stays.
+_pending: weakref.WeakValueDictionary[Path, _PendingLoad] = weakref.WeakValueDictionary()
 
 
 @final
-class Forecast:
-    """Which entries a function will need, as far as known, and where that is written."""
+class Prefetch:
+    """Which entries a function will need, as far as known, and the file that says so."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._used = path, False
         data = disk_cache.read(path)
         self._known = _NOTHING if data is None else _decoded(data)
         self._loadings = [
-            _Loading(path.parent / entry.name, entry) for entry in self._known.entries
+            _PendingLoad(path.parent / entry.name, entry) for entry in self._known.entries
         ]
         if self._loadings:
-            _loadings.update({loading.path: loading for loading in self._loadings})
+            _pending.update({loading.path: loading for loading in self._loadings})
             with contextlib.suppress(RuntimeError):  # of a process that may have no more threads
                 threading.Thread(target=_load, args=(list(self._loadings),), name=THREAD).start()
 
     def first_use(self) -> bool:
-        """Whether nobody has used it before: one program is made by a forecast."""
+        """Whether nobody has used it before: a prefetch gives one program."""
         with _lock:
             first, self._used = not self._used, True
         return first
 
-    def take(self, fingerprint: Callable[[], str | None]) -> Foreseen | None:
+    def take(self, fingerprint: Callable[[], str | None]) -> PrefetchedProgram | None:
         """The program of the function, if it is a whole one, was loaded, and is for the same
         fingerprint."""
         known = self._known
@@ -154,7 +153,7 @@ class Forecast:
         if found is None:
             return None
         disk_cache.count(loading.path, hit=True)
-        return Foreseen(found, known.kept)
+        return PrefetchedProgram(found, known.kept)
 
     def settle(
         self,
@@ -171,14 +170,13 @@ class Forecast:
         self._loadings.clear()
         known = _NOTHING
         if sum(needed.values()) >= LEAST:
-            known = Known(tuple(needed), *(whole() if whole is not None else (None, ())))
+            known = PrefetchList(tuple(needed), *(whole() if whole is not None else (None, ())))
         if known != self._known:
             disk_cache.write(self._path, _encoded(known))
 
 
-def forecast(fun: Callable[..., object], avals: Sequence[ShapedArray]) -> Forecast | None:
-    """What is known of the program of a function of the user's that is about to be traced, which
-    begins to be loaded.
+def begin(fun: Callable[..., object], avals: Sequence[ShapedArray]) -> Prefetch | None:
+    """Begin to load the program of a function of the user's that is about to be traced.
 
     None where there is no cache, and for Teucer's own functions, whose programs are small.
     """
@@ -205,26 +203,26 @@ def forecast(fun: Callable[..., object], avals: Sequence[ShapedArray]) -> Foreca
     with _lock:
         number = _traced[name]
         _traced[name] += 1
-    return Forecast(folder / f"{name}-{number}{disk_cache.FORECAST}")
+    return Prefetch(folder / f"{name}-{number}{disk_cache.PREFETCH}")
 
 
-def take(path: Path) -> Loaded | None:
-    """The executable of an entry, if a forecast has named it and it was loaded, or is just being;
-    it is taken once."""
-    loading = _loadings.pop(path, None)
+def take(path: Path) -> Prefetched | None:
+    """The executable of an entry, if a prefetch has loaded it, or is just loading it. It is taken
+    once."""
+    loading = _pending.pop(path, None)
     if loading is None or loading.begin():
         return None
     loading.ended.wait()
     return loading.found
 
 
-def _load(loadings: Sequence[_Loading]) -> None:
+def _load(loadings: Sequence[_PendingLoad]) -> None:
     for loading in loadings:
         if loading.begin():
             loading.load()
 
 
-def _encoded(known: Known) -> bytes:
+def _encoded(known: PrefetchList) -> bytes:
     """A line of what is known of the whole, and a line an entry."""
     lines = [f"{known.fingerprint or '-'} {''.join('01'[kept] for kept in known.kept)}"]
     lines += [
@@ -234,13 +232,13 @@ def _encoded(known: Known) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _decoded(data: bytes) -> Known:
+def _decoded(data: bytes) -> PrefetchList:
     (fingerprint, kept), *rows = [line.split(" ") for line in data.decode().splitlines()]
     entries = [
         Entry(name, bytes.fromhex(options), platform, tuple(map(int, devices.split(","))))
         for name, options, platform, devices in rows
     ]
-    return Known(
+    return PrefetchList(
         tuple(entries),
         None if fingerprint == "-" else fingerprint,
         tuple([flag == "1" for flag in kept]),
@@ -248,4 +246,4 @@ def _decoded(data: bytes) -> Known:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_loadings.clear)  # the thread stays with the parent
+    os.register_at_fork(after_in_child=_pending.clear)  # the thread stays with the parent

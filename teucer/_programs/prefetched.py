@@ -1,4 +1,4 @@
-"""Programs that an earlier process has made: found by a forecast, before the job is prepared."""
+"""Programs that an earlier process has made: prefetched, and taken before the job is prepared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import final
 
 from teucer._base import config
-from teucer._executables import compilations, preload
+from teucer._executables import compilations, prefetch
 from teucer._executables.compile import OnDemand, fingerprint
 from teucer._programs.compiler import prepared_executable
 from teucer._programs.job import Job
@@ -16,8 +16,8 @@ from teucer._programs.program import Program
 
 
 @final
-class AsWritten:
-    """A job lowered as its user wrote it, as soon as somebody asks."""
+class PrefetchKey:
+    """What a prefetched program goes by: the job lowered as its user wrote it, on first use."""
 
     __slots__ = ("_job", "_lowering")
 
@@ -51,18 +51,18 @@ class AsWritten:
         )
 
     def says(self, program: Program) -> tuple[str | None, tuple[bool, ...]]:
-        """What a forecast says of the program, which is one executable."""
+        """What the prefetch list says of the program, which is one executable."""
         return self.fingerprint(), program.kept
 
 
-def foreseen_program(
-    job: Job, foreseen: preload.Foreseen, written: Lowering, start: float
+def program(
+    job: Job, found: prefetch.PrefetchedProgram, written: Lowering, start: float
 ) -> Program:
-    """The program that a forecast has named; start: when it began to be looked for."""
+    """The program that was prefetched; start: when it began to be looked for."""
     if not job.quiet:
         compilations.log_begin(job.name, written.in_avals)
         compilations.log_lowered(job.name, written.lower_time)
-    lowering = written._replace(text="", kept=foreseen.kept, jaxpr=None)
+    lowering = written._replace(text="", kept=found.kept, jaxpr=None)
     compilations.record(
         compilations.Compilation(
             job.name,
@@ -70,9 +70,9 @@ def foreseen_program(
             written.trace_time,
             written.lower_time,
             time.perf_counter() - start,
-            foreseen.loaded.size,
+            found.loaded.size,
             "disk",
         )
     )
-    code = OnDemand(functools.partial(prepared_executable, job), foreseen.loaded.code)
+    code = OnDemand(functools.partial(prepared_executable, job), found.loaded.code)
     return Program(code, lowering, job.jaxpr.out_avals, job.name)
