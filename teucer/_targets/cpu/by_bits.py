@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from teucer._base import dtypes
+from teucer._core.cost import Work
 from teucer._core.jaxpr import Eqn, Jaxpr, Literal
 from teucer._core.primitive import Primitive
 from teucer._core.types import ShapedArray
@@ -39,13 +40,28 @@ if TYPE_CHECKING:
 # (ctx, the primitive, *operands, **params)
 Write: TypeAlias = Callable[..., "Value"]
 
+# What writes an equation of floats; None for its primitive.
+OfFloats: TypeAlias = "Callable[[Eqn, _Known], Write | None]"
+
+
+class Rule(NamedTuple):
+    """How a primitive that decides by its operands is written.
+
+    of_parts: what writes it for complex numbers, if not the primitive.
+    decides: whether an equation computes nothing of its operands.
+    """
+
+    of_floats: OfFloats
+    of_parts: Write | None = None
+    decides: Callable[[Eqn], bool] = lambda eqn: True
+
+
 # Types whose subnormal numbers are taken for zeros.
 _FLUSHED = frozenset(["bfloat16", "float32", "float64"])
 _PARTS: dict[str, np.dtype[Any]] = {
     "complex64": np.dtype(np.float32),
     "complex128": np.dtype(np.float64),
 }
-_DIRECTIONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 _SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 # What holds of floats if the direction does, subnormal ones as zeros or not, but not of a NaN.
 _WEAKER = {"EQ": "EQ", "LT": "LE", "LE": "LE", "GT": "GE", "GE": "GE"}
@@ -72,13 +88,13 @@ def by_bits(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _changed(jaxpr: Jaxpr) -> Jaxpr:
-    if not any(eqn.primitive.higher_order or eqn.primitive.name in _WRITES for eqn in jaxpr.eqns):
+    if not any(eqn.primitive.higher_order or eqn.primitive.name in _RULES for eqn in jaxpr.eqns):
         return jaxpr
     known, eqns = _Known(_computed_with(jaxpr)), []
     for eqn in jaxpr.eqns:
         if eqn.primitive.higher_order:
             eqn = map_jaxprs(eqn, by_bits)
-        elif eqn.primitive.name in _WRITES:
+        elif eqn.primitive.name in _RULES:
             write = _write(eqn, known)
             eqn = eqn if write is None else eqn.replace(primitive=_made(eqn.primitive, write))
         known.note(eqn)
@@ -115,10 +131,8 @@ def _is_flushed(v: Atom) -> bool:
 
 def _decides_alone(eqn: Eqn) -> bool:
     """Whether an equation decides by its operands, and computes nothing of them."""
-    name = eqn.primitive.name
-    if name == "convert_element_type":
-        return bool(eqn.params["new_dtype"] == np.bool_)
-    return name in _WRITES and (name not in ("max", "min") or eqn.invars[0].aval.dtype.kind == "c")
+    rule = _RULES.get(eqn.primitive.name)
+    return rule is not None and rule.decides(eqn)
 
 
 @final
@@ -134,7 +148,7 @@ class _Known:
     def note(self, eqn: Eqn) -> None:
         """Note what is known of the results of an equation."""
         name = eqn.primitive.name
-        if name == "broadcast_in_dim" and self.is_zero(eqn.invars[0]):
+        if eqn.primitive.cost.work is Work.BROADCAST and self.is_zero(eqn.invars[0]):
             self.zeros.update(eqn.outvars)
         if name in _ROUND or (name in _MOVE and all(map(self.is_normal, eqn.invars))):
             self.normal.update(eqn.outvars)
@@ -157,25 +171,14 @@ def _is_subnormal(v: Literal) -> bool:
 
 def _write(eqn: Eqn, known: _Known) -> Write | None:
     """What writes an equation; None for its primitive."""
-    name, dtype = eqn.primitive.name, eqn.invars[0].aval.dtype
+    rule, dtype = _RULES[eqn.primitive.name], eqn.invars[0].aval.dtype
     if not known.computed.isdisjoint(_variables(eqn)):
         return None
     if dtype.name in _PARTS:
-        return _OF_PARTS.get(name)
+        return rule.of_parts
     if dtype.name not in _FLUSHED or all(map(known.is_normal, eqn.invars)):
         return None
-    if name == "convert_element_type":
-        return _zero_test("NE", 0) if eqn.params["new_dtype"] == np.bool_ else None
-    if name in _DIRECTIONS:
-        x, y = eqn.invars
-        if x is y or any(_decides(v) for v in eqn.invars):
-            return None
-        shape = eqn.outvars[0].aval.shape
-        for i, v in enumerate(eqn.invars):
-            if known.is_zero(eqn.invars[1 - i]) and v.aval.shape == shape:
-                direction = _DIRECTIONS[name]
-                return _zero_test(_SWAPPED[direction] if i else direction, i)
-    return _WRITES[name]
+    return rule.of_floats(eqn, known)
 
 
 def _decides(v: Atom) -> bool:
@@ -228,8 +231,33 @@ def _compared(ctx: Context, x: Value, y: Value, direction: str) -> Value:
     return hlo.elementwise(ctx, "and", numbers, hlo.compare(ctx, p, q, direction))
 
 
+@functools.cache  # so that it is one function
 def _comparison(direction: str) -> Write:
     return lambda ctx, primitive, x, y: _compared(ctx, x, y, direction)
+
+
+def _compares(direction: str) -> OfFloats:
+    """A comparison, or none where a constant decides it; a test of the bits beside a zero."""
+
+    def of_floats(eqn: Eqn, known: _Known) -> Write | None:
+        x, y = eqn.invars
+        if x is y or any(_decides(v) for v in eqn.invars):
+            return None
+        shape = eqn.outvars[0].aval.shape
+        for i, v in enumerate(eqn.invars):
+            if known.is_zero(eqn.invars[1 - i]) and v.aval.shape == shape:
+                return _zero_test(_SWAPPED[direction] if i else direction, i)
+        return _comparison(direction)
+
+    return of_floats
+
+
+def _is_to_bool(eqn: Eqn) -> bool:
+    return bool(eqn.params["new_dtype"] == np.bool_)
+
+
+def _converts(eqn: Eqn, known: _Known) -> Write | None:
+    return _zero_test("NE", 0) if _is_to_bool(eqn) else None
 
 
 @functools.cache  # so that it is one function
@@ -352,19 +380,30 @@ def _next(ctx: Context, primitive: Primitive, x: Value, y: Value) -> Value:
     return hlo.bitcast_convert(ctx, found, ctx.avals_out[0])
 
 
-_OF_PARTS: dict[str, Write] = {
-    "eq": _equality("EQ"),
-    "ne": _equality("NE"),
-    "max": _lexicographic("GT"),
-    "min": _lexicographic("LT"),
-}
-_WRITES: dict[str, Write | None] = {
-    **{name: _comparison(direction) for name, direction in _DIRECTIONS.items()},
-    "convert_element_type": None,  # `_write` knows which
-    "max": None,  # of complex numbers alone
-    "min": None,
-    "argmax": _place("last"),
-    "argmin": _place("first"),
-    "sign": _sign,
-    "nextafter": _next,
+def _always(write: Write) -> OfFloats:
+    return lambda eqn, known: write
+
+
+def _is_complex(eqn: Eqn) -> bool:
+    return bool(eqn.invars[0].aval.dtype.kind == "c")
+
+
+def _extremum(direction: str) -> Rule:
+    return Rule(lambda eqn, known: None, _lexicographic(direction), _is_complex)
+
+
+_RULES = {
+    "eq": Rule(_compares("EQ"), _equality("EQ")),
+    "ne": Rule(_compares("NE"), _equality("NE")),
+    "lt": Rule(_compares("LT")),
+    "le": Rule(_compares("LE")),
+    "gt": Rule(_compares("GT")),
+    "ge": Rule(_compares("GE")),
+    "convert_element_type": Rule(_converts, decides=_is_to_bool),
+    "max": _extremum("GT"),
+    "min": _extremum("LT"),
+    "argmax": Rule(_always(_place("last"))),
+    "argmin": Rule(_always(_place("first"))),
+    "sign": Rule(_always(_sign)),
+    "nextafter": Rule(_always(_next)),
 }
